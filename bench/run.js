@@ -1,5 +1,5 @@
-// `npm run bench`: builds varve, measures each claim beside its peers, in turn, and prints ratios of medians with their
-// spread.
+// Implements `npm run bench`: builds varve, measures each claim beside other servers and prints ratios of medians with
+// their spread.
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { compile } from '../scripts/compile.js'
@@ -18,8 +18,7 @@ import { machineHere } from './support/machine.js'
 import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
-// In the order of the issue that asked for them; sharing.js stays apart, since it compares varve with varve and has no
-// target.
+// Excludes sharing.js, which compares varve with itself and has no target.
 const claims = [hotKey, trace, miss, redisHit, burst, memory, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
@@ -51,7 +50,7 @@ process.exit(measured.length === 0 || results.some(({ fault }) => fault !== unde
 async function measureAll (bench) {
   const results = []
   for (const { name, title, needs, run } of claims.filter(({ name }) => asked.claims.includes(name))) {
-    // A smoke run can do without wrk, since it is not the time that counts there.
+    // Smoke runs check responses, not speed, so they do not need wrk.
     const lacking = needs.filter(tool => tools.paths[tool] === undefined && !(asked.isSmoke && tool === 'wrk'))
     if (lacking.length > 0) {
       say(`${name} is left out: it needs ${lacking.join(' and ')}`)

@@ -1,9 +1,7 @@
-// What replicas gain by sharing through Redis, on one trace, and what a hit there costs beside one in memory and a read
-// of the node. `npm run build && node bench/sharing.js`; a redis-server must be on PATH. Everything runs on loopback
-// and ends with it. No claim of `npm run bench`: it compares varve with varve, has no target, and its table is the
-// README's.
+// Measures the gain of replicas that share Redis, for the README: `npm run build && node bench/sharing.js`. Requires
+// redis-server on PATH; everything runs on loopback.
 import { giveUpOn } from '../scripts/ground.js'
-import { inParallel, lineOf } from './support/ask.js'
+import { inParallel, lineOf } from './support/timed-request.js'
 import { Bench } from './support/bench.js'
 import { drawsOf } from './support/random.js'
 import { startRedis } from './support/redis.js'
@@ -15,7 +13,7 @@ import { startVarve } from './support/varve.js'
 const reads = 20_000
 const distinct = 2_000
 const atOnce = 16
-// Unpinned: several replicas are to have what cores there are.
+// Leaves processes unpinned, so that several replicas can use all cores.
 const bench = new Bench({}, await lookForTools(), undefined)
 if (bench.tools.paths['redis-server'] === undefined) {
   giveUpOn('a redis-server is needed on PATH; the Debian package redis-server brings it')
@@ -28,7 +26,7 @@ await cost()
 await space()
 process.exit()
 
-/** Reads served for each read of the node, with one replica, two and four behind a balancer that takes turns. */
+/** Prints client reads per upstream read for one, two and four replicas behind round robin. */
 async function gain () {
   const trace = traceOf(1)
   console.log(
@@ -53,7 +51,7 @@ async function gain () {
   }
 }
 
-/** The time of one read after another: from memory, from Redis, and of the node through varve and straight. */
+/** Prints the latency of sequential reads: from memory, from Redis, through a miss, and directly. */
 async function cost () {
   await redis.client.flushall()
   const [first, second] = await Promise.all([startReplica(true), startReplica(true)])
@@ -77,7 +75,7 @@ async function cost () {
   }
 }
 
-/** What an entry takes in Redis beyond its body, the index of blocks included. */
+/** Prints the Redis memory of an entry beyond its body, block index included. */
 async function space () {
   console.log('\n| | entries | bytes in Redis for each, beyond the body |\n|---|---|---|')
   for (const kind of ['modules', 'blocks']) {
@@ -101,7 +99,7 @@ function timeOf (answer, expected) {
   return answer.ms
 }
 
-/** Module pages and blocks at versions that clients come back to: the likelier, the newer. */
+/** Generates reads of module pages and blocks; newer versions are more likely. */
 function traceOf (seed) {
   const draw = drawsOf(seed)
   return Array.from({ length: reads }, () => {

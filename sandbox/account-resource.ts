@@ -1,38 +1,38 @@
 import { type Address, addressOf } from './address.js'
 import { emptyStream, depositor } from './deposits.js'
 import { digest } from './digest.js'
-import { type DrawnValue } from './drawn-value.js'
+import { type EncodedValue } from './generated-value.js'
 import { type Ledger } from './ledger.js'
-import { type Held, handleValue, type ResourcePlan } from './resource-plan.js'
-import { sequenceAt } from './senders.js'
-import { bytesValue, optionValue, structValue, u64Value } from './value.js'
+import { type ResourceContent, handleValue, type ResourceDefinition } from './resource-definition.js'
+import { nextSequenceAt } from './known-senders.js'
+import { bytesValue, optionValue, structValue, u64Value } from './encoded-value.js'
 
-const existing: readonly Address[] = ['1', '42', 'cafe', 'feed', 'a11ce', 'b0b'].map(addressOf)
+const existingAddresses: readonly Address[] = ['1', '42', 'cafe', 'feed', 'a11ce', 'b0b'].map(addressOf)
 
-/** Whether an address has an account of its own. */
+/** True for addresses with an account resource on chain. */
 export function hasAccount (address: Address): boolean {
-  return existing.includes(address)
+  return existingAddresses.includes(address)
 }
 
-/** The key that an account is authenticated by: the address itself where there is no account. */
+/** Authentication key of an account; an address without an account authenticates as itself. */
 export function authenticationKey ({ seed }: Ledger, address: Address): Buffer {
   return hasAccount(address) ? digest(seed, 'authentication', address) : Buffer.from(address, 'hex')
 }
 
-/** The resource that every account has. */
-export function accountPlan (address: Address): ResourcePlan {
-  return { type: '0x1::account::Account', at: (ledger, version) => accountHeld(ledger, address, version) }
+/** Defines the account resource of an address. */
+export function accountDefinition (address: Address): ResourceDefinition {
+  return { type: '0x1::account::Account', contentAt: (ledger, version) => accountContentAt(ledger, address, version) }
 }
 
-/** The account at an address; nodes make one up where there is none. */
-export function accountHeld (ledger: Ledger, address: Address, version: bigint): Held {
+/** Builds the account at an address; nodes invent a default one where none exists. */
+export function accountContentAt (ledger: Ledger, address: Address, version: bigint): ResourceContent {
   const handles = { coin_register_events: emptyStream(address, 0n), key_rotation_events: emptyStream(address, 1n) }
-  const offer: DrawnValue = structValue([['for', optionValue()]])
+  const offer: EncodedValue = structValue([['for', optionValue()]])
   return {
     handles,
     value: structValue([
       ['authentication_key', bytesValue(authenticationKey(ledger, address))],
-      ['sequence_number', u64Value(sequenceAt(ledger, address, version))],
+      ['sequence_number', u64Value(nextSequenceAt(ledger, address, version))],
       ['guid_creation_num', u64Value(nextCreationNumber(ledger, address, version))],
       ['coin_register_events', handleValue(ledger, handles.coin_register_events, version)],
       ['key_rotation_events', handleValue(ledger, handles.key_rotation_events, version)],

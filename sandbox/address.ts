@@ -2,11 +2,11 @@
 export type Address = string
 
 /** Reads the digits of an address, of any case and padding; undefined when they are none. */
-export function padAddress (digits: string): Address | undefined {
+export function readAddressDigits (digits: string): Address | undefined {
   return /^[0-9a-fA-F]{1,64}$/.test(digits) ? addressOf(digits.toLowerCase()) : undefined
 }
 
-/** The address of digits that are known to be some. */
+/** Pads digits already known to be valid hex. */
 export function addressOf (digits: string): Address {
   return digits.padStart(64, '0')
 }
@@ -15,20 +15,20 @@ export function addressOf (digits: string): Address {
  * Reads an address where the prefix may be left out; an upper-case `0X` is refused, as nodes do outside of type tags.
  */
 export function readAddress (text: string): Address | undefined {
-  return padAddress(text.startsWith('0x') ? text.slice(2) : text)
+  return readAddressDigits(text.startsWith('0x') ? text.slice(2) : text)
 }
 
-/** The form that answers print: leading zeros trimmed. */
+/** Formats an address as JSON responses print it: leading zeros trimmed. */
 export function shortAddress (address: Address): string {
   return `0x${address.replace(/^0{1,63}/, '')}`
 }
 
-/** The long form that change sets print. */
+/** Formats an address as change sets print it: all 64 digits. */
 export function longAddress (address: Address): string {
   return `0x${address}`
 }
 
-/** The 32 bytes of an address. */
+/** Decodes an address to its 32 bytes. */
 export function addressBytes (address: Address): Buffer {
   return Buffer.from(address, 'hex')
 }

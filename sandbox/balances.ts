@@ -11,15 +11,15 @@ import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | Address, version: bigint): bigint {
   const coins = typeof asset === 'string'
     ? 0n
-    : amountIn(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
+    : storedAmount(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
   const metadata = typeof asset === 'string' ? asset : printTypeTag(asset) === chainCoin ? chainAsset : undefined
   return coins +
     (metadata === undefined
       ? 0n
-      : amountIn(ledger, primaryStore(address, metadata), '0x1::fungible_asset::FungibleStore', version))
+      : storedAmount(ledger, primaryStore(address, metadata), '0x1::fungible_asset::FungibleStore', version))
 }
 
-function amountIn (ledger: Ledger, address: Address, type: string, version: bigint): bigint {
+function storedAmount (ledger: Ledger, address: Address, type: string, version: bigint): bigint {
   const tag = readStructTag(type)
   const resource = tag && resourceAt(ledger, address, tag, version)
   // Both kinds of store tell the amount in a u64 of their own: the coin store first, the fungible store after its

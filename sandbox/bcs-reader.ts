@@ -1,52 +1,52 @@
 import { readLength } from './bcs.js'
 
-/** Bytes that are not what they should be. */
-export class Unreadable extends Error {}
+/** Error for input that is not valid BCS. */
+export class InvalidBcsError extends Error {}
 
-/** Reads values one after the other, and throws where the bytes do not go on as they should. */
+/** Reads BCS values in sequence and throws on malformed or missing input. */
 export class BcsReader {
   readonly #bytes: Buffer
-  #at = 0
+  #offset = 0
 
   constructor (bytes: Buffer) {
     this.#bytes = bytes
   }
 
   /** So many bytes as they are. */
-  take (count: number): Buffer {
-    const taken = this.#bytes.subarray(this.#at, this.#at + count)
-    if (taken.length < count) throw new Unreadable('unexpected end of input')
-    this.#at += count
+  readBytes (count: number): Buffer {
+    const taken = this.#bytes.subarray(this.#offset, this.#offset + count)
+    if (taken.length < count) throw new InvalidBcsError('unexpected end of input')
+    this.#offset += count
     return taken
   }
 
   /** One byte as a number. */
-  byte (): number {
-    return this.take(1).readUInt8()
+  readByte (): number {
+    return this.readBytes(1).readUInt8()
   }
 
   /** A length as ULEB128. */
-  length (): number {
-    const length = readLength(this.#bytes, this.#at)
-    if (length === undefined) throw new Unreadable('malformed length')
-    this.#at = length.next
+  readLength (): number {
+    const length = readLength(this.#bytes, this.#offset)
+    if (length === undefined) throw new InvalidBcsError('malformed length')
+    this.#offset = length.next
     return length.value
   }
 
   /** Bytes with their length before them. */
-  sized (): Buffer {
-    return this.take(this.length())
+  readSizedBytes (): Buffer {
+    return this.readBytes(this.readLength())
   }
 
   /** Items with their number before them. */
-  items<Item> (read: () => Item): Item[] {
+  readItems<Item> (read: () => Item): Item[] {
     const items: Item[] = []
-    for (let left = this.length(); left > 0; left--) items.push(read())
+    for (let left = this.readLength(); left > 0; left--) items.push(read())
     return items
   }
 
-  /** Nothing may be left. */
-  end (): void {
-    if (this.#at < this.#bytes.length) throw new Unreadable('remaining input')
+  /** Rejects trailing bytes after the last value. */
+  requireEnd (): void {
+    if (this.#offset < this.#bytes.length) throw new InvalidBcsError('remaining input')
   }
 }

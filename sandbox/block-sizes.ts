@@ -3,7 +3,7 @@ import { digest } from './digest.js'
 // Each of these is a case of its own: more than the transaction cap, and big within it.
 const bigBlocks: Readonly<Record<number, number>> = { 500: 12_000, 900: 3_500, 1500: 6_000 }
 
-/** How many versions the block of a height holds. */
+/** Number of versions in the block at a height. */
 export function blockSize (seed: number, height: number): number {
   // Genesis is one transaction.
   if (height === 0) return 1

@@ -1,25 +1,25 @@
 import { addressOf } from './address.js'
-import { cycle, isFree, placeOf } from './kinds/plan.js'
+import { cycleVersions, mayBeAnyKind, placeInCycle } from './kinds/kind-schedule.js'
 import { type Ledger } from './ledger.js'
 
-/** The table whose items go again: its keys are u64 numbers. */
-export const bookings = addressOf('b00c')
+/** Table whose items are written and later deleted: its keys are u64 numbers. */
+export const bookingsTable = addressOf('b00c')
 
 /** What a transaction does to the table of bookings. */
 export interface Booking {
   readonly key: bigint
-  readonly does: 'write' | 'delete'
+  readonly action: 'write' | 'delete'
   /** Whether nodes tell the item in JSON too. */
   readonly isDecoded: boolean
 }
 
-interface Stay {
+interface Lifespan {
   readonly written: number
   readonly deleted: number
 }
 
 // Odd places of the cycle, where no other kind stands.
-const lanes = [
+const bookingLifespans = [
   { written: 33, deleted: 49, isDecoded: true },
   { written: 37, deleted: 53, isDecoded: false },
   { written: 65, deleted: 81, isDecoded: true },
@@ -29,44 +29,45 @@ const lanes = [
 ] as const
 
 // When the resource that goes again is written and deleted.
-const turnStay: Stay = { written: 99, deleted: 115 }
+const turnLifespan: Lifespan = { written: 99, deleted: 115 }
 
 /** What a transaction that may be of any kind does to the table; mostly nothing. */
 export function bookingOf (ledger: Ledger, version: bigint): Booking | undefined {
-  const place = placeOf(ledger, version)
-  const lane = lanes.findIndex(({ written, deleted }) => place === written || place === deleted)
-  const found = lanes[lane]
-  if (found === undefined) return undefined
-  const key = (version - ledger.startVersion) / cycle * BigInt(lanes.length) + BigInt(lane)
-  if (place === found.written) return { key, does: 'write', isDecoded: found.isDecoded }
-  return isBooked(ledger, key, version - 1n) ? { key, does: 'delete', isDecoded: found.isDecoded } : undefined
+  const place = placeInCycle(ledger, version)
+  const lifespanIndex = bookingLifespans.findIndex(({ written, deleted }) => place === written || place === deleted)
+  const lifespan = bookingLifespans[lifespanIndex]
+  if (lifespan === undefined) return undefined
+  const key = (version - ledger.startVersion) / cycleVersions * BigInt(bookingLifespans.length) + BigInt(lifespanIndex)
+  if (place === lifespan.written) return { key, action: 'write', isDecoded: lifespan.isDecoded }
+  return isBooked(ledger, key, version - 1n) ? { key, action: 'delete', isDecoded: lifespan.isDecoded } : undefined
 }
 
-/** Whether an item of the table is there at a version. */
+/** True while an item of the table exists at a version. */
 export function isBooked (ledger: Ledger, key: bigint, version: bigint): boolean {
-  const lane = lanes[Number(key % BigInt(lanes.length))]
-  const turn = key / BigInt(lanes.length)
-  return lane !== undefined && hasHappened(ledger, turn, lane.written, version) &&
-    !hasHappened(ledger, turn, lane.deleted, version)
+  const lifespan = bookingLifespans[Number(key % BigInt(bookingLifespans.length))]
+  const cycleIndex = key / BigInt(bookingLifespans.length)
+  return lifespan !== undefined && hasHappened(ledger, cycleIndex, lifespan.written, version) &&
+    !hasHappened(ledger, cycleIndex, lifespan.deleted, version)
 }
 
-/** Whether a transaction that may be of any kind writes or deletes the resource that goes again. */
-export function isTurn (ledger: Ledger, version: bigint): boolean {
-  const place = placeOf(ledger, version)
-  return place === turnStay.written || (place === turnStay.deleted && turnAt(ledger, version - 1n) !== undefined)
+/** True where a transaction writes or deletes the resource that is deleted again. */
+export function changesTurnResource (ledger: Ledger, version: bigint): boolean {
+  const place = placeInCycle(ledger, version)
+  return place === turnLifespan.written ||
+    (place === turnLifespan.deleted && turnNumberAt(ledger, version - 1n) !== undefined)
 }
 
 /** The turn of the cycle in which the resource that goes again was written; undefined where it is not there. */
-export function turnAt (ledger: Ledger, version: bigint): bigint | undefined {
-  for (let turn = (version - ledger.startVersion) / cycle; turn >= 0n; turn--) {
-    if (hasHappened(ledger, turn, turnStay.deleted, version)) return undefined
-    if (hasHappened(ledger, turn, turnStay.written, version)) return turn
+export function turnNumberAt (ledger: Ledger, version: bigint): bigint | undefined {
+  for (let cycleIndex = (version - ledger.startVersion) / cycleVersions; cycleIndex >= 0n; cycleIndex--) {
+    if (hasHappened(ledger, cycleIndex, turnLifespan.deleted, version)) return undefined
+    if (hasHappened(ledger, cycleIndex, turnLifespan.written, version)) return cycleIndex
   }
   return undefined
 }
 
 // What stands at a place of which no transaction may make free use does not happen.
-function hasHappened (ledger: Ledger, turn: bigint, place: number, version: bigint): boolean {
-  const at = ledger.startVersion + turn * cycle + BigInt(place)
-  return at <= version && isFree(ledger.blockOf(at), at)
+function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version: bigint): boolean {
+  const placeVersion = ledger.startVersion + cycleIndex * cycleVersions + BigInt(place)
+  return placeVersion <= version && mayBeAnyKind(ledger.blockOf(placeVersion), placeVersion)
 }

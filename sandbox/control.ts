@@ -1,38 +1,47 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { isFault } from './fault.js'
-import { type Node } from './serve.js'
-import { waitingTransactions } from './transactions.js'
-import { readBody } from './wire.js'
+import { type SandboxNode } from './serve-request.js'
+import { pendingTransactions } from './transactions.js'
+import { readBody } from './http-io.js'
 
-const most = 65_536
+const maxControlBodyBytes = 65_536
 
-/** Whether a target is the people's side of the sandbox rather than the node's. */
-export function isControl (rawTarget: string): boolean {
+/** True for the sandbox's own control paths, which no full node has. */
+export function isControlTarget (rawTarget: string): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(rawTarget)
 }
 
-/** Shows and steers the sandbox by hand; nothing of this counts as asking the node. */
-export async function control (node: Node, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** Serves the control endpoints; these requests are not counted as node requests. */
+export async function serveControl (
+  node: SandboxNode,
+  request: IncomingMessage,
+  response: ServerResponse
+): Promise<void> {
   const url = new URL(String(request.url), 'http://sandbox')
-  const body = await readBody(request, most)
-  const problem = steer(node, `${request.method} ${url.pathname}`, url.searchParams, body)
+  const body = await readBody(request, maxControlBodyBytes)
+  const problem = applyControl(node, `${request.method} ${url.pathname}`, url.searchParams, body)
   const status = problem === undefined ? 200 : problem === 'not found' ? 404 : 400
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
-  response.end(`${printed(problem === undefined ? stateOf(node) : { message: problem })}\n`)
+  response.end(`${printState(problem === undefined ? describeState(node) : { message: problem })}\n`)
 }
 
-function steer ({ ledger, faults }: Node, action: string, params: URLSearchParams, body: Buffer): string | undefined {
+function applyControl (
+  { ledger, faults }: SandboxNode,
+  action: string,
+  params: URLSearchParams,
+  body: Buffer
+): string | undefined {
   switch (action) {
     case 'GET /sandbox':
       return undefined
     case 'POST /sandbox/grow':
-      return counted(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
+      return applyNumber(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
     case 'POST /sandbox/prune':
-      return counted(params.get('height') ?? '', height => ledger.pruneTo(height))
+      return applyNumber(params.get('height') ?? '', height => ledger.pruneTo(height))
     case 'POST /sandbox/remake':
-      return counted(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
+      return applyNumber(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
     case 'POST /sandbox/faults': {
-      const fault = parsed(body)
+      const fault = parseJson(body)
       if (!isFault(fault)) return 'a fault is a JSON object with a known "kind"'
       faults.add(fault)
       return undefined
@@ -45,13 +54,13 @@ function steer ({ ledger, faults }: Node, action: string, params: URLSearchParam
   }
 }
 
-function counted (text: string, change: (count: number) => void): string | undefined {
+function applyNumber (text: string, change: (count: number) => void): string | undefined {
   if (!/^[0-9]{1,6}$/.test(text)) return 'a number of up to six digits is needed'
   change(Number(text))
   return undefined
 }
 
-function parsed (body: Buffer): unknown {
+function parseJson (body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
   } catch {
@@ -59,19 +68,19 @@ function parsed (body: Buffer): unknown {
   }
 }
 
-function stateOf ({ settings, ledger, faults, asked }: Node): unknown {
+function describeState ({ settings, ledger, faults, requests }: SandboxNode): unknown {
   return {
     options: settings,
     release: ledger.release,
     head: ledger.head,
     oldest: ledger.oldest,
-    waiting: waitingTransactions(ledger, ledger.height).map(({ hash }) => hash),
-    asked: { total: asked.total, ...asked.counts },
+    waiting: pendingTransactions(ledger, ledger.height).map(({ hash }) => hash),
+    asked: { total: requests.total, ...requests.counts },
     faults: faults.list
   }
 }
 
 // A u64 is a string in JSON.
-function printed (value: unknown): string {
+function printState (value: unknown): string {
   return JSON.stringify(value, (_, member: unknown) => typeof member === 'bigint' ? String(member) : member, 2)
 }

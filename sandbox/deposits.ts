@@ -2,33 +2,33 @@ import { type Address, addressOf } from './address.js'
 import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
 import { type Ledger } from './ledger.js'
-import { type Stream } from './stream.js'
+import { type EventStream } from './event-stream.js'
 
 /** The account whose coin store the deposits go to. */
 export const depositor = addressOf('cafe')
 
-const period = 3
+const blocksPerDeposit = 3
 
 /** One event for each third block, as long as the coin store is not destroyed. */
-export const depositEvents = depositLife(2n, 0, Infinity)
+export const depositStream = makeDepositStream(2n, 0, Infinity)
 
-/** A handle that nothing was ever emitted under. */
-export const noEvents = emptyStream(depositor, 3n)
+/** Event handle without any event. */
+export const streamWithoutEvents = emptyStream(depositor, 3n)
 
-/** The lives of the stream of deposits: a second one begins anew where the coin store was made anew. */
-export function depositLives ({ remaking }: Ledger): Stream[] {
-  if (remaking === undefined) return [depositEvents]
-  return [depositLife(2n, 0, remaking.goneAt), depositLife(4n, remaking.backAt, Infinity)]
+/** Streams of deposits: a recreated coin store starts a second stream. */
+export function depositStreams ({ remaking }: Ledger): EventStream[] {
+  if (remaking === undefined) return [depositStream]
+  return [makeDepositStream(2n, 0, remaking.goneAt), makeDepositStream(4n, remaking.backAt, Infinity)]
 }
 
 /** A stream of an account without any event. */
-export function emptyStream (account: Address, creationNumber: bigint): Stream {
-  return { account, creationNumber, countAt: () => 0, eventOf: depositEvents.eventOf }
+export function emptyStream (account: Address, creationNumber: bigint): EventStream {
+  return { account, creationNumber, countAtHeight: () => 0, eventAt: depositStream.eventAt }
 }
 
-/** How many deposits the chain would have had before a height. */
+/** Number of deposits before a height, as if the coin store had never been destroyed. */
 export function depositsBefore (height: number): number {
-  return Math.floor(Math.max(0, height - 1) / period)
+  return Math.floor(Math.max(0, height - 1) / blocksPerDeposit)
 }
 
 /** The sum of the first deposits of the chain, counted as if the coin store had never been destroyed. */
@@ -40,14 +40,14 @@ export function depositSum (ledger: Ledger, count: number): bigint {
   return BigInt(String(sums[count]))
 }
 
-function depositLife (creationNumber: bigint, from: number, until: number): Stream {
+function makeDepositStream (creationNumber: bigint, from: number, until: number): EventStream {
   const before = depositsBefore(from)
   return {
     account: depositor,
     creationNumber,
-    countAt: height => Math.max(0, depositsBefore(Math.min(height + 1, until)) - before),
-    eventOf (ledger, sequence) {
-      const block = ledger.block((before + sequence + 1) * period)
+    countAtHeight: height => Math.max(0, depositsBefore(Math.min(height + 1, until)) - before),
+    eventAt (ledger, sequence) {
+      const block = ledger.block((before + sequence + 1) * blocksPerDeposit)
       const amount = amountOf(ledger, before + sequence)
       return {
         // Where the block has no user transaction, its first one tells the event.

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** What a digest may be made of. */
+/** Input that a digest accepts. */
 export type DigestPart = string | number | bigint | Buffer
 
 /** The one source of everything that looks random: equal parts give equal bytes. */
@@ -13,7 +13,7 @@ export function digestHex (...parts: DigestPart[]): string {
   return `0x${hash('sha256', parts.map(textOf).join('/'), 'hex')}`
 }
 
-/** As many digests as asked for, made faster than one by one. */
+/** Computes many digests faster than one call for each. */
 export function digestsHex (count: number, ...parts: DigestPart[]): string[] {
   const text = parts.map(textOf).join('/')
   const found: string[] = []
@@ -25,19 +25,21 @@ export function digestsHex (count: number, ...parts: DigestPart[]): string[] {
 }
 
 /** An endless, repeatable run of bytes from one digest. */
-export class Draws {
+export class DigestRandom {
   readonly #seed: string
   #round = 0
-  #left: Buffer = Buffer.alloc(0)
+  #remaining: Buffer = Buffer.alloc(0)
 
   constructor (...parts: DigestPart[]) {
     this.#seed = digestHex(...parts)
   }
 
   bytes (count: number): Buffer {
-    while (this.#left.length < count) this.#left = Buffer.concat([this.#left, digest(this.#seed, this.#round++)])
-    const taken = this.#left.subarray(0, count)
-    this.#left = this.#left.subarray(count)
+    while (this.#remaining.length < count) {
+      this.#remaining = Buffer.concat([this.#remaining, digest(this.#seed, this.#round++)])
+    }
+    const taken = this.#remaining.subarray(0, count)
+    this.#remaining = this.#remaining.subarray(count)
     return taken
   }
 

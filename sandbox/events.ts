@@ -1,32 +1,32 @@
 import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { depositLives } from './deposits.js'
+import { depositStreams } from './deposits.js'
 import { digestHex } from './digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './schema/event.js'
-import { type LedgerEvent, type Stream } from './stream.js'
+import { type LedgerEvent, type EventStream } from './event-stream.js'
 
-const one = addressOf('1')
+const frameworkAddress = addressOf('1')
 
 /** One event for each block. */
-export const newBlockEvents: Stream = {
-  account: one,
+export const newBlockStream: EventStream = {
+  account: frameworkAddress,
   creationNumber: 3n,
-  countAt: height => height + 1,
-  eventOf: (ledger, sequence) => newBlockEvent(ledger, ledger.block(sequence))
+  countAtHeight: height => height + 1,
+  eventAt: (ledger, sequence) => makeNewBlockEvent(ledger, ledger.block(sequence))
 }
 
 /** One event for each epoch. */
-export const newEpochEvents: Stream = {
-  account: one,
+export const newEpochStream: EventStream = {
+  account: frameworkAddress,
   creationNumber: 2n,
-  countAt: height => Math.floor(height / epochBlocks) + 1,
-  eventOf (ledger, sequence) {
+  countAtHeight: height => Math.floor(height / epochBlocks) + 1,
+  eventAt (ledger, sequence) {
     const { epoch, firstVersion } = ledger.block(sequence * epochBlocks)
     return {
       version: firstVersion,
       creationNumber: 2n,
-      account: one,
+      account: frameworkAddress,
       sequence: BigInt(sequence),
       type: ['reconfiguration', 'NewEpochEvent'],
       data: { epoch: String(epoch) },
@@ -35,9 +35,9 @@ export const newEpochEvents: Stream = {
   }
 }
 
-/** Every stream that events were ever emitted under; what is not among them has none. */
-export function streamsOf (ledger: Ledger): Stream[] {
-  return [newBlockEvents, newEpochEvents, ...depositLives(ledger)]
+/** Every stream that ever had events; any other handle has none. */
+export function streamsOf (ledger: Ledger): EventStream[] {
+  return [newBlockStream, newEpochStream, ...depositStreams(ledger)]
 }
 
 /** The events of the streams that a transaction emitted. */
@@ -45,11 +45,11 @@ export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint):
   // Every stream emits in one of the first two transactions; huge blocks are quick thanks to this.
   if (version > block.firstVersion + 1n) return []
   const height = Number(block.height)
-  const emitted = [newBlockEvents.eventOf(ledger, height)]
-  if (height % epochBlocks === 0) emitted.push(newEpochEvents.eventOf(ledger, height / epochBlocks))
-  for (const life of height % 3 === 0 ? depositLives(ledger) : []) {
-    const count = life.countAt(height)
-    if (count > life.countAt(height - 1)) emitted.push(life.eventOf(ledger, count - 1))
+  const emitted = [newBlockStream.eventAt(ledger, height)]
+  if (height % epochBlocks === 0) emitted.push(newEpochStream.eventAt(ledger, height / epochBlocks))
+  for (const stream of height % 3 === 0 ? depositStreams(ledger) : []) {
+    const count = stream.countAtHeight(height)
+    if (count > stream.countAtHeight(height - 1)) emitted.push(stream.eventAt(ledger, count - 1))
   }
   return emitted.filter(event => event.version === version)
 }
@@ -75,7 +75,7 @@ export function eventBytes (event: LedgerEvent): Buffer {
     addressBytes(event.account),
     u64Bytes(event.sequence),
     Buffer.from([7]),
-    addressBytes(one),
+    addressBytes(frameworkAddress),
     textBytes(module),
     textBytes(name),
     Buffer.from([0]),
@@ -83,12 +83,12 @@ export function eventBytes (event: LedgerEvent): Buffer {
   ])
 }
 
-function newBlockEvent (ledger: Ledger, block: Block): LedgerEvent {
+function makeNewBlockEvent (ledger: Ledger, block: Block): LedgerEvent {
   const proposer = digestHex(ledger.seed, 'validator', Number(block.height) % 5)
   return {
     version: block.firstVersion,
     creationNumber: 3n,
-    account: one,
+    account: frameworkAddress,
     sequence: block.height,
     type: ['block', 'NewBlockEvent'],
     data: {

@@ -1,7 +1,7 @@
 import { type ErrorCode } from './schema/error.js'
 import { type EndpointName } from './routes.js'
 
-/** Which requests a fault strikes. */
+/** Scope of a fault: the requests that it applies to. */
 export interface FaultScope {
   /** An endpoint; left out: any. */
   readonly match?: EndpointName
@@ -11,8 +11,8 @@ export interface FaultScope {
   readonly share?: number
 }
 
-/** What can go wrong. */
-export type FaultKind =
+/** Kinds of faults that a test can inject. */
+export type FaultBehaviour =
   /** Answers late; `late` reads the state before the wait, so that the answer is old when it comes. */
   | { readonly kind: 'slow', readonly ms: number, readonly late?: boolean }
   /** Never answers. */
@@ -49,10 +49,10 @@ export type FaultKind =
   | { readonly kind: 'body', readonly body: string }
 
 /** A fault, and which requests it strikes. */
-export type Fault = FaultScope & FaultKind
+export type Fault = FaultScope & FaultBehaviour
 
 // A record rather than a list, so that a kind that is left out does not compile.
-const kinds: Readonly<Record<FaultKind['kind'], true>> = {
+const kinds: Readonly<Record<FaultBehaviour['kind'], true>> = {
   slow: true,
   hang: true,
   reset: true,
@@ -69,7 +69,7 @@ const kinds: Readonly<Record<FaultKind['kind'], true>> = {
   body: true
 }
 
-/** Whether something from outside is a fault, as far as its kind tells. */
+/** Accepts untrusted input by its kind alone; other members stay unchecked. */
 export function isFault (value: unknown): value is Fault {
   return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string' &&
     Object.hasOwn(kinds, value.kind)

@@ -1,86 +1,95 @@
 import { addressOf } from './address.js'
-import { accountPlan } from './account-resource.js'
+import { accountDefinition } from './account-resource.js'
 import { emptyStream } from './deposits.js'
 import { digest } from './digest.js'
-import { newBlockEvents, newEpochEvents } from './events.js'
+import { newBlockStream, newEpochStream } from './events.js'
 import { epochBlocks, type Ledger } from './ledger.js'
-import { handleValue, plain, type ResourcePlan } from './resource-plan.js'
-import { boolValue, bytesValue, optionValue, structValue, textValue, u128Value, u64Value, u8Value } from './value.js'
+import { handleValue, definePlainResource, type ResourceDefinition } from './resource-definition.js'
+import {
+  boolValue,
+  bytesValue,
+  optionValue,
+  structValue,
+  textValue,
+  u128Value,
+  u64Value,
+  u8Value
+} from './encoded-value.js'
 
-const one = addressOf('1')
-const intervalEvents = emptyStream(one, 4n)
+const frameworkAddress = addressOf('1')
+const intervalStream = emptyStream(frameworkAddress, 4n)
 
 /** The resources of the account that holds the framework. */
-export const frameworkResources: readonly ResourcePlan[] = [
-  accountPlan(one),
+export const frameworkResources: readonly ResourceDefinition[] = [
+  accountDefinition(frameworkAddress),
   {
     type: '0x1::block::BlockResource',
-    at (ledger, version) {
-      const handles = { new_block_events: newBlockEvents, update_epoch_interval_events: intervalEvents }
+    contentAt (ledger, version) {
+      const handles = { new_block_events: newBlockStream, update_epoch_interval_events: intervalStream }
       return {
         handles,
         value: structValue([
           ['height', u64Value(ledger.blockOf(version).height)],
           ['epoch_interval', u64Value(BigInt(epochBlocks) * 250_000n)],
-          ['new_block_events', handleValue(ledger, newBlockEvents, version)],
-          ['update_epoch_interval_events', handleValue(ledger, intervalEvents, version)]
+          ['new_block_events', handleValue(ledger, newBlockStream, version)],
+          ['update_epoch_interval_events', handleValue(ledger, intervalStream, version)]
         ])
       }
     }
   },
   {
     type: '0x1::reconfiguration::Configuration',
-    at (ledger, version) {
+    contentAt (ledger, version) {
       const { epoch, height } = ledger.blockOf(version)
       const began = ledger.block(Math.floor(Number(height) / epochBlocks) * epochBlocks)
       return {
-        handles: { events: newEpochEvents },
+        handles: { events: newEpochStream },
         value: structValue([
           ['epoch', u64Value(epoch)],
           ['last_reconfiguration_time', u64Value(began.timestampUsec)],
-          ['events', handleValue(ledger, newEpochEvents, version)]
+          ['events', handleValue(ledger, newEpochStream, version)]
         ])
       }
     }
   },
-  plain('0x1::chain_id::ChainId', ({ chainId }) => structValue([['id', u8Value(chainId)]])),
-  plain(
+  definePlainResource('0x1::chain_id::ChainId', ({ chainId }) => structValue([['id', u8Value(chainId)]])),
+  definePlainResource(
     '0x1::timestamp::CurrentTimeMicroseconds',
     (ledger, version) => structValue([['microseconds', u64Value(ledger.blockOf(version).timestampUsec)]])
   ),
-  plain(
+  definePlainResource(
     '0x1::version::Version',
     (ledger, version) => structValue([['major', u64Value(ledger.blockOf(version).epoch)]])
   ),
-  plain('0x1::state_storage::StateStorageUsage', (ledger, version) => {
+  definePlainResource('0x1::state_storage::StateStorageUsage', (ledger, version) => {
     const { epoch } = ledger.blockOf(version)
     return structValue([['epoch', u64Value(epoch)], [
       'usage',
       structValue([['items', u64Value(epoch * 1_009n)], ['bytes', u64Value(epoch * 65_537n)]])
     ]])
   }),
-  plain(
+  definePlainResource(
     '0x1::transaction_fee::TransactionFee',
     () => structValue([['burn_percentage', u8Value(100)], ['enabled', boolValue(true)]])
   ),
-  plain(
+  definePlainResource(
     '0x1::gas_schedule::GasScheduleV2',
     ledger =>
       structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])
   ),
-  plain('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) =>
+  definePlainResource('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) =>
     structValue([
       ['name', textValue('Aptos Coin')],
       ['symbol', textValue('APT')],
       ['decimals', u8Value(8)],
       [
         'supply',
-        optionValue(structValue([['aggregator', optionValue()], ['integer', optionValue(supply(ledger, version))]]))
+        optionValue(structValue([['aggregator', optionValue()], ['integer', optionValue(coinSupply(ledger, version))]]))
       ]
     ]))
 ]
 
-function supply (ledger: Ledger, version: bigint) {
+function coinSupply (ledger: Ledger, version: bigint) {
   return structValue([['value', u128Value(10n ** 17n + ledger.blockOf(version).height)], [
     'limit',
     u128Value(2n ** 128n - 1n)

@@ -1,6 +1,6 @@
 import { type EndpointName } from './routes.js'
 
-/** Requests that wait until they are let go. */
+/** Holds matching requests until a test releases them. */
 export class Hold {
   readonly match: EndpointName | undefined
   /** Whether the state is read on arrival rather than on release. */
@@ -10,36 +10,36 @@ export class Hold {
   readonly released: Promise<void>
   readonly #onRelease: () => void
   // A promise hands over its resolver at once.
-  #arrive!: () => void
-  #release!: () => void
-  #count = 0
+  #resolveArrived!: () => void
+  #resolveReleased!: () => void
+  #arrivedCount = 0
 
   constructor (match: EndpointName | undefined, late: boolean, onRelease: () => void) {
     this.match = match
     this.late = late
     this.#onRelease = onRelease
     this.arrived = new Promise(resolve => {
-      this.#arrive = resolve
+      this.#resolveArrived = resolve
     })
     this.released = new Promise(resolve => {
-      this.#release = resolve
+      this.#resolveReleased = resolve
     })
   }
 
-  /** How many requests have come. */
-  get count (): number {
-    return this.#count
+  /** Number of requests that have arrived. */
+  get arrivedCount (): number {
+    return this.#arrivedCount
   }
 
   /** Marks that a request is here. */
   arrive (): void {
-    this.#count++
-    this.#arrive()
+    this.#arrivedCount++
+    this.#resolveArrived()
   }
 
-  /** Lets everything go, and holds nothing from now on. */
+  /** Releases all held requests and stops holding new ones. */
   release (): void {
     this.#onRelease()
-    this.#release()
+    this.#resolveReleased()
   }
 }

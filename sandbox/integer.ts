@@ -5,11 +5,11 @@ export const maxU64 = 2n ** 64n - 1n
  * Reads an integer as the nodes do: leading zeros and a leading plus are fine, blanks and points are not. Text in place
  * of a number is why not, in the words of the nodes' own parser.
  */
-export function readInteger (text: string, least: bigint, most: bigint): bigint | string {
+export function readInteger (text: string, min: bigint, max: bigint): bigint | string {
   if (text === '') return 'cannot parse integer from empty string'
-  const pattern = least < 0n ? /^[+-]?[0-9]+$/ : /^\+?[0-9]+$/
+  const pattern = min < 0n ? /^[+-]?[0-9]+$/ : /^\+?[0-9]+$/
   if (!pattern.test(text)) return 'invalid digit found in string'
   const value = BigInt(text.replace(/^\+/, ''))
-  if (value > most) return 'number too large to fit in target type'
-  return value < least ? 'number too small to fit in target type' : value
+  if (value > max) return 'number too large to fit in target type'
+  return value < min ? 'number too small to fit in target type' : value
 }

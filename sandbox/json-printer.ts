@@ -1,6 +1,6 @@
 import { type Json } from './json-reader.js'
 
-const short: Record<string, string> = {
+const shortEscapes: Record<string, string> = {
   '"': '\\"',
   '\\': '\\\\',
   '\b': '\\b',
@@ -31,9 +31,9 @@ export function printJson (value: Json): string {
 /** Escapes only what must be: the shortest form, lower-case hex. */
 export function printString (text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what must be escaped.
-  return `"${text.replace(/["\\\u0000-\u001f]/g, escaped)}"`
+  return `"${text.replace(/["\\\u0000-\u001f]/g, escapeCharacter)}"`
 }
 
-function escaped (character: string): string {
-  return short[character] ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+function escapeCharacter (character: string): string {
+  return shortEscapes[character] ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -1,4 +1,4 @@
-import { malformed } from './problem.js'
+import { malformedBody } from './problem.js'
 
 /** A JSON value with its numbers as text and its members in order, as nodes keep them. */
 export type Json =
@@ -7,13 +7,17 @@ export type Json =
   | { readonly kind: 'number', readonly text: string }
   | { readonly kind: 'string', readonly value: string }
   | { readonly kind: 'array', readonly items: readonly Json[] }
-  | { readonly kind: 'object', readonly members: ReadonlyMap<string, Json>, readonly repeated: ReadonlySet<string> }
+  | {
+    readonly kind: 'object',
+    readonly members: ReadonlyMap<string, Json>,
+    readonly repeatedNames: ReadonlySet<string>
+  }
 
 /** An object of JSON. */
 export type JsonObject = Extract<Json, { kind: 'object' }>
 
 // The parser of the nodes gives up when it would open the 128th level.
-const levels = 127
+const maxDepth = 127
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
 
 /** Reads a whole body, or throws the problem that the node answers. */
@@ -22,33 +26,33 @@ export function readJson (body: Buffer): Json {
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
   } catch {
-    throw malformed('invalid unicode code point')
+    throw malformedBody('invalid unicode code point')
   }
-  return new Reader(text).whole()
+  return new JsonReader(text).readDocument()
 }
 
-class Reader {
+class JsonReader {
   readonly #text: string
-  #at = 0
+  #offset = 0
   #depth = 0
 
   constructor (text: string) {
     this.#text = text
   }
 
-  whole (): Json {
-    const value = this.#value()
-    this.#blank()
-    if (this.#at < this.#text.length) this.#fail('trailing characters')
+  readDocument (): Json {
+    const value = this.#readValue()
+    this.#skipBlanks()
+    if (this.#offset < this.#text.length) this.#fail('trailing characters')
     return value
   }
 
-  #value (): Json {
-    this.#blank()
-    const first = this.#text[this.#at]
-    if (first === '{') return this.#nested(() => this.#object())
-    if (first === '[') return this.#nested(() => this.#array())
-    if (first === '"') return { kind: 'string', value: this.#string() }
+  #readValue (): Json {
+    this.#skipBlanks()
+    const first = this.#text[this.#offset]
+    if (first === '{') return this.#readNested(() => this.#readObject())
+    if (first === '[') return this.#readNested(() => this.#readArray())
+    if (first === '"') return { kind: 'string', value: this.#readString() }
     if (this.#take('null')) return { kind: 'null' }
     if (this.#take('true')) return { kind: 'bool', value: true }
     if (this.#take('false')) return { kind: 'bool', value: false }
@@ -58,105 +62,105 @@ class Reader {
     }
   }
 
-  #nested (read: () => Json): Json {
-    if (++this.#depth > levels) this.#fail('recursion limit exceeded')
-    this.#at++
+  #readNested (read: () => Json): Json {
+    if (++this.#depth > maxDepth) this.#fail('recursion limit exceeded')
+    this.#offset++
     const value = read()
     this.#depth--
     return value
   }
 
-  #object (): Json {
+  #readObject (): Json {
     const members = new Map<string, Json>()
-    const repeated = new Set<string>()
-    if (this.#closes('}')) return { kind: 'object', members, repeated }
+    const repeatedNames = new Set<string>()
+    if (this.#takeEnd('}')) return { kind: 'object', members, repeatedNames }
     do {
-      this.#blank()
-      const name = this.#string()
+      this.#skipBlanks()
+      const name = this.#readString()
       this.#expect(':')
-      if (members.has(name)) repeated.add(name)
+      if (members.has(name)) repeatedNames.add(name)
       // A repeated member keeps its first place and takes its last value, as the map of the nodes does.
-      members.set(name, this.#value())
-    } while (this.#goesOn('}'))
-    return { kind: 'object', members, repeated }
+      members.set(name, this.#readValue())
+    } while (this.#hasMore('}'))
+    return { kind: 'object', members, repeatedNames }
   }
 
-  #array (): Json {
+  #readArray (): Json {
     const items: Json[] = []
-    if (this.#closes(']')) return { kind: 'array', items }
-    do items.push(this.#value())
-    while (this.#goesOn(']'))
+    if (this.#takeEnd(']')) return { kind: 'array', items }
+    do items.push(this.#readValue())
+    while (this.#hasMore(']'))
     return { kind: 'array', items }
   }
 
-  #string (): string {
-    if (this.#text[this.#at] !== '"') this.#fail('expected a string')
-    this.#at++
+  #readString (): string {
+    if (this.#text[this.#offset] !== '"') this.#fail('expected a string')
+    this.#offset++
     let read = ''
     for (;;) {
       // eslint-disable-next-line no-control-regex -- control characters are what JSON refuses.
       read += this.#match(/[^"\\\u0000-\u001f]*/y, '')
       if (this.#take('"')) return read
       if (!this.#take('\\')) this.#fail('control character found while parsing a string')
-      read += this.#escape()
+      read += this.#readEscape()
     }
   }
 
-  #escape (): string {
-    const simple = escapes[String(this.#text[this.#at])]
+  #readEscape (): string {
+    const simple = escapes[String(this.#text[this.#offset])]
     if (simple !== undefined) {
-      this.#at++
+      this.#offset++
       return simple
     }
-    const unit = this.#unit()
+    const unit = this.#readCodeUnit()
     if (unit >= 0xdc00 && unit <= 0xdfff) this.#fail('lone trailing surrogate in hex escape')
     if (unit < 0xd800 || unit > 0xdbff) return String.fromCharCode(unit)
     if (!this.#take('\\')) this.#fail('unexpected end of hex escape')
-    const low = this.#unit()
+    const low = this.#readCodeUnit()
     if (low < 0xdc00 || low > 0xdfff) this.#fail('lone leading surrogate in hex escape')
     return String.fromCharCode(unit, low)
   }
 
-  #unit (): number {
+  #readCodeUnit (): number {
     return parseInt(this.#match(/u[0-9a-fA-F]{4}/y, 'invalid escape').slice(1), 16)
   }
 
-  #closes (end: string): boolean {
-    this.#blank()
+  #takeEnd (end: string): boolean {
+    this.#skipBlanks()
     return this.#take(end)
   }
 
-  #goesOn (end: string): boolean {
-    this.#blank()
+  #hasMore (end: string): boolean {
+    this.#skipBlanks()
     if (this.#take(',')) return true
     this.#expect(end)
     return false
   }
 
   #expect (text: string): void {
-    this.#blank()
+    this.#skipBlanks()
     if (!this.#take(text)) this.#fail(`expected \`${text}\``)
   }
 
   #take (text: string): boolean {
-    if (!this.#text.startsWith(text, this.#at)) return false
-    this.#at += text.length
+    if (!this.#text.startsWith(text, this.#offset)) return false
+    this.#offset += text.length
     return true
   }
 
   #match (pattern: RegExp, problem: string): string {
-    pattern.lastIndex = this.#at
+    pattern.lastIndex = this.#offset
     const found = pattern.exec(this.#text)?.[0]
     if (found === undefined) this.#fail(problem)
-    this.#at += found.length
+    this.#offset += found.length
     return found
   }
 
-  #blank (): void {
+  #skipBlanks (): void {
     this.#match(/[ \t\n\r]*/y, '')
   }
 
   #fail (problem: string): never {
-    throw malformed(`${problem} at line 1 column ${this.#at}`)
+    throw malformedBody(`${problem} at line 1 column ${this.#offset}`)
   }
 }

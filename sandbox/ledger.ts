@@ -4,7 +4,7 @@ import { type Position } from './position.js'
 import { releases } from './release.js'
 
 /** How a node answers for events that were pruned: nodes have given each of these. */
-export type PrunedEvents = 'error500' | 'gone410' | 'empty' | 'gaps' | 'kept'
+export type PrunedEventsMode = 'error500' | 'gone410' | 'empty' | 'gaps' | 'kept'
 
 /** One block of the ledger. */
 export interface Block {
@@ -26,11 +26,11 @@ export interface LedgerOptions {
   readonly startVersion: bigint
   readonly release?: string
   readonly startUsec?: bigint
-  readonly remaking?: Remaking
+  readonly remaking?: CoinStoreRemake
 }
 
 /** Heights at which the coin store of 0xcafe is destroyed and made anew, with event handles of new numbers. */
-export interface Remaking {
+export interface CoinStoreRemake {
   readonly goneAt: number
   readonly backAt: number
 }
@@ -48,19 +48,19 @@ export class Ledger {
   readonly windowBlocks: number
   /** The `git_hash` of the node's release; it decides how ABIs are rendered. */
   release: string
-  prunedEvents: PrunedEvents = 'error500'
+  prunedEvents: PrunedEventsMode = 'error500'
   /** How a block in BCS marks its transactions: as an option (00, 01) or bare. */
   blockBcs: 'option' | 'bare' = 'option'
   /** Set it to heights that are still to come: what was before stays as it was. */
-  remaking: Remaking | undefined
+  remaking: CoinStoreRemake | undefined
   /** The sums of the first deposits, as far as somebody asked: a balance is told without adding all of them up. */
   readonly depositSums: bigint[] = [0n]
   /** The versions of the transactions by their hashes, as far as somebody asked. */
-  readonly byHash = { versions: new Map<string, bigint>(), next: 0n }
+  readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   readonly #startUsec: bigint
   // Versions after the start, by height, with the end of the newest block last.
-  readonly #firsts = [0]
-  readonly #sendings: number[] = []
+  readonly #firstOffsets = [0]
+  readonly #knownSendHeights: number[] = []
   #prunedTo = 0
 
   constructor (options: LedgerOptions) {
@@ -77,7 +77,7 @@ export class Ledger {
 
   /** The height of the newest block. */
   get height (): number {
-    return this.#firsts.length - 2
+    return this.#firstOffsets.length - 2
   }
 
   /** Where the newest block leaves the chain. */
@@ -93,8 +93,8 @@ export class Ledger {
   }
 
   /** The heights of the blocks whose first user transaction one of the known accounts sends. */
-  get sendings (): readonly number[] {
-    return this.#sendings
+  get knownSendHeights (): readonly number[] {
+    return this.#knownSendHeights
   }
 
   /** Adds blocks. */
@@ -102,8 +102,8 @@ export class Ledger {
     for (let added = 0; added < blocks; added++) {
       const height = this.height + 1
       const size = blockSize(this.seed, height)
-      if (height % 4 === 2 && size >= 3) this.#sendings.push(height)
-      this.#firsts.push(Number(this.#firsts.at(-1)) + size)
+      if (height % 4 === 2 && size >= 3) this.#knownSendHeights.push(height)
+      this.#firstOffsets.push(Number(this.#firstOffsets.at(-1)) + size)
     }
   }
 
@@ -139,17 +139,17 @@ export class Ledger {
   /** The block of a height, which must exist; pruned ones are still known here. */
   block (height: number | bigint): Block {
     const at = Number(height)
-    const first = this.#firsts[at]
-    const next = this.#firsts[at + 1]
+    const first = this.#firstOffsets[at]
+    const next = this.#firstOffsets[at + 1]
     if (first === undefined || next === undefined) throw new RangeError(`no block of height ${height}`)
-    return this.#blockOf(at, first, next)
+    return this.#makeBlock(at, first, next)
   }
 
   /** The block after one that must exist; where that is the newest, what comes next is certain all the same. */
   blockAfter (height: number | bigint): Block {
     const at = Number(height) + 1
     const first = Number(this.block(height).lastVersion - this.startVersion) + 1
-    return this.#blockOf(at, first, first + blockSize(this.seed, at))
+    return this.#makeBlock(at, first, first + blockSize(this.seed, at))
   }
 
   /** The block that holds a version, which must lie between the start and the newest. */
@@ -159,18 +159,18 @@ export class Ledger {
     let high = this.height
     while (low < high) {
       const middle = Math.ceil((low + high) / 2)
-      if (Number(this.#firsts[middle]) <= offset) low = middle
+      if (Number(this.#firstOffsets[middle]) <= offset) low = middle
       else high = middle - 1
     }
     return this.block(low)
   }
 
-  #blockOf (at: number, first: number, next: number): Block {
+  #makeBlock (height: number, first: number, next: number): Block {
     return {
-      height: BigInt(at),
-      hash: at === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', at),
-      timestampUsec: at === 0 ? 0n : this.#startUsec + BigInt(at) * blockUsec + BigInt(at * 7919 % 100_000),
-      epoch: BigInt(1 + Math.floor(at / epochBlocks)),
+      height: BigInt(height),
+      hash: height === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', height),
+      timestampUsec: height === 0 ? 0n : this.#startUsec + BigInt(height) * blockUsec + BigInt(height * 7919 % 100_000),
+      epoch: BigInt(1 + Math.floor(height / epochBlocks)),
       firstVersion: this.startVersion + BigInt(first),
       lastVersion: this.startVersion + BigInt(next) - 1n
     }

@@ -1,5 +1,5 @@
 import { type Address, addressOf } from './address.js'
-import { Draws } from './digest.js'
+import { DigestRandom } from './digest.js'
 import { type Ledger } from './ledger.js'
 import { moduleKey } from './state-key.js'
 
@@ -11,16 +11,16 @@ export interface Module {
   readonly bytecode: Buffer
 }
 
-interface Plan {
+interface ModuleSchedule {
   readonly names: readonly string[]
-  readonly atStart: number
+  readonly initialCount: number
   /** Versions between two additions, once those of the start are there. */
-  readonly addEvery: number
+  readonly addEveryVersions: number
   /** Versions between two upgrades of the first module; later ones are slower. */
-  readonly upgradeEvery: number
+  readonly upgradeEveryVersions: number
 }
 
-const framework = [
+const frameworkModuleNames = [
   'acl',
   'any',
   'bcs',
@@ -57,42 +57,53 @@ const framework = [
   'primary_fungible_store'
 ]
 
-const plans: ReadonlyArray<readonly [string, Plan]> = [
-  ['1', { names: framework, atStart: framework.length, addEvery: 0, upgradeEvery: 9_000 }],
+const moduleSchedules: ReadonlyArray<readonly [string, ModuleSchedule]> = [
+  ['1', {
+    names: frameworkModuleNames,
+    initialCount: frameworkModuleNames.length,
+    addEveryVersions: 0,
+    upgradeEveryVersions: 9_000
+  }],
   ['42', {
     names: ['game', 'shop', 'board', 'tournament', 'season'],
-    atStart: 3,
-    addEvery: 2_500,
-    upgradeEvery: 1_500
+    initialCount: 3,
+    addEveryVersions: 2_500,
+    upgradeEveryVersions: 1_500
   }],
   ['cafe', {
     names: ['menu', 'till', 'barista', 'beans', 'loyalty', 'orders', 'milk', 'tips'],
-    atStart: 1,
-    addEvery: 900,
-    upgradeEvery: 400
+    initialCount: 1,
+    addEveryVersions: 900,
+    upgradeEveryVersions: 400
   }],
-  ['feed', { names: ['oracle'], atStart: 1, addEvery: 0, upgradeEvery: 5_000 }]
+  ['feed', { names: ['oracle'], initialCount: 1, addEveryVersions: 0, upgradeEveryVersions: 5_000 }]
 ]
 
 /** The modules of an account at a version, in the order of their state keys. */
 export function modulesAt (ledger: Ledger, address: Address, version: bigint): Module[] {
-  const names = plans.find(([digits]) => addressOf(digits) === address)?.[1].names ?? []
+  const names = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1].names ?? []
   return names.flatMap(name => moduleAt(ledger, address, name, version) ?? []).sort((a, b) => a.key.compare(b.key))
 }
 
 /** One module of an account at a version; undefined where it is not there. */
 export function moduleAt (ledger: Ledger, address: Address, name: string, version: bigint): Module | undefined {
-  const plan = plans.find(([digits]) => addressOf(digits) === address)?.[1]
-  const index = plan?.names.indexOf(name) ?? -1
-  if (plan === undefined || index < 0) return undefined
+  const schedule = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1]
+  const index = schedule?.names.indexOf(name) ?? -1
+  if (schedule === undefined || index < 0) return undefined
   const age = Number(version - ledger.startVersion)
-  if (index >= plan.atStart && age < (index - plan.atStart + 1) * plan.addEvery) return undefined
-  const upgrade = Math.floor(age / (plan.upgradeEvery * (index + 1)))
+  if (index >= schedule.initialCount && age < (index - schedule.initialCount + 1) * schedule.addEveryVersions) {
+    return undefined
+  }
+  const upgrade = Math.floor(age / (schedule.upgradeEveryVersions * (index + 1)))
   return { address, name, key: moduleKey(address, name), bytecode: bytecodeOf(ledger.seed, address, name, upgrade) }
 }
 
 function bytecodeOf (seed: number, address: Address, name: string, upgrade: number): Buffer {
-  const draws = new Draws(seed, 'module', address, name, upgrade)
+  const random = new DigestRandom(seed, 'module', address, name, upgrade)
   // Every module begins with the magic number and the version of its format.
-  return Buffer.concat([Buffer.from('a11ceb0b07000000', 'hex'), Buffer.from(name), draws.bytes(150 + draws.below(300))])
+  return Buffer.concat([
+    Buffer.from('a11ceb0b07000000', 'hex'),
+    Buffer.from(name),
+    random.bytes(150 + random.below(300))
+  ])
 }

@@ -1,4 +1,4 @@
-import { type Remaking } from './ledger.js'
+import { type CoinStoreRemake } from './ledger.js'
 
 /** What a sandbox node can be started with. */
 export interface SandboxOptions {
@@ -19,7 +19,7 @@ export interface SandboxOptions {
   /** The `git_hash` of the release, 40 hex digits. */
   release?: string
   /** When the coin store of 0xcafe is destroyed and made anew; left out: never. */
-  remaking?: Remaking
+  remaking?: CoinStoreRemake
   /** An address without an account is answered for as an account that never sent anything, as nodes do since 2025. */
   statelessAccounts?: boolean
   jsonOutput?: boolean
@@ -47,7 +47,7 @@ export type Settings =
   & Pick<SandboxOptions, 'release' | 'remaking'>
 
 /** What a sandbox node is without being told. */
-export const defaults: Settings = {
+export const defaultSettings: Settings = {
   seed: 1,
   chainId: 4,
   blocks: 1_000,

@@ -3,8 +3,8 @@ import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
 
 /** A function as it is declared. */
-export interface Declared {
-  readonly types: number
+export interface ViewDeclaration {
+  readonly typeParameterCount: number
   readonly params: readonly string[]
   readonly returns: readonly string[]
 }
@@ -16,19 +16,19 @@ export const oracleAddress = addressOf('feed')
 export const oracleModule = '0xfeed::oracle'
 
 /** The functions that answer questions; those without a rule of their own give back what they are given. */
-export const oracle = {
-  height: { types: 0, params: [], returns: ['u64'] },
-  balance_of: { types: 0, params: ['address'], returns: ['u64'] },
-  price_of: { types: 1, params: ['u64'], returns: ['u128', 'bool'] },
-  holds: { types: 1, params: ['address'], returns: ['bool'] },
-  at_most_a_hundred: { types: 0, params: ['u64'], returns: ['u64'] },
-  echo: { types: 1, params: ['T0'], returns: ['T0'] },
+export const oracleFunctions = {
+  height: { typeParameterCount: 0, params: [], returns: ['u64'] },
+  balance_of: { typeParameterCount: 0, params: ['address'], returns: ['u64'] },
+  price_of: { typeParameterCount: 1, params: ['u64'], returns: ['u128', 'bool'] },
+  holds: { typeParameterCount: 1, params: ['address'], returns: ['bool'] },
+  at_most_a_hundred: { typeParameterCount: 0, params: ['u64'], returns: ['u64'] },
+  echo: { typeParameterCount: 1, params: ['T0'], returns: ['T0'] },
   several: {
-    types: 0,
+    typeParameterCount: 0,
     params: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>'],
     returns: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>']
   }
-} as const satisfies Readonly<Record<string, Declared>>
+} as const satisfies Readonly<Record<string, ViewDeclaration>>
 
 /** The interface of the module, as a release renders it. */
 export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi'] {
@@ -46,7 +46,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
         params: ['&signer', 'u64'],
         return: []
       },
-      ...Object.entries<Declared>(oracle).map(([name, declared]) => viewRecord(name, declared))
+      ...Object.entries<ViewDeclaration>(oracleFunctions).map(([name, declared]) => viewFunctionAbi(name, declared))
     ],
     structs: [{
       name: 'Price',
@@ -62,13 +62,13 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
 }
 
 /** A function that answers questions, as an interface tells of it. */
-export function viewRecord (name: string, { types, params, returns }: Declared): FunctionAbi {
+export function viewFunctionAbi (name: string, { typeParameterCount, params, returns }: ViewDeclaration): FunctionAbi {
   return {
     name,
     visibility: 'public',
     is_entry: false,
     is_view: true,
-    generic_type_params: Array.from({ length: types }, () => ({ constraints: [] })),
+    generic_type_params: Array.from({ length: typeParameterCount }, () => ({ constraints: [] })),
     params: [...params],
     return: [...returns]
   }

@@ -1,13 +1,13 @@
 import { type Address, readAddress } from './address.js'
 import { maxU64, readInteger } from './integer.js'
-import { framework, type Problem } from './problem.js'
+import { frameworkProblem, type Problem } from './problem.js'
 import { readCursor } from './state-key.js'
-import { percentDecoded } from './target.js'
+import { decodePercent } from './request-target.js'
 import { isIdentifier, readStructTag, type StructTag } from './type-tag.js'
 
 /** An address in a path, decoded by the router and once more by its type. */
 export function addressParam (name: string, segment: string): Address {
-  const text = twice(segment)
+  const text = decodedTwice(segment)
   const address = readAddress(text)
   if (address !== undefined) return address
   const digits = text.replace(/^0x/, '')
@@ -18,14 +18,16 @@ export function addressParam (name: string, segment: string): Address {
 
 /** A struct tag in a path. */
 export function structTagParam (name: string, segment: string): StructTag {
-  const tag = readStructTag(twice(segment))
-  if (tag === undefined) throw pathProblem(name, 'string(MoveStructTag)', `invalid struct tag: ${twice(segment)}`)
+  const tag = readStructTag(decodedTwice(segment))
+  if (tag === undefined) {
+    throw pathProblem(name, 'string(MoveStructTag)', `invalid struct tag: ${decodedTwice(segment)}`)
+  }
   return tag
 }
 
 /** The type of a coin or the address of the metadata of a fungible asset, in a path. */
 export function assetParam (name: string, segment: string): StructTag | Address {
-  const text = twice(segment)
+  const text = decodedTwice(segment)
   const asset = readStructTag(text) ?? readAddress(text)
   if (asset === undefined) throw pathProblem(name, 'string(AssetType)', `Invalid asset type: ${text}`)
   return asset
@@ -33,27 +35,27 @@ export function assetParam (name: string, segment: string): StructTag | Address 
 
 /** A name of the language in a path. */
 export function identifierParam (name: string, segment: string): string {
-  const text = twice(segment)
+  const text = decodedTwice(segment)
   if (!isIdentifier(text)) throw pathProblem(name, 'string(IdentifierWrapper)', `Invalid identifier '${text}'`)
   return text
 }
 
 /** The hash of a transaction in a path, as answers print it. */
 export function hashParam (name: string, segment: string): string {
-  const digits = twice(segment).replace(/^0x/, '').toLowerCase()
+  const digits = decodedTwice(segment).replace(/^0x/, '').toLowerCase()
   if (/^[0-9a-f]{64}$/.test(digits)) return `0x${digits}`
-  throw pathProblem(name, 'string(HashValue)', `parse hash value error: ${twice(segment)}`)
+  throw pathProblem(name, 'string(HashValue)', `parse hash value error: ${decodedTwice(segment)}`)
 }
 
 /** A u64 in a path, decoded by the router alone. */
 export function plainU64Param (name: string, segment: string): bigint {
-  return integer(percentDecoded(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
+  return requireU64(decodePercent(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
 }
 
 /** A u64 in a path, decoded by the router and once more by its type. */
 export function u64Param (name: string, segment: string): bigint {
-  const text = twice(segment)
-  return integer(
+  const text = decodedTwice(segment)
+  return requireU64(
     text,
     maxU64,
     reason =>
@@ -65,8 +67,8 @@ export function u64Param (name: string, segment: string): bigint {
 export function u64Query (query: ReadonlyMap<string, string>, name: string): bigint | undefined {
   const text = query.get(name)
   if (text === undefined) return undefined
-  const decoded = percentDecoded(text)
-  return integer(
+  const decoded = decodePercent(text)
+  return requireU64(
     decoded,
     maxU64,
     reason =>
@@ -82,7 +84,7 @@ export function u64Query (query: ReadonlyMap<string, string>, name: string): big
 export function limitQuery (query: ReadonlyMap<string, string>): number | undefined {
   const text = query.get('limit')
   if (text === undefined) return undefined
-  return Number(integer(text, 65_535n, reason => queryProblem('limit', 'integer(uint16)', reason)))
+  return Number(requireU64(text, 65_535n, reason => queryProblem('limit', 'integer(uint16)', reason)))
 }
 
 /** A flag: exactly `true` or `false`. */
@@ -97,27 +99,27 @@ export function flagQuery (query: ReadonlyMap<string, string>, name: string): bo
 export function cursorQuery (query: ReadonlyMap<string, string>): Buffer | undefined {
   const text = query.get('start')
   if (text === undefined) return undefined
-  const key = readCursor(percentDecoded(text))
+  const key = readCursor(decodePercent(text))
   if (key === undefined) throw queryProblem('start', 'string(StateKeyWrapper)', 'Failed to decode the state key')
   return key
 }
 
-function twice (segment: string): string {
-  return percentDecoded(percentDecoded(segment))
+function decodedTwice (segment: string): string {
+  return decodePercent(decodePercent(segment))
 }
 
-function integer (text: string, most: bigint, problem: (reason: string) => Problem): bigint {
-  const value = readInteger(text, 0n, most)
-  if (typeof value === 'string') throw problem(value)
+function requireU64 (text: string, max: bigint, problemOf: (reason: string) => Problem): bigint {
+  const value = readInteger(text, 0n, max)
+  if (typeof value === 'string') throw problemOf(value)
   return value
 }
 
 function pathProblem (name: string, type: string, reason: string): Problem {
-  return framework(`failed to parse path \`${name}\`: failed to parse "${type}": ${reason}`)
+  return frameworkProblem(`failed to parse path \`${name}\`: failed to parse "${type}": ${reason}`)
 }
 
 function queryProblem (name: string, type: string, reason: string): Problem {
-  return framework(
+  return frameworkProblem(
     `failed to parse parameter \`${name}\`: failed to parse "${type}": ${reason} (occurred while parsing ` +
       `"optional<${type}>")`
   )

@@ -30,18 +30,18 @@ export const statusOfCode = {
 } as const satisfies Record<ErrorCode, number>
 
 /** Which part of the node an error comes from; only the ledger's own errors carry the position. */
-export type Source = 'framework' | 'verification' | 'ledger'
+export type ProblemSource = 'framework' | 'verification' | 'ledger'
 
 /** What a node answers in place of a success. */
 export class Problem extends Error {
   readonly status: number
   readonly code: ErrorCode
-  readonly source: Source
+  readonly source: ProblemSource
   /** The code of the machine that ran into it, where one did. */
   readonly vmCode: number | null
 
   constructor (
-    source: Source,
+    source: ProblemSource,
     code: ErrorCode,
     message: string,
     status: number = statusOfCode[code],
@@ -56,13 +56,13 @@ export class Problem extends Error {
 }
 
 /** A request that the web framework refuses before the node's own code sees it. */
-export function framework (message: string, status = 400): Problem {
+export function frameworkProblem (message: string, status = 400): Problem {
   return new Problem('framework', 'web_framework_error', message, status)
 }
 
 /** A body that the framework cannot read. */
-export function malformed (reason: string): Problem {
-  return framework(`parse request payload error: ${reason}`)
+export function malformedBody (reason: string): Problem {
+  return frameworkProblem(`parse request payload error: ${reason}`)
 }
 
 /** A version above the head. */

@@ -1,28 +1,28 @@
-import { accountHeld, authenticationKey, hasAccount } from './account-resource.js'
+import { accountContentAt, authenticationKey, hasAccount } from './account-resource.js'
 import { u64Bytes } from './bcs.js'
 import { balanceAt } from './balances.js'
 import { addressParam, assetParam, u64Query } from './params.js'
 import { accountNotFound } from './problem.js'
-import { formOf, paramOf, type Question, readableVersion, success } from './question.js'
-import { type Reply } from './reply.js'
+import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
+import { type SandboxResponse } from './response.js'
 import { type Account } from './schema/account.js'
-import { sequenceAt } from './senders.js'
+import { nextSequenceAt } from './known-senders.js'
 
 /** Tells the next sequence number of an account and the key that it is authenticated by. */
-export function readAccount (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const asked = u64Query(question.query, 'ledger_version')
-  const form = formOf(question, 'Get account')
-  const version = readableVersion(question.view, asked)
-  if (!question.settings.statelessAccounts && !hasAccount(address)) throw accountNotFound(address, version)
-  const { ledger } = question.view
-  if (form === 'bcs') return success(question, form, accountHeld(ledger, address, version).value.bytes)
-  return success(
-    question,
-    form,
+export function readAccount (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const format = requestedFormat(context, 'Get account')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  if (!context.settings.statelessAccounts && !hasAccount(address)) throw accountNotFound(address, version)
+  const { ledger } = context.snapshot
+  if (format === 'bcs') return successResponse(context, format, accountContentAt(ledger, address, version).value.bytes)
+  return successResponse(
+    context,
+    format,
     JSON.stringify(
       {
-        sequence_number: String(sequenceAt(ledger, address, version)),
+        sequence_number: String(nextSequenceAt(ledger, address, version)),
         authentication_key: `0x${authenticationKey(ledger, address).toString('hex')}`
       } satisfies Account
     )
@@ -30,12 +30,12 @@ export function readAccount (question: Question): Reply {
 }
 
 /** Tells how much of a coin or of a fungible asset an account has: a bare number, which a double may not hold. */
-export function readBalance (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const asset = assetParam('asset_type', paramOf(question, 1))
-  const asked = u64Query(question.query, 'ledger_version')
-  const form = formOf(question, 'Get account balance')
-  const version = readableVersion(question.view, asked)
-  const balance = balanceAt(question.view.ledger, address, asset, version)
-  return success(question, form, form === 'json' ? String(balance) : u64Bytes(balance))
+export function readBalance (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const asset = assetParam('asset_type', pathParam(context, 1))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const format = requestedFormat(context, 'Get account balance')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  const balance = balanceAt(context.snapshot.ledger, address, asset, version)
+  return successResponse(context, format, format === 'json' ? String(balance) : u64Bytes(balance))
 }

@@ -1,49 +1,57 @@
 import { addressBytes } from './address.js'
 import { sequenceBytes, sizedBytes, textBytes } from './bcs.js'
-import { type Form } from './accept.js'
+import { type ResponseFormat } from './response-format.js'
 import { moduleRecord } from './module-abi.js'
 import { type Module, moduleAt, modulesAt } from './modules.js'
 import { addressParam, cursorQuery, identifierParam, limitQuery, u64Query } from './params.js'
 import { moduleNotFound } from './problem.js'
-import { formOf, pageSize, paramOf, type Question, readableVersion, success, withCursor } from './question.js'
+import {
+  requestedFormat,
+  pageSize,
+  pathParam,
+  type RequestContext,
+  requireVersion,
+  successResponse,
+  withCursor
+} from './request-context.js'
 import { renderingOf } from './release.js'
-import { type Reply } from './reply.js'
+import { type SandboxResponse } from './response.js'
 
 /** Lists the modules of an account, a page at a time. */
-export function readModules (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const asked = u64Query(question.query, 'ledger_version')
-  const start = cursorQuery(question.query)
-  const limit = limitQuery(question.query)
-  const form = formOf(question, 'Get account modules')
-  const version = readableVersion(question.view, asked)
-  const { modulesPage } = question.settings
+export function readModules (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const start = cursorQuery(context.query)
+  const limit = limitQuery(context.query)
+  const format = requestedFormat(context, 'Get account modules')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  const { modulesPage } = context.settings
   const size = pageSize(limit, modulesPage, modulesPage)
-  const { ledger } = question.view
+  const { ledger } = context.snapshot
   const rest = modulesAt(ledger, address, version).filter(({ key }) => start === undefined || key.compare(start) >= 0)
-  const answer = success(question, form, pageBody(form, rest.slice(0, size), ledger.release))
-  return withCursor(question, answer, rest[size]?.key)
+  const response = successResponse(context, format, pageBody(format, rest.slice(0, size), ledger.release))
+  return withCursor(context, response, rest[size]?.key)
 }
 
 /** Fetches one module of an account, the same as in the listing. */
-export function readModule (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const name = identifierParam('module_name', paramOf(question, 1))
-  const asked = u64Query(question.query, 'ledger_version')
-  const form = formOf(question, 'Get account module')
-  const version = readableVersion(question.view, asked)
-  const { ledger } = question.view
+export function readModule (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const name = identifierParam('module_name', pathParam(context, 1))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const format = requestedFormat(context, 'Get account module')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  const { ledger } = context.snapshot
   const module = moduleAt(ledger, address, name, version)
   if (module === undefined) throw moduleNotFound(address, name, version)
-  return success(
-    question,
-    form,
-    form === 'json' ? JSON.stringify(moduleRecord(module, renderingOf(ledger.release))) : module.bytecode
+  return successResponse(
+    context,
+    format,
+    format === 'json' ? JSON.stringify(moduleRecord(module, renderingOf(ledger.release))) : module.bytecode
   )
 }
 
-function pageBody (form: Form, page: Module[], release: string): string | Buffer {
-  if (form === 'json') return JSON.stringify(page.map(module => moduleRecord(module, renderingOf(release))))
+function pageBody (format: ResponseFormat, page: Module[], release: string): string | Buffer {
+  if (format === 'json') return JSON.stringify(page.map(module => moduleRecord(module, renderingOf(release))))
   // The page is cut in the order of the state keys and printed as a map in the order of the names.
   const byName = page.toSorted((a, b) => a.name < b.name ? -1 : 1)
   return sequenceBytes(

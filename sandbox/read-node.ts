@@ -1,20 +1,20 @@
 import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
-import { formOf, type Question, success } from './question.js'
-import { reply, type Reply } from './reply.js'
-import { type GasEstimate, type Health, type Index, type NodeInfo } from './schema/node.js'
+import { requestedFormat, type RequestContext, successResponse } from './request-context.js'
+import { makeResponse, type SandboxResponse } from './response.js'
+import { type GasEstimate, type HealthRecord, type IndexRecord, type NodeInfo } from './schema/node.js'
 
 const chainNames: Readonly<Record<number, string>> = { 1: 'mainnet', 2: 'testnet', 3: 'devnet', 4: 'testing' }
-const buckets = [100, 150, 300, 500, 1_000, 3_000]
+const gasPriceBuckets = [100, 150, 300, 500, 1_000, 3_000]
 
 /** The index: where the node stands and which release it runs. */
-export function readIndex (question: Question): Reply {
-  const form = formOf(question, 'Get ledger info')
-  const { position, ledger } = question.view
-  if (form === 'bcs') {
-    return success(
-      question,
-      form,
+export function readIndex (context: RequestContext): SandboxResponse {
+  const format = requestedFormat(context, 'Get ledger info')
+  const { position, ledger } = context.snapshot
+  if (format === 'bcs') {
+    return successResponse(
+      context,
+      format,
       Buffer.concat([
         Buffer.from([position.chainId]),
         u64Bytes(position.epoch),
@@ -27,9 +27,9 @@ export function readIndex (question: Question): Reply {
       ])
     )
   }
-  return success(
-    question,
-    form,
+  return successResponse(
+    context,
+    format,
     JSON.stringify(
       {
         chain_id: position.chainId,
@@ -42,15 +42,15 @@ export function readIndex (question: Question): Reply {
         block_height: String(position.blockHeight),
         git_hash: ledger.release,
         encryption_key: null
-      } satisfies Index
+      } satisfies IndexRecord
     )
   )
 }
 
 /** What the node is configured as: without a position, and in another order of members each time. */
-export function readInfo (question: Question): Reply {
-  if (question.settings.infoIsIndex) return readIndex(question)
-  const { chainId } = question.view.position
+export function readInfo (context: RequestContext): SandboxResponse {
+  if (context.settings.infoIsIndex) return readIndex(context)
+  const { chainId } = context.snapshot.position
   const members = Object.entries(
     {
       chain_id: chainNames[chainId] ?? String(chainId),
@@ -67,34 +67,38 @@ export function readInfo (question: Question): Reply {
         batch_size: 10_000,
         runtime_threads: 4
       },
-      fullnode_network_peer_id_Public: digest(question.view.ledger.seed, 'peer').toString('hex')
+      fullnode_network_peer_id_Public: digest(context.snapshot.ledger.seed, 'peer').toString('hex')
     } satisfies NodeInfo
   )
-  const turn = question.serial % members.length
-  return reply(200, 'json', JSON.stringify(Object.fromEntries([...members.slice(turn), ...members.slice(0, turn)])))
+  const firstMember = context.requestIndex % members.length
+  return makeResponse(
+    200,
+    'json',
+    JSON.stringify(Object.fromEntries([...members.slice(firstMember), ...members.slice(0, firstMember)]))
+  )
 }
 
 /** What gas costs: it changes every forty blocks. */
-export function readGasPrice (question: Question): Reply {
-  const form = formOf(question, 'Estimate gas price')
-  const { ledger, position } = question.view
-  const busy = digest(ledger.seed, 'gas', position.blockHeight / 40n).readUInt8() % (buckets.length - 1)
-  const regular = Number(buckets[busy])
-  if (form === 'bcs') return success(question, form, u64Bytes(BigInt(regular)))
-  return success(
-    question,
-    form,
+export function readGasPrice (context: RequestContext): SandboxResponse {
+  const format = requestedFormat(context, 'Estimate gas price')
+  const { ledger, position } = context.snapshot
+  const bucketIndex = digest(ledger.seed, 'gas', position.blockHeight / 40n).readUInt8() % (gasPriceBuckets.length - 1)
+  const regular = Number(gasPriceBuckets[bucketIndex])
+  if (format === 'bcs') return successResponse(context, format, u64Bytes(BigInt(regular)))
+  return successResponse(
+    context,
+    format,
     JSON.stringify(
       {
         deprioritized_gas_estimate: Math.min(regular, 100),
         gas_estimate: regular,
-        prioritized_gas_estimate: Number(buckets[busy + 1])
+        prioritized_gas_estimate: Number(gasPriceBuckets[bucketIndex + 1])
       } satisfies GasEstimate
     )
   )
 }
 
 /** That the node is well. */
-export function readHealth (question: Question): Reply {
-  return success(question, 'json', JSON.stringify({ message: 'aptos-node:ok' } satisfies Health))
+export function readHealth (context: RequestContext): SandboxResponse {
+  return successResponse(context, 'json', JSON.stringify({ message: 'aptos-node:ok' } satisfies HealthRecord))
 }

@@ -1,41 +1,49 @@
-import { accountExists } from './account-exists.js'
+import { requireAccount } from './require-account.js'
 import { lengthBytes, sizedBytes } from './bcs.js'
 import { addressParam, cursorQuery, limitQuery, structTagParam, u64Query } from './params.js'
 import { resourceNotFound } from './problem.js'
-import { formOf, pageSize, paramOf, type Question, readableVersion, success, withCursor } from './question.js'
-import { type Reply } from './reply.js'
+import {
+  requestedFormat,
+  pageSize,
+  pathParam,
+  type RequestContext,
+  requireVersion,
+  successResponse,
+  withCursor
+} from './request-context.js'
+import { type SandboxResponse } from './response.js'
 import { type Resource, resourceAt, resourceJson, resourcesAt } from './resources.js'
 import { structTagBytes } from './type-tag-bytes.js'
 
 /** Lists the resources of an account, a page at a time. */
-export function readResources (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const asked = u64Query(question.query, 'ledger_version')
-  const start = cursorQuery(question.query)
-  const limit = limitQuery(question.query)
-  const form = formOf(question, 'Get account resources')
-  const version = readableVersion(question.view, asked)
-  accountExists(question, address, version)
-  const { resourcesPage } = question.settings
+export function readResources (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const start = cursorQuery(context.query)
+  const limit = limitQuery(context.query)
+  const format = requestedFormat(context, 'Get account resources')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  requireAccount(context, address, version)
+  const { resourcesPage } = context.settings
   const size = pageSize(limit, resourcesPage, resourcesPage)
-  const rest = resourcesAt(question.view.ledger, address, version).filter(({ key }) =>
+  const rest = resourcesAt(context.snapshot.ledger, address, version).filter(({ key }) =>
     start === undefined || key.compare(start) >= 0
   )
   const page = rest.slice(0, size)
-  const body = form === 'json' ? `[${page.map(resourceJson).join(',')}]` : pageBytes(page)
-  return withCursor(question, success(question, form, body), rest[size]?.key)
+  const body = format === 'json' ? `[${page.map(resourceJson).join(',')}]` : pageBytes(page)
+  return withCursor(context, successResponse(context, format, body), rest[size]?.key)
 }
 
 /** Fetches one resource of an account, the same as in the listing. */
-export function readResource (question: Question): Reply {
-  const address = addressParam('address', paramOf(question, 0))
-  const tag = structTagParam('resource_type', paramOf(question, 1))
-  const asked = u64Query(question.query, 'ledger_version')
-  const form = formOf(question, 'Get account resource')
-  const version = readableVersion(question.view, asked)
-  const resource = resourceAt(question.view.ledger, address, tag, version)
+export function readResource (context: RequestContext): SandboxResponse {
+  const address = addressParam('address', pathParam(context, 0))
+  const tag = structTagParam('resource_type', pathParam(context, 1))
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const format = requestedFormat(context, 'Get account resource')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  const resource = resourceAt(context.snapshot.ledger, address, tag, version)
   if (resource === undefined) throw resourceNotFound(address, tag, version)
-  return success(question, form, form === 'json' ? resourceJson(resource) : resource.value.bytes)
+  return successResponse(context, format, format === 'json' ? resourceJson(resource) : resource.value.bytes)
 }
 
 // A map in BCS is ordered by the bytes of its keys.

@@ -1,21 +1,27 @@
-import { type Spec } from './openapi/piece.js'
-import { framework } from './problem.js'
-import { type Question } from './question.js'
-import { type Reply } from './reply.js'
+import { type SpecFormats } from './openapi/openapi-object.js'
+import { frameworkProblem } from './problem.js'
+import { type RequestContext } from './request-context.js'
+import { type SandboxResponse } from './response.js'
 
 /** The node's OpenAPI document for people, as JSON, and as YAML: whatever form is asked for, and without a position. */
 export const readSpec = {
-  page: (question: Question): Reply => specReply(question, 'page', ['content-type', 'text/html; charset=utf-8']),
-  json: (question: Question): Reply => specReply(question, 'json', ['content-type', 'application/json']),
-  yaml: (question: Question): Reply =>
-    specReply(question, 'yaml', ['content-type', 'application/x-yaml'], [
+  page: (context: RequestContext): SandboxResponse =>
+    specResponse(context, 'page', ['content-type', 'text/html; charset=utf-8']),
+  json: (context: RequestContext): SandboxResponse =>
+    specResponse(context, 'json', ['content-type', 'application/json']),
+  yaml: (context: RequestContext): SandboxResponse =>
+    specResponse(context, 'yaml', ['content-type', 'application/x-yaml'], [
       'content-disposition',
       'inline; filename="spec.yaml"'
     ])
 }
 
-function specReply ({ spec }: Question, form: keyof Spec, ...headers: Reply['headers']): Reply {
+function specResponse (
+  { spec }: RequestContext,
+  format: keyof SpecFormats,
+  ...headers: SandboxResponse['headers']
+): SandboxResponse {
   // Whoever answers without a server has none.
-  if (spec === undefined) throw framework('not found', 404)
-  return { status: 200, headers, body: Buffer.from(spec[form]()) }
+  if (spec === undefined) throw frameworkProblem('not found', 404)
+  return { status: 200, headers, body: Buffer.from(spec[format]()) }
 }

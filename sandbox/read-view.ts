@@ -1,65 +1,81 @@
-import { type Form } from './accept.js'
+import { type ResponseFormat } from './response-format.js'
 import { longAddress, shortAddress } from './address.js'
 import { sequenceBytes } from './bcs.js'
 import { BcsReader } from './bcs-reader.js'
-import { type DrawnValue } from './drawn-value.js'
+import { type EncodedValue } from './generated-value.js'
 import { printJson } from './json-printer.js'
-import { valueBytes } from './key-bytes.js'
+import { valueBytes } from './value-bytes.js'
 import { moduleAt } from './modules.js'
 import { u64Query } from './params.js'
 import { invalidInput, Problem } from './problem.js'
-import { formOf, type Question, readableVersion, success, type View } from './question.js'
-import { type Reply } from './reply.js'
-import { knownType, type TypeTag } from './type-tag.js'
+import {
+  requestedFormat,
+  type RequestContext,
+  requireVersion,
+  successResponse,
+  type LedgerSnapshot
+} from './request-context.js'
+import { type SandboxResponse } from './response.js'
+import { requireTypeTag, type TypeTag } from './type-tag.js'
 import { readValue } from './value-reader.js'
-import { gasOf, type ViewFunction, viewFunction } from './view-functions.js'
+import { gasUsedBy, type ViewFunction, findViewFunction } from './view-functions.js'
 import { readViewRequest, type ViewRequest } from './view-request.js'
 
 /** Calls a view function at a version; the answer is a list of what it returns, with what the call cost. */
-export function readView (question: Question): Reply {
-  const read = readViewRequest(question.contentType, question.body)
-  const asked = u64Query(question.query, 'ledger_version')
-  const form = formOf(question, 'View function')
-  const version = readableVersion(question.view, asked)
-  const request = read()
+export function readView (context: RequestContext): SandboxResponse {
+  const readOn = readViewRequest(context.contentType, context.body)
+  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const format = requestedFormat(context, 'View function')
+  const version = requireVersion(context.snapshot, requestedVersion)
+  const request = readOn()
   const path = `${shortAddress(request.address)}::${request.module}::${request.name}`
-  const called = calledFunction(question.view, request, path, version)
+  const calledView = requireViewFunction(context.snapshot, request, path, version)
   const call = {
-    ledger: question.view.ledger,
+    ledger: context.snapshot.ledger,
     version,
     types: request.types,
-    values: argumentsOf(called, request, path)
+    values: argumentsOf(calledView, request, path)
   }
-  const returned = called.run(call)
+  const returned = calledView.run(call)
   if (typeof returned === 'string') throw new Problem('ledger', 'invalid_input', returned, 400, 4016)
-  const answer = success(question, form, bodyOf(form, returned))
-  return { ...answer, headers: [...answer.headers, [`${question.settings.family}gas-used`, String(gasOf(path, call))]] }
+  const response = successResponse(context, format, bodyOf(format, returned))
+  return {
+    ...response,
+    headers: [...response.headers, [`${context.settings.family}gas-used`, String(gasUsedBy(path, call))]]
+  }
 }
 
-function calledFunction ({ ledger }: View, request: ViewRequest, path: string, version: bigint): ViewFunction {
+function requireViewFunction (
+  { ledger }: LedgerSnapshot,
+  request: ViewRequest,
+  path: string,
+  version: bigint
+): ViewFunction {
   const { address, module, name, types } = request
   if (moduleAt(ledger, address, module, version) === undefined) {
     throw invalidInput(
       `Module ModuleId { address: ${longAddress(address).slice(2)}, name: Identifier("${module}") } can't be found`
     )
   }
-  const called = viewFunction(shortAddress(address), module, name)
-  if (called === undefined) throw invalidInput(`could not find view function by ${path}`)
-  if (types.length !== called.types) {
-    throw invalidInput(`expected ${called.types} type arguments for view function ${path}, but got ${types.length}`)
+  const calledView = findViewFunction(shortAddress(address), module, name)
+  if (calledView === undefined) throw invalidInput(`could not find view function by ${path}`)
+  if (types.length !== calledView.typeParameterCount) {
+    throw invalidInput(
+      `expected ${calledView.typeParameterCount} type arguments for view function ${path}, but got ${types.length}`
+    )
   }
-  return called
+  return calledView
 }
 
-function argumentsOf (called: ViewFunction, request: ViewRequest, path: string): DrawnValue[] {
+function argumentsOf (calledView: ViewFunction, request: ViewRequest, path: string): EncodedValue[] {
   const given: ReadonlyArray<(type: TypeTag) => Buffer> = 'bytes' in request
     ? request.bytes.map(bytes => () => bytes)
     : request.arguments.map(argument => type => valueBytes(type, argument))
-  if (given.length !== called.params.length) throw invalidInput(argumentCount(called, request, path))
+  if (given.length !== calledView.params.length) throw invalidInput(argumentCount(calledView, request, path))
   return given.map((bytesOf, index) => {
-    const param = String(called.params[index])
+    const param = String(calledView.params[index])
     try {
-      return valueOf(request.types.find(() => param === 'T0') ?? knownType(param), bytesOf)
+      return valueOf(request.types.find(() => param === 'T0') ?? requireTypeTag(param), bytesOf)
     } catch (error) {
       throw invalidInput(
         `parse arguments[${index}] failed, expect ${param}, caused by error: ${(error as Error).message}`
@@ -78,15 +94,15 @@ function argumentCount ({ params }: ViewFunction, request: ViewRequest, path: st
 }
 
 // What came as JSON is read back from its bytes, so that both forms of a request say the same.
-function valueOf (type: TypeTag, bytesOf: (type: TypeTag) => Buffer): DrawnValue {
+function valueOf (type: TypeTag, bytesOf: (type: TypeTag) => Buffer): EncodedValue {
   const reader = new BcsReader(bytesOf(type))
   const value = readValue(type, reader)
-  reader.end()
+  reader.requireEnd()
   return value
 }
 
-function bodyOf (form: Form, returned: readonly DrawnValue[]): string | Buffer {
-  return form === 'json'
+function bodyOf (format: ResponseFormat, returned: readonly EncodedValue[]): string | Buffer {
+  return format === 'json'
     ? `[${returned.map(({ json }) => json).join(',')}]`
     : sequenceBytes(returned.map(({ bytes }) => bytes))
 }

@@ -1,5 +1,5 @@
 import { type Json, type JsonObject, readJson } from './json-reader.js'
-import { framework, malformed } from './problem.js'
+import { frameworkProblem, malformedBody } from './problem.js'
 
 /** The media type of a body, without its parameters. */
 export function essenceOf (contentType: string): string {
@@ -13,24 +13,24 @@ export function readJsonObject (
   contentType: string | undefined,
   body: Buffer
 ): JsonObject {
-  if (contentType === undefined) throw framework('expect content type `application/json`', 415)
+  if (contentType === undefined) throw frameworkProblem('expect content type `application/json`', 415)
   if (
     !/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(
       essenceOf(contentType)
     )
   ) {
-    throw framework(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
+    throw frameworkProblem(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
   }
   const request = readJson(body)
-  if (request.kind !== 'object') throw malformed(`failed to parse "${type}": Expected input type "object"`)
-  const twice = known.find(name => request.repeated.has(name))
-  if (twice !== undefined) throw malformed(`duplicate field \`${twice}\``)
+  if (request.kind !== 'object') throw malformedBody(`failed to parse "${type}": Expected input type "object"`)
+  const repeatedName = known.find(name => request.repeatedNames.has(name))
+  if (repeatedName !== undefined) throw malformedBody(`duplicate field \`${repeatedName}\``)
   return request
 }
 
 /** A member that a request must have. */
-export function requestMember (type: string, request: JsonObject, name: string): Json {
+export function requireMember (type: string, request: JsonObject, name: string): Json {
   const member = request.members.get(name)
-  if (member === undefined) throw malformed(`failed to parse "${type}": missing field \`${name}\``)
+  if (member === undefined) throw malformedBody(`failed to parse "${type}": missing field \`${name}\``)
   return member
 }

@@ -1,19 +1,19 @@
-import { accountPlan, hasAccount } from './account-resource.js'
+import { accountDefinition, hasAccount } from './account-resource.js'
 import { type Address, addressOf } from './address.js'
-import { assetResources, chainAsset, coinStore, storePlans } from './coin-resources.js'
+import { assetResources, chainAsset, coinStore, storeDefinitions } from './coin-resources.js'
 import { depositor } from './deposits.js'
-import { drawnResources } from './drawn-resources.js'
+import { generatedResources } from './generated-resources.js'
 import { frameworkResources } from './framework-resources.js'
 import { type Ledger } from './ledger.js'
-import { type Held, type ResourcePlan } from './resource-plan.js'
+import { type ResourceContent, type ResourceDefinition } from './resource-definition.js'
 import { resourceKey } from './state-key.js'
-import { turnPlan } from './turn-resource.js'
+import { turnDefinition } from './turn-resource.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
-const depositorPlans = [accountPlan(depositor), coinStore, ...drawnResources(depositor)]
+const depositorDefinitions = [accountDefinition(depositor), coinStore, ...generatedResources(depositor)]
 
 /** A resource of an account as it is at one version. */
-export interface Resource extends Held {
+export interface Resource extends ResourceContent {
   readonly address: Address
   readonly tag: StructTag
   readonly key: Buffer
@@ -24,15 +24,15 @@ export interface Resource extends Held {
  */
 export function resourceAt (ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
   const type = printTypeTag(tag)
-  const plan = plansOf(address).find(plan => plan.type === type)
-  return plan && heldAt(plan, ledger, address, tag, version)
+  const definition = definitionsOf(address).find(definition => definition.type === type)
+  return definition && resolveResource(definition, ledger, address, tag, version)
 }
 
 /** Every resource of an account at a version, in the order of their state keys. */
 export function resourcesAt (ledger: Ledger, address: Address, version: bigint): Resource[] {
-  return plansOf(address).flatMap(plan => {
-    const tag = readStructTag(plan.type)
-    return (tag && heldAt(plan, ledger, address, tag, version)) ?? []
+  return definitionsOf(address).flatMap(definition => {
+    const tag = readStructTag(definition.type)
+    return (tag && resolveResource(definition, ledger, address, tag, version)) ?? []
   }).toSorted((one, other) => one.key.compare(other.key))
 }
 
@@ -41,21 +41,21 @@ export function resourceJson ({ tag, value }: Resource): string {
   return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
 }
 
-function heldAt (
-  plan: ResourcePlan,
+function resolveResource (
+  definition: ResourceDefinition,
   ledger: Ledger,
   address: Address,
   tag: StructTag,
   version: bigint
 ): Resource | undefined {
-  const held = plan.at(ledger, version)
-  return held && { ...held, address, tag, key: resourceKey(address, tag) }
+  const content = definition.contentAt(ledger, version)
+  return content && { ...content, address, tag, key: resourceKey(address, tag) }
 }
 
-function plansOf (address: Address): readonly ResourcePlan[] {
+function definitionsOf (address: Address): readonly ResourceDefinition[] {
   if (address === addressOf('1')) return frameworkResources
   if (address === chainAsset) return assetResources
-  if (!hasAccount(address)) return storePlans(address)
-  if (address === depositor) return depositorPlans
-  return [accountPlan(address), ...address === addressOf('42') ? [turnPlan] : []]
+  if (!hasAccount(address)) return storeDefinitions(address)
+  if (address === depositor) return depositorDefinitions
+  return [accountDefinition(address), ...address === addressOf('42') ? [turnDefinition] : []]
 }

@@ -1,4 +1,4 @@
-import { type Question } from './question.js'
+import { type RequestContext } from './request-context.js'
 import { readAccount, readBalance } from './read-account.js'
 import { readBlockByHeight, readBlockByVersion } from './read-block.js'
 import { readEvents, readEventsByNumber } from './read-events.js'
@@ -14,7 +14,7 @@ import {
   readTransactions
 } from './read-transactions.js'
 import { readView } from './read-view.js'
-import { type Reply } from './reply.js'
+import { type SandboxResponse } from './response.js'
 
 /** One route of the node. */
 export interface Route {
@@ -22,81 +22,81 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   /** The segments of the path; `:` stands for a parameter. */
   readonly path: readonly string[]
-  readonly answer: (question: Question) => Reply
+  readonly read: (context: RequestContext) => SandboxResponse
 }
 
 /** Every route that the node has. */
 export const routes = [
-  { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], answer: readTableItem },
-  { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], answer: readRawTableItem },
-  { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], answer: readAccount },
-  { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], answer: readResources },
-  { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], answer: readResource },
-  { endpoint: 'account_balance', method: 'GET', path: ['v1', 'accounts', ':', 'balance', ':'], answer: readBalance },
-  { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], answer: readModule },
-  { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], answer: readModules },
-  { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], answer: readEvents },
-  { endpoint: 'view', method: 'POST', path: ['v1', 'view'], answer: readView },
+  { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], read: readTableItem },
+  { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], read: readRawTableItem },
+  { endpoint: 'account', method: 'GET', path: ['v1', 'accounts', ':'], read: readAccount },
+  { endpoint: 'account_resources', method: 'GET', path: ['v1', 'accounts', ':', 'resources'], read: readResources },
+  { endpoint: 'account_resource', method: 'GET', path: ['v1', 'accounts', ':', 'resource', ':'], read: readResource },
+  { endpoint: 'account_balance', method: 'GET', path: ['v1', 'accounts', ':', 'balance', ':'], read: readBalance },
+  { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], read: readModule },
+  { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], read: readModules },
+  { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], read: readEvents },
+  { endpoint: 'view', method: 'POST', path: ['v1', 'view'], read: readView },
   {
     endpoint: 'events_by_creation_number',
     method: 'GET',
     path: ['v1', 'accounts', ':', 'events', ':'],
-    answer: readEventsByNumber
+    read: readEventsByNumber
   },
   {
     endpoint: 'account_transactions',
     method: 'GET',
     path: ['v1', 'accounts', ':', 'transactions'],
-    answer: readAccountTransactions
+    read: readAccountTransactions
   },
-  { endpoint: 'transactions', method: 'GET', path: ['v1', 'transactions'], answer: readTransactions },
+  { endpoint: 'transactions', method: 'GET', path: ['v1', 'transactions'], read: readTransactions },
   {
     endpoint: 'transaction_by_version',
     method: 'GET',
     path: ['v1', 'transactions', 'by_version', ':'],
-    answer: readTransactionByVersion
+    read: readTransactionByVersion
   },
   {
     endpoint: 'transaction_by_hash',
     method: 'GET',
     path: ['v1', 'transactions', 'by_hash', ':'],
-    answer: readTransactionByHash
+    read: readTransactionByHash
   },
   {
     endpoint: 'transaction_wait_by_hash',
     method: 'GET',
     path: ['v1', 'transactions', 'wait_by_hash', ':'],
-    answer: readTransactionByHash
+    read: readTransactionByHash
   },
   {
     endpoint: 'block_by_version',
     method: 'GET',
     path: ['v1', 'blocks', 'by_version', ':'],
-    answer: readBlockByVersion
+    read: readBlockByVersion
   },
-  { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], answer: readBlockByHeight },
-  { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], answer: readGasPrice },
-  { endpoint: 'info', method: 'GET', path: ['v1', 'info'], answer: readInfo },
-  { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], answer: readHealth },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], answer: readSpec.page },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], answer: readSpec.json },
-  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.yaml'], answer: readSpec.yaml },
-  { endpoint: 'index', method: 'GET', path: ['v1'], answer: readIndex },
-  { endpoint: 'index', method: 'GET', path: ['v1', ''], answer: readIndex }
+  { endpoint: 'block_by_height', method: 'GET', path: ['v1', 'blocks', 'by_height', ':'], read: readBlockByHeight },
+  { endpoint: 'estimate_gas_price', method: 'GET', path: ['v1', 'estimate_gas_price'], read: readGasPrice },
+  { endpoint: 'info', method: 'GET', path: ['v1', 'info'], read: readInfo },
+  { endpoint: 'healthy', method: 'GET', path: ['v1', '-', 'healthy'], read: readHealth },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec'], read: readSpec.page },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.json'], read: readSpec.json },
+  { endpoint: 'spec', method: 'GET', path: ['v1', 'spec.yaml'], read: readSpec.yaml },
+  { endpoint: 'index', method: 'GET', path: ['v1'], read: readIndex },
+  { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex }
 ] as const satisfies readonly Route[]
 
 /** What the node is asked for; `other` is what it does not know. */
 export type EndpointName = typeof routes[number]['endpoint'] | 'other'
 
-type Joined<Path extends readonly string[]> = Path extends
-  readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${Joined<Rest>}` : ''
-type KeyOf<Row> = Row extends
+type JoinedPath<Path extends readonly string[]> = Path extends
+  readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${JoinedPath<Rest>}` : ''
+type RouteKeyOf<Row> = Row extends
   { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ?
-  `${Method} ${Joined<Path>}` :
+  `${Method} ${JoinedPath<Path>}` :
   never
 
 /** A route by its method and path, by which its description is found. */
-export type RouteKey = KeyOf<typeof routes[number]>
+export type RouteKey = RouteKeyOf<typeof routes[number]>
 
 /** The key of a route. */
 export function routeKey ({ method, path }: typeof routes[number]): RouteKey {

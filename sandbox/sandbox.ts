@@ -1,18 +1,18 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
-import { Asked } from './asked.js'
-import { control, isControl } from './control.js'
-import { Faults } from './faults.js'
+import { RequestLog } from './request-log.js'
+import { serveControl, isControlTarget } from './control.js'
+import { FaultInjector } from './fault-injector.js'
 import { Ledger } from './ledger.js'
-import { defaults, type SandboxOptions, type Settings } from './options.js'
-import { type Node, serve } from './serve.js'
+import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
+import { type SandboxNode, serveRequest } from './serve-request.js'
 
-export { type Asked, type AskedRequest } from './asked.js'
-export { type Fault, type FaultKind, type FaultScope } from './fault.js'
-export { type Faults } from './faults.js'
+export { type RequestLog, type RequestLogEntry } from './request-log.js'
+export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
+export { type FaultInjector } from './fault-injector.js'
 export { type Hold } from './hold.js'
-export { type Block, type Ledger, type PrunedEvents } from './ledger.js'
+export { type Block, type Ledger, type PrunedEventsMode } from './ledger.js'
 export { type SandboxOptions } from './options.js'
 export { type EndpointName } from './routes.js'
 export { releases } from './release.js'
@@ -22,26 +22,26 @@ export interface Sandbox {
   /** Where it is, with the path prefix and without `/v1`. */
   readonly url: string
   readonly ledger: Ledger
-  readonly faults: Faults
-  readonly asked: Asked
+  readonly faults: FaultInjector
+  readonly requests: RequestLog
   /** Ends every connection; resolves when all is down. */
   close(): Promise<void>
 }
 
 /** Starts a node on a ledger of its own. */
 export async function startSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
-  const settings: Settings = { ...defaults, ...options }
+  const settings: Settings = { ...defaultSettings, ...options }
   const ledger = new Ledger(settings)
-  const node: Node = { settings, ledger, faults: new Faults(ledger), asked: new Asked() }
+  const node: SandboxNode = { settings, ledger, faults: new FaultInjector(ledger), requests: new RequestLog() }
   const server = serverOf(node)
   server.listen(settings.port, settings.host)
   await once(server, 'listening')
   const growth = settings.blockMs > 0 ? setInterval(() => ledger.grow(), settings.blockMs).unref() : undefined
   return {
-    url: `http://${hostOf(server)}${settings.pathPrefix}`,
+    url: `http://${hostAndPortOf(server)}${settings.pathPrefix}`,
     ledger,
     faults: node.faults,
-    asked: node.asked,
+    requests: node.requests,
     async close () {
       clearInterval(growth)
       if (!server.listening) return
@@ -54,11 +54,13 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
 }
 
 // No time limits and room for long targets, as the nodes have.
-const unlimited = { maxHeaderSize: 262_144, keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
+const serverOptions = { maxHeaderSize: 262_144, keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
 
-function serverOf (node: Node): Server {
-  const server = createServer(unlimited, (request, response) => {
-    const served = isControl(String(request.url)) ? control(node, request, response) : serve(node, request, response)
+function serverOf (node: SandboxNode): Server {
+  const server = createServer(serverOptions, (request, response) => {
+    const served = isControlTarget(String(request.url))
+      ? serveControl(node, request, response)
+      : serveRequest(node, request, response)
     // What fails here is a client that left within its body, or a fault of the sandbox; neither gets an answer.
     served.catch(() => request.socket.destroy())
   })
@@ -66,7 +68,7 @@ function serverOf (node: Node): Server {
   return server
 }
 
-function hostOf (server: Server): string {
+function hostAndPortOf (server: Server): string {
   // A server that listens on a port has an address of this shape.
   const address = server.address() as AddressInfo
   return address.family === 'IPv6' ? `[${address.address}]:${address.port}` : `${address.address}:${address.port}`

@@ -1,6 +1,6 @@
 import { type Address, addressBytes } from './address.js'
 import { sizedBytes, textBytes } from './bcs.js'
-import { BcsReader, Unreadable } from './bcs-reader.js'
+import { BcsReader, InvalidBcsError } from './bcs-reader.js'
 import { type StructTag } from './type-tag.js'
 import { readIdentifierBytes, readStructTagBytes, structTagBytes } from './type-tag-bytes.js'
 
@@ -32,18 +32,18 @@ export function readCursor (hex: string): Buffer | undefined {
 
 function verifyKey (bytes: Buffer): void {
   const key = new BcsReader(bytes)
-  if (key.byte() !== accessPath[0]) throw new Unreadable('neither a module nor a resource')
-  key.take(32)
-  const path = new BcsReader(key.sized())
-  key.end()
-  const kind = path.byte()
+  if (key.readByte() !== accessPath[0]) throw new InvalidBcsError('neither a module nor a resource')
+  key.readBytes(32)
+  const path = new BcsReader(key.readSizedBytes())
+  key.requireEnd()
+  const kind = path.readByte()
   if (kind === resource[0]) readStructTagBytes(path)
-  else if (kind !== code[0]) throw new Unreadable('neither a module nor a resource')
+  else if (kind !== code[0]) throw new InvalidBcsError('neither a module nor a resource')
   else {
-    path.take(32)
+    path.readBytes(32)
     readIdentifierBytes(path)
   }
-  path.end()
+  path.requireEnd()
 }
 
 function pathKey (address: Address, path: Buffer): Buffer {

@@ -40,19 +40,19 @@ const declarations: Readonly<Record<string, Declaration>> = {
 
 /** The fields of a struct that the sandbox knows; undefined for any other. */
 export function fieldsOf (tag: StructTag): Field[] | undefined {
-  const declared = declarations[pathOf(tag)]
+  const declared = declarations[qualifiedNameOf(tag)]
   if (declared === undefined || declared.params !== tag.args.length) return undefined
   return declared.fields(tag.args[0] ?? tag)
 }
 
 /** The structs with a JSON form of their own; undefined for any other. */
-export function specialOf (tag: StructTag): 'string' | 'object' | 'option' | undefined {
-  if (pathOf(tag) === '0x1::string::String' && tag.args.length === 0) return 'string'
-  if (pathOf(tag) === '0x1::object::Object' && tag.args.length === 1) return 'object'
-  return pathOf(tag) === '0x1::option::Option' && tag.args.length === 1 ? 'option' : undefined
+export function specialFormatOf (tag: StructTag): 'string' | 'object' | 'option' | undefined {
+  if (qualifiedNameOf(tag) === '0x1::string::String' && tag.args.length === 0) return 'string'
+  if (qualifiedNameOf(tag) === '0x1::object::Object' && tag.args.length === 1) return 'object'
+  return qualifiedNameOf(tag) === '0x1::option::Option' && tag.args.length === 1 ? 'option' : undefined
 }
 
-function pathOf (tag: StructTag): string {
+function qualifiedNameOf (tag: StructTag): string {
   return printTypeTag({ ...tag, args: [] })
 }
 

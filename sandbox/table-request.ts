@@ -1,6 +1,6 @@
 import { type Json, type JsonObject } from './json-reader.js'
-import { malformed, Problem } from './problem.js'
-import { readJsonObject, requestMember } from './request-body.js'
+import { malformedBody, Problem } from './problem.js'
+import { readJsonObject, requireMember } from './request-body.js'
 import { readTypeTag, type TypeTag } from './type-tag.js'
 
 /** The body of a table lookup; the types are still text, as they are verified later. */
@@ -14,28 +14,28 @@ export interface TableRequest {
 export function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
   const request = readJsonObject('TableItemRequest', ['key_type', 'value_type', 'key'], contentType, body)
   return {
-    keyType: textOf(request, 'key_type'),
-    valueType: textOf(request, 'value_type'),
-    key: memberOf(request, 'key')
+    keyType: requireTypeText(request, 'key_type'),
+    valueType: requireTypeText(request, 'value_type'),
+    key: requireTableMember(request, 'key')
   }
 }
 
 /** Reads the body of a lookup by bytes: the key in hex. */
 export function readRawKey (contentType: string | undefined, body: Buffer): Buffer {
   const type = 'RawTableItemRequest'
-  const key = requestMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
+  const key = requireMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
   if (key.kind !== 'string') {
-    throw malformed('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
+    throw malformedBody('failed to parse "string(HexEncodedBytes)": Expected input type "string", field `key`')
   }
   const digits = key.value.replace(/^0x/, '')
   if (/^(?:[0-9a-fA-F]{2})*$/.test(digits)) return Buffer.from(digits, 'hex')
-  throw malformed(
+  throw malformedBody(
     `failed to parse "string(HexEncodedBytes)": decode hex-encoded string(${JSON.stringify(key.value)}) failed`
   )
 }
 
 /** Verifies the text of a type, before the ledger is read. */
-export function verifiedType (name: string, text: string): TypeTag {
+export function requireType (name: string, text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) {
     throw new Problem('verification', 'invalid_input', `Invalid ${name}: '${text}' is not a valid type`)
@@ -43,14 +43,14 @@ export function verifiedType (name: string, text: string): TypeTag {
   return tag
 }
 
-function memberOf (request: JsonObject, name: string): Json {
-  return requestMember('TableItemRequest', request, name)
+function requireTableMember (request: JsonObject, name: string): Json {
+  return requireMember('TableItemRequest', request, name)
 }
 
-function textOf (request: JsonObject, name: string): string {
-  const member = memberOf(request, name)
+function requireTypeText (request: JsonObject, name: string): string {
+  const member = requireTableMember(request, name)
   if (member.kind !== 'string') {
-    throw malformed(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
+    throw malformedBody(`failed to parse "string(MoveType)": Expected input type "string", field \`${name}\``)
   }
   return member.value
 }

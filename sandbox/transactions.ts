@@ -1,11 +1,11 @@
 import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
-import { blockEnd, blockMetadata } from './kinds/block-ends.js'
-import { genesis, handRun, handWritten } from './kinds/genesis.js'
-import { headKindOf, isFree } from './kinds/plan.js'
-import { type Slot } from './kinds/slot.js'
-import { pendingTransaction, userTransaction } from './kinds/user.js'
-import { validatorTransaction } from './kinds/validators.js'
+import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
+import { makeGenesis, makeScriptWriteSet, makeDirectWriteSet } from './kinds/genesis-transactions.js'
+import { firstTransactionKindOf, mayBeAnyKind } from './kinds/kind-schedule.js'
+import { type TransactionLocation } from './kinds/transaction-location.js'
+import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
+import { makeValidatorTransaction } from './kinds/validator-transactions.js'
 import { type Block, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
@@ -14,22 +14,22 @@ export { transactionHash } from './kinds/committed.js'
 
 /** A transaction as JSON prints it. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
-  const slot = { ledger, block, version }
-  if (block.height === 0n) return genesis(slot)
-  if (version === block.firstVersion) return blockMetadata(slot)
-  if (version === block.lastVersion) return blockEnd(slot)
-  return version === block.firstVersion + 1n ? blockHead(slot) : userTransaction(slot)
+  const location = { ledger, block, version }
+  if (block.height === 0n) return makeGenesis(location)
+  if (version === block.firstVersion) return makeBlockMetadata(location)
+  if (version === block.lastVersion) return makeBlockEnd(location)
+  return version === block.firstVersion + 1n ? firstTransaction(location) : makeUserTransaction(location)
 }
 
 /** The transactions that wait for the block after one, as JSON prints them; the chain may have taken them by now. */
-export function waitingTransactions (ledger: Ledger, height: number | bigint): PendingTransaction[] {
+export function pendingTransactions (ledger: Ledger, height: number | bigint): PendingTransaction[] {
   const block = ledger.blockAfter(height)
-  const waiting: PendingTransaction[] = []
+  const pending: PendingTransaction[] = []
   // Those of the known accounts are not told: their numbers are certain only once the chain has taken them.
   for (let version = block.firstVersion; version < block.lastVersion; version++) {
-    if (isFree(block, version)) waiting.push(pendingTransaction({ ledger, block, version }))
+    if (mayBeAnyKind(block, version)) pending.push(makePendingTransaction({ ledger, block, version }))
   }
-  return waiting
+  return pending
 }
 
 /** A transaction in BCS: where it stands, and bytes that are its own. */
@@ -41,16 +41,16 @@ export function transactionBytes (ledger: Ledger, version: bigint): Buffer {
   ])
 }
 
-function blockHead (slot: Slot): CommittedTransaction {
-  const kind = headKindOf(slot.block)
+function firstTransaction (location: TransactionLocation): CommittedTransaction {
+  const kind = firstTransactionKindOf(location.block)
   switch (kind) {
     case undefined:
-      return userTransaction(slot)
+      return makeUserTransaction(location)
     case 'script_write_set':
-      return handRun(slot)
+      return makeScriptWriteSet(location)
     case 'direct_write_set':
-      return handWritten(slot)
+      return makeDirectWriteSet(location)
     default:
-      return validatorTransaction(slot, kind)
+      return makeValidatorTransaction(location, kind)
   }
 }

@@ -1,12 +1,12 @@
-import { turnAt } from './bookings.js'
-import { type ResourcePlan } from './resource-plan.js'
-import { structValue, u64Value } from './value.js'
+import { turnNumberAt } from './bookings.js'
+import { type ResourceDefinition } from './resource-definition.js'
+import { structValue, u64Value } from './encoded-value.js'
 
 /** A resource that is written and deleted in turn by transactions that tell of it. */
-export const turnPlan: ResourcePlan = {
+export const turnDefinition: ResourceDefinition = {
   type: '0x42::game::Turn',
-  at (ledger, version) {
-    const turn = turnAt(ledger, version)
+  contentAt (ledger, version) {
+    const turn = turnNumberAt(ledger, version)
     return turn === undefined ? undefined : { value: structValue([['number', u64Value(turn)]]), handles: {} }
   }
 }

@@ -1,10 +1,10 @@
 import { addressBytes } from './address.js'
 import { sequenceBytes, textBytes } from './bcs.js'
-import { type BcsReader, Unreadable } from './bcs-reader.js'
+import { type BcsReader, InvalidBcsError } from './bcs-reader.js'
 import { isIdentifier, type Primitive, primitives, type StructTag, type TypeTag } from './type-tag.js'
 
 // The order in which the language got its types; the gap is the type of functions.
-const marks: Readonly<Record<Primitive, number>> = {
+const variants: Readonly<Record<Primitive, number>> = {
   bool: 0,
   u8: 1,
   u64: 2,
@@ -21,19 +21,19 @@ const marks: Readonly<Record<Primitive, number>> = {
   i128: 16,
   i256: 17
 }
-const levels = 8
-const vectorMark = 6
-const structMark = 7
+const maxDepth = 8
+const vectorVariant = 6
+const structVariant = 7
 
 /** A type in BCS. */
 export function typeTagBytes (tag: TypeTag): Buffer {
   switch (tag.kind) {
     case 'primitive':
-      return Buffer.from([marks[tag.name]])
+      return Buffer.from([variants[tag.name]])
     case 'vector':
-      return Buffer.concat([Buffer.from([vectorMark]), typeTagBytes(tag.of)])
+      return Buffer.concat([Buffer.from([vectorVariant]), typeTagBytes(tag.of)])
     case 'struct':
-      return Buffer.concat([Buffer.from([structMark]), structTagBytes(tag)])
+      return Buffer.concat([Buffer.from([structVariant]), structTagBytes(tag)])
   }
 }
 
@@ -49,25 +49,25 @@ export function structTagBytes ({ address, module, name, args }: StructTag): Buf
 
 /** Reads a type in BCS. */
 export function readTypeTagBytes (reader: BcsReader, level = 1): TypeTag {
-  if (level > levels) throw new Unreadable('recursion limit exceeded')
-  const mark = reader.byte()
-  if (mark === vectorMark) return { kind: 'vector', of: readTypeTagBytes(reader, level + 1) }
-  if (mark === structMark) return readStructTagBytes(reader, level)
-  const name = primitives.find(primitive => marks[primitive] === mark)
-  if (name === undefined) throw new Unreadable(`unknown type ${mark}`)
+  if (level > maxDepth) throw new InvalidBcsError('recursion limit exceeded')
+  const variant = reader.readByte()
+  if (variant === vectorVariant) return { kind: 'vector', of: readTypeTagBytes(reader, level + 1) }
+  if (variant === structVariant) return readStructTagBytes(reader, level)
+  const name = primitives.find(primitive => variants[primitive] === variant)
+  if (name === undefined) throw new InvalidBcsError(`unknown type ${variant}`)
   return { kind: 'primitive', name }
 }
 
 /** Reads the type of a struct in BCS, where no other type can stand. */
 export function readStructTagBytes (reader: BcsReader, level = 1): StructTag {
-  const address = reader.take(32).toString('hex')
+  const address = reader.readBytes(32).toString('hex')
   const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
-  return { kind: 'struct', address, module, name, args: reader.items(() => readTypeTagBytes(reader, level + 1)) }
+  return { kind: 'struct', address, module, name, args: reader.readItems(() => readTypeTagBytes(reader, level + 1)) }
 }
 
 /** Reads a name of the language in BCS. */
 export function readIdentifierBytes (reader: BcsReader): string {
-  const name = reader.sized().toString()
-  if (!isIdentifier(name)) throw new Unreadable('invalid identifier')
+  const name = reader.readSizedBytes().toString()
+  if (!isIdentifier(name)) throw new InvalidBcsError('invalid identifier')
   return name
 }

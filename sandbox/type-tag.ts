@@ -1,4 +1,4 @@
-import { type Address, padAddress, shortAddress } from './address.js'
+import { type Address, readAddressDigits, shortAddress } from './address.js'
 
 /** The names of the types without a declaration. */
 export const primitives = [
@@ -37,8 +37,8 @@ export type TypeTag =
   | { readonly kind: 'vector', readonly of: TypeTag }
   | StructTag
 
-const levels = 8
-const token = /[ \t\n\f\r]+|::|[<>,]|0[xX][0-9a-fA-F]*|[A-Za-z_$][A-Za-z0-9_$]*/y
+const maxDepth = 8
+const tokenPattern = /[ \t\n\f\r]+|::|[<>,]|0[xX][0-9a-fA-F]*|[A-Za-z_$][A-Za-z0-9_$]*/y
 
 /** Whether a name is one of the language: a lone `_` or `$` is none. */
 export function isIdentifier (text: string): boolean {
@@ -54,7 +54,7 @@ export function readTypeTag (text: string): TypeTag | undefined {
 }
 
 /** The type of a text that the sandbox itself has written. */
-export function knownType (text: string): TypeTag {
+export function requireTypeTag (text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) throw new RangeError(`no type: ${text}`)
   return tag
@@ -80,28 +80,28 @@ export function printTypeTag (tag: TypeTag): string {
   }
 }
 
-interface Read<T> {
+interface ParsedTag<T> {
   readonly tag: T
   readonly next: number
 }
 
 function tokensOf (text: string): string[] | undefined {
   const tokens: string[] = []
-  token.lastIndex = 0
-  while (token.lastIndex < text.length) {
-    const found = token.exec(text)?.[0]
+  tokenPattern.lastIndex = 0
+  while (tokenPattern.lastIndex < text.length) {
+    const found = tokenPattern.exec(text)?.[0]
     if (found === undefined) return undefined
     // Two words need a blank between them only where they would be one word without; `0x1g` is no pair of words.
-    const before = text[token.lastIndex - found.length - 1] ?? ''
+    const before = text[tokenPattern.lastIndex - found.length - 1] ?? ''
     if (/^\w/.test(found) && /[\w$]/.test(before)) return undefined
     if (!/^[ \t\n\f\r]/.test(found)) tokens.push(found)
   }
   return tokens
 }
 
-function readType (tokens: readonly string[], at: number, level: number): Read<TypeTag> | undefined {
+function readType (tokens: readonly string[], at: number, level: number): ParsedTag<TypeTag> | undefined {
   const first = tokens[at]
-  if (first === undefined || level > levels) return undefined
+  if (first === undefined || level > maxDepth) return undefined
   if (/^0[xX]/.test(first)) return readStruct(tokens, at, level)
   if (first === 'vector') {
     const args = readArgs(tokens, at + 1, level)
@@ -112,16 +112,16 @@ function readType (tokens: readonly string[], at: number, level: number): Read<T
   return name === undefined ? undefined : { tag: { kind: 'primitive', name }, next: at + 1 }
 }
 
-function readStruct (tokens: readonly string[], at: number, level: number): Read<StructTag> | undefined {
+function readStruct (tokens: readonly string[], at: number, level: number): ParsedTag<StructTag> | undefined {
   const [digits, colons, module, moreColons, name] = tokens.slice(at, at + 5)
-  const address = padAddress(String(digits).slice(2))
+  const address = readAddressDigits(String(digits).slice(2))
   if (address === undefined || colons !== '::' || moreColons !== '::') return undefined
   if (module === undefined || name === undefined || !isIdentifier(module) || !isIdentifier(name)) return undefined
   const args = tokens[at + 5] === '<' ? readArgs(tokens, at + 5, level) : { tag: [], next: at + 5 }
   return args && { tag: { kind: 'struct', address, module, name, args: args.tag }, next: args.next }
 }
 
-function readArgs (tokens: readonly string[], at: number, level: number): Read<TypeTag[]> | undefined {
+function readArgs (tokens: readonly string[], at: number, level: number): ParsedTag<TypeTag[]> | undefined {
   if (tokens[at] !== '<') return undefined
   const args: TypeTag[] = []
   let next = at

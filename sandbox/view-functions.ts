@@ -1,45 +1,45 @@
 import { hasAccount } from './account-resource.js'
 import { type Address } from './address.js'
 import { balanceAt } from './balances.js'
-import { digest, Draws } from './digest.js'
-import { type DrawnValue } from './drawn-value.js'
-import { frameworkViews } from './framework-views.js'
+import { digest, DigestRandom } from './digest.js'
+import { type EncodedValue } from './generated-value.js'
+import { frameworkViewFunctions } from './framework-view-functions.js'
 import { type Ledger } from './ledger.js'
-import { oracle, oracleModule } from './oracle-module.js'
+import { oracleFunctions, oracleModule } from './oracle-module.js'
 import { resourceAt } from './resources.js'
-import { sequenceAt } from './senders.js'
+import { nextSequenceAt } from './known-senders.js'
 import { printTypeTag, type TypeTag } from './type-tag.js'
-import { boolValue, u128Value, u64Value } from './value.js'
+import { boolValue, u128Value, u64Value } from './encoded-value.js'
 
 /** What a view function is run on. */
 export interface ViewCall {
   readonly ledger: Ledger
   readonly version: bigint
   readonly types: readonly TypeTag[]
-  readonly values: readonly DrawnValue[]
+  readonly values: readonly EncodedValue[]
 }
 
 /** A function that answers a question about the state; the text in place of values is why it aborted. */
 export interface ViewFunction {
-  readonly types: number
+  readonly typeParameterCount: number
   /** The types of its parameters; `T0` is its own first type parameter. */
   readonly params: readonly string[]
   readonly returns: readonly string[]
-  readonly run: (call: ViewCall) => DrawnValue[] | string
+  readonly run: (call: ViewCall) => EncodedValue[] | string
 }
 
-const aboveHundred = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
+const aboveHundredAbort = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
 
-const { account, block, coin, timestamp } = frameworkViews
+const { account, block, coin, timestamp } = frameworkViewFunctions
 
-const functions: ReadonlyMap<string, ViewFunction> = new Map([
-  ...Object.entries(oracle).map(([name, declared]) =>
-    [`${oracleModule}::${name}`, { ...declared, run: runOf(name) }] as const
+const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
+  ...Object.entries(oracleFunctions).map(([name, declared]) =>
+    [`${oracleModule}::${name}`, { ...declared, run: implementationOf(name) }] as const
   ),
-  ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(hasAccount(addressIn(call)))] }],
+  ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(hasAccount(addressArgument(call)))] }],
   ['0x1::account::get_sequence_number', {
     ...account.get_sequence_number,
-    run: call => [u64Value(sequenceAt(call.ledger, addressIn(call), call.version))]
+    run: call => [u64Value(nextSequenceAt(call.ledger, addressArgument(call), call.version))]
   }],
   ['0x1::block::get_current_block_height', {
     ...block.get_current_block_height,
@@ -53,17 +53,17 @@ const functions: ReadonlyMap<string, ViewFunction> = new Map([
 ] as ReadonlyArray<readonly [string, ViewFunction]>)
 
 /** A view function by its name in full. */
-export function viewFunction (address: string, module: string, name: string): ViewFunction | undefined {
-  return functions.get(`${address}::${module}::${name}`)
+export function findViewFunction (address: string, module: string, name: string): ViewFunction | undefined {
+  return viewFunctions.get(`${address}::${module}::${name}`)
 }
 
 /** What a call costs: the same at the same version, and more after an epoch that made gas dearer. */
-export function gasOf (name: string, { ledger, version, values }: ViewCall): bigint {
+export function gasUsedBy (name: string, { ledger, version, values }: ViewCall): bigint {
   const size = values.reduce((sum, { bytes }) => sum + bytes.length, 0)
   return BigInt(2 + digest('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + ledger.blockOf(version).epoch % 3n
 }
 
-function runOf (name: string): ViewFunction['run'] {
+function implementationOf (name: string): ViewFunction['run'] {
   switch (name) {
     case 'height':
       return ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
@@ -72,9 +72,10 @@ function runOf (name: string): ViewFunction['run'] {
     case 'price_of':
       return call => priceOf(call)
     case 'holds':
-      return call => [boolValue(holds(call))]
+      return call => [boolValue(hasResource(call))]
     case 'at_most_a_hundred':
-      return ({ values }) => values.some(({ bytes }) => bytes.readBigUInt64LE() > 100n) ? aboveHundred : [...values]
+      return ({ values }) =>
+        values.some(({ bytes }) => bytes.readBigUInt64LE() > 100n) ? aboveHundredAbort : [...values]
     default:
       return ({ values }) => [...values]
   }
@@ -90,26 +91,26 @@ const coinType: TypeTag = {
 
 function balanceOf (call: ViewCall): bigint {
   const [coin] = call.types
-  return coin?.kind === 'struct' ? balanceAt(call.ledger, addressIn(call), coin, call.version) : 0n
+  return coin?.kind === 'struct' ? balanceAt(call.ledger, addressArgument(call), coin, call.version) : 0n
 }
 
 // A price stands for fifty versions.
-function priceOf ({ ledger, version, types, values }: ViewCall): DrawnValue[] {
-  const draws = new Draws(
+function priceOf ({ ledger, version, types, values }: ViewCall): EncodedValue[] {
+  const random = new DigestRandom(
     ledger.seed,
     'price',
     version / 50n,
     ...types.map(printTypeTag),
     ...values.map(({ bytes }) => bytes)
   )
-  return [u128Value(BigInt(`0x${draws.bytes(12).toString('hex')}`)), boolValue(draws.below(2) === 1)]
+  return [u128Value(BigInt(`0x${random.bytes(12).toString('hex')}`)), boolValue(random.below(2) === 1)]
 }
 
-function holds (call: ViewCall): boolean {
+function hasResource (call: ViewCall): boolean {
   const [type] = call.types
-  return type?.kind === 'struct' && resourceAt(call.ledger, addressIn(call), type, call.version) !== undefined
+  return type?.kind === 'struct' && resourceAt(call.ledger, addressArgument(call), type, call.version) !== undefined
 }
 
-function addressIn ({ values }: ViewCall): Address {
+function addressArgument ({ values }: ViewCall): Address {
   return Buffer.concat(values.map(({ bytes }) => bytes)).toString('hex', 0, 32)
 }

@@ -1,8 +1,8 @@
 import { type Address, readAddress } from './address.js'
 import { BcsReader } from './bcs-reader.js'
 import { type Json } from './json-reader.js'
-import { invalidInput, malformed } from './problem.js'
-import { essenceOf, readJsonObject, requestMember } from './request-body.js'
+import { invalidInput, malformedBody } from './problem.js'
+import { essenceOf, readJsonObject, requireMember } from './request-body.js'
 import { isIdentifier, readTypeTag, type TypeTag } from './type-tag.js'
 import { readIdentifierBytes, readTypeTagBytes } from './type-tag-bytes.js'
 
@@ -22,43 +22,43 @@ const bcsType = 'application/x.aptos.view_function+bcs'
 
 /** Reads the body of a call as the framework does; what is returned reads on, once the ledger is known. */
 export function readViewRequest (contentType: string | undefined, body: Buffer): () => ViewRequest {
-  if (contentType !== undefined && essenceOf(contentType) === bcsType) return () => binaryRequest(body)
+  if (contentType !== undefined && essenceOf(contentType) === bcsType) return () => readBcsViewRequest(body)
   const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)
-  const called = requestMember(type, request, 'function')
-  const types = itemsOf(requestMember(type, request, 'type_arguments'), 'type_arguments').map(item => {
+  const functionId = requireMember(type, request, 'function')
+  const types = itemsOf(requireMember(type, request, 'type_arguments'), 'type_arguments').map(item => {
     if (item.kind !== 'string') {
-      throw malformed('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
+      throw malformedBody('failed to parse "string(MoveType)": Expected input type "string", field `type_arguments`')
     }
     return item.value
   })
-  const target = targetOf(called)
-  const given = itemsOf(requestMember(type, request, 'arguments'), 'arguments')
-  return () => ({ ...target, types: types.map(verified), arguments: given })
+  const target = targetOf(functionId)
+  const args = itemsOf(requireMember(type, request, 'arguments'), 'arguments')
+  return () => ({ ...target, types: types.map(requireTypeArgument), arguments: args })
 }
 
-function binaryRequest (body: Buffer): ViewRequest {
+function readBcsViewRequest (body: Buffer): ViewRequest {
   const reader = new BcsReader(body)
   try {
-    const address = reader.take(32).toString('hex')
+    const address = reader.readBytes(32).toString('hex')
     const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
-    const types = reader.items(() => readTypeTagBytes(reader))
-    const bytes = reader.items(() => reader.sized())
-    reader.end()
+    const types = reader.readItems(() => readTypeTagBytes(reader))
+    const bytes = reader.readItems(() => reader.readSizedBytes())
+    reader.requireEnd()
     return { address, module, name, types, bytes }
   } catch (error) {
     throw invalidInput(`Failed to deserialize input into ViewRequest: ${(error as Error).message}`)
   }
 }
 
-function targetOf (called: Json): Omit<ViewTarget, 'types'> {
-  const text = called.kind === 'string' ? called.value : ''
+function targetOf (functionId: Json): Omit<ViewTarget, 'types'> {
+  const text = functionId.kind === 'string' ? functionId.value : ''
   const [digits, module, name, more] = text.split('::')
   const address = readAddress(String(digits))
   if (
     address === undefined || module === undefined || name === undefined || more !== undefined ||
     !isIdentifier(module) || !isIdentifier(name)
   ) {
-    throw malformed(
+    throw malformedBody(
       `failed to parse "string(EntryFunctionId)": Invalid entry function ID "${text}", should be ` +
         '<address>::<module_name>::<function_name>'
     )
@@ -68,12 +68,12 @@ function targetOf (called: Json): Omit<ViewTarget, 'types'> {
 
 function itemsOf (member: Json, name: string): readonly Json[] {
   if (member.kind !== 'array') {
-    throw malformed(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
+    throw malformedBody(`failed to parse "${type}": Expected input type "array", field \`${name}\``)
   }
   return member.items
 }
 
-function verified (text: string): TypeTag {
+function requireTypeArgument (text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) throw invalidInput(`Failed to parse type argument '${text}'`)
   return tag

@@ -4,6 +4,6 @@ import { at, giveUpOn, requireNode } from './ground.js'
 import { install } from './install.js'
 
 requireNode()
-// Packages that were put there by hand are taken as they are: an image installs them in a layer of its own.
+// Image builds install packages in an earlier layer; an existing node_modules is used as it is.
 if (!existsSync(at('node_modules/typescript'))) giveUpOn(await install())
 giveUpOn(await compileAfresh())

@@ -4,9 +4,9 @@ import { say } from './ground.js'
 import { makeReady } from './ready.js'
 import { fastCoverage, recordedResult } from './recorded.js'
 import { suites } from './suites.js'
-import { close, jobs, runTap, sumOf } from './tap.js'
+import { close, runTap, sumOf } from './tap.js'
 
-// Long enough to reach every fault and every kind of request once; `npm run nightly` goes on for longer.
+// Durations that cover every fault and request kind once; `npm run nightly` runs longer.
 const firstSeconds = { SOAK_SECONDS: '30', RUNS_FACTOR: '0.4' }
 
 close(await check())
@@ -20,20 +20,14 @@ async function check () {
   if (recorded !== undefined) {
     say(`the fast tests passed on this very tree: ${recorded.passed} assertions, not run again`)
   }
-  const fast = recorded === undefined ? await runFast() : { count: recorded, code: 0 }
+  const fast = recorded === undefined ? await runFast() : { count: recorded }
 
   say('running the tests of whole replicas and processes ...')
-  const replicas = await runTap([
-    '--coverage-report=json',
-    '--allow-incomplete-coverage',
-    '--timeout=120',
-    jobs,
-    ...whole
-  ])
+  const replicas = await runTap(whole, { timeoutSeconds: 120, isCovered: true })
   const gaps = await checkCoverage(fastCoverage)
   say('running the longer checks ...')
-  const long = await runTap(['--disable-coverage', '--timeout=600', jobs, ...waiting])
+  const long = await runTap(waiting, { timeoutSeconds: 600 })
   say('running the checks that measure, one at a time ...')
-  const measuring = await runTap(['--disable-coverage', '--timeout=600', '--jobs=1', ...alone], { env: firstSeconds })
+  const measuring = await runTap(alone, { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
   return sumOf([fast, replicas, { faults: gaps }, long, measuring])
 }

@@ -4,10 +4,10 @@ import { at, digestOf, program, root, run, say, textOf } from './ground.js'
 
 const stamp = 'dist/.varve-built'
 
-/** The compiled program. */
+/** Path of the compiled program. */
 export const cli = 'dist/cli.js'
 
-/** Every file below a folder of the checkout, in the same order on every machine. */
+/** Lists every file below a folder, sorted so that digests are equal on every machine. */
 export function filesIn (folder) {
   if (!existsSync(at(folder))) return []
   return readdirSync(at(folder), { recursive: true, withFileTypes: true })
@@ -16,29 +16,29 @@ export function filesIn (folder) {
     .sort()
 }
 
-/** Compiles the program, unless exactly these sources were compiled last; answers what went wrong, if anything. */
+/** Compiles the program unless its sources are unchanged since the last build; returns the error, if any. */
 export async function compile () {
   if (textOf(stamp) === digestOf(inputs()) && existsSync(at(cli))) return
   say('building ...')
   return await compileAfresh()
 }
 
-/** Compiles into an empty folder, so that no file of a source that is gone stays behind. */
+/** Compiles into an empty folder, so that no output of a deleted source remains; returns the error, if any. */
 export async function compileAfresh () {
   const wanted = digestOf(inputs())
   rmSync(at('dist'), { recursive: true, force: true })
-  // The embedded node first: the program takes its types from what this writes, and nothing else of it.
+  // Compiles the sandbox first: the program imports only the types that this writes.
   for (const project of ['sandbox', '.']) {
     const { code, output } = await run(program('typescript/bin/tsc', '-p', project))
     if (code !== 0) return `the build failed:\n${output}`
   }
-  // The page for people is what it is: plain files, which nothing compiles.
+  // Copies the status page, which consists of static files without a compile step.
   for (const file of filesIn('src').filter(name => !name.endsWith('.ts'))) {
     const copy = at(file.replace(/^src/, 'dist'))
     mkdirSync(dirname(copy), { recursive: true })
     copyFileSync(at(file), copy)
   }
-  // Written last: a build that was cut short has no stamp and is done again.
+  // Writes the stamp last, so that an interrupted build runs again.
   writeFileSync(at(stamp), wanted)
 }
 

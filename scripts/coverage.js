@@ -3,10 +3,10 @@ import { relative } from 'node:path'
 import { filesIn } from './compile.js'
 import { at, program, root, run, textOf } from './ground.js'
 
-/** What each process of the last run covered, as tap leaves it. */
+/** Folder in which each process of the last run leaves its coverage. */
 export const collected = '.tap/coverage'
 const report = '.tap/report/coverage-final.json'
-// Where every line and branch is run by a test: folders, and files of others.
+// Folders and files that require full coverage; other folders require a share of lines.
 const whole = [
   'src/api/',
   'src/cache/',
@@ -15,16 +15,16 @@ const whole = [
 ]
 const share = 0.95
 
-/** Reports the coverage of the last run and of the folders named, as sentences that say where it is too little. */
+/** Reports the coverage of the last run and of the given folders; returns the shortfalls. */
 export async function checkCoverage (...folders) {
-  // An earlier report must not pass for the present one.
+  // Removes the last report, so that a failed run cannot pass with it.
   rmSync(at(report), { force: true })
   for (const folder of folders) if (existsSync(at(folder))) cpSync(at(folder), at(collected), { recursive: true })
   const { code, output } = await run(program('tap/dist/esm/run.mjs', 'report', 'json', '--allow-incomplete-coverage'))
   return code === 0 ? gapsOf() : [`the coverage could not be reported:\n${output}`]
 }
 
-/** Prints every file with a gap; returns the sentences that say where there is too little coverage. */
+/** Prints every file with a gap; returns the shortfalls. */
 function gapsOf () {
   const text = textOf(report)
   if (text === undefined) return ['no coverage was reported']
@@ -48,7 +48,7 @@ function gapsOf () {
       continue
     }
     const parent = path.split('/').slice(0, -1).slice(0, 2).join('/')
-    // Two short files stand in src itself: one is the entry of src/cli.
+    // Counts the two files directly in src with src/cli: one is its entry point.
     const folder = parent === 'src' ? 'src/cli' : parent
     const total = folders.get(folder) ?? { lines: 0, covered: 0 }
     folders.set(folder, { lines: total.lines + file.lines, covered: total.covered + file.covered })
@@ -63,13 +63,13 @@ function gapsOf () {
   return faults
 }
 
-// A file of types alone leaves nothing to run, so no test can load it.
+// Files with types only compile to nothing, so no test can load them.
 function hasCode (path) {
   const compiled = path.replace(/^src\//, '').replace(/^/, 'dist/').replace(/\.ts$/, '.js')
   return readFileSync(at(compiled), 'utf8').replace(/^\/\/#.*$/m, '').trim() !== 'export {};'
 }
 
-// Lines and statements are one thing here: V8 reports ranges, which are told as a statement for each line.
+// V8 reports ranges, which tap converts to one statement per line; lines and statements are therefore equal.
 function countsOf (path, file) {
   if (file === undefined) {
     return { lines: textOf(path).split('\n').length, covered: 0, gaps: ['no test loads it'] }
@@ -86,7 +86,7 @@ function countsOf (path, file) {
   return { lines, covered: lines - statements.length, gaps }
 }
 
-/** 1, 2, 3, 7 is 1-3, 7. */
+/** Joins consecutive numbers: 1, 2, 3, 7 becomes 1-3, 7. */
 function ranges (numbers) {
   const runs = []
   for (const line of [...new Set(numbers)].sort((a, b) => a - b)) {

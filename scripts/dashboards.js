@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { at } from './ground.js'
 
-// Writes grafana/dashboards, or the same into another folder, from what is in grafana/source.
+// Generates grafana/dashboards from grafana/source; an argument names another output folder.
 const [into = at('grafana/dashboards')] = process.argv.slice(2)
 const source = at('grafana/source/dashboards')
 

@@ -1,55 +1,56 @@
 import { existsSync } from 'node:fs'
+import { relative, resolve } from 'node:path'
 import { compile } from './compile.js'
-import { at, program, requireNode, run, say } from './ground.js'
+import { at, program, requireNode, root, run, say } from './ground.js'
 import { install } from './install.js'
 import { bring, forTests } from './programs.js'
 import { forgetResult, recordResult, treeDigest } from './recorded.js'
 import { suites } from './suites.js'
-import { jobs, runTap } from './tap.js'
+import { runTap } from './tap.js'
 
-// A file that passed lint or the type check is skipped while it is the same; the record goes with the packages.
+// Lint and type-check caches live in node_modules, so a new installation also clears them.
 const cache = 'node_modules/.cache/varve'
 
-/**
- * Runs what `npm test` runs: lint, layout, types, fast tests, or the chosen files alone. A whole run that passes is
- * recorded.
- */
+/** Runs `npm test`: lint, layout, types and fast tests, or only the chosen files. A complete run is recorded. */
 export async function runFast (...chosen) {
   requireNode()
   const missing = await install()
   if (missing !== undefined) return { faults: [missing] }
   const isWhole = chosen.length === 0
+  const files = isWhole ? suites().fast : chosen.map(path => relative(root, resolve(path)).replaceAll('\\', '/'))
+  const unknown = files.find(file => !file.endsWith('.test.ts') || !existsSync(at(file)))
+  if (unknown !== undefined) return { faults: [`${unknown}: expected a file below test/ that ends in .test.ts`] }
   if (isWhole) forgetResult()
   const tree = treeDigest()
 
-  // In parallel, since each keeps one core busy; before the tests, since some of those measure time.
+  // Runs checks in parallel, one core each, and before the tests, since some tests measure time.
   const [programs, built, ...checks] = await Promise.all(
     isWhole
-      ? [bring(forTests), ...typesAndBuild(), lint(), layout(), buildRunner()]
+      ? [bring(forTests), ...typesAndBuild(), lint(), layout(), buildRunner(), print()]
       : [bring(forTests), compile()]
   )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
   if (programs !== undefined || built !== undefined) return { faults }
 
   say('running the tests ...')
-  if (!isWhole) return { ...await runTap(['--disable-coverage', jobs, ...chosen]), faults }
-  const { count, code } = await runTap([
-    '--coverage-report=json',
-    '--allow-incomplete-coverage',
-    jobs,
-    ...suites().fast
-  ])
-  recordResult(tree, count, faults.length === 0 && code === 0 && count.failed.length === 0)
-  return { count, code, faults }
+  const { count } = await runTap(files, { isCovered: isWhole })
+  if (isWhole) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)
+  return { count, faults }
 }
 
-// One after the other, so that one mistake in the program is not reported twice.
+// Imports the compiler late: a fresh clone has no packages before the installation.
+async function print () {
+  const { printAll } = await import('./printed.js')
+  printAll()
+}
+
+// Compiles before the type check, so that an error in the program is reported once.
 function typesAndBuild () {
   const built = compile()
   return [built, built.then(fault => fault === undefined ? checkTypes() : undefined)]
 }
 
-// tap drops the plugins that package.json excludes in its first run only, which starts every file the slow way.
+// Builds tap's plugins once: only the build applies the plugin exclusions of package.json.
 async function buildRunner () {
   if (existsSync(at('.tap/plugins'))) return
   const { code, output } = await run(program('tap/dist/esm/run.mjs', 'build'))

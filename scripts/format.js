@@ -7,14 +7,13 @@ import { install } from './install.js'
 
 const folders = ['bench', 'deploy', 'grafana/source', 'sandbox', 'scripts', 'src', 'test']
 const cache = 'node_modules/.cache/varve'
-// A few constructs need a second pass until nothing changes any more.
+// A few constructs change again in a second pass.
 const mostPasses = 5
 
 requireNode()
 giveUpOn(await install())
 giveUpOn(process.argv.includes('--check') ? check() : write())
 
-/** Writes every file as it should be. */
 function write () {
   const changed = unformatted()
   for (const { file, formatted } of changed) writeFileSync(at(file), formatted)
@@ -26,7 +25,9 @@ function check () {
   if (files.length > 0) return `not formatted: ${files.join(', ')}; npm run format writes them`
 }
 
-/** The files that should be otherwise, and how. Texts that were found right are remembered by their digest. */
+/**
+ * Returns unformatted files with their formatted text; digests of formatted files are cached, since formatting is slow.
+ */
 function unformatted () {
   const require = createRequire(import.meta.url)
   const { typescript, ...layout } = JSON.parse(textOf('dprint.json'))

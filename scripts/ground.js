@@ -5,39 +5,39 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of the checkout, wherever the command was typed. */
+/** Root folder of the checkout, independent of the working directory. */
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** A path inside the checkout. */
+/** Resolves a path below the root of the checkout. */
 export const at = (...parts) => join(root, ...parts)
 
-/** Progress goes to standard error, so that standard output stays the program's own. */
+/** Prints progress to stderr, so that stdout contains only the program's output. */
 export function say (sentence) {
   process.stderr.write(`varve: ${sentence}\n`)
 }
 
-/** Ends with what went wrong, if anything did, instead of a stack trace. */
+/** Exits with an error message instead of a stack trace; undefined means no error. */
 export function giveUpOn (fault) {
   if (fault === undefined) return
   say(fault.trimEnd())
   process.exit(1)
 }
 
-/** Refuses a Node that the packages were not made for, before anything else can fail less clearly. */
+/** Rejects unsupported Node.js versions first, since later errors would be harder to understand. */
 export function requireNode () {
   const [major, minor] = process.versions.node.split('.').map(Number)
   if (major > 20 || (major === 20 && minor >= 18)) return
   giveUpOn(`Node 20.18 or newer is needed, and this is Node ${process.versions.node}.`)
 }
 
-/** The digest of some files, names included, so that a renamed file counts as a change. */
+/** Computes a digest of files and their names, so that a rename counts as a change. */
 export function digestOf (files) {
   const hash = createHash('sha256')
   for (const file of files) hash.update(`${file}\0`).update(readFileSync(at(file))).update('\0')
   return hash.digest('hex')
 }
 
-/** The text of a file, or undefined where there is none. */
+/** Reads a file; returns undefined if it cannot be read. */
 export function textOf (file) {
   try {
     return readFileSync(at(file), 'utf8')
@@ -46,7 +46,7 @@ export function textOf (file) {
   }
 }
 
-/** The command line of an installed package's program, run by this very Node. */
+/** Returns the command line of an installed package's program, run by the current Node.js. */
 export function program (file, ...args) {
   return [process.execPath, at('node_modules', file), ...args]
 }
@@ -55,7 +55,7 @@ const signals = ['SIGINT', 'SIGTERM']
 const children = new Set()
 let stoppedBy
 
-// A child must not outlive a script that was told to stop, and npm in the middle of its work needs to be told twice.
+// Stops children with their parent; sends SIGKILL after 2 s, since npm can ignore the first signal.
 function stop (signal) {
   stoppedBy = signal
   for (const child of children) child.kill(signal)
@@ -64,7 +64,7 @@ function stop (signal) {
   }, 2000)
 }
 
-/** Starts a program in the checkout, which is stopped when this script is. */
+/** Starts a program in the checkout and stops it when this script is stopped. */
 export function start ([command, ...args], options = {}) {
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options })
   if (children.size === 0) { for (const signal of signals) process.on(signal, stop) }
@@ -82,7 +82,7 @@ export function start ([command, ...args], options = {}) {
   return { child, ended }
 }
 
-/** Runs a program to its end and keeps what it prints for the case that it fails. */
+/** Runs a program until it exits; captures its output for error messages. */
 export async function run (commandLine, options = {}) {
   const { child, ended } = start(commandLine, options)
   const printed = []

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { at, digestOf, run, say, textOf } from './ground.js'
 
-// Inside node_modules, so that the record disappears together with what it speaks of.
+// Stored in node_modules, so that deleting the packages also deletes the record.
 const record = 'node_modules/.varve-installed'
 
-/** Installs what the lock file says, unless that is what was installed last; answers what went wrong, if anything. */
+/** Installs packages unless the lock file is unchanged since the last installation; returns the error, if any. */
 export async function install () {
   const wanted = digestOf(['package-lock.json'])
   if (textOf(record) === wanted) return
@@ -14,9 +14,7 @@ export async function install () {
   writeFileSync(at(record), wanted)
 }
 
-/**
- * The command line of npm. Under npm its own file is known and needs no shell, which on Windows the bare name would.
- */
+/** Returns the command line of npm; `npm_execpath` avoids the shell that Windows needs for the bare name. */
 export function npm () {
   const file = process.env.npm_execpath
   return file?.endsWith('.js') ? [process.execPath, file] : ['npm']

@@ -7,15 +7,12 @@ import { close, jobs, runTap, sumOf } from './tap.js'
 const long = name => `test/long/${name}.test.ts`
 const minute = 60
 
-/**
- * What takes longer than `npm run ci` may: each part with its files, its usual minutes and the environment that
- * lengthens it.
- */
+/** Checks that are too long for `npm run ci`, with usual minutes and the environment that sets their length. */
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
-  lies: { files: () => [long('deceptive')], minutes: 2, env: () => ({}) },
-  transfers: { files: () => [long('slow-readers')], minutes: 5, env: () => ({}) },
-  fleet: { files: () => [long('fleet')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
+  lies: { files: () => [long('deceptive-upstream')], minutes: 2, env: () => ({}) },
+  transfers: { files: () => [long('slow-link')], minutes: 5, env: () => ({}) },
+  simulation: { files: () => [long('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
   fuzz: {
     files: () => [long('fuzz')],
     minutes: 10,
@@ -39,11 +36,13 @@ async function runParts () {
   return sumOf(runs)
 }
 
-async function runPart (name, { files, run, minutes, env, jobs = '--jobs=1' }) {
+async function runPart (name, { files, run, minutes, env, jobs = 1 }) {
   if (run !== undefined) return await runProgram(name, run)
   const lasts = Number(wanted.minutes ?? minutes)
   say(`${name} for about ${lasts} minutes; npm run nightly -- ${name} --seed ${wanted.seed} repeats this run ...`)
-  return await runTap(['--disable-coverage', `--timeout=${3 * minute * lasts + 5 * minute}`, jobs, ...files()], {
+  return await runTap(files(), {
+    jobs,
+    timeoutSeconds: 3 * minute * lasts + 5 * minute,
     env: { SEED: wanted.seed, ...env({ ...wanted, minutes: lasts }) },
     onComment: line => {
       console.log(`  ${line}`)
@@ -57,7 +56,7 @@ async function runProgram (name, [file, ...args]) {
   return { faults: code === 0 ? [] : [`${name} ended with exit code ${code}`] }
 }
 
-/** The parts and options of the command line: all parts where none is named. */
+/** Parses the command line; the default is all parts. */
 function given () {
   const usage = `npm run nightly -- [${Object.keys(parts).join('] [')}] [--minutes N] [--requests N] [--seed N]`
   try {

@@ -12,10 +12,7 @@ const managers = [
   { name: 'brew', asRoot: false, install: packages => [['install', ...packages]] }
 ]
 
-/**
- * Programs that checks run beside varve, in the order of the commands that bring them, and what each package manager
- * has them under.
- */
+/** Programs that checks run beside varve, with their packages per package manager. */
 const packages = {
   'redis-server': { 'apt-get': ['redis-server'], apk: ['redis'], dnf: ['redis'], brew: ['redis'] },
   prometheus: { 'apt-get': ['prometheus'], apk: ['prometheus'], dnf: ['prometheus'], brew: ['prometheus'] },
@@ -36,18 +33,15 @@ const packages = {
   }
 }
 
-// Nobody is there to answer a package's questions.
+// Prevents packages from waiting for input.
 const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
 
-/** What `npm test` needs. */
+/** Programs that `npm test` needs. */
 export const forTests = ['redis-server']
-/** What the longer checks need. */
+/** Programs that the longer checks need; `tc` exists only on Linux. */
 export const forLongerChecks = Object.keys(packages).filter(program => program !== 'tc' || process.platform === 'linux')
 
-/**
- * Makes sure that real programs are on PATH, all by one call of the package manager, as two would be in each other's
- * way; answers the reason where they cannot be.
- */
+/** Installs missing programs in one call, since package managers hold a lock; returns the reason for a failure. */
 export async function bring (programs) {
   const missing = await missingOf(programs)
   if (missing.length === 0) return
@@ -74,7 +68,7 @@ async function managerHere () {
   }
 }
 
-// How programs print their version that do not know --version.
+// Version flags of programs that do not accept --version.
 const versionFlags = { nginx: '-v', tc: '-V' }
 
 async function works (command) {

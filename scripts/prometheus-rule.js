@@ -3,9 +3,8 @@ import { dirname } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { at } from './ground.js'
 
-// Has each alert of config/prometheus-rules.yml lead to its runbook below the homepage of package.json, and writes
-// deploy/kubernetes/monitoring/prometheus-rule.yaml, or the same elsewhere: those rules as the Prometheus operator
-// takes them.
+// Sets the runbook URLs in config/prometheus-rules.yml to the package's homepage, then generates the PrometheusRule for
+// the Prometheus operator; an argument names another file.
 const { homepage } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
 const given = readFileSync(at('config/prometheus-rules.yml'), 'utf8')
 const rules = given.replace(/(?<=runbook_url: )\S*(?=docs\/runbooks\.md#)/g, homepage)

@@ -3,7 +3,7 @@ import { requireNode } from './ground.js'
 import { install } from './install.js'
 import { bring, forLongerChecks } from './programs.js'
 
-/** Brings what the longer checks need; the faults that keep them from running. */
+/** Prepares the longer checks: packages, build and programs; returns the errors. */
 export async function makeReady () {
   requireNode()
   const missing = await install()

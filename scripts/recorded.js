@@ -13,16 +13,14 @@ import {
 import { collected } from './coverage.js'
 import { at, root, textOf } from './ground.js'
 
-// Inside node_modules, so that the record disappears together with the packages that the tests ran with.
+// Stored in node_modules, so that deleting the packages also deletes the record.
 const folder = 'node_modules/.cache/varve/fast'
 const record = `${folder}/passed.json`
 
-/** What the processes of the last run of the fast tests covered. */
+/** Folder with the coverage of the last fast tests. */
 export const fastCoverage = `${folder}/coverage`
 
-/**
- * The digest of every file of the checkout that git does not ignore, and of the Node that runs; undefined without git.
- */
+/** Computes a digest of all files that git does not ignore, and of Node.js; undefined without git. */
 export function treeDigest () {
   const names = namesOf()
   if (names === undefined) return
@@ -31,12 +29,12 @@ export function treeDigest () {
   return hash.digest('hex')
 }
 
-/** Starts a new record: what an earlier run covered or passed no longer counts. */
+/** Deletes the last record before a new run, so that an interrupted run leaves none. */
 export function forgetResult () {
   rmSync(at(folder), { recursive: true, force: true })
 }
 
-/** Keeps what the tests covered and, where all of them passed on the tree, that they did. */
+/** Stores coverage always, and the count only if all tests passed and the tree did not change meanwhile. */
 export function recordResult (tree, { passed, skipped, failed, files }, isPassed) {
   mkdirSync(at(folder), { recursive: true })
   if (existsSync(at(collected))) renameSync(at(collected), at(fastCoverage))
@@ -45,7 +43,7 @@ export function recordResult (tree, { passed, skipped, failed, files }, isPassed
   }
 }
 
-/** The count of the fast tests, if they passed on exactly this tree. */
+/** Returns the count of the fast tests if they passed on exactly this tree. */
 export function recordedResult () {
   const { tree, count } = JSON.parse(textOf(record) ?? '{}')
   return tree !== undefined && tree === treeDigest() && existsSync(at(fastCoverage)) ? count : undefined
@@ -64,7 +62,7 @@ function namesOf () {
   }
 }
 
-// A file that git tracks may be deleted in the working tree, and a link may lead anywhere.
+// Tracked files may be deleted in the working tree, and links may point outside it.
 function contentOf (path) {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   if (stats === undefined) return 'missing'

@@ -15,7 +15,7 @@ if (notes === undefined) {
 }
 process.stdout.write(`${notes}\n`)
 
-/** What the changelog says of a version, under a heading of the version with nothing but a date behind it. */
+/** Returns the changelog section of a version; "(unreleased)" in its heading does not match. */
 function notesOf (changelog, version) {
   const section = changelog.split(/^## /m).slice(1).find(part =>
     /^\S+(?: \(?\d{4}-\d{2}-\d{2}\)?)?\s*$/.test(firstLineOf(part)) && part.split(/\s/, 1)[0] === version

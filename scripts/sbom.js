@@ -4,8 +4,7 @@ import { npm } from './install.js'
 
 const read = file => JSON.parse(readFileSync(at(file), 'utf8'))
 
-// With --omit=dev npm leaves out what runs in varve and is used by a tool as well, so all is asked for, and the lock
-// file says what runs.
+// npm's --omit=dev also drops run-time packages that a tool shares, so the lock file decides.
 const { code, output } = await run([
   ...npm(),
   'sbom',
@@ -18,10 +17,10 @@ if (code !== 0) giveUpOn(`npm could not say what the package is made of:\n${outp
 const bill = JSON.parse(output)
 const { component } = bill.metadata
 const refs = new Set([component['bom-ref'], ...atRunTime()])
-// npm takes the name of the folder that the checkout happens to lie in.
+// Replaces the folder name of the checkout, which npm uses as the component's name.
 component.name = read('package.json').name
 bill.components = bill.components.filter(one => refs.has(one['bom-ref']))
-// Where a package was fetched from is a matter of the machine that did; its digest tells which one it is.
+// Drops download URLs, which depend on the machine's registry; the digest identifies a package.
 for (const one of bill.components) {
   one.externalReferences = one.externalReferences.filter(({ type }) => type !== 'distribution')
 }

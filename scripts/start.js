@@ -8,12 +8,12 @@ requireNode()
 giveUpOn(await install())
 giveUpOn(await compile())
 
-// Runs in this very process, so that signals reach the server and its exit code is the exit code.
+// Runs serve in this process, so that signals reach it and its exit code is returned.
 const given = process.argv.slice(2)
 process.argv = [process.execPath, at(cli), 'serve', ...await namesNoUpstream(given) ? ['--sandbox'] : [], ...given]
 await import(pathToFileURL(at(cli)).href)
 
-/** Whether neither flag, environment nor file says where data comes from. */
+/** Tests that no flag, environment variable or file configures an upstream. */
 async function namesNoUpstream (args) {
   if ((process.env.VARVE_SANDBOX ?? '') !== '') return false
   const text = { type: 'string' }
@@ -31,7 +31,7 @@ async function namesNoUpstream (args) {
   try {
     return loadConfig(process.env, typeof config === 'string' ? { config } : {}).config.upstreams.length === 0
   } catch {
-    // Left to serve, which finds the same mistakes and prints them.
+    // Leaves configuration errors to serve, which reports them.
     return false
   }
 }

@@ -4,14 +4,12 @@ import { at } from './ground.js'
 
 const named = (folder, ...names) => names.map(name => `test/${folder}${name}.test.ts`)
 
-/** Files that measure time or saturate the machine: another file beside them would change what they see. */
+/** Files that measure time or saturate the machine, so they run without other files beside them. */
 const alone = named(
   'long/',
   'bench',
   'blocked-loop',
-  'faults',
-  'fences',
-  'fleet',
+  'simulation',
   'fuzz',
   'hedging',
   'overload',
@@ -20,27 +18,56 @@ const alone = named(
   'soak'
 )
 
-/** Files that repeat at length what a faster file checks: every lie on every kind of read, responses to slow links. */
-const nightly = named('long/', 'deceptive', 'slow-readers')
+/** Long versions of checks that a faster file covers; `npm run ci` skips them. */
+const nightly = named('long/', 'deceptive-upstream', 'slow-link')
 
-/** Files with random properties, which `npm run nightly` runs ten times as long. */
+/** Files with property tests, which `npm run nightly` runs with ten times the cases. */
 const random = named(
   '',
   'api/oracle',
   'end-to-end',
-  'proxy/events/pages',
+  'proxy/events/event-page-lookup',
   'proxy/observe',
   'config/secrets',
-  'whole/shared-blocks',
-  'cache/shared-store'
+  'whole/redis-block-index',
+  'cache/redis-tier'
 )
 
-/** The test files of the checkout by how they run: every file is in one of the first five sets. */
+/** Longest files, slowest first: a long file that starts last would run alone at the end. */
+const longest = [
+  ...named(
+    'long/',
+    'workers',
+    'alerts',
+    'deploy',
+    'status-page',
+    'package',
+    'readme',
+    'prometheus',
+    'process-faults',
+    'dns',
+    'prometheus-rules',
+    'certificate'
+  ),
+  ...named(
+    '',
+    'deceptive/false-responses',
+    'access',
+    'end-to-end',
+    'proxy/redis-lookup',
+    'http/streaming',
+    'hostile',
+    'upstreams/upstream-client'
+  )
+]
+
+/** Groups the test files by when they run; a file outside test/long/ and test/whole/ is fast. */
 export function suites () {
-  for (const file of [...alone, ...nightly, ...random]) {
+  for (const file of [...alone, ...nightly, ...random, ...longest]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
-  const files = filesIn('test').filter(file => file.endsWith('.test.ts'))
+  const all = filesIn('test').filter(file => file.endsWith('.test.ts'))
+  const files = [...longest, ...all.filter(file => !longest.includes(file))]
   const isLong = file => file.startsWith('test/long/')
   const isWhole = file => file.startsWith('test/whole/')
   return {

@@ -2,17 +2,17 @@ const testPoint = /^( *)(not )?ok\b(?: \d+)?(?: - (.*))?$/
 const directive = /(?<!\\)# (?:SKIP|TODO)\b/i
 
 /**
- * Counts the assertions of a TAP stream, line by line. The line that closes a subtest only repeats what is under it,
- * so it counts where it failed although nothing under it did: a crash, a wrong plan, an exit code.
+ * Counts assertions of a TAP stream. A subtest's closing line counts only if it failed without a failed assertion:
+ * crash, plan or exit code.
  */
 export class TapCount {
   passed = 0
   skipped = []
   failed = []
   #onFile
-  // At each depth, what was counted since the last line above that depth: what the next line above will close.
+  // Counts per depth since the last line of a lower depth; that depth's next line closes them.
   #open = []
-  // Points of the short form, `ok 1 - name {`, which stand before what is in them.
+  // Points of the form `ok 1 - name {`, which precede their subtests.
   #before = []
   #yamlIndent
   #details

@@ -1,51 +1,48 @@
+import { rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { createInterface } from 'node:readline'
-import { program, start } from './ground.js'
+import { collected } from './coverage.js'
+import { at } from './ground.js'
 import { TapCount } from './tap-count.js'
 
-/** One more than there are cores: many tests wait for a time to pass. */
-export const jobs = `--jobs=${availableParallelism() + 1}`
+/** Number of parallel test files: one more than cores, since many tests wait for timers. */
+export const jobs = availableParallelism() + 1
 
 const slowest = 10
 const detailLines = 40
 const mostAtOnce = 3
 const linesAtOnce = 12
-// A property that failed has its counterexamples in its name: in full once, then the beginning will do.
+// Shortens names in repeated reports: a failed property's name contains its counterexamples.
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
-// How tap started a test file is the same for all of them, and says nothing of why this one failed.
-const commonplace = /^(?:stdio|cwd|externalID|command|args|jobId):|^ {2}- /
 
-/**
- * Runs test files, printing a line for each as it ends; returns the counts and tap's own exit code. Comments of tests
- * go to onComment.
- */
-export async function runTap (args, { env = {}, onComment = () => {} } = {}) {
-  // There is a compiler only once the packages are installed.
+/** Runs test files and prints one line for each; returns the counts and passes test comments to onComment. */
+export async function runTap (
+  chosen,
+  { jobs: atOnce = jobs, timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
+) {
+  // Imports late: a fresh clone has no compiler before the installation.
   const { printAll } = await import('./printed.js')
+  const { runFiles } = await import('./run-files.js')
   printAll()
+  if (isCovered) rmSync(at(collected), { recursive: true, force: true })
   const files = []
   const count = new TapCount(({ name, ok, passed, failed, time }) => {
     files.push({ name, ms: Number.parseFloat(time ?? 0) })
     console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
-    // All of it is told at the end; who watches, or has a part of the output alone, need not wait for that.
+    // Prints the first failures at once, for readers who follow the run or have only part of its log.
     for (const failure of failed.slice(0, mostAtOnce)) {
       console.log(`        ${short(failure)}\n${tellingOf(failure, linesAtOnce)}`)
     }
   })
-  const { child, ended } = start(program('tap/dist/esm/run.mjs', 'run', '--reporter=tap', ...args), {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, ...env }
-  })
-  for await (const line of createInterface({ input: child.stdout })) {
+  await runFiles(chosen, { jobs: atOnce, timeoutSeconds, isCovered, env }, line => {
     count.line(line)
     const comment = /^ +# (?!Subtest|time=)(.+)$/.exec(line)?.[1]
     if (comment !== undefined) onComment(comment)
-  }
+  })
   const { passed, failed, skipped } = count
-  return { count: { passed, failed, skipped, files }, code: (await ended).code }
+  return { count: { passed, failed, skipped, files } }
 }
 
-/** The sum of several runs; one that did not reach its tests has faults alone. */
+/** Adds up runs; a run that did not reach its tests has faults only. */
 export function sumOf (runs) {
   const counts = runs.map(({ count }) => count).filter(count => count !== undefined)
   return {
@@ -55,18 +52,17 @@ export function sumOf (runs) {
       skipped: counts.flatMap(({ skipped }) => skipped),
       files: counts.flatMap(({ files }) => files)
     },
-    code: runs.reduce((worst, { code = 0 }) => worst || code, 0),
     faults: runs.flatMap(({ faults = [] }) => faults)
   }
 }
 
-/** Prints what went wrong, then the counts on the last line, and sets the exit code. */
-export function close ({ count, code, faults = [] }) {
+/** Prints failures, then the counts as the last line, and sets the exit code. */
+export function close ({ count, faults = [] }) {
   const { passed, failed, skipped, files } = count ?? { passed: 0, failed: [], skipped: [], files: [] }
-  const reasons = count === undefined ? faults : [...faults, ...doubts(count, code)]
+  const reasons = count === undefined ? faults : [...faults, ...doubts(count)]
   if (files.length > slowest) console.log(`\nthe slowest files:\n${slowestOf(files)}`)
   for (const { path, details } of failed) {
-    console.log(`\nfailed: ${path.join(' > ')}\n${tellingOf({ path, details }, detailLines)}`)
+    console.log(`\nfailed: ${path.join(' > ')}\n${tellingOf({ details }, detailLines)}`)
   }
   if (skipped.length > 0) console.log(`\nskipped: ${skipped.join('; ')}`)
   for (const reason of reasons) console.log(`\nnot passed: ${reason.trimEnd()}`)
@@ -75,11 +71,9 @@ export function close ({ count, code, faults = [] }) {
   process.exitCode = failed.length + reasons.length > 0 ? 1 : 0
 }
 
-// A runner that failed for a reason of its own is not a success, and neither is one that ran nothing.
-function doubts ({ passed, failed }, code) {
-  if (passed + failed.length === 0) return ['no test was run']
-  if (code !== 0 && failed.length === 0) return [`tap ended with exit code ${code}`]
-  return []
+// An empty run must not pass.
+function doubts ({ passed, failed }) {
+  return passed + failed.length === 0 ? ['no test was run'] : []
 }
 
 function slowestOf (files) {
@@ -87,7 +81,6 @@ function slowestOf (files) {
     .map(({ name, ms }) => `  ${(ms / 1000).toFixed(1).padStart(6)} s  ${name}`).join('\n')
 }
 
-function tellingOf ({ path, details }, most) {
-  const telling = path.length > 1 ? details : details.filter(line => !commonplace.test(line))
-  return telling.slice(0, most).map(line => `  ${line}`).join('\n')
+function tellingOf ({ details }, most) {
+  return details.slice(0, most).map(line => `  ${line}`).join('\n')
 }

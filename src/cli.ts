@@ -16,7 +16,7 @@ try {
     out: (text, done) => {
       process.stdout.write(text, done)
     },
-    waitingBytes: () => process.stdout.writableLength,
+    bufferedBytes: () => process.stdout.writableLength,
     err: text => {
       process.stderr.write(text)
     },

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
-import { ask, type Got, item } from './support/client.js'
+import { sendRequest, type TestResponse, tableItemLookup } from './support/client.js'
 import { startRedis } from './support/redis-server.js'
 import { sendRaw, statusesIn } from './support/raw.js'
-import { countingNode, ok, stamps, stubNode } from './support/stub-node.js'
+import { startCountingUpstream, respondOk, stamps, startStubUpstream } from './support/stub-upstream.js'
 import { until } from './support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from './support/varve.js'
 
@@ -40,7 +40,7 @@ function counts (statuses: readonly number[]): Record<number, number> {
 }
 
 /** Asks until it is too much: on a machine that is slow one more may be allowed meanwhile. */
-async function untilLimited (ask: (nth: number) => Promise<Got>): Promise<Got> {
+async function untilLimited (ask: (nth: number) => Promise<TestResponse>): Promise<TestResponse> {
   for (let nth = 0; nth < 20; nth++) {
     const got = await ask(nth)
     if (got.status === 429) return got
@@ -48,7 +48,7 @@ async function untilLimited (ask: (nth: number) => Promise<Got>): Promise<Got> {
   throw new Error('it was never too much')
 }
 
-async function isLimited (t: Test, ask: (nth: number) => Promise<Got>): Promise<void> {
+async function isLimited (t: Test, ask: (nth: number) => Promise<TestResponse>): Promise<void> {
   const got = await untilLimited(ask)
   t.match(got, {
     status: 429,
@@ -65,13 +65,13 @@ async function isLimited (t: Test, ask: (nth: number) => Promise<Got>): Promise<
 t.test('an address has so many reads of a node a second, and hits beyond that', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { limits: { client: clientLimits } })
   const seen = await misses(varve, 30)
-  t.equal(seen[200], sandbox.asked.of('account_modules'), 'what is refused is not asked of a node')
+  t.equal(seen[200], sandbox.requests.countFor('account_modules'), 'what is refused is not asked of a node')
   t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 6, JSON.stringify(seen))
   t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
   await isLimited(t, async nth => await varve.get(modules(300 + nth)))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/modules'))
   await isLimited(t, async () => await varve.get('/v1/accounts/0x1/transactions?limit=1'))
-  await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', item('u64', `"${nth}"`)))
+  await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', `"${nth}"`)))
   t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), {
     headers: { 'x-node-ledger-version': /^\d+$/ }
   }, 'a known read bears the position all the same')
@@ -121,7 +121,7 @@ t.test('one client is limited for itself: by its address, by its IPv6 network, b
     trustProxy: ['127.0.0.0/30', '10.0.0.0/8']
   })
   let version = 0
-  const from = async (localAddress: string, forwarded?: string): Promise<Got> =>
+  const from = async (localAddress: string, forwarded?: string): Promise<TestResponse> =>
     await varve.get(modules(++version), {
       localAddress,
       ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
@@ -151,13 +151,13 @@ t.test('one client is limited for itself: by its address, by its IPv6 network, b
 })
 
 t.test('a node is told the address that a proxy which is believed tells of, and never what a client makes up', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const told = async (trustProxy: string[]): Promise<string | undefined> => {
     const varve = await varveAt(t, stub.url, { trustProxy })
     await varve.get('/v1/accounts/0x1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
-    const lines = stub.headers.at(-1) ?? []
+    const lines = stub.rawHeaders.at(-1) ?? []
     return lines[lines.findIndex(line => line.toLowerCase() === 'x-forwarded-for') + 1]
   }
   t.equal(await told([]), '127.0.0.1')
@@ -246,7 +246,7 @@ t.test('where a key is required nothing is answered without one, kept or not, an
     error_code: 'web_framework_error',
     vm_error_code: null
   })
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
   for (let nth = 0; nth < 3; nth++) t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
   t.match(await varve.get(modules(100), bearer('k-shop-51')), {
     headers: { 'cache-status': 'varve; hit; detail=memory' }
@@ -305,7 +305,7 @@ t.test('where the chain stands is for those who may ask: no refusal tells of it,
     t.ok(statuses.includes(got.status), String(got.status))
     t.notMatch(got.rawNames.join(' '), /ledger|chain-id|epoch/i, String(got.status))
   }
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
   t.match(
     (await varve.get('/v1/accounts/0xzz/modules', bearer('k-shop-51'))).rawNames.join(' '),
     /X-NODE-LEDGER-VERSION/
@@ -325,8 +325,8 @@ t.test('who has no key is refused by its head, before its body is taken in', asy
 
 t.test('a rendering of before is served to who may not ask a node for the one of now', async t => {
   let release = 'aaaa'
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   }, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`)
   })
@@ -338,12 +338,12 @@ t.test('a rendering of before is served to who may not ask a node for the one of
   for (const version of versions) await varve.get(modules(version))
   release = 'bbbb'
   await until(
-    async () => JSON.parse((await ask(varve.adminUrl, '/status.json')).body).upstreams[0].release === 'bbbb',
+    async () => JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body).upstreams[0].release === 'bbbb',
     'it is known'
   )
-  const before = stub.asked.length
+  const before = stub.requests.length
   for (const version of versions) t.equal((await varve.get(modules(version))).status, 200)
-  t.ok(stub.asked.length - before < versions.length, `${stub.asked.length - before} asked of the node`)
+  t.ok(stub.requests.length - before < versions.length, `${stub.requests.length - before} asked of the node`)
 })
 
 t.test('a request that waits for a version, and then for a node, is one', async t => {
@@ -351,7 +351,10 @@ t.test('a request that waits for a version, and then for a node, is one', async 
     limits: { client: { requestsPerSecond: 1, burst: 2 } },
     head: { pollMs: 20 }
   })
-  await until(async () => (await ask(varve.adminUrl, '/readyz')).status === 200, 'it knows where the node stands')
+  await until(
+    async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200,
+    'it knows where the node stands'
+  )
   const ahead = sandbox.ledger.head.version + 1n
   const waiting = varve.get('/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(ahead) } })
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
@@ -371,8 +374,8 @@ t.test('caches before varve are told that what is for clients alone is private',
   t.match(await varve.get('/v1/blocks/by_version/100', bearer('k-shop-51')), {
     headers: { 'cache-control': 'private, max-age=31536000, immutable' }
   })
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]', { 'cache-control': 'public, max-age=600' })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { 'cache-control': 'public, max-age=600' })
   })
   const told = async (cacheControl: 'off' | 'revalidate'): Promise<unknown> => {
     const other = await varveAt(t, stub.url, {
@@ -395,8 +398,8 @@ t.test('caches before varve are told that what is for clients alone is private',
 })
 
 t.test('a key is nowhere but with its client: not upstream, not in the log, not in metrics, status or answers', async t => {
-  const stub = await stubNode(t, (request, response) => {
-    request.url?.includes('fail') === true ? response.destroy() : ok(response, '[]')
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.url?.includes('fail') === true ? response.destroy() : respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, {
     log: { level: 'trace', access: true },
@@ -419,16 +422,16 @@ t.test('a key is nowhere but with its client: not upstream, not in the log, not 
       seen.push(await varve.get(target, how))
     }
   }
-  for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await ask(varve.adminUrl, page))
+  for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await sendRequest(varve.adminUrl, page))
   t.ok(seen.some(({ status }) => status === 429))
-  const all = JSON.stringify([stub.headers, stub.asked, varve.log, seen])
+  const all = JSON.stringify([stub.rawHeaders, stub.requests, varve.log, seen])
   t.notMatch(all, /k-shop-51|k-wallet-52|k-guess-53|bearer|x-api-key/i)
   t.match(varve.log.find(({ msg }) => msg === 'answered'), { client: 'shop' }, 'a client is called by its name')
 })
 
 t.test('replicas that share a Redis count together, what one of them has read costs nothing, and each counts alone when Redis is gone', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const change = { limits: { client: { requestsPerSecond: 1, burst: 4 } }, cache: { redis: { url: redis.url } } }
   const [one, other] = [await varveAt(t, node.url, change), await varveAt(t, node.url, change)]
   const together = (await misses(one, 3, {}, 100))[200] ?? 0

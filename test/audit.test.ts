@@ -1,22 +1,22 @@
 import { gunzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { readerOf } from '../src/app/reader.js'
-import { type Entry, type Form, tagOf } from '../src/cache/entry.js'
-import { decodeStored, encodeStored } from '../src/cache/stored.js'
+import { buildProxyServer } from '../src/app/proxy-server.js'
+import { type Entry, type Representation, etagOf } from '../src/cache/entry.js'
+import { decodeEntry, encodeEntry } from '../src/cache/stored-entry.js'
 import { configSchema } from '../src/config/schema.js'
 import { type AuditResult } from '../src/proxy/auditor.js'
 import { type Coding } from '../src/api/coding.js'
 import { releases } from '../sandbox/release.js'
 import { type Sandbox } from '#sandbox'
-import { ask, type Ask, type Got, item } from './support/client.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from './support/client.js'
 import { startRedis } from './support/redis-server.js'
-import { nodeOf, written } from './support/replicas.js'
-import { status } from './support/said.js'
-import { inFrontOf } from './support/several.js'
+import { startSandboxNode, untilWritten } from './support/replicas.js'
+import { cacheStatusHeader } from './support/cache-status.js'
+import { startInFrontOf } from './support/multiple-upstreams.js'
 import { until } from './support/until.js'
 import { type TestVarve, varveAt } from './support/varve.js'
-import { eachWorker, quiet } from './support/workers.js'
+import { requestEachWorker, quietConfig } from './support/workers.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
 const block = '/v1/blocks/by_version/2000'
@@ -33,9 +33,9 @@ async function readerAt (
 ): Promise<
   {
     kept: () => Entry,
-    form: (coding: Coding) => Form,
+    form: (coding: Coding) => Representation,
     log: Lines,
-    get: (target: string, how?: Ask) => Promise<Got>,
+    get: (target: string, how?: TestRequest) => Promise<TestResponse>,
     metric: TestVarve['metric']
   }
 > {
@@ -46,11 +46,11 @@ async function readerAt (
     head: { pollMs: 600_000 },
     ...everyHit
   })
-  const reader = await readerOf(config, undefined, pino({}, { write: line => log.push(JSON.parse(line)) }))
-  const { memory } = reader.built.parts
-  const set = memory.set.bind(memory)
+  const reader = await buildProxyServer(config, undefined, pino({}, { write: line => log.push(JSON.parse(line)) }))
+  const { memory } = reader.components.proxy
+  const set = memory.put.bind(memory)
   let last: Entry | undefined
-  memory.set = entry => set(last = entry)
+  memory.put = entry => set(last = entry)
   const nothing = (): never => {
     throw new Error('nothing was kept')
   }
@@ -59,13 +59,13 @@ async function readerAt (
   t.teardown(async () => {
     await reader.stop({ drainMs: 0 }, async () => {})
   })
-  await reader.begin()
+  await reader.start()
   return {
     log,
     kept,
     // In what has become of the entry since.
-    form: coding => memory.latestOf(kept())?.coded[coding] ?? nothing(),
-    get: async (target, how) => await ask(url, target, how),
+    form: coding => memory.latestOf(kept())?.encoded[coding] ?? nothing(),
+    get: async (target, how) => await sendRequest(url, target, how),
     metric: async series =>
       Number((await reader.metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
   }
@@ -85,21 +85,24 @@ async function untilFound (varve: Counted, result: AuditResult, times = 1): Prom
 const differing = (log: Lines): Lines => log.filter(({ where }) => where !== undefined)
 
 t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten, counted and told with both digests, and the client after that has the truth', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const varve = await readerAt(t, node)
-  const reads: Array<[target: string, how?: Ask]> = [[modules], [block], [events], [table, item('u64', '"7"')]]
+  const reads: Array<[target: string, how?: TestRequest]> = [[modules], [block], [events], [
+    table,
+    tableItemLookup('u64', '"7"')
+  ]]
   for (const [at, [target, how]] of reads.entries()) {
     const truth = await varve.get(target, how)
     // Often enough that the way is taken as well on which nothing that is kept is looked at.
     for (const nth of [1, 2, 3]) {
-      t.equal((await varve.get(target, how)).headers[status], 'varve; hit; detail=memory')
+      t.equal((await varve.get(target, how)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
       await untilFound(varve, 'equal', 3 * at + nth)
     }
     const { body } = varve.kept()
     body.writeUInt8(body.readUInt8(10) ^ 1, 10)
     t.not((await varve.get(target, how)).body, truth.body, 'it is wrong')
     await untilFound(varve, 'different', at + 1)
-    t.match(await varve.get(target, how), { body: truth.body, headers: { [status]: /uri-miss/ } })
+    t.match(await varve.get(target, how), { body: truth.body, headers: { [cacheStatusHeader]: /uri-miss/ } })
     const [told, ...more] = differing(varve.log.splice(0))
     t.match(told, {
       level: 50,
@@ -114,7 +117,7 @@ t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten
 })
 
 t.test('a wrong byte in a coded form is found, though the plain body is right', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const varve = await readerAt(t, node)
   const packed = { headers: { 'accept-encoding': 'gzip' } }
   const truth = await varve.get(modules)
@@ -129,45 +132,48 @@ t.test('a wrong byte in a coded form is found, though the plain body is right', 
 })
 
 t.test('a wrong byte in Redis is found, deleted there, and forgotten by every replica', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const redis = await startRedis(t)
   const shared = { cache: { redis: { url: redis.url } } }
   const first = await varveAt(t, node.url, shared)
   const truth = await first.get(modules)
-  await written(first, 1)
+  await untilWritten(first, 1)
   const [name = ''] = (await redis.client.keys('varve:1:*')).filter(key => key.includes('/modules'))
-  const stored = await decodeStored(
+  const stored = await decodeEntry(
     name.slice('varve:1:'.length),
     await redis.client.getBuffer(name) ?? Buffer.alloc(0)
   )
   const body = Buffer.from(stored.body)
   body.writeUInt8(body.readUInt8(30) ^ 1, 30)
   // As whoever can write there would, so that no checksum tells.
-  await redis.client.set(name, await encodeStored({ ...stored, body, etag: tagOf(stored.contentType, body) }))
+  await redis.client.set(name, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
   const second = await varveAt(t, node.url, { ...shared, ...everyHit })
   const third = await varveAt(t, node.url, shared)
   for (const varve of [third, second]) {
-    t.match(await varve.get(modules), { body: body.toString(), headers: { [status]: 'varve; hit; detail=redis' } })
+    t.match(await varve.get(modules), {
+      body: body.toString(),
+      headers: { [cacheStatusHeader]: 'varve; hit; detail=redis' }
+    })
   }
   await untilFound(second, 'different')
   await until(
-    async () => String((await third.get(modules)).headers[status]).includes('uri-miss'),
+    async () => String((await third.get(modules)).headers[cacheStatusHeader]).includes('uri-miss'),
     'the replica that has no audit has forgotten it'
   )
   for (const varve of [second, third]) t.equal((await varve.get(modules)).body, truth.body)
   t.match(differing(second.log), [{ level: 50, where: 'body', kept: /^sha256:/, said: /^sha256:/ }])
   t.notMatch(
     await redis.client.getBuffer(name).then(async value =>
-      value && (await decodeStored(name.slice('varve:1:'.length), value)).body.toString()
+      value && (await decodeEntry(name.slice('varve:1:'.length), value)).body.toString()
     ),
     body.toString()
   )
 })
 
 t.test('a listing that another node lets be longer is no fault: it counts as rendering, and is read afresh', async t => {
-  const [short, long] = [await nodeOf(t, { modulesPage: 2 }), await nodeOf(t, { modulesPage: 5 })]
+  const [short, long] = [await startSandboxNode(t, { modulesPage: 2 }), await startSandboxNode(t, { modulesPage: 5 })]
   for (const accept of ['application/json', 'application/x-bcs']) {
-    const { varve } = await inFrontOf(t, [short, long], everyHit)
+    const { varve } = await startInFrontOf(t, [short, long], everyHit)
     const whole = '/v1/accounts/0x1/modules?ledger_version=2000'
     await until(async () => {
       await varve.get(whole, { headers: { accept } })
@@ -179,8 +185,8 @@ t.test('a listing that another node lets be longer is no fault: it counts as ren
 })
 
 t.test('what a release has rendered is compared with one of that release alone, and all else with any', async t => {
-  const node = await nodeOf(t, { release: releases.events })
-  const { varve } = await inFrontOf(t, [node, await nodeOf(t, { release: releases.variants })], everyHit)
+  const node = await startSandboxNode(t, { release: releases.events })
+  const { varve } = await startInFrontOf(t, [node, await startSandboxNode(t, { release: releases.variants })], everyHit)
   await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'both are up')
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   await varve.get(target)
@@ -192,25 +198,25 @@ t.test('what a release has rendered is compared with one of that release alone, 
 })
 
 t.test('an upgrade of a node that nobody has noticed yet is no fault', async t => {
-  const node = await nodeOf(t, { release: releases.events })
+  const node = await startSandboxNode(t, { release: releases.events })
   const varve = await varveAt(t, node.url, everyHit)
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   const before = await varve.get(target)
   node.ledger.release = releases.variants
-  t.match(await varve.get(target), { body: before.body, headers: { [status]: 'varve; hit; detail=memory' } })
+  t.match(await varve.get(target), { body: before.body, headers: { [cacheStatusHeader]: 'varve; hit; detail=memory' } })
   await untilFound(varve, 'rendering')
   t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
   t.not((await varve.get(target)).body, before.body, 'it is read afresh')
 })
 
 t.test('nobody is asked where no node has room to spare, or the version: that counts as unavailable, and hits go on', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const varve = await varveAt(t, node.url, { ...everyHit, upstream: { maxConcurrent: 1 } })
   await varve.get(modules)
   const held = node.faults.hold('estimate_gas_price')
   const waiting = varve.get('/v1/estimate_gas_price')
   await held.arrived
-  t.equal((await varve.get(modules)).headers[status], 'varve; hit; detail=memory')
+  t.equal((await varve.get(modules)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
   await untilFound(varve, 'unavailable')
   held.release()
   await waiting
@@ -218,22 +224,22 @@ t.test('nobody is asked where no node has room to spare, or the version: that co
   node.ledger.pruneTo(600)
   await varve.get('/v1/estimate_gas_price?x=1')
   await varve.get('/v1/accounts/0x1/modules')
-  t.equal((await varve.get(modules)).headers[status], 'varve; hit; detail=pruned')
+  t.equal((await varve.get(modules)).headers[cacheStatusHeader], 'varve; hit; detail=pruned')
   await untilFound(varve, 'unavailable', 2)
   const recent = modules.replace('2000', String(node.ledger.block(700).firstVersion))
   await varve.get(recent)
   await node.close()
-  t.equal((await varve.get(recent)).headers[status], 'varve; hit; detail=memory')
+  t.equal((await varve.get(recent)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
   await untilFound(varve, 'unavailable', 3)
   t.equal(await varve.metric('varve_audit_total{result="equal"}'), 0)
 })
 
 t.test('what one process of several has found to be wrong is forgotten by the others', async t => {
   // Right but the first time.
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   node.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
-  const varve = await varveAt(t, node.url, { ...quiet, audit: { share: 0.1 }, workers: 2 })
-  await eachWorker(varve, modules)
+  const varve = await varveAt(t, node.url, { ...quietConfig, audit: { share: 0.1 }, workers: 2 })
+  await requestEachWorker(varve, modules)
   await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
   // Some of those that were asked before had it told by the other.
   await until(
@@ -245,9 +251,12 @@ t.test('what one process of several has found to be wrong is forgotten by the ot
 })
 
 t.test('a listing of resources that another node lets be longer is no fault, in BCS neither', async t => {
-  const [short, long] = [await nodeOf(t, { resourcesPage: 2 }), await nodeOf(t, { resourcesPage: 4 })]
+  const [short, long] = [
+    await startSandboxNode(t, { resourcesPage: 2 }),
+    await startSandboxNode(t, { resourcesPage: 4 })
+  ]
   for (const accept of ['application/json', 'application/x-bcs']) {
-    const { varve } = await inFrontOf(t, [short, long], everyHit)
+    const { varve } = await startInFrontOf(t, [short, long], everyHit)
     const found = async (result: string): Promise<number> =>
       await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
     await until(async () => {
@@ -261,12 +270,12 @@ t.test('a listing of resources that another node lets be longer is no fault, in 
 t.test('a list of transactions that another node lets be longer is no fault', async t => {
   const longer = { transactionsDefault: 10, transactionsMax: 50 }
   const [short, long, other] = [
-    await nodeOf(t, { transactionsDefault: 5, transactionsMax: 20 }),
-    await nodeOf(t, longer),
-    await nodeOf(t, longer)
+    await startSandboxNode(t, { transactionsDefault: 5, transactionsMax: 20 }),
+    await startSandboxNode(t, longer),
+    await startSandboxNode(t, longer)
   ]
   for (const target of ['/v1/transactions?start=2000', '/v1/transactions?start=2000&limit=100']) {
-    const { varve } = await inFrontOf(t, [short, long, other], everyHit)
+    const { varve } = await startInFrontOf(t, [short, long, other], everyHit)
     const found = async (result: string): Promise<number> =>
       await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
     await until(async () => {

@@ -6,9 +6,16 @@ import { helpOf } from '../src/cli/help.js'
 import { loadConfig } from '../src/config/load.js'
 import { hostAndPort } from '../src/config/schema.js'
 import { adminApp } from '../src/http/admin-app.js'
-import { checked } from './support/deploy/checked.js'
-import { commandOf, copyOf, lastOf, pairsOf, stagesIn } from './support/deploy/dockerfile.js'
-import { folders, kustomizationOf, manifestsOf, root, text, varvePod } from './support/deploy/manifests.js'
+import { checkConfig } from './support/deploy/check-config.js'
+import { commandOf, copyOf, lastInstruction, pairsOf, readStages } from './support/deploy/dockerfile.js'
+import {
+  manifestFolders,
+  kustomizationOf,
+  manifestsOf,
+  checkoutRoot,
+  readCheckout,
+  varvePod
+} from './support/deploy/manifests.js'
 
 interface Service {
   image: string
@@ -27,19 +34,19 @@ interface Service {
   restart: string
 }
 
-const { version } = JSON.parse(text('package.json')) as { version: string }
-const stages = stagesIn(text('Dockerfile'))
+const { version } = JSON.parse(readCheckout('package.json')) as { version: string }
+const stages = readStages(readCheckout('Dockerfile'))
 const image = stages.at(-1) ?? { image: '', name: undefined, steps: [] }
-const environment = pairsOf(lastOf(image, 'ENV'))
-const { services } = parse(text('docker-compose.yml')) as { services: Record<string, Service> }
+const environment = pairsOf(lastInstruction(image, 'ENV'))
+const { services } = parse(readCheckout('docker-compose.yml')) as { services: Record<string, Service> }
 const varve = services['varve'] as Service
-const manifests = folders.flatMap(manifestsOf)
+const manifests = manifestFolders.flatMap(manifestsOf)
 const { pod, container } = varvePod()
-const unit = text('deploy/systemd/varve.service')
+const unit = readCheckout('deploy/systemd/varve.service')
 // Of every setting that a unit may give more than once.
 const settings = (name: string): string[] =>
   [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
-const [, stop = ''] = /^const stopMs = ([0-9_]+)$/m.exec(text('src/workers/crew.ts')) ?? []
+const [, stop = ''] = /^const stopTimeoutMs = ([0-9_]+)$/m.exec(readCheckout('src/workers/worker-pool.ts')) ?? []
 const stopSeconds = Number(stop.replace('_', '')) / 1000
 
 t.test('every image is named by its whole version, and by the same one wherever it is named', async t => {
@@ -64,23 +71,25 @@ t.test('every image is named by its whole version, and by the same one wherever 
 })
 
 t.test('the image says what it is, has every file that it is made of at hand, and runs as nobody without a shell', async t => {
-  const labels = pairsOf(lastOf(image, 'LABEL'))
+  const labels = pairsOf(lastInstruction(image, 'LABEL'))
   t.match(labels, {
     'org.opencontainers.image.version': version,
     'org.opencontainers.image.licenses': 'MIT',
     'org.opencontainers.image.base.name': `docker.io/library/${image.image}`
   })
-  const ignored = text('.dockerignore').split('\n')
+  const ignored = readCheckout('.dockerignore').split('\n')
   for (
     const { from, sources } of stages.flatMap(({ steps }) => steps).filter(({ name }) => name === 'COPY').map((
       { text }
     ) => copyOf(text))
   ) {
     if (from !== undefined) t.ok(stages.some(({ name }) => name === from), from)
-    else for (const source of sources) t.ok(existsSync(join(root, source)) && ignored.includes(`!${source}`), source)
+    for (const source of from === undefined ? sources : []) {
+      t.ok(existsSync(join(checkoutRoot, source)) && ignored.includes(`!${source}`), source)
+    }
   }
   // What npm packs by itself, and what package.json has it pack.
-  const { files } = JSON.parse(text('package.json')) as { files: string[] }
+  const { files } = JSON.parse(readCheckout('package.json')) as { files: string[] }
   for (
     const name of [
       'package.json',
@@ -90,23 +99,23 @@ t.test('the image says what it is, has every file that it is made of at hand, an
     ]
   ) t.ok(ignored.includes(`!${name}`), name)
   t.notOk(image.steps.some(({ name }) => name === 'RUN'), 'what is made for another processor runs nothing while it is')
-  t.equal(lastOf(image, 'USER'), '1000:1000')
-  t.same([...commandOf(lastOf(image, 'ENTRYPOINT')), ...commandOf(lastOf(image, 'CMD'))], [
+  t.equal(lastInstruction(image, 'USER'), '1000:1000')
+  t.same([...commandOf(lastInstruction(image, 'ENTRYPOINT')), ...commandOf(lastInstruction(image, 'CMD'))], [
     'node',
     '/app/dist/cli.js',
     'serve'
   ])
-  t.equal(commandOf(lastOf(image, 'HEALTHCHECK'))[0], 'node')
+  t.equal(commandOf(lastInstruction(image, 'HEALTHCHECK'))[0], 'node')
   const { config } = loadConfig(environment, {})
   t.same([config.listen, config.admin.listen], ['0.0.0.0:8080', '0.0.0.0:9464'])
   t.same(
-    lastOf(image, 'EXPOSE').split(' ').map(Number),
+    lastInstruction(image, 'EXPOSE').split(' ').map(Number),
     [config.listen, config.admin.listen].map(at => hostAndPort(at).port)
   )
 })
 
 t.test('every path that a health check or a probe asks for is one of the admin listener, which alone has them', async t => {
-  const nobody = async (): Promise<never> => {
+  const unexpectedCall = async (): Promise<never> => {
     throw new Error('not asked for')
   }
   const app = adminApp(
@@ -117,15 +126,15 @@ t.test('every path that a health check or a probe asks for is one of the admin l
       },
       readiness: async () => ({ ready: false, degraded: [] }),
       status: async () => ({}),
-      purging: { token: null, isShared: false, purge: nobody },
-      onUnforeseen: () => {}
+      purgeRoute: { token: () => null, purge: unexpectedCall },
+      onUnexpectedError: () => {}
     } as unknown as Parameters<typeof adminApp>[0]
   )
   t.teardown(async () => {
     await app.close()
   })
   const pathIn = (command: string[] = []): string => /\/[a-z]+z/.exec(command.join(' '))?.[0] ?? ''
-  t.equal(pathIn(commandOf(lastOf(image, 'HEALTHCHECK'))), '/healthz')
+  t.equal(pathIn(commandOf(lastInstruction(image, 'HEALTHCHECK'))), '/healthz')
   t.equal(pathIn(varve.healthcheck.test), '/readyz')
   const probes = (['startupProbe', 'readinessProbe', 'livenessProbe'] as const).map(name => container[name]?.httpGet)
   t.same(probes, [{ path: '/healthz', port: 'admin' }, { path: '/readyz', port: 'admin' }, {
@@ -142,7 +151,7 @@ t.test('compose: what is mounted exists and stays as it is, nothing is writable,
   for (const [name, service] of Object.entries(services)) {
     for (const [from = '', , mode] of (service.volumes ?? []).map(volume => volume.split(':'))) {
       if (!from.startsWith('./')) continue
-      t.ok(existsSync(join(root, from)), `${name}: ${from}`)
+      t.ok(existsSync(join(checkoutRoot, from)), `${name}: ${from}`)
       t.equal(mode, 'ro', `${name}: ${from}`)
     }
     t.match(service, {
@@ -175,7 +184,7 @@ t.test('compose: varve is told by names that it knows, Prometheus finds it and i
   t.ok(services['redis'])
 
   const mounts = services['prometheus']?.volumes ?? []
-  const { rule_files: rules, scrape_configs: jobs } = parse(text('config/prometheus.yml')) as {
+  const { rule_files: rules, scrape_configs: jobs } = parse(readCheckout('config/prometheus.yml')) as {
     rule_files: string[],
     scrape_configs: Array<{ job_name: string, static_configs: Array<{ targets: string[] }> }>
   }
@@ -186,7 +195,7 @@ t.test('compose: varve is told by names that it knows, Prometheus finds it and i
     `varve:${hostAndPort(config.admin.listen).port}`
   ]])
   const home = services['grafana']?.environment?.['GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH'] ?? ''
-  t.ok(existsSync(join(root, home.replace('/var/lib/grafana/', 'grafana/'))), home)
+  t.ok(existsSync(join(checkoutRoot, home.replace('/var/lib/grafana/', 'grafana/'))), home)
 
   const { entrypoint, command = [], volumes = [] } = services['traffic'] as Service
   t.same(entrypoint, ['node', '/traffic.mjs'])
@@ -216,7 +225,7 @@ t.test('systemd: the unit gives varve what its configuration asks for, reads it 
   ])
   t.same(settings('RestartPreventExitStatus'), ['2'], 'the exit code of a configuration that is not understood')
   const credentials = settings('LoadCredential').map(given => given.split(':')[0] ?? '')
-  await checked(
+  await checkConfig(
     t,
     'deploy/systemd/varve.yaml',
     '/run/credentials/varve.service',

@@ -2,13 +2,13 @@ import fc from 'fast-check'
 import t from 'tap'
 import { targetOf } from '../src/api/read.js'
 import { matchEndpoint, readRequest } from '../src/api/read-request.js'
-import { Refusal } from '../src/api/refusal.js'
+import { ErrorResponse } from '../src/api/error-response.js'
 import { startSandbox } from '#sandbox'
-import { ask, item, type Got } from './support/client.js'
+import { sendRequest, tableItemLookup, type TestResponse } from './support/client.js'
 import { ownOutcomeIn } from './support/own-outcome.js'
-import { checkAsync, seeded } from './support/properties.js'
-import { isOnPurpose, isRefused } from './support/refused.js'
-import { spelledRequest, type Spelled } from './support/requests.js'
+import { checkAsync, seedTitle } from './support/properties.js'
+import { isStricterThanNode, isRejectedRequest } from './support/rejected-requests.js'
+import { requestVariant, type RequestVariant } from './support/request-variants.js'
 import { varveAtSandbox } from './support/varve.js'
 
 const status = 'cache-status'
@@ -41,12 +41,14 @@ t.test('a miss, a hit, and a hit by another spelling with the position moved on'
     }
   })
   t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the answer')
-  t.equal(sandbox.asked.of('account_modules'), 2)
+  t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
 
 t.test('a page walk through varve is the node\'s own listing, under both families of names', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const whole = JSON.parse((await ask(sandbox.url, '/v1/accounts/0x1/modules?ledger_version=2000')).body) as unknown[]
+  const whole = JSON.parse(
+    (await sendRequest(sandbox.url, '/v1/accounts/0x1/modules?ledger_version=2000')).body
+  ) as unknown[]
   for (const name of ['x-node-cursor', 'x-aptos-cursor']) {
     const walked: unknown[] = []
     let start = ''
@@ -58,7 +60,7 @@ t.test('a page walk through varve is the node\'s own listing, under both familie
     t.same(walked, whole)
   }
   t.equal(
-    sandbox.asked.of('account_modules'),
+    sandbox.requests.countFor('account_modules'),
     1 + Math.ceil(whole.length / 10),
     'the second walk is answered from the cache'
   )
@@ -81,9 +83,9 @@ t.test('table items of every kind are the node\'s, byte for byte, in JSON and in
   ]
   for (const [keyType, key, valueType] of kinds) {
     for (const accept of ['application/json', 'application/x-bcs']) {
-      const how = item(keyType, key, valueType)
+      const how = tableItemLookup(keyType, key, valueType)
       const asked = { ...how, headers: { ...how.headers as Record<string, string>, accept } }
-      const direct = await ask(sandbox.url, table, asked)
+      const direct = await sendRequest(sandbox.url, table, asked)
       for (let round = 0; round < 2; round++) {
         const got = await varve.get(table, asked)
         t.same([got.status, got.bytes, got.headers['content-type']], [
@@ -95,23 +97,23 @@ t.test('table items of every kind are the node\'s, byte for byte, in JSON and in
       }
     }
   }
-  t.equal(sandbox.asked.of('table_item'), 4 * kinds.length)
+  t.equal(sandbox.requests.countFor('table_item'), 4 * kinds.length)
 })
 
 t.test('a latest read is kept for the version that it was read at', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const latest = await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"'))
+  const latest = await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', '"7"'))
   const at = String(latest.headers['x-node-ledger-version'])
   t.equal(at, String(sandbox.ledger.head.version))
   sandbox.ledger.grow(100)
-  t.match(await varve.get(`/v1/tables/0x5eed/item?ledger_version=${at}`, item('u64', '"007"')), {
+  t.match(await varve.get(`/v1/tables/0x5eed/item?ledger_version=${at}`, tableItemLookup('u64', '"007"')), {
     body: latest.body,
     headers: { [status]: 'varve; hit; detail=memory' }
   })
-  t.match(await varve.get('/v1/tables/0x5eed/item', item('u64', '"7"')), {
+  t.match(await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', '"7"')), {
     headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': String(sandbox.ledger.head.version) }
   })
-  t.equal(sandbox.asked.of('table_item'), 2)
+  t.equal(sandbox.requests.countFor('table_item'), 2)
 })
 
 t.test('the node\'s 410 passes untouched, and what was kept is served beyond the nodes\' window', async t => {
@@ -120,7 +122,7 @@ t.test('the node\'s 410 passes untouched, and what was kept is served beyond the
   sandbox.ledger.grow(1)
   sandbox.ledger.pruneTo(600)
   const other = modules.replace('0x1', '0x42')
-  const direct = await ask(sandbox.url, other)
+  const direct = await sendRequest(sandbox.url, other)
   t.match(await varve.get(other), {
     status: 410,
     body: direct.body,
@@ -143,12 +145,12 @@ t.test('versions above 2^53 are exact', async t => {
   const bodies = new Set<string>()
   for (const each of [version, version + 1n, version + 2n]) {
     const target = `/v1/tables/0x5eed/item?ledger_version=${each}`
-    const direct = await ask(sandbox.url, target, item('u64', '"99"'))
-    const got = await varve.get(target, item('u64', '"99"'))
+    const direct = await sendRequest(sandbox.url, target, tableItemLookup('u64', '"99"'))
+    const got = await varve.get(target, tableItemLookup('u64', '"99"'))
     t.same([got.status, got.body], [direct.status, direct.body])
     bodies.add(got.body)
   }
-  t.equal(sandbox.asked.of('table_item'), 6, 'each version is a read of its own')
+  t.equal(sandbox.requests.countFor('table_item'), 6, 'each version is a read of its own')
   t.match((await varve.get(modules.replace('2000', String(version)))).headers, {
     'x-node-ledger-version': String(sandbox.ledger.head.version)
   })
@@ -203,7 +205,7 @@ t.test('a hit is served with the node gone', async t => {
     status: 503,
     headers: { 'retry-after': '1' }
   })
-  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: /node does not answer/ })
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: /node is down/ })
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 0)
 })
 
@@ -232,7 +234,7 @@ t.test('another release renders anew, and the entry of the old one is not served
   const { sandbox, varve } = await varveAtSandbox(t, {}, { head: { pollMs: 10 } })
   const old = await varve.get(modules)
   sandbox.ledger.release = '1'.repeat(40)
-  const direct = await ask(sandbox.url, modules)
+  const direct = await sendRequest(sandbox.url, modules)
   t.not(direct.body, old.body)
   let got = await varve.get(modules)
   // The poll learns the new release within its interval; until then the old rendering is current.
@@ -240,7 +242,7 @@ t.test('another release renders anew, and the entry of the old one is not served
   t.equal(got.body, direct.body)
 })
 
-t.test(`whatever varve answers is what the node says, the ledger growing and pruning meanwhile (${seeded})`, async t => {
+t.test(`whatever varve answers is what the node says, the ledger growing and pruning meanwhile (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 0, gasMs: 0 } })
   // The same chain, which forgets nothing: what varve serves beyond the node's window is what this one says.
   const archive = await startSandbox({ blockMs: 0 })
@@ -248,7 +250,7 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
     await archive.close()
   })
   await checkAsync(
-    fc.asyncProperty(spelledRequest, fc.nat(9), async (spelled, step) => {
+    fc.asyncProperty(requestVariant, fc.nat(9), async (spelled, step) => {
       if (step === 0) { for (const { ledger } of [sandbox, archive]) ledger.grow() }
       if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
       for (let round = 0; round < 2; round++) {
@@ -261,13 +263,13 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
         // What varve itself says of history that is gone is what the node says, unless the node refuses the request
         // itself first, such as for a cursor or a type that only it can judge; else varve refuses what the node
         // refuses, or on purpose.
-        if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRefused(direct))) {
-          if (got.status < 500 && (isRefused(direct) || isOnPurpose(spelled))) return
+        if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRejectedRequest(direct))) {
+          if (got.status < 500 && (isRejectedRequest(direct) || isStricterThanNode(spelled))) return
           throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
         }
         // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
         const same = got.status === direct.status &&
-          (isRefused(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
+          (isRejectedRequest(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
         if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
       }
     }),
@@ -276,19 +278,22 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
 })
 
 const answerOf = (
-  { bytes, headers }: Got
+  { bytes, headers }: TestResponse
 ): unknown => [bytes.toString('latin1'), String(headers['content-type']).split(';', 1), headers['x-aptos-cursor']]
 
-async function send (url: string, { method, target, accept, contentType, body }: Spelled): Promise<Got> {
+async function send (
+  url: string,
+  { method, target, accept, contentType, body }: RequestVariant
+): Promise<TestResponse> {
   const headers = {
     ...(accept !== undefined && { accept }),
     ...(contentType !== undefined && { 'content-type': contentType })
   }
-  return await ask(url, target, { method, headers, ...(body !== undefined && { body }) })
+  return await sendRequest(url, target, { method, headers, ...(body !== undefined && { body }) })
 }
 
 /** A latest read as the read at the version that its answer was stamped with: the two must be the same. */
-function atStampedVersion (spelled: Spelled, got: Got): Spelled {
+function atStampedVersion (spelled: RequestVariant, got: TestResponse): RequestVariant {
   const version = got.headers['x-node-ledger-version']
   const match = matchEndpoint(spelled.target, spelled.method)
   if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return spelled
@@ -299,11 +304,11 @@ function atStampedVersion (spelled: Spelled, got: Got): Spelled {
       contentType: spelled.contentType,
       body: Buffer.from(spelled.body ?? '')
     }, { eventsDefault: 25 })
-    return read.version === undefined && got.status < 400
-      ? { ...spelled, target: targetOf({ ...read, version: BigInt(String(version)) }) }
+    return read.ledgerVersion === undefined && got.status < 400
+      ? { ...spelled, target: targetOf({ ...read, ledgerVersion: BigInt(String(version)) }) }
       : spelled
   } catch (error) {
-    if (error instanceof Refusal) return spelled
+    if (error instanceof ErrorResponse) return spelled
     throw error
   }
 }

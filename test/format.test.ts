@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import { ended } from './support/npm.js'
+import { runProgram } from './support/run-npm.js'
 
 const root = join(import.meta.dirname, '..')
 const wrong = 'const a = "1";\nexport function b (c: string) { return a + c }\n'
@@ -26,15 +26,15 @@ async function checkout (t: Test, text: string): Promise<string> {
   return folder
 }
 
-async function format (folder: string, ...args: string[]): Promise<{ code: number | null, err: string }> {
-  return await ended(process.execPath, ['scripts/format.js', ...args], { cwd: folder })
+async function format (folder: string, ...args: string[]): Promise<{ code: number | null, stderr: string }> {
+  return await runProgram(process.execPath, ['scripts/format.js', ...args], { cwd: folder })
 }
 
 t.test('the check of the layout names each file that npm run format would change, and changes none', async t => {
   const folder = await checkout(t, wrong)
-  const { code, err } = await format(folder, '--check')
+  const { code, stderr } = await format(folder, '--check')
   t.equal(code, 1)
-  t.match(err, 'not formatted: src/a.ts; npm run format writes them')
+  t.match(stderr, 'not formatted: src/a.ts; npm run format writes them')
   t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), wrong)
 })
 

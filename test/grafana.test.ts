@@ -4,19 +4,19 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { type MetricRow, metricList } from '../src/metrics/list.js'
-import { dashboards, folder, type Panel, queries, selectorsIn } from './support/dashboards.js'
+import { type MetricDefinition, metricList } from '../src/metrics/definitions.js'
+import { dashboards, dashboardFolder, type Panel, queries, selectorsIn } from './support/dashboards.js'
 
 const root = join(import.meta.dirname, '..')
 // What every Node process tells of itself; the names are the library's.
-const ofTheProcess: readonly MetricRow[] = [
+const ofTheProcess: readonly MetricDefinition[] = [
   'process_resident_memory_bytes',
   'process_cpu_seconds_total',
   'nodejs_eventloop_lag_p99_seconds'
 ].map(name => ({ name, type: 'gauge', labels: {}, help: '', bounds: [] }))
 const known = new Map([...metricList, ...ofTheProcess].map(row => [row.name, row]))
 // The row of a metric or of one of a histogram's own three.
-const rowOf = (metric: string): MetricRow | undefined => {
+const rowOf = (metric: string): MetricDefinition | undefined => {
   const histogram = known.get(metric.replace(/_(?:bucket|sum|count)$/, ''))
   return known.get(metric) ?? (histogram?.type === 'histogram' ? histogram : undefined)
 }
@@ -24,10 +24,10 @@ const rowOf = (metric: string): MetricRow | undefined => {
 t.test('the dashboards are what scripts/dashboards.js makes of grafana/source', async t => {
   const made = t.testdir()
   await promisify(execFile)(process.execPath, [join(root, 'scripts/dashboards.js'), made])
-  t.same(readdirSync(folder).sort(), readdirSync(made).sort())
+  t.same(readdirSync(dashboardFolder).sort(), readdirSync(made).sort())
   for (const file of readdirSync(made)) {
     t.equal(
-      readFileSync(join(folder, file), 'utf8'),
+      readFileSync(join(dashboardFolder, file), 'utf8'),
       readFileSync(join(made, file), 'utf8'),
       `${file}: run node scripts/dashboards.js`
     )

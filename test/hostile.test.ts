@@ -1,16 +1,16 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { Bench, plainRead } from './support/hostile/bench.js'
-import { type Case, readCase, readCases } from './support/hostile/case.js'
-import { type Exception, runCase } from './support/hostile/run-case.js'
+import { HostileHarness, plainGet } from './support/hostile/hostile-harness.js'
+import { type HostileCase, readCase, readCases } from './support/hostile/hostile-case.js'
+import { type CheckException, runCase } from './support/hostile/run-case.js'
 
 const cases = join(import.meta.dirname, 'cases')
 
 // Given cases that a law overrules; each says what holds instead.
-const exceptions: Readonly<Record<string, Exception>> = {
+const exceptions: Readonly<Record<string, CheckException>> = {
   'p-absolute-form': {
     not: 'cacheable',
-    instead: { status: [200], same_as: plainRead('/v1/blocks/by_version/770024') },
+    instead: { status: [200], same_as: plainGet('/v1/blocks/by_version/770024') },
     because: 'its own words allow that it is served as the local resource, and what is keyed is what is sent (law ' +
       '1): the block by its path, which is history like any other'
   },
@@ -25,7 +25,7 @@ const exceptions: Readonly<Record<string, Exception>> = {
     instead: {
       status: [200],
       response_has: /^content-type: application\/x-bcs\r$/im,
-      same_as: plainRead('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n')
+      same_as: plainGet('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n')
     },
     because: 'its own words allow that Accept is kept in the key and in what is sent alike; then both requests are ' +
       'one read (law 1), and the entry holds BCS'
@@ -41,21 +41,21 @@ t.teardown(() => {
   process.off('unhandledRejection', note).off('uncaughtExceptionMonitor', note)
 })
 
-const titleOf = ({ id, expect }: Case): string => `${id}: ${expect}`
-const isSlow = ({ check }: Case): boolean => check.slow === true
+const titleOf = ({ id, expect }: HostileCase): string => `${id}: ${expect}`
+const isSlow = ({ check }: HostileCase): boolean => check.slow === true
 
 t.test('hostile requests', async t => {
   const files = ['hostile.jsonl', 'own.jsonl'].map(file => ({ file, all: readCases(join(cases, file)) }))
   // What waits for varve's own patience to end waits beside the others, in front of another node, since these count
   // what theirs is asked.
-  const patient = await Bench.start(t)
+  const patient = await HostileHarness.start(t)
   const slow = files.flatMap(({ all }) => all.filter(isSlow)).map(hostile => ({
     hostile,
-    said: patient.say(hostile.raw, hostile)
+    said: patient.send(hostile.raw, hostile)
   }))
   const benches = [patient]
   for (const { file, all } of files) {
-    const bench = await Bench.start(t)
+    const bench = await HostileHarness.start(t)
     benches.push(bench)
     await t.test(file, async t => {
       for (const hostile of all.filter(one => !isSlow(one))) {

@@ -5,31 +5,31 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
 import { helpOf } from '../src/cli/help.js'
-import { checked } from './support/deploy/checked.js'
+import { checkConfig } from './support/deploy/check-config.js'
 import {
-  filesOf,
-  folders,
-  found,
+  manifestFilesOf,
+  manifestFolders,
+  findManifest,
   kustomizationOf,
   type Manifest,
   manifestsOf,
-  root,
-  text,
+  checkoutRoot,
+  readCheckout,
   varvePod,
   yamlIn
 } from './support/deploy/manifests.js'
 
-const manifests = folders.flatMap(manifestsOf)
+const manifests = manifestFolders.flatMap(manifestsOf)
 const { pod, container } = varvePod()
 
 t.test('every file is named by its kustomization, every file that it names exists, and none names a namespace', async t => {
-  for (const folder of [...folders, 'grafana']) {
+  for (const folder of [...manifestFolders, 'grafana']) {
     const { resources = [], configMapGenerator = [] } = kustomizationOf(folder)
     for (const name of [...resources, ...configMapGenerator.flatMap(({ files }) => files)]) {
-      t.ok(existsSync(join(root, folder, name)), `${folder}: ${name}`)
+      t.ok(existsSync(join(checkoutRoot, folder, name)), `${folder}: ${name}`)
     }
     const generated = configMapGenerator.flatMap(({ files }) => files)
-    if (folder !== 'grafana') t.same(yamlIn(folder).sort(), [...filesOf(folder), ...generated].sort(), folder)
+    if (folder !== 'grafana') t.same(yamlIn(folder).sort(), [...manifestFilesOf(folder), ...generated].sort(), folder)
   }
   for (const { file, manifest: { metadata } } of manifests) t.equal(metadata.namespace, undefined, file)
 })
@@ -41,19 +41,19 @@ t.test('the configuration is one that varve understands, its secrets are files o
   t.equal(at('secret'), '/run/secrets/varve')
   t.same(container.args, ['serve', '--config', `${at('configMap')}/varve.yaml`])
   t.ok(helpOf('serve').includes('--config FILE'))
-  const config = await checked(t, 'deploy/kubernetes/varve.yaml', at('secret'), {
+  const config = await checkConfig(t, 'deploy/kubernetes/varve.yaml', at('secret'), {
     'admin-token': 'a-token-of-the-test',
     'node-key': 'a-key-of-the-test',
     'redis-password': 'a-password-of-the-test'
   })
-  t.equal(new URL(config.cache.redis.url ?? '').hostname, found('Service', 'varve-redis').metadata.name)
+  t.equal(new URL(config.cache.redis.url ?? '').hostname, findManifest('Service', 'varve-redis').metadata.name)
   t.equal(config.upstreams.length, 1)
   t.ok(
     config.cache.memory.maxMb <= 1024 / 2 && container.resources.limits.memory === '1Gi',
     'the memory tier has room for what varve needs besides'
   )
   // The image has both addresses in its environment, which is stronger than this file.
-  t.notMatch(text('deploy/kubernetes/varve.yaml'), /^ *listen:/m)
+  t.notMatch(readCheckout('deploy/kubernetes/varve.yaml'), /^ *listen:/m)
 })
 
 t.test('whatever selects something, or names a port of it, finds it', async t => {
@@ -82,30 +82,30 @@ t.test('whatever selects something, or names a port of it, finds it', async t =>
     for (const port of wanted) t.ok(ports?.includes(port as string), `${kind} ${name}: ${port}`)
   }
   t.same(container.ports, [{ name: 'http', containerPort: 8080 }, { name: 'admin', containerPort: 9464 }])
-  const policy = found('NetworkPolicy').spec.ingress
+  const policy = findManifest('NetworkPolicy').spec.ingress
   t.same(
     policy.map(({ ports, from }) => [ports[0]?.port, from === undefined]),
     [['http', true], ['admin', false]],
     'reads are for everybody, the admin listener is not'
   )
 
-  const { selector, jobLabel, endpoints: [endpoint] } = found('ServiceMonitor').spec
-  const admin = found('Service', 'varve-admin')
+  const { selector, jobLabel, endpoints: [endpoint] } = findManifest('ServiceMonitor').spec
+  const admin = findManifest('Service', 'varve-admin')
   t.match(admin.metadata.labels, selector.matchLabels)
-  t.notMatch(found('Service').metadata.labels, selector.matchLabels, 'each replica is asked once')
+  t.notMatch(findManifest('Service').metadata.labels, selector.matchLabels, 'each replica is asked once')
   t.equal(endpoint?.port, admin.spec.ports[0]?.name)
   t.ok(
-    text('config/prometheus-rules.yml').includes(`up{job="${admin.metadata.labels[jobLabel]}"}`),
+    readCheckout('config/prometheus-rules.yml').includes(`up{job="${admin.metadata.labels[jobLabel]}"}`),
     'by the job that the rules name'
   )
 })
 
 t.test('two replicas at least, of which each may do nothing but answer', async t => {
-  t.ok((found('Deployment').spec.replicas ?? 0) >= 2)
+  t.ok((findManifest('Deployment').spec.replicas ?? 0) >= 2)
   for (
     const { spec: { template: { spec } }, metadata: { name } } of [
-      found('Deployment'),
-      found('Deployment', 'varve-redis')
+      findManifest('Deployment'),
+      findManifest('Deployment', 'varve-redis')
     ]
   ) {
     t.match(spec.securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }, name)
@@ -122,27 +122,27 @@ t.test('two replicas at least, of which each may do nothing but answer', async t
 
 t.test('Kubernetes is given the rules and all dashboards as they are, each small enough to be applied', async t => {
   const made = join(t.testdir(), 'rule.yaml')
-  await promisify(execFile)(process.execPath, [join(root, 'scripts/prometheus-rule.js'), made])
+  await promisify(execFile)(process.execPath, [join(checkoutRoot, 'scripts/prometheus-rule.js'), made])
   t.equal(
-    text('deploy/kubernetes/monitoring/prometheus-rule.yaml'),
+    readCheckout('deploy/kubernetes/monitoring/prometheus-rule.yaml'),
     readFileSync(made, 'utf8'),
     'run node scripts/prometheus-rule.js'
   )
   t.same(
-    found('PrometheusRule').spec.groups,
-    (parse(text('config/prometheus-rules.yml')) as { groups: unknown }).groups
+    findManifest('PrometheusRule').spec.groups,
+    (parse(readCheckout('config/prometheus-rules.yml')) as { groups: unknown }).groups
   )
 
   t.ok(kustomizationOf('deploy/kubernetes/monitoring').resources?.includes('../../../grafana'))
   const { configMapGenerator = [] } = kustomizationOf('grafana')
   t.same(
     configMapGenerator.map(({ name, files: [file] }) => [name, file]),
-    readdirSync(join(root, 'grafana/dashboards')).map(
+    readdirSync(join(checkoutRoot, 'grafana/dashboards')).map(
       file => [`varve-dashboard-${file.replace('.json', '')}`, `dashboards/${file}`]
     )
   )
   // kubectl writes what it applies a second time into an annotation, for which there is so much room.
   for (const { files: [file = ''] } of configMapGenerator) {
-    t.ok(statSync(join(root, 'grafana', file)).size * 1.2 < 262_144, file)
+    t.ok(statSync(join(checkoutRoot, 'grafana', file)).size * 1.2 < 262_144, file)
   }
 })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { prettyLine } from '../src/app/pretty-line.js'
-import { item } from './support/client.js'
+import { tableItemLookup } from './support/client.js'
 import { varveAtSandbox } from './support/varve.js'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/logs.md'), 'utf8')
@@ -35,7 +35,7 @@ t.test('access lines have the fields that docs/logs.md tells of, in its order an
       ]
     ) await varve.get(target, { headers })
     await varve.get('/v1/tables/0x5eed/item?ledger_version=2000', {
-      ...item('u64', '"1"'),
+      ...tableItemLookup('u64', '"1"'),
       headers: { ...headers, 'content-type': 'application/json' }
     })
     for (const method of ['HEAD', 'OPTIONS', 'DELETE']) await varve.get(modules, { method, headers })

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { startSandbox } from '#sandbox'
-import { ask, type Got } from './support/client.js'
-import { Checker, lintComplaints } from './support/openapi.js'
+import { sendRequest, type TestResponse } from './support/client.js'
+import { OpenApiChecker, lintComplaints } from './support/openapi.js'
 import { varveAt, varveAtSandbox } from './support/varve.js'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/openapi-admin.yaml'), 'utf8')
-const checker = new Checker(parse(page))
+const checker = new OpenApiChecker(parse(page))
 
 t.test('a linter of such documents finds nothing in docs/openapi-admin.yaml', async t => {
   // Who asks how varve is doing asks for nothing that could be refused.
@@ -17,11 +17,13 @@ t.test('a linter of such documents finds nothing in docs/openapi-admin.yaml', as
 
 t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells of the same routes', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' } })
-  const check = (operationId: string, { status, headers, bytes }: Got, wanted: number): void => {
+  const check = (operationId: string, { status, headers, bytes }: TestResponse, wanted: number): void => {
     t.equal(status, wanted, operationId)
     t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], operationId)
   }
-  const routes = [...JSON.parse((await ask(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)]
+  const routes = [
+    ...JSON.parse((await sendRequest(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)
+  ]
     .map(String)
   t.same(
     routes.sort(),
@@ -30,16 +32,16 @@ t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells 
     ).sort()
   )
   for (const [operationId, { method, path }] of checker.operations) {
-    if (method === 'get') check(operationId, await ask(varve.adminUrl, path), 200)
+    if (method === 'get') check(operationId, await sendRequest(varve.adminUrl, path), 200)
   }
-  const purge = async (body: string, token = 'secret'): Promise<Got> =>
-    await ask(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
+  const purge = async (body: string, token = 'secret'): Promise<TestResponse> =>
+    await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
   check('purge', await purge('{"url":"/v1/blocks/by_version/5000"}'), 200)
   check('purge', await purge('{"all":true}'), 200)
   check('purge', await purge('{"url":"/nothing"}'), 400)
   check('purge', await purge('{"all":true}', 'another'), 401)
   const { varve: open } = await varveAtSandbox(t)
-  check('purge', await ask(open.adminUrl, '/purge', { method: 'POST', body: '{"all":true}' }), 403)
+  check('purge', await sendRequest(open.adminUrl, '/purge', { method: 'POST', body: '{"all":true}' }), 403)
   await open.stop({ drainMs: 0 })
   await sandbox.close()
 })
@@ -48,10 +50,10 @@ t.test('a varve that has reached no node says so as docs/openapi-admin.yaml says
   const dead = await startSandbox()
   await dead.close()
   const varve = await varveAt(t, dead.url)
-  const { status, headers, bytes } = await ask(varve.adminUrl, '/readyz')
+  const { status, headers, bytes } = await sendRequest(varve.adminUrl, '/readyz')
   t.equal(status, 503)
   t.same(checker.complaints('readyz', { status, headers, body: bytes }), [])
-  const told = await ask(varve.adminUrl, '/status.json')
+  const told = await sendRequest(varve.adminUrl, '/status.json')
   t.same(checker.complaints('status_json', { status: 200, headers: told.headers, body: told.bytes }), [])
   t.match(
     checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(),

@@ -2,19 +2,19 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { ask, type Got } from './support/client.js'
-import { Checker, lintComplaints } from './support/openapi.js'
-import { facePage } from './support/openapi-face.js'
+import { sendRequest, type TestResponse } from './support/client.js'
+import { OpenApiChecker, lintComplaints } from './support/openapi.js'
+import { publicDocumentYaml } from './support/public-openapi.js'
 import { varveAtSandbox } from './support/varve.js'
-import { type Wish, wishes } from './support/wishes.js'
+import { type OperationRequest, operationRequests } from './support/operation-requests.js'
 
 const file = join(import.meta.dirname, '../docs/openapi.yaml')
-const page = facePage()
+const page = publicDocumentYaml()
 const bcs = { accept: 'application/x-bcs' }
 
-t.test('docs/openapi.yaml says of every read what the table of reads and the schemas say (renew it with RENEW=1 npx tap run test/openapi.test.ts)', async t => {
-  if (process.env['RENEW'] === '1') writeFileSync(file, facePage())
-  t.equal(readFileSync(file, 'utf8'), facePage())
+t.test('docs/openapi.yaml says of every read what the table of reads and the schemas say (renew it with RENEW=1 npm test -- test/openapi.test.ts)', async t => {
+  if (process.env['RENEW'] === '1') writeFileSync(file, publicDocumentYaml())
+  t.equal(readFileSync(file, 'utf8'), publicDocumentYaml())
 })
 
 t.test('a linter of such documents finds nothing in it, and would', async t => {
@@ -24,21 +24,27 @@ t.test('a linter of such documents finds nothing in it, and would', async t => {
   ])
 })
 
-const checker = new Checker(parse(page))
+const checker = new OpenApiChecker(parse(page))
 
-function check (t: Test, operationId: string, { status, headers, bytes }: Got, wanted: number, what = ''): void {
+function check (
+  t: Test,
+  operationId: string,
+  { status, headers, bytes }: TestResponse,
+  wanted: number,
+  what = ''
+): void {
   t.equal(status, wanted, `${operationId} ${what}`)
   t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], `${operationId} ${what} ${status}`)
 }
 
 t.test('every read is answered through varve as the document says: from a node, from the cache, in each form, and as what the client has already', async t => {
   const { varve, sandbox } = await varveAtSandbox(t)
-  const [{ hash }] = JSON.parse((await ask(sandbox.url, '/v1/transactions?limit=1')).body)
-  const wished = wishes(hash)
+  const [{ hash }] = JSON.parse((await sendRequest(sandbox.url, '/v1/transactions?limit=1')).body)
+  const wished = operationRequests(hash)
   t.ok(checker.operations.size >= 18)
   for (const operationId of checker.operations.keys()) {
     const wish = wished[operationId] ?? { path: '' }
-    const get = async (headers: Record<string, string> = {}): Promise<Got> =>
+    const get = async (headers: Record<string, string> = {}): Promise<TestResponse> =>
       await varve.get(wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
     const first = await get()
     check(t, operationId, first, 200)
@@ -68,8 +74,8 @@ t.test('every read is answered through varve as the document says: from a node, 
 
 t.test('every error is answered as the document says, whether varve made it or a node', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, { prunedBlocks: 500 }, { limits: { bodyKb: 1 } })
-  const { table_item: item = { path: '' }, raw_table_item: raw = { path: '' } } = wishes('')
-  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: Wish]> = [
+  const { table_item: item = { path: '' }, raw_table_item: raw = { path: '' } } = operationRequests('')
+  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: OperationRequest]> = [
     ['account', 400, { path: '/v1/accounts/0x1?ledger_version=x' }],
     ['raw_table_item', 403, { ...raw, headers: { ...raw.headers, accept: 'application/json' } }],
     ['account', 404, { path: '/v1/accounts/0x1?ledger_version=999999999' }],

@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { blocksIn, faultsIn } from './support/readme/blocks.js'
-import { configured } from './support/readme/configured.js'
-import { Follower } from './support/readme/follower.js'
+import { blocksIn, blockFaults } from './support/readme/code-blocks.js'
+import { pageConfig } from './support/readme/page-config.js'
+import { PageRunner } from './support/readme/page-runner.js'
 import { pagesIn } from './support/readme/pages.js'
-import { Places } from './support/readme/places.js'
-import { isNode, isServer } from './support/readme/server.js'
-import { isAsShown } from './support/readme/shown.js'
+import { PagePorts } from './support/readme/page-ports.js'
+import { isSandboxCommand, isServerCommand } from './support/readme/page-server.js'
+import { matchesOutput } from './support/readme/expected-output.js'
 
 const fence = '```'
 const page = (...lines: string[]): string => lines.join('\n').replaceAll('~~~', fence)
-const faults = (...lines: string[]): string[] => faultsIn(blocksIn('p.md', page(...lines)))
+const faults = (...lines: string[]): string[] => blockFaults(blocksIn('p.md', page(...lines)))
 
 t.test('every block of the README and of docs/ is run or checked by npm run readme, or says in a comment why not', async t => {
-  t.same(pagesIn(join(import.meta.dirname, '..')).flatMap(({ blocks }) => faultsIn(blocks)), [])
+  t.same(pagesIn(join(import.meta.dirname, '..')).flatMap(({ blocks }) => blockFaults(blocks)), [])
 })
 
 t.test('the blocks of a page are found with their place, their language and what their commands print', async t => {
@@ -48,11 +48,11 @@ t.test('the blocks of a page are found with their place, their language and what
       line: 3,
       language: 'sh',
       text: 'echo 1\n\necho 2',
-      shown: { text: '1\n2', numbersDiffer: false },
-      notRun: undefined,
+      expectedOutput: { text: '1\n2', numbersDiffer: false },
+      skipReason: undefined,
       exitCode: 0
     },
-    { line: 15, language: 'yaml', text: 'a:\n  b: 1', shown: undefined }
+    { line: 15, language: 'yaml', text: 'a:\n  b: 1', expectedOutput: undefined }
   ])
   t.equal(blocks.length, 2)
   t.throws(() => blocksIn('p.md', page('~~~sh', 'echo')), { message: 'p.md:1: a block without an end' })
@@ -82,13 +82,13 @@ t.test('comments above a block tell what no reader needs to see: that it is not 
       '~~~'
     )
   )
-  t.match([first, second, third], [{ notRun: 'wants a cluster' }, { file: 'a.yaml', notRun: undefined }, {
+  t.match([first, second, third], [{ skipReason: 'wants a cluster' }, { file: 'a.yaml', skipReason: undefined }, {
     exitCode: 2,
-    shown: { text: '7', numbersDiffer: true }
+    expectedOutput: { text: '7', numbersDiffer: true }
   }])
   t.match(
     blocksIn('p.md', page('<!-- not run: x -->', 'text', '~~~sh', 'x', '~~~')),
-    [{ notRun: undefined }],
+    [{ skipReason: undefined }],
     'a comment speaks of what stands right below'
   )
 })
@@ -142,18 +142,18 @@ t.test('a block that may never return where it is pasted is a fault', async t =>
 t.test('each block of docs/record-and-replay.md returns where it is pasted, beside another job, and prints what is shown', async t => {
   const root = join(import.meta.dirname, '..')
   const blocks =
-    pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ notRun, language }) =>
-      notRun === undefined && language === 'sh'
+    pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ skipReason, language }) =>
+      skipReason === undefined && language === 'sh'
     ) ?? []
   const folder = t.testdir({ dist: t.fixture('symlink', join(root, 'dist')) })
-  const follower = new Follower(t, folder, await Places.find())
+  const follower = new PageRunner(t, folder, await PagePorts.find())
   t.equal(blocks.length, 2)
-  for (const block of blocks) t.equal(await follower.follow(block), undefined, `line ${block.line}`)
+  for (const block of blocks) t.equal(await follower.runBlock(block), undefined, `line ${block.line}`)
 })
 
-t.test('what is printed holds against what is shown: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {
+t.test('what is printed holds against what is expectedOutput: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {
   const holds = (printed: string, text: string, numbersDiffer = false): boolean =>
-    isAsShown(printed, { text, numbersDiffer })
+    matchesOutput(printed, { text, numbersDiffer })
   t.ok(holds('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
   t.notOk(holds('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
   t.notOk(holds('hit\nmore\n', 'hit'))
@@ -179,7 +179,7 @@ t.test('a server is told from what ends by itself', async t => {
       'VARVE_WORKERS=2 npm start',
       'varve sandbox --seed 7'
     ]
-  ) t.ok(isServer(command), command)
+  ) t.ok(isServerCommand(command), command)
   for (
     const command of [
       'varve check FILE',
@@ -189,26 +189,26 @@ t.test('a server is told from what ends by itself', async t => {
       'curl http://127.0.0.1:8080',
       'npm test'
     ]
-  ) t.notOk(isServer(command), command)
-  t.same(['varve sandbox', 'varve serve', 'varve'].map(isNode), [true, false, false])
+  ) t.notOk(isServerCommand(command), command)
+  t.same(['varve sandbox', 'varve serve', 'varve'].map(isSandboxCommand), [true, false, false])
 })
 
 t.test('pages name the usual ports, and are followed at free ones', async t => {
-  const places = await Places.find()
+  const places = await PagePorts.find()
   const ports = [8080, 9464, 8081, 6379] as const
   t.equal(new Set(ports.map(port => places.port(port))).size, 4)
   const text = 'curl http://127.0.0.1:8080/v1 redis://localhost:6379 http://10.0.0.1:8080 127.0.0.1:80801'
   t.equal(
-    places.here(text),
+    places.withFreePorts(text),
     `curl http://127.0.0.1:${places.port(8080)}/v1 redis://127.0.0.1:${
       places.port(6379)
     } http://10.0.0.1:8080 127.0.0.1:80801`
   )
-  t.equal(places.there(places.here('at 127.0.0.1:9464')), 'at 127.0.0.1:9464')
+  t.equal(places.withDocumentedPorts(places.withFreePorts('at 127.0.0.1:9464')), 'at 127.0.0.1:9464')
 })
 
 t.test('a configuration of a page is checked with its variables set and its files there', async t => {
-  const { env, file } = configured(
+  const { env, file } = pageConfig(
     // eslint-disable-next-line no-template-curly-in-string
     'a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n',
     join(t.testdir(), 'in')

@@ -1,15 +1,15 @@
 import { createReadStream, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { bytesOf, decoded } from '../src/tools/recording/bytes.js'
-import { type Pair } from '../src/tools/recording/form.js'
-import { askedIn, inMeaning } from '../src/tools/recording/question.js'
-import { readRecording } from '../src/tools/recording/reading.js'
-import { valueOf } from '../src/tools/recording/wire.js'
-import { ask } from './support/client.js'
+import { decodeBody, decompressBody } from '../src/tools/recording/recorded-body.js'
+import { type RecordedExchange } from '../src/tools/recording/recording-format.js'
+import { recordedRequestOf, semanticKeyOf } from '../src/tools/recording/request-matching.js'
+import { readRecording } from '../src/tools/recording/read-recording.js'
+import { firstHeaderValue } from '../src/tools/recording/verbatim-head.js'
+import { sendRequest } from './support/client.js'
 import { ownOutcomeIn } from './support/own-outcome.js'
-import { replayed } from './support/recorded.js'
-import { status as said } from './support/said.js'
+import { startReplay } from './support/recorder-and-replay.js'
+import { cacheStatusHeader as said } from './support/cache-status.js'
 import { varveAt } from './support/varve.js'
 
 // A report from the field is a file here, and to add one is all there is to do: see cases/replay/README.md.
@@ -27,24 +27,29 @@ interface Told {
 }
 
 /** A recorded answer by all that is compared; undefined where there is nothing to compare with. */
-function toldIn ({ request, answer }: Pair): Told | undefined {
+function toldIn ({ request, answer }: RecordedExchange): Told | undefined {
   if (
     !['GET', 'HEAD', 'POST'].includes(request.method) || answer === undefined || answer.leftOut !== undefined ||
     answer.broken !== undefined
   ) return undefined
   // What nobody asks for without having the rest already.
   if (answer.status === 304 || answer.status === 206) return undefined
-  const body = decoded(bytesOf(answer), valueOf(answer.headers, 'content-encoding') ?? 'identity', 64 * mega)
-  return body && { status: answer.status, type: valueOf(answer.headers, 'content-type'), body: body.toString('latin1') }
+  const body = decompressBody(
+    decodeBody(answer),
+    firstHeaderValue(answer.headers, 'content-encoding') ?? 'identity',
+    64 * mega
+  )
+  return body &&
+    { status: answer.status, type: firstHeaderValue(answer.headers, 'content-type'), body: body.toString('latin1') }
 }
 
 /** Which answers were given to each question, however it was spelled. */
-function answersIn (pairs: readonly Pair[]): Map<string, Told[]> {
+function answersIn (pairs: readonly RecordedExchange[]): Map<string, Told[]> {
   const answers = new Map<string, Told[]>()
   for (const pair of pairs) {
-    const [asked, told] = [askedIn(pair.request), toldIn(pair)]
+    const [asked, told] = [recordedRequestOf(pair.request), toldIn(pair)]
     if (asked !== undefined && told !== undefined) {
-      answers.set(inMeaning(asked), [...answers.get(inMeaning(asked)) ?? [], told])
+      answers.set(semanticKeyOf(asked), [...answers.get(semanticKeyOf(asked)) ?? [], told])
     }
   }
   return answers
@@ -54,24 +59,28 @@ t.ok(files.length > 1, 'there are reports')
 
 for (const file of files) {
   t.test(`${file}: through varve every question has the answer that the node gave to it, byte for byte`, async t => {
-    const { pairs } = await readRecording(createReadStream(join(folder, file)))
-    const answers = answersIn(pairs)
-    const node = await replayed(t, join(folder, file))
+    const { exchanges } = await readRecording(createReadStream(join(folder, file)))
+    const answers = answersIn(exchanges)
+    const node = await startReplay(t, join(folder, file))
     const varve = await varveAt(t, node.url)
     let compared = 0
-    for (const { request } of pairs) {
-      const asked = askedIn(request)
-      const expected = asked === undefined ? undefined : answers.get(inMeaning(asked))
+    for (const { request } of exchanges) {
+      const asked = recordedRequestOf(request)
+      const expected = asked === undefined ? undefined : answers.get(semanticKeyOf(asked))
       if (asked === undefined || expected === undefined) continue
       const headers = Object.fromEntries(sentAlong.flatMap(name => {
-        const value = valueOf(request.headers, name)
+        const value = firstHeaderValue(request.headers, name)
         return value === undefined ? [] : [[name, value]]
       }))
-      const { status, headers: { 'content-type': type, [said]: word }, bytes } = await ask(varve.url, request.target, {
-        method: request.method,
-        headers,
-        ...(asked.body.length > 0 && { body: asked.body })
-      })
+      const { status, headers: { 'content-type': type, [said]: word }, bytes } = await sendRequest(
+        varve.url,
+        request.target,
+        {
+          method: request.method,
+          headers,
+          ...(asked.body.length > 0 && { body: asked.body })
+        }
+      )
       const came = { status, type, body: bytes.toString('latin1') }
       // What varve refuses by itself has its own words.
       if (ownOutcomeIn(String(word)) !== undefined) {
@@ -89,7 +98,7 @@ for (const file of files) {
       compared++
     }
     t.ok(compared > 0, 'there was something to compare')
-    t.equal(await node.end(), 0)
+    t.equal(await node.stop(), 0)
     // Varve asks for blocks by itself, to know the chain by.
     t.notMatch(
       node.command.err(),

@@ -1,10 +1,9 @@
-// A thousand clients want the same at once, and nobody has it yet: how often is the node asked, and how long does the
-// last one wait?
+// Measures a burst of equal misses: upstream reads, and the latency of the slowest client.
 import { Client } from 'undici'
-import { ask, inParallel } from '../support/ask.js'
+import { ask, inParallel } from '../support/timed-request.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
-import { mustBeRight, warmWith } from '../support/right.js'
+import { mustBeRight, warmWith } from '../support/check-response.js'
 import { middleOf, timesOf } from '../support/statistics.js'
 import { startVarnish } from '../support/varnish.js'
 import { startVarve } from '../support/varve.js'
@@ -41,7 +40,7 @@ export async function run (bench) {
 async function burst (origin, peer, count, known, request) {
   const clients = Array.from({ length: count }, () => new Client(peer.url))
   try {
-    // Opened by a read that all have, some at a time, so that the burst is one of requests and not of connections.
+    // Opens connections beforehand in small groups, so that the burst contains requests only.
     await inParallel(clients, 50, async client => {
       await ask(client, known)
     })

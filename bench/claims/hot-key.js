@@ -1,9 +1,9 @@
-// One read that everybody wants, by four servers that all have it: what is the most that each can hand out?
+// Measures the highest throughput of each server for one cached read.
 import { startBare } from '../support/bare.js'
 import { load } from '../support/load.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
-import { warmWith } from '../support/right.js'
+import { warmWith } from '../support/check-response.js'
 import { median, ratioOf } from '../support/statistics.js'
 import { spread, whole } from '../support/table.js'
 import { startVarnish } from '../support/varnish.js'
@@ -16,7 +16,7 @@ export const needs = ['wrk']
 const version = 1000
 const sizes = [512, 4096, 65_536]
 const mostAuditsUnderWay = 8
-// What a client library sends. Not accept-encoding: of the four, varve alone would compress, and hand out fewer bytes.
+// Headers of a client library, without accept-encoding: only varve would compress, so its responses would be smaller.
 const clientHeaders = {
   'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
   accept: 'application/json, text/plain, */*',
@@ -24,7 +24,9 @@ const clientHeaders = {
   'x-aptos-client': 'aptos-typescript-sdk/1.33.1'
 }
 
-/** Measures every cell of size and connections, the servers in turn within each round. */
+/**
+ * Measures every combination of size and connections; alternates servers within each round, so that drift affects all.
+ */
 export async function run (bench) {
   const origin = await startOrigin(bench)
   const varve = await startVarve(bench, origin.url)
@@ -37,7 +39,7 @@ export async function run (bench) {
   for (let round = 0; round < bench.rounds; round++) {
     for (const cell of cells) {
       bench.say(`round ${round + 1} of ${bench.rounds}: ${cell.label}`)
-      // The other way round each time, so that none always has the warmer or the cooler machine.
+      // Reverses the order every other round, so that no server always runs on a warmer machine.
       for (const peer of round % 2 === 0 ? peers : peers.toReversed()) await measure(bench, origin, varve, peer, cell)
     }
   }
@@ -73,8 +75,7 @@ async function measure (bench, origin, varve, peer, cell) {
   const before = await counters(origin, varve)
   const figures = await load(bench, peer, cell.request, { ...cell, seconds: bench.seconds })
   const after = await counters(origin, varve)
-  // Some hits are read again and compared, as they are by default; what is still being compared at the second count is
-  // not counted yet.
+  // Varve audits some hits by default, which costs upstream reads; audits in progress are not counted yet.
   const reads = after.reads - before.reads
   if (reads > after.audits - before.audits + mostAuditsUnderWay * (peer === varve)) {
     throw new Error(`${peer.name} asked the node ${reads} times for what it had`)

@@ -1,8 +1,8 @@
-// What an entry takes beyond its body, and what the whole process takes when the cache is full.
+// Measures memory per entry beyond its body, and resident memory of the process with a full cache.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { inParallel } from '../support/ask.js'
+import { inParallel } from '../support/timed-request.js'
 import { inspect } from '../support/inspector.js'
 import { readOf, startOrigin } from '../support/origin.js'
 import { startVarve } from '../support/varve.js'
@@ -24,7 +24,7 @@ const full = {
 }
 const smoke = { entries: [{ bytes: 1024, count: 200, warmCount: 10 }], caches: [{ maxMb: 2, bytes: 65_536 }] }
 
-/** Fills one varve after another with reads that are all different. */
+/** Fills a new varve process for each case; every read is different. */
 export async function run (bench) {
   const { entries, caches } = bench.isSmoke ? smoke : full
   const origin = await startOrigin(bench)
@@ -36,12 +36,12 @@ export async function run (bench) {
   return resultOf(perEntry, atFull)
 }
 
-/** Two amounts of entries, so that what the process takes by itself falls out of the difference. */
+/** Compares two numbers of entries, so that the difference excludes the process's own memory. */
 async function entryOf (bench, origin, { bytes, count, warmCount }) {
   bench.say(`twice ${count} entries of ${bytes / 1024} KiB`)
   const varve = await startVarve(bench, origin.url, { nodeFlags: ['--inspect=127.0.0.1:0'] })
   const inspector = await inspect(varve.program)
-  // Compiled code and the like come first, or they would be taken for entries.
+  // Warms up first, since compiled code would otherwise count as entries.
   await fill(varve, warmBytes, 1_000_000, warmCount)
   const looks = []
   for (const part of [0, 1]) {
@@ -62,7 +62,7 @@ async function entryOf (bench, origin, { bytes, count, warmCount }) {
   }
 }
 
-/** Two and a half times what the cache may hold, with a look at resident memory all the while. */
+/** Reads 2.5 times the configured cache size and samples resident memory meanwhile. */
 async function fullCacheOf (bench, origin, { maxMb, bytes }) {
   const count = Math.ceil(2.5 * maxMb * mega / (bytes + 1100))
   bench.say(`a cache of ${maxMb} MB, ${count} entries of ${bytes / 1024} KiB`)
@@ -106,7 +106,7 @@ async function residentUntil (signal, varve) {
 
 function residentIn (metrics) {
   const bytes = metrics.sum('process_resident_memory_bytes')
-  if (bytes === 0) throw new Error('varve does not tell its resident memory')
+  if (bytes === 0) throw new Error('varve does not report its resident memory')
   return bytes
 }
 

@@ -1,8 +1,8 @@
-// A read that nobody has asked for before: how much longer does it take through a proxy than straight from the node?
-import { lineOf } from '../support/ask.js'
+// Measures the latency that a proxy adds to a read that is not cached.
+import { lineOf } from '../support/timed-request.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
-import { mustBeRight } from '../support/right.js'
+import { mustBeRight } from '../support/check-response.js'
 import { middleOf, timesOf } from '../support/statistics.js'
 import { times } from '../support/table.js'
 import { startVarve } from '../support/varve.js'
@@ -17,7 +17,7 @@ const missed = {
   nginx: ['x-cache-status', 'MISS']
 }
 
-/** Reads each version straight and through each proxy, one read at a time, over connections that are kept. */
+/** Reads one version at a time, directly and through each proxy, over persistent connections. */
 export async function run (bench) {
   const samples = bench.isSmoke ? 100 : 4000
   const origin = await startOrigin(bench)
@@ -25,7 +25,7 @@ export async function run (bench) {
     peer !== undefined
   )
   const peers = [origin, ...proxies]
-  // Versions go up and none comes twice; the first ones are for warming up.
+  // Versions increase and never repeat, so every read is a miss; the first round is a warm-up.
   let version = 0
   if (!bench.isSmoke) await roundOf(peers, samples, () => ++version)
   const rounds = []
@@ -48,7 +48,7 @@ async function roundOf (peers, samples, nextVersion) {
   for (let sample = 0; sample < samples; sample++) {
     const request = readOf(bytes, nextVersion())
     const answers = []
-    // Each is first as often as the others.
+    // Rotates the order, so that each server is first equally often.
     for (let turn = 0; turn < peers.length; turn++) {
       const peer = peers[(sample + turn) % peers.length]
       const answer = await peer.ask(request)

@@ -1,9 +1,9 @@
-// A read that another replica has made: what does it cost from Redis, beside one from memory and one of the node?
+// Measures a read that another replica has stored in Redis, compared with memory and the upstream.
 import { setTimeout as pause } from 'node:timers/promises'
-import { inParallel, lineOf } from '../support/ask.js'
+import { inParallel, lineOf } from '../support/timed-request.js'
 import { readOf, startOrigin } from '../support/origin.js'
 import { startRedis } from '../support/redis.js'
-import { mustBeRight } from '../support/right.js'
+import { mustBeRight } from '../support/check-response.js'
 import { middleOf, timesOf } from '../support/statistics.js'
 import { times } from '../support/table.js'
 import { startVarve } from '../support/varve.js'
@@ -14,10 +14,10 @@ export const needs = ['redis-server']
 
 const sizes = [1024, 65_536]
 const kinds = ['direct', 'redis', 'memory']
-// A look that takes Redis longer than varve waits is a miss, which on a busy machine happens.
+// Redis look-ups that exceed varve's timeout are misses; a busy machine has a few.
 const mostLate = 0.05
 
-/** Has one varve read and share, and times another that has read nothing yet: first from Redis, then from memory. */
+/** Fills Redis through one varve, then times another one, first from Redis and then from memory. */
 export async function run (bench) {
   const samples = bench.isSmoke ? 50 : 1000
   const origin = await startOrigin(bench)
@@ -43,7 +43,7 @@ export async function run (bench) {
   return resultOf(rounds)
 }
 
-/** Has a varve read all, and waits until all of it is in Redis: writing is not in the way of answers. */
+/** Reads everything through one varve and waits for Redis, since writes are asynchronous. */
 async function share (sharer, requests) {
   const written = async () => (await sharer.metrics()).sum('varve_cache_writes_total', 'tier="redis"')
   const wanted = await written() + requests.length

@@ -1,5 +1,4 @@
-// From the command to the first answer: a client asks all the time, and the clock runs from before the program is
-// started.
+// Measures from spawning the program to the first correct response; a client polls meanwhile.
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -16,14 +15,14 @@ const mostMs = 600
 const triesEveryMs = 3
 const patienceMs = 20_000
 const read = readOf(1024, 1000)
-// What any program in Node takes at least, in the same machine's minute.
+// Baseline: the smallest HTTP server that Node.js can run, measured on the same machine.
 const leastProgram = port => [
   process.execPath,
   '-e',
   `require('node:http').createServer((_, response) => response.end('[]')).listen(${port}, '127.0.0.1')`
 ]
 
-/** Starts varve again and again, with all cores and on one, and the least program that Node can be for scale. */
+/** Starts each program repeatedly: varve on all cores, varve on one core, and the baseline. */
 export async function run (bench) {
   const origin = await startOrigin(bench)
   const { body: expected } = await origin.ask(read)
@@ -50,7 +49,7 @@ export async function run (bench) {
       list: []
     }
   ]
-  // Several starts a round: one is a matter of a second.
+  // Two starts per round, since one takes less than a second.
   const starts = bench.isSmoke ? 1 : bench.rounds * 2
   for (let start = 0; start < starts; start++) {
     bench.say(`start ${start + 1} of ${starts}`)
@@ -75,7 +74,7 @@ async function timeToAnswer ({ programs }, { part, command, expected }) {
   return tookMs
 }
 
-/** The body of a 200, or undefined where nobody answers yet or says that it is not ready. */
+/** Returns the body of a 200; undefined while the program does not listen or is not ready. */
 async function attempt (port) {
   const asked = request({ host: '127.0.0.1', port, path: read.path, agent: false })
   asked.end()

@@ -1,10 +1,9 @@
-// What clients really send: a skewed trace in many spellings. How many reads reach the node, and how fast are the
-// answers?
-import { inParallel } from '../support/ask.js'
+// Measures upstream reads and throughput for a skewed trace with many request variants.
+import { inParallel } from '../support/timed-request.js'
 import { startBare } from '../support/bare.js'
 import { loadTrace } from '../support/load.js'
 import { startNginx } from '../support/nginx.js'
-import { mustBeRight } from '../support/right.js'
+import { mustBeRight } from '../support/check-response.js'
 import { startSandbox } from '../support/sandbox.js'
 import { median, ratioOf } from '../support/statistics.js'
 import { spread, whole } from '../support/table.js'
@@ -19,7 +18,7 @@ export const needs = ['wrk']
 const connections = 32
 const passConnections = 16
 
-/** Counts the node's reads in one cold pass, then measures the rate warm, the servers in turn within each round. */
+/** Counts upstream reads in one cold pass, then measures warm throughput, alternating servers within each round. */
 export async function run (bench) {
   const node = await startSandbox(bench)
   const trace = await makeTrace(node, {
@@ -48,7 +47,7 @@ export async function run (bench) {
   return resultOf(trace, cold, runs, peers.map(peer => peer.name))
 }
 
-/** The trace once through an empty cache, every answer held against the node's. */
+/** Sends the trace once through an empty cache and compares every body with the node's. */
 async function coldPass (bench, node, proxy, { requests }) {
   bench.say(`a cold pass through ${proxy.name}`)
   const before = { reads: await node.reads(), ownReads: await node.ownReads() }

@@ -1,4 +1,4 @@
-/** What was asked for, or the one sentence that says why it cannot be done. */
+/** Parses the command line; an invalid argument returns `fault` with the reason. */
 export function readArguments (argv, names) {
   const chosen = []
   const asked = { rounds: undefined, seconds: undefined, isSmoke: false }

@@ -1,5 +1,5 @@
-// What Node itself can do: answers from a Map, by the raw URL, or by URL and body where there is one, with nothing
-// decided. It runs as a process of its own; its one argument is a file with the answers.
+// Shows the limit of Node.js: serves prepared responses from a Map by URL and body. Runs as its own process; the
+// argument names their file.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 

@@ -1,14 +1,14 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { lineOf } from './ask.js'
+import { lineOf } from './timed-request.js'
 import { Peer } from './peer.js'
 
 const program = fileURLToPath(new URL('bare-server.js', import.meta.url))
-// Node writes these by itself, for the bare server as for varve.
+// Headers that Node.js adds itself, in the bare server as in varve.
 const byNode = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding'])
 
-/** Starts the bare server with answers that varve has just given from memory, header lines and all. */
+/** Starts the bare server with responses that varve served from memory, headers included. */
 export async function startBare ({ programs, folder }, varve, requests) {
   const file = join(await folder('bare'), 'answers.json')
   await writeFile(file, JSON.stringify(await learn(varve, requests)))
@@ -35,7 +35,7 @@ async function learn (varve, requests) {
       )
     }
     keepAliveMs = 1000 * Number(/timeout=(\d+)/.exec(lineOf(answer, 'keep-alive') ?? '')?.[1] ?? 0)
-    // Spellings of one read have one answer, here as in varve.
+    // Request variants share one response, as in varve.
     const tag = lineOf(answer, 'etag')
     if (!known.has(tag)) {
       known.set(tag, answers.push({ lines: linesToSend(answer), body: answer.body.toString('base64') }) - 1)
@@ -48,7 +48,7 @@ async function learn (varve, requests) {
 const linesToSend = ({ lines }) =>
   lines.flatMap((text, at) => at % 2 === 1 || byNode.has(text.toLowerCase()) ? [] : [text, lines[at + 1]])
 
-// Order is no matter, and the hour is another.
+// Ignores the order of headers, and the date.
 const headOf = ({ lines }) =>
   lines.flatMap((text, at) => at % 2 === 1 || text.toLowerCase() === 'date' ? [] : [`${text}: ${lines[at + 1]}`]).sort()
     .join('\n')

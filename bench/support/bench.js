@@ -5,9 +5,7 @@ import { join } from 'node:path'
 import { say } from '../../scripts/ground.js'
 import { Programs } from './programs.js'
 
-/**
- * What a claim is given: how long to measure, what this machine has, and a place and programs that end with the run.
- */
+/** Context of a claim: durations, tools of this machine, and folders and programs that end with the run. */
 export class Bench {
   rounds
   seconds
@@ -17,7 +15,7 @@ export class Bench {
   say = say
   #home = mkdtempSync(join(tmpdir(), 'varve-bench-'))
 
-  /** A new empty folder that is gone when the run has ended. */
+  /** Creates an empty folder that is deleted when the run ends. */
   folder = async name => await mkdtemp(join(this.#home, `${name}-`))
 
   constructor ({ rounds, seconds, isSmoke }, tools, cores) {
@@ -26,7 +24,7 @@ export class Bench {
     this.isSmoke = isSmoke
     this.tools = tools
     this.programs = new Programs(tools.paths.taskset, cores)
-    // However this ends: at its end, by a mistake, or by Ctrl-C.
+    // Cleans up after every kind of exit: normal, by error or by signal.
     process.once('exit', () => {
       this.#clear()
     })
@@ -37,7 +35,7 @@ export class Bench {
     }
   }
 
-  /** Ends everything that a claim may have left running. */
+  /** Stops all programs that a claim left running. */
   async tidy () {
     await this.programs.stopAll()
   }

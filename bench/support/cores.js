@@ -1,8 +1,8 @@
 import { run } from '../../scripts/ground.js'
 
 /**
- * Which core is for the server that is measured and which for everything else; undefined where nothing can be pinned.
- * A container may be confined to any cores, so the first two of what this process may use are taken, not 0 and 1.
+ * Assigns one core to the measured server and one to the rest; undefined without pinning. Containers may exclude cores
+ * 0 and 1.
  */
 export async function coresHere (taskset) {
   if (taskset === undefined) return undefined
@@ -12,12 +12,12 @@ export async function coresHere (taskset) {
   return { server: String(all[0]), rest: String(all[1]), all: all.join() }
 }
 
-/** Puts this very process on a core, with whatever it starts unless told otherwise. */
+/** Pins this process; child processes inherit the core unless they are pinned themselves. */
 export async function pinThisProcess (taskset, core) {
   await run([taskset, '-acp', core, String(process.pid)])
 }
 
-// Such as 0-3,8.
+// Parses a CPU list such as 0-3,8.
 function listed (text) {
   return text.split(',').filter(part => part !== '').flatMap(part => {
     const [from, to = from] = part.split('-').map(Number)

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { WebSocket } from 'undici'
 
 /**
- * Looks into a Node process that was started with --inspect: the one way to have garbage collected there, so that what
- * is left is what is kept, without a line for it in the program that is measured.
+ * Connects to a process started with --inspect, which allows garbage collection without changes to the measured
+ * program.
  */
 export async function inspect (program) {
   const socket = new WebSocket(await program.says(line => /^Debugger listening on (ws:\S+)$/.exec(line)?.[1]))
@@ -23,9 +23,9 @@ export async function inspect (program) {
       socket.send(JSON.stringify({ id: last, method, params }))
     })
   return {
-    /** What the process holds once nothing is left to collect. */
+    /** Returns memory usage after garbage collection. */
     async memory () {
-      // Twice: what is freed by the first may let go of buffers outside the heap.
+      // Collects twice, since the first collection can release buffers outside the heap.
       for (let turn = 0; turn < 2; turn++) await call('HeapProfiler.collectGarbage')
       const { result } = await call('Runtime.evaluate', { expression: 'process.memoryUsage()', returnByValue: true })
       return result.value

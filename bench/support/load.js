@@ -1,16 +1,16 @@
-import { inParallel } from './ask.js'
+import { inParallel } from './timed-request.js'
 import { loadMany, loadOne } from './wrk.js'
 
-// In a smoke run it is the answers that count, and machines without wrk can have it too.
+// Smoke runs check responses only, so machines without wrk can run them.
 const smokeRequests = 200
 
-/** Loads a server with one request, over and over. */
+/** Loads a server with one repeated request. */
 export async function load (bench, peer, request, how) {
   if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, [request], how)
   return await loadOne(bench, peer.url, request.path, how)
 }
 
-/** Loads a server with a list of requests, over and over. */
+/** Loads a server with a repeated list of requests. */
 export async function loadTrace (bench, peer, requests, how) {
   if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, requests, how)
   return await loadMany(bench, peer.url, requests, how)

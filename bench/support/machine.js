@@ -1,7 +1,7 @@
 import { cpus, release, totalmem, type } from 'node:os'
 import { textOf } from '../../scripts/ground.js'
 
-/** What the figures are of: without it they say nothing. */
+/** Describes the machine; figures without it cannot be compared. */
 export function machineHere (tools, cores) {
   return {
     cpu: cpus()[0]?.model ?? modelName() ?? 'unknown',

@@ -1,11 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getuid } from 'node:process'
-import { lineOf } from './ask.js'
+import { lineOf } from './timed-request.js'
 import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
-/** Starts nginx as a cache in front of a node; undefined where it is not installed. */
+/** Starts nginx as a cache in front of a node; undefined if nginx is not installed. */
 export async function startNginx ({ programs, tools, folder }, originUrl) {
   if (tools.paths.nginx === undefined) return undefined
   const port = await freePort()
@@ -25,10 +25,8 @@ export async function startNginx ({ programs, tools, folder }, originUrl) {
   return new Peer('nginx', `http://127.0.0.1:${port}`, program, answer => lineOf(answer, 'x-cache-status') === 'HIT')
 }
 
-// Keyed as its users key it: by the text of the request. What it may keep is told by that text too, since it cannot see
-// a position; that an event page is full it cannot see either, and is spared the doubt: in the trace all of them are.
-// No tcp_nopush, though it often stands beside sendfile: with it answers of 64 KiB wait 40 ms for an acknowledgement
-// here.
+// Caches by URL pattern, since nginx cannot read positions; event pages of the trace are full.
+// tcp_nopush would delay 64 KiB responses by 40 ms.
 const configuration = (home, port, origin) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
 daemon off;

@@ -1,11 +1,9 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Pool } from 'undici'
-import { ask } from './ask.js'
+import { ask } from './timed-request.js'
 
-/**
- * A server that is measured, or asked by one that is: how it is spoken to, and whether an answer came out of its cache.
- */
+/** Server under measurement, or its upstream, with a connection pool and a test for cache hits. */
 export class Peer {
   name
   url
@@ -39,7 +37,7 @@ export class Peer {
   }
 }
 
-/** Whether a port of the loopback takes connections. */
+/** Tests that a loopback port accepts connections; rejects while nothing listens. */
 export async function takesConnections (port) {
   const socket = connect(port, '127.0.0.1')
   try {

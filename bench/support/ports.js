@@ -1,10 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/**
- * A port of the loopback at which nobody listens. It lies below what systems give out by themselves, so that none of
- * the thousands of connections that a load makes takes it before its server does.
- */
+/** Finds a free loopback port below the ephemeral range, so that no outgoing connection takes it first. */
 export async function freePort () {
   for (;;) {
     const port = 11_000 + Math.floor(Math.random() * 20_000)

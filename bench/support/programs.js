@@ -6,22 +6,22 @@ import { setTimeout as pause } from 'node:timers/promises'
 const graceMs = 1000
 const startMs = 20_000
 
-/** The programs that a run starts, each on its core, none of which outlives it. */
+/** Programs that a run starts, each pinned to its core; none outlives the run. */
 export class Programs {
   #taskset
   #cores
   #running = new Set()
 
-  /** `cores` names the core for each part, `server` and `rest`, and `all` of them; without it nothing is pinned. */
+  /** `cores` maps the parts `server`, `rest` and `all` to cores; undefined disables pinning. */
   constructor (taskset, cores) {
     this.#taskset = taskset
     this.#cores = cores
   }
 
-  /** Starts a program for a part: the `server` that is measured, the `rest`, or one that may use `all` cores. */
+  /** Starts a program for a part: the measured `server`, the `rest`, or `all` cores. */
   async start (name, commandLine, { part = 'rest', cwd, env } = {}) {
     const pinned = this.#cores === undefined ? commandLine : [this.#taskset, '-c', this.#cores[part], ...commandLine]
-    // In a group of its own, so that Ctrl-C is answered by this run alone, and a master's workers end with it.
+    // Uses a process group, so that only this run handles Ctrl-C and workers end with their master.
     const child = spawn(pinned[0], pinned.slice(1), {
       cwd,
       env: { ...process.env, ...env },
@@ -37,18 +37,18 @@ export class Programs {
     return program
   }
 
-  /** Ends everything that runs, as an operator would where there is time for it. */
+  /** Stops all programs with SIGTERM, then SIGKILL after 1 s. */
   async stopAll () {
     await Promise.all([...this.#running].map(program => program.stop()))
   }
 
-  /** Ends everything at once. */
+  /** Kills all programs, for exit handlers that cannot wait. */
   killAll () {
     for (const program of this.#running) program.kill()
   }
 }
 
-/** A running program with what it has said. */
+/** Running program with its latest output. */
 class Program {
   pid
   #name
@@ -73,7 +73,7 @@ class Program {
     }
   }
 
-  /** Waits for the line that tells what is wanted, among those already said too. */
+  /** Waits for the first line, past or future, for which `wanted` returns a value. */
   async says (wanted) {
     for (const line of this.#said) {
       const found = wanted(line)
@@ -92,7 +92,7 @@ class Program {
     )
   }
 
-  /** Asks again and again until there is an answer. */
+  /** Repeats an attempt until it succeeds; throws after 20 s. */
   async until (attempt) {
     const tries = async () => {
       const deadline = performance.now() + startMs
@@ -105,7 +105,7 @@ class Program {
     return await this.#orEnd(tries())
   }
 
-  /** Waits for its end; answers all that it said of late. */
+  /** Waits for the exit; returns the code and the last lines of output. */
   async end () {
     await this.#ended
     return { code: this.#child.exitCode, output: this.#tail() }
@@ -122,7 +122,7 @@ class Program {
     try {
       process.kill(-this.pid, 'SIGKILL')
     } catch {
-      // The whole group has ended by itself.
+      // The process group has already exited.
     }
   }
 

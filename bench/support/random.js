@@ -1,4 +1,4 @@
-/** Numbers from 0 up to 1, the same for the same seed on every machine. */
+/** Generates numbers from 0 to below 1; equal seeds give equal numbers on every machine. */
 export function drawsOf (seed) {
   let state = seed
   return () => {
@@ -7,7 +7,7 @@ export function drawsOf (seed) {
   }
 }
 
-/** Draws ranks below a count by Zipf's law, as requests for things of different fame come. */
+/** Draws ranks by Zipf's law, which models the popularity of requested items. */
 export function zipf (draw, count, exponent) {
   const upTo = []
   for (let rank = 0, sum = 0; rank < count; rank++) upTo.push(sum += 1 / (rank + 1) ** exponent)

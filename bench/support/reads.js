@@ -1,12 +1,12 @@
-// The reads of the trace: what each means, under a name that no two share, and how a client with its habits writes it.
-import { targetOf } from './spellings.js'
+// Builds the reads of the trace: a unique name for each, and a function that writes it as a given client does.
+import { targetOf } from './request-variants.js'
 
 const jsonBody = { 'content-type': 'application/json' }
 const tableKeys = [
   ...Array.from({ length: 40 }, (_, at) => ['u64', String(at), 'u64']),
   ['0x1::string::String', 'alice', 'u64'],
   ['0x1::string::String', 'bob', '0x1::string::String'],
-  // Of these a node has some.
+  // Only some of these keys exist on the node.
   ...Array.from({ length: 60 }, (_, at) => ['0x42::game::Cell', { x: String(at), y: '2', owner: '0x1' }, 'u64']),
   ...Array.from({ length: 30 }, (_, at) => ['address', plainAddress(at), 'u64'])
 ]
@@ -21,7 +21,7 @@ const streams = [
   }
 ]
 
-/** A page of an account's modules at a version. */
+/** Builds a read of a modules page at a version. */
 export function modulesRead (draw, versions) {
   const digits = ['1', '1', '42', 'cafe'][Math.floor(draw() * 4)]
   const [version, limit] = [within(draw, versions), 1 + Math.floor(draw() * 4)]
@@ -36,7 +36,7 @@ export function modulesRead (draw, versions) {
   }
 }
 
-/** A block, asked for by any of its versions. */
+/** Builds a read of a block by any of its versions. */
 export function blockRead (draw, blocks) {
   const { height, first, last } = blocks[Math.floor(draw() * blocks.length)]
   const isFull = draw() < 0.25
@@ -52,7 +52,7 @@ export function blockRead (draw, blocks) {
   }
 }
 
-/** A table item at a version, which is asked for by POST. */
+/** Builds a read of a table item at a version, sent as POST. */
 export function tableRead (draw, versions) {
   const [keyType, key, valueType] = tableKeys[Math.floor(draw() * tableKeys.length)]
   const [digits, version] = [['5eed', 'abc1', 'beef'][Math.floor(draw() * 3)], within(draw, versions)]
@@ -67,7 +67,7 @@ export function tableRead (draw, versions) {
   }
 }
 
-/** A full page of events from an explicit start. */
+/** Builds a read of a full event page with an explicit start. */
 export function eventsRead (draw) {
   const { digits, tag, field, ...starts } = streams[Math.floor(draw() * streams.length)]
   const [start, limit] = [within(draw, starts), draw() < 0.5 ? 25 : 10]

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { freePort } from './ports.js'
 
-/** Starts a Redis that keeps nothing on disk. */
+/** Starts a Redis without persistence. */
 export async function startRedis ({ programs, tools, folder }) {
   const port = await freePort()
   const args = [
@@ -22,7 +22,7 @@ export async function startRedis ({ programs, tools, folder }) {
     cwd: await folder('redis')
   })
   await program.says(line => line.includes('eady to accept connections') || undefined)
-  // It does not come back once it has gone; whoever asks it then is told so by the command.
+  // Disables reconnects and ignores connection errors, since commands then fail and report them.
   const client = new Redis(port, { retryStrategy: () => null }).on('error', () => {})
   return {
     url: `redis://127.0.0.1:${port}`,

@@ -2,10 +2,10 @@ import { at } from '../../scripts/ground.js'
 import { cli } from '../../scripts/compile.js'
 import { Peer } from './peer.js'
 
-// What varve asks on its own account: the head, and final blocks to tell one chain from another.
+// Requests that varve makes for itself: the head, and anchors that identify a chain.
 const own = new Set(['index', 'block_by_height', 'total'])
 
-/** Starts the embedded node on a ledger that stands still, so that every run reads the same history. */
+/** Starts a sandbox node whose ledger does not grow, so that every run reads the same history. */
 export async function startSandbox ({ programs }) {
   const program = await programs.start('the sandbox', [
     process.execPath,
@@ -19,9 +19,9 @@ export async function startSandbox ({ programs }) {
   const peer = new Peer('direct', await program.says(line => /(http:\/\/[\d.:]+)/.exec(line)?.[1]), program)
   const asked = async () => Object.entries(JSON.parse((await peer.ask({ path: '/sandbox' })).body).asked)
   return Object.assign(peer, {
-    /** How often it was asked for something that a client wants. */
+    /** Counts client reads. */
     reads: async () => (await asked()).reduce((sum, [endpoint, count]) => own.has(endpoint) ? sum : sum + count, 0),
-    /** How often it was asked by a varve on its own account. */
+    /** Counts requests that varve made for itself. */
     ownReads: async () =>
       (await asked()).reduce(
         (sum, [endpoint, count]) => own.has(endpoint) && endpoint !== 'total' ? sum + count : sum,

@@ -1,4 +1,4 @@
-// A node that has its answers ready: real names and shapes, no work worth measuring. It runs as a process of its own.
+// Serves prepared responses in the form of a node, at almost no cost. Runs as its own process.
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 const head = 2_000_000_000
 const blockVersions = 10
 const heightOf = version => Math.floor(version / blockVersions)
-// Bytecode is about as random as a digest; without it coders and compressing stores would look better than they are.
+// Imitates bytecode, which barely compresses; repetitive bodies would make compression look too good.
 const noise = Array.from({ length: 1024 }, (_, at) => createHash('sha256').update(String(at)).digest('hex')).join('')
 const position = [
   'x-aptos-chain-id',
@@ -29,7 +29,7 @@ const counts = { read: 0, head: 0, anchor: 0 }
 let delayMs = 0
 
 const routes = [
-  // The size of the body is the account's address, so that a size survives every spelling of it.
+  // Encodes the body size in the account address, so that every request variant preserves it.
   {
     kind: 'read',
     pattern: /^\/v1\/accounts\/(?:0x)?([0-9a-fA-F]+)\/modules\?ledger_version=(\d+)$/,
@@ -85,7 +85,7 @@ function indexOf () {
   })
 }
 
-/** What it was asked, by kind, and how long it is to take over a read: for whoever measures, not counted itself. */
+/** Returns request counts and sets the delay of reads; control requests are not counted. */
 function control (request, response) {
   const { searchParams } = new URL(request.url, 'http://origin')
   if (searchParams.has('delayMs')) delayMs = Number(searchParams.get('delayMs'))

@@ -1,4 +1,4 @@
-/** A table in Markdown, its columns aligned for whoever reads it in a terminal. */
+/** Builds a Markdown table with aligned columns, readable in a terminal too. */
 export function tableOf (columns, rows) {
   const texts = [columns, ...rows].map(row => row.map(String))
   const widths = columns.map((_, at) => Math.max(3, ...texts.map(row => row[at].length)))
@@ -10,11 +10,11 @@ export function tableOf (columns, rows) {
   return [line(texts[0]), rule, ...texts.slice(1).map(line)].join('\n')
 }
 
-/** A ratio with its spread. */
+/** Formats a ratio with its spread. */
 export const spread = ({ ratio, least, most }) => `${ratio.toFixed(2)} (${least.toFixed(2)}-${most.toFixed(2)})`
 
-/** A count of thousands. */
+/** Formats a count with thousands separators. */
 export const whole = value => Math.round(value).toLocaleString('en-US')
 
-/** The middle of the rounds with its spread, in milliseconds. */
+/** Formats a median of milliseconds with its spread. */
 export const times = ({ median, least, most }) => `${median.toFixed(2)} (${least.toFixed(2)}-${most.toFixed(2)})`

@@ -2,10 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { run } from '../../scripts/ground.js'
 
-/**
- * What the benchmarks use beside Node: the Debian package that brings it, how it tells its version, and what goes
- * without it.
- */
+/** External tools, with their Debian package, version flag and the effect of their absence. */
 const known = [
   { name: 'wrk', package: 'wrk', version: ['-v'], without: 'there is no load, so hot-key and trace measure nothing' },
   { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is left out' },
@@ -14,7 +11,7 @@ const known = [
   { name: 'taskset', package: 'util-linux', version: ['--version'], without: 'nothing is pinned to a core' }
 ]
 
-/** Which of the tools this machine has: paths and versions by name, and a sentence for each that is missing. */
+/** Finds the tools on this machine: paths, versions, and a sentence for each missing one. */
 export async function lookForTools () {
   const paths = {}
   const versions = {}
@@ -34,7 +31,7 @@ export async function lookForTools () {
   return { paths, versions, missing }
 }
 
-// Debian keeps servers in sbin, which is not on the PATH of an ordinary user; its bin is.
+// Debian installs servers in sbin, which is not on the PATH of ordinary users.
 function pathOf (name) {
   const folders = (process.env.PATH ?? '').split(delimiter).filter(folder => folder !== '')
   const beside = folders.filter(folder => /\/bin\/?$/.test(folder)).map(folder => folder.replace(/bin\/?$/, 'sbin'))

@@ -1,9 +1,9 @@
-import { inParallel } from './ask.js'
+import { inParallel } from './timed-request.js'
 import { drawsOf, zipf } from './random.js'
 import { blockRead, eventsRead, modulesRead, tableRead } from './reads.js'
-import { clients } from './spellings.js'
+import { clients } from './request-variants.js'
 
-// Few things are asked for often and many seldom, as on the web (exponents of 0.6 to 1 have been found there).
+// Skew within the range measured on the web (exponents of 0.6 to 1).
 const exponent = 0.9
 const kinds = [
   modulesRead,
@@ -18,33 +18,29 @@ const kinds = [
   modulesRead
 ]
 const blockHeights = { first: 150, last: 950 }
-// Blocks of thousands of transactions are a matter of their own.
+// Excludes blocks with thousands of transactions, which would dominate the result.
 const hugeHeights = new Set([500, 900])
 
-/**
- * A trace as clients send it: so many requests for at most so many reads that the node has, each in the spelling of one
- * of several clients. `distinct` is how many reads there are in it, so the fewest that any cache could ask the node
- * for.
- */
+/** Generates a trace of request variants; `distinct` counts its reads, the minimum that any cache must fetch. */
 export async function makeTrace (node, { seed, requests, reads }) {
   const draw = drawsOf(seed)
   const known = await provenReads(node, draw, reads)
   const rank = zipf(draw, known.length, exponent)
   const trace = Array.from({ length: requests }, () => {
     const { name, spell, expected } = known[rank()]
-    // The habits of the first are the commonest.
+    // Makes the first clients the most common.
     const client = clients[Math.floor(clients.length * draw() ** 2)]
     return { ...spell(client, draw), name, expected }
   })
   return { requests: trace, distinct: new Set(trace.map(({ name }) => name)).size, spellings: spellingsIn(trace) }
 }
 
-/** Each request of a trace once. */
+/** Returns each distinct request of a trace once. */
 export function spellingsIn (trace) {
   return [...new Map(trace.map(request => [`${request.path}\n${request.body}`, request])).values()]
 }
 
-/** As many different reads as wanted, each with the node's own answer. */
+/** Generates distinct reads that the node answers with 200, with the expected body. */
 async function provenReads (node, draw, wanted) {
   const [versions, blocks] = [await versionsOf(node), await blocksOf(node)]
   const byName = new Map()
@@ -53,7 +49,7 @@ async function provenReads (node, draw, wanted) {
     const read = kind(draw, kind === blockRead ? blocks : versions)
     if (byName.has(read.name)) continue
     const { status, body } = await node.ask(read.spell(clients[0], () => 0))
-    // Whether an item is there only the node can tell.
+    // Only the node knows that a table item exists.
     if (status === 200) byName.set(read.name, { ...read, expected: body })
   }
   return [...byName.values()]

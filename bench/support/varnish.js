@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { lineOf } from './ask.js'
+import { lineOf } from './timed-request.js'
 import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
-/** Starts Varnish in front of a node; undefined where it is not installed. */
+/** Starts Varnish in front of a node; undefined if Varnish is not installed. */
 export async function startVarnish ({ programs, tools, folder }, originUrl) {
   if (tools.paths.varnishd === undefined) return undefined
   const port = await freePort()
@@ -21,12 +21,12 @@ export async function startVarnish ({ programs, tools, folder }, originUrl) {
     `127.0.0.1:${port}`,
     '-T',
     'none',
-    // No other user to become: it runs as whoever runs this, root or not.
+    // Disables the jail, which would need another user.
     '-j',
     'none',
     '-s',
     'malloc,1g',
-    // One pool for one core, with room for a thousand who wait for one answer.
+    // Uses one pool for one core, with enough threads for a thousand waiting clients.
     '-p',
     'thread_pools=1',
     '-p',
@@ -37,7 +37,7 @@ export async function startVarnish ({ programs, tools, folder }, originUrl) {
     'listen_depth=4096'
   ], { part: 'server' })
   await program.until(async () => await takesConnections(port))
-  // Two numbers: this request's, and the one's that brought the answer.
+  // Hits have two numbers in x-varnish: for this request and for the one which fetched the object.
   return new Peer(
     'Varnish',
     `http://127.0.0.1:${port}`,
@@ -46,7 +46,7 @@ export async function startVarnish ({ programs, tools, folder }, originUrl) {
   )
 }
 
-// Its own rules but for how long what is keyed by a version is true: POSTs pass, as they do without further modules.
+// Changes only the TTL, for reads that a version pins; POSTs pass, as in plain Varnish.
 const configuration = ({ hostname, port }) => `
 vcl 4.1;
 backend default { .host = "${hostname}"; .port = "${port}"; }

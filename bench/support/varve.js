@@ -1,9 +1,9 @@
 import { at } from '../../scripts/ground.js'
 import { cli } from '../../scripts/compile.js'
-import { lineOf } from './ask.js'
+import { lineOf } from './timed-request.js'
 import { Peer } from './peer.js'
 
-/** The command line of varve as it is served by default, but for its ports and its node. */
+/** Returns the command line of varve with default settings, except ports and upstream. */
 export function varveCommand (originUrl, { listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}) {
   return [
     process.execPath,
@@ -29,12 +29,12 @@ export async function startVarve ({ programs }, originUrl, { part = 'server', ..
   const peer = new Peer('varve', url, program, answer => lineOf(answer, 'cache-status') === 'varve; hit; detail=memory')
   return Object.assign(peer, {
     program,
-    /** Its own counters. */
+    /** Scrapes varve's metrics. */
     metrics: async () => metricsIn((await admin.ask({ path: '/metrics' })).body.toString())
   })
 }
 
-/** Series of a scrape by name and labels, with sums over those that a name and some labels choose. */
+/** Parses a scrape; `sum` adds the series that match a name and labels. */
 function metricsIn (text) {
   const series = text.split('\n').filter(line => line !== '' && !line.startsWith('#')).map(line => {
     const cut = line.lastIndexOf(' ')

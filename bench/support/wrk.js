@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// wrk's printed figures are rounded; its script is told the exact ones. `done` alone costs a run nothing.
+// Prints exact figures, since wrk rounds its own; `done` runs after the load and costs nothing.
 const done = `
 done = function (summary, latency)
   local e = summary.errors
@@ -12,8 +12,7 @@ done = function (summary, latency)
 end
 `
 
-// The requests as they go onto the wire, each with its length before it, one after another for as long as the load
-// lasts.
+// Replays requests from a file of raw bytes, each preceded by its length.
 const replay = `
 local requests, at = {}, 0
 init = function (args)
@@ -32,14 +31,14 @@ request = function ()
 end
 `
 
-/** Loads a server with one request by wrk; anything but 200s fails it. */
+/** Loads a server with one request by wrk; any response except 200 is an error. */
 export async function loadOne (bench, url, path, { connections, seconds, headers = {} }) {
   const script = await scriptOf(bench, 'one.lua', done)
   const lines = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   return await runWrk(bench, ['-c', connections, '-d', `${seconds}s`, '-s', script, ...lines, url + path])
 }
 
-/** Loads a server with a list of requests, over and over. */
+/** Loads a server with a list of requests by wrk, repeated until the time ends. */
 export async function loadMany (bench, url, requests, { connections, seconds }) {
   const script = await scriptOf(bench, 'many.lua', replay + done)
   const file = join(await bench.folder('wrk'), 'requests')
@@ -54,7 +53,7 @@ export async function loadMany (bench, url, requests, { connections, seconds }) 
 }
 
 async function runWrk ({ programs, tools }, args) {
-  // One thread: it has one core.
+  // One thread, since wrk has one core.
   const program = await programs.start('wrk', [tools.paths.wrk, '-t', '1', ...args.map(String)])
   const { output } = await program.end()
   const said = /^wrk says (.*)$/m.exec(output)?.[1]

@@ -1,4 +1,4 @@
-/** Colours of outcomes. */
+// Colours of outcomes.
 const outcomes = {
   hit_memory: 'green',
   hit_redis: 'dark-green',
@@ -12,10 +12,10 @@ const outcomes = {
   unavailable: 'red'
 }
 
-/** One colour for one other word wherever it is drawn. */
+// Colours of other legends: a word has the same colour on every panel.
 const colours = {
   saved: 'green',
-  asked: 'orange',
+  'upstream requests': 'orange',
   cache: 'green',
   local: 'yellow',
   upstream: 'orange',
@@ -28,25 +28,25 @@ const colours = {
   failed: 'red',
   reached: 'green',
   timeout: 'yellow',
-  no_place: 'red',
+  too_many_waits: 'red',
   newest: 'green',
   oldest: 'orange',
-  'oldest asked for': 'purple'
+  'lowest requested': 'purple'
 }
 
-/** Colours of statuses, of a good kind or a bad one. */
+// Colours of statuses, from success to failure.
 const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow'], ['^429$', 'orange'], [
   '^5..$',
   'red'
 ]]
 
-/** What gives each line of these queries its colour. */
+/** Returns the overrides that give each line of the queries its colour. */
 export function overridesFor (queries) {
   const legends = queries.map(([, legend]) => legend)
   if (legends.includes('{{status}}')) return statuses.map(([pattern, color]) => override('byRegexp', pattern, color))
   if (legends.includes('{{outcome}}')) return overridesOf(Object.entries(outcomes))
-  const isOfAClosedSet = legends.some(legend => /^\{\{(?:answer|result)\}\}$/.test(legend))
-  return overridesOf(Object.entries(colours).filter(([name]) => isOfAClosedSet || legends.includes(name)))
+  const hasClosedLegend = legends.some(legend => /^\{\{(?:answer|result)\}\}$/.test(legend))
+  return overridesOf(Object.entries(colours).filter(([name]) => hasClosedLegend || legends.includes(name)))
 }
 
 function overridesOf (named) {

@@ -1,9 +1,6 @@
 const wholeWidth = 24
 
-/**
- * A dashboard of sections: each a title and rows, each row a height and its panels, which share its width; all have the
- * same replicas to choose from and lead to the others.
- */
+/** Makes a dashboard of sections: each has a title and rows, each row a height and panels that share the width. */
 export function dashboard ({ uid, title, description, from, sections }) {
   return {
     uid,

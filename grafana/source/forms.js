@@ -2,10 +2,7 @@ import { overridesFor } from './colours.js'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
 
-/**
- * One number, with what it means that it is high: steps are pairs of the value from which on a colour is taken and that
- * colour.
- */
+/** Makes a panel of one number; steps are pairs of a threshold and the colour from there on. */
 export function stat (
   title,
   description,
@@ -39,10 +36,7 @@ export function stat (
   }
 }
 
-/**
- * Lines over time; `line` names a value from which on something is wrong, and what stands far above 0 is not drawn from
- * there.
- */
+/** Makes a panel of lines over time; `line` marks a threshold, `isFromZero: false` fits the axis to the values. */
 export function lines (
   title,
   description,
@@ -83,7 +77,7 @@ export function lines (
   }
 }
 
-/** How often each length came, over time. */
+/** Makes a heatmap of a histogram over time. */
 export function heatmap (title, description, query) {
   return {
     type: 'heatmap',
@@ -121,7 +115,7 @@ export function heatmap (title, description, query) {
   }
 }
 
-/** What state each is in, over time; states are pairs of a text and a colour, whose values are 1, 2 and so on. */
+/** Makes a timeline of states, given as pairs of text and colour; their values are 1, 2 and so on. */
 export function states (title, description, queries, named) {
   return {
     type: 'state-timeline',

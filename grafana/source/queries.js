@@ -1,47 +1,44 @@
-/** The series of a metric on the replicas that are chosen, with what else must be so of them. */
+/** Selects a metric on the chosen replicas, with further label matchers. */
 export function of (metric, ...matches) {
   return `${metric}{${['instance=~"$instance"', ...matches].join(',')}}`
 }
 
-/** How often a second, as drawn over time. */
+/** Rate per second, for panels over time. */
 export function rate (metric, ...matches) {
   return `rate(${of(metric, ...matches)}[$__rate_interval])`
 }
 
-/** How often in the whole time that is shown. */
+/** Increase over the whole time shown, for panels of one number. */
 export function increase (metric, ...matches) {
   return `increase(${of(metric, ...matches)}[$__range])`
 }
 
-/**
- * By how much a second a position moves in the time that is shown; of one that is not known yet, NaN, nothing is taken,
- * as one such value would make all of it NaN.
- */
+/** Speed of a position over the time shown; leaves out NaN, an unknown position, which would make the result NaN. */
 export function pace (position) {
   return `deriv((${position} >= 0)[$__range:])`
 }
 
-/** Of all replicas together, apart by these labels. */
+/** Sum over replicas, by these labels. */
 export function sum (vector, ...labels) {
   return `sum${by(labels)}(${vector})`
 }
 
-/** The greatest of any replica, apart by these labels. */
+/** Maximum over replicas, by these labels. */
 export function max (vector, ...labels) {
   return `max${by(labels)}(${vector})`
 }
 
-/** The least of any replica, apart by these labels. */
+/** Minimum over replicas, by these labels. */
 export function min (vector, ...labels) {
   return `min${by(labels)}(${vector})`
 }
 
-/** What so large a part of the values of a histogram is below. */
+/** Quantile of a histogram. */
 export function quantile (part, metric, labels, ...matches) {
   return `histogram_quantile(${part}, ${sum(rate(`${metric}_bucket`, ...matches), ...labels, 'le')})`
 }
 
-/** What part one is of another; nothing where there is no other, as then there is no part. */
+/** Ratio of two vectors; absent where the denominator is 0. */
 export function part (one, whole) {
   return `${one} / (${whole} > 0)`
 }

@@ -1,18 +1,18 @@
 import { digestHex, digestsHex } from '../digest.js'
 import { type Ledger } from '../ledger.js'
-import { type Change } from '../schema/change.js'
+import { type WriteSetChange } from '../schema/change.js'
 import { type Committed } from '../schema/committed.js'
-import { type Slot } from './slot.js'
+import { type TransactionLocation } from './transaction-location.js'
 
-/** The hash of a transaction: it is certain before the chain has taken it. */
+/** Returns the hash of a transaction, which depends on seed and version alone and so is known while it is pending. */
 export function transactionHash ({ seed }: Ledger, version: bigint): string {
   return String(digestsHex(1, seed, 'hashes', version)[0])
 }
 
-/** What every transaction tells that the chain has taken. */
-export function committedPart (
-  { ledger, block, version }: Slot,
-  changes: Change[],
+/** Builds the members that all committed transactions share. */
+export function committedMembersOf (
+  { ledger, block, version }: TransactionLocation,
+  changes: WriteSetChange[],
   gas: bigint,
   failure?: string
 ): Committed {
@@ -22,7 +22,7 @@ export function committedPart (
     hash: String(hash),
     state_change_hash: String(stateChange),
     event_root_hash: String(eventRoot),
-    // The last transaction of a block is where the state as a whole was hashed.
+    // Nodes give a state checkpoint hash only in the last transaction of a block.
     state_checkpoint_hash: version === block.lastVersion ? digestHex(ledger.seed, 'checkpoint', version) : null,
     gas_used: String(gas),
     success: failure === undefined,

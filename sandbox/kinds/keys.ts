@@ -1,5 +1,5 @@
 import { type KeySignature, type PublicKey } from '../schema/key.js'
-import { ownBytes, type Slot } from './slot.js'
+import { generateHex, type TransactionLocation } from './transaction-location.js'
 
 const keySizes: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 32,
@@ -20,12 +20,12 @@ const signatureSizes: Readonly<Record<KeySignature['type'], number>> = {
   slh_dsa__sha2_128s: 7_856
 }
 
-/** A public key of a kind. */
-export function publicKeyOf (slot: Slot, type: PublicKey['type'], nth = 0): PublicKey {
-  return { value: ownBytes(slot, `key ${type} ${nth}`, keySizes[type]), type }
+/** Generates a public key with the size of its type; no signature is ever checked. */
+export function publicKeyOf (location: TransactionLocation, type: PublicKey['type'], nth = 0): PublicKey {
+  return { value: generateHex(location, `key ${type} ${nth}`, keySizes[type]), type }
 }
 
-/** A signature of a kind. */
-export function keySignatureOf (slot: Slot, type: KeySignature['type'], nth = 0): KeySignature {
-  return { value: ownBytes(slot, `signature ${type} ${nth}`, signatureSizes[type]), type }
+/** Generates a signature with the size of its type; no signature is ever checked. */
+export function keySignatureOf (location: TransactionLocation, type: KeySignature['type'], nth = 0): KeySignature {
+  return { value: generateHex(location, `signature ${type} ${nth}`, signatureSizes[type]), type }
 }

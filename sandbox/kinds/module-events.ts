@@ -1,14 +1,11 @@
 import { type EventRecord } from '../schema/event.js'
 
-/**
- * An event of a module itself, which is of no stream: a transaction prints it with the same guid as any other such
- * event.
- */
+/** Builds a module event, which belongs to no stream: all module events print the same guid. */
 export function moduleEvent (type: string, data: unknown): EventRecord {
   return { guid: { creation_number: '0', account_address: '0x0' }, sequence_number: '0', type, data }
 }
 
-/** The event of what a transaction was charged. */
+/** Builds the event that reports the gas charged for a transaction. */
 export function feeStatement (gas: bigint): EventRecord {
   return moduleEvent('0x1::transaction_fee::FeeStatement', {
     execution_gas_units: String(gas - 2n),

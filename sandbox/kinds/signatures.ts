@@ -2,106 +2,121 @@ import { shortAddress } from '../address.js'
 import { type KeySignature, type PublicKey } from '../schema/key.js'
 import { type AccountSignature, type TransactionSignature } from '../schema/signature.js'
 import { keySignatureOf, publicKeyOf } from './keys.js'
-import { ownBytes, type Slot } from './slot.js'
+import { generateHex, type TransactionLocation } from './transaction-location.js'
 
-/** Signs a transaction. */
-export type Signing = (slot: Slot) => TransactionSignature
+/** Builds the signature of the transaction at a location. */
+export type SignatureMaker = (location: TransactionLocation) => TransactionSignature
 
-type Signed = (slot: Slot, who: string) => AccountSignature
+type AccountSignatureMaker = (location: TransactionLocation, who: string) => AccountSignature
 
-const ed25519 = (slot: Slot, who: string) => ({
-  public_key: ownBytes(slot, `${who} key`, 32),
-  signature: ownBytes(slot, `${who} signature`, 64),
+const ed25519 = (location: TransactionLocation, who: string) => ({
+  public_key: generateHex(location, `${who} key`, 32),
+  signature: generateHex(location, `${who} signature`, 64),
   type: 'ed25519_signature'
 } as const)
 
-// Two of three have signed: the first two bits of the bitmap.
-const multiEd25519 = (slot: Slot, who: string) => ({
-  public_keys: [1, 2, 3].map(nth => ownBytes(slot, `${who} key ${nth}`, 32)),
-  signatures: [1, 2].map(nth => ownBytes(slot, `${who} signature ${nth}`, 64)),
+// Sets the first two bits of the bitmap: two of three keys have signed.
+const multiEd25519 = (location: TransactionLocation, who: string) => ({
+  public_keys: [1, 2, 3].map(nth => generateHex(location, `${who} key ${nth}`, 32)),
+  signatures: [1, 2].map(nth => generateHex(location, `${who} signature ${nth}`, 64)),
   threshold: 2,
   bitmap: '0xc0000000',
   type: 'multi_ed25519_signature'
 } as const)
 
-const singleKey = (key: PublicKey['type'], signature: KeySignature['type']): Signed => slot => ({
-  public_key: publicKeyOf(slot, key),
-  signature: keySignatureOf(slot, signature),
+const singleKey = (key: PublicKey['type'], signature: KeySignature['type']): AccountSignatureMaker => location => ({
+  public_key: publicKeyOf(location, key),
+  signature: keySignatureOf(location, signature),
   type: 'single_key_signature'
 })
 
-const severalKeys = (slot: Slot) => ({
-  public_keys: [publicKeyOf(slot, 'ed25519'), publicKeyOf(slot, 'secp256k1_ecdsa'), publicKeyOf(slot, 'keyless')],
-  signatures: [{ index: 0, signature: keySignatureOf(slot, 'ed25519') }, {
+const multiKeyMembers = (location: TransactionLocation) => ({
+  public_keys: [
+    publicKeyOf(location, 'ed25519'),
+    publicKeyOf(location, 'secp256k1_ecdsa'),
+    publicKeyOf(location, 'keyless')
+  ],
+  signatures: [{ index: 0, signature: keySignatureOf(location, 'ed25519') }, {
     index: 2,
-    signature: keySignatureOf(slot, 'keyless')
+    signature: keySignatureOf(location, 'keyless')
   }],
   signatures_required: 2
 })
 
-const byFunction = (slot: Slot) => ({
+const abstractionMembers = (location: TransactionLocation) => ({
   function_info: '0x42::lock::authenticate',
-  auth_data: ownBytes(slot, 'auth data', 48)
+  auth_data: generateHex(location, 'auth data', 48)
 })
 
-const multiKey: Signed = slot => ({ ...severalKeys(slot), type: 'multi_key_signature' })
-const abstract: Signed = slot => ({ ...byFunction(slot), type: 'abstract_signature' })
-const olderAbstract: Signed = slot => ({ ...byFunction(slot), type: 'abstraction_signature' })
-const none: Signed = () => ({ type: 'no_account_signature' })
+const multiKey: AccountSignatureMaker = location => ({ ...multiKeyMembers(location), type: 'multi_key_signature' })
+const abstract: AccountSignatureMaker = location => ({ ...abstractionMembers(location), type: 'abstract_signature' })
+const olderAbstract: AccountSignatureMaker = location => ({
+  ...abstractionMembers(location),
+  type: 'abstraction_signature'
+})
+const noSignature: AccountSignatureMaker = () => ({ type: 'no_account_signature' })
 
-/** Each way in which a transaction can be signed but the most usual one, which is by one key. */
-export const otherSignings: readonly Signing[] = [
-  slot => multiEd25519(slot, 'sender'),
-  multiAgent(ed25519, [ed25519, multiEd25519]),
-  multiAgent(singleKey('ed25519', 'ed25519'), [multiKey]),
-  multiAgent(abstract, [olderAbstract, singleKey('secp256k1_ecdsa', 'secp256k1_ecdsa')]),
-  feePayer(ed25519, [], ed25519),
-  feePayer(singleKey('secp256r1_ecdsa', 'web_authn'), [], multiKey),
-  feePayer(multiEd25519, [olderAbstract], abstract),
-  feePayer(ed25519, [none], none),
-  singleSender('ed25519', 'ed25519'),
-  singleSender('secp256k1_ecdsa', 'secp256k1_ecdsa'),
-  singleSender('secp256r1_ecdsa', 'web_authn'),
-  singleSender('secp256r1_ecdsa', 'secp256r1_ecdsa'),
-  singleSender('keyless', 'keyless'),
-  singleSender('federated_keyless', 'keyless'),
-  singleSender('federated_keyless', 'federated_keyless'),
-  singleSender('slh_dsa__sha2_128s', 'slh_dsa__sha2_128s'),
-  slot => ({ ...severalKeys(slot), type: 'single_sender' }),
-  slot => ({ ...byFunction(slot), type: 'single_sender' }),
+/** Makers of every form of signature, except the most common one by a single Ed25519 key. */
+export const otherSignatureMakers: readonly SignatureMaker[] = [
+  location => multiEd25519(location, 'sender'),
+  multiAgentMaker(ed25519, [ed25519, multiEd25519]),
+  multiAgentMaker(singleKey('ed25519', 'ed25519'), [multiKey]),
+  multiAgentMaker(abstract, [olderAbstract, singleKey('secp256k1_ecdsa', 'secp256k1_ecdsa')]),
+  feePayerMaker(ed25519, [], ed25519),
+  feePayerMaker(singleKey('secp256r1_ecdsa', 'web_authn'), [], multiKey),
+  feePayerMaker(multiEd25519, [olderAbstract], abstract),
+  feePayerMaker(ed25519, [noSignature], noSignature),
+  singleSenderMaker('ed25519', 'ed25519'),
+  singleSenderMaker('secp256k1_ecdsa', 'secp256k1_ecdsa'),
+  singleSenderMaker('secp256r1_ecdsa', 'web_authn'),
+  singleSenderMaker('secp256r1_ecdsa', 'secp256r1_ecdsa'),
+  singleSenderMaker('keyless', 'keyless'),
+  singleSenderMaker('federated_keyless', 'keyless'),
+  singleSenderMaker('federated_keyless', 'federated_keyless'),
+  singleSenderMaker('slh_dsa__sha2_128s', 'slh_dsa__sha2_128s'),
+  location => ({ ...multiKeyMembers(location), type: 'single_sender' }),
+  location => ({ ...abstractionMembers(location), type: 'single_sender' }),
   () => ({ type: 'single_sender' }),
   () => ({ type: 'no_account_signature' })
 ]
 
-function singleSender (key: PublicKey['type'], signature: KeySignature['type']): Signing {
-  return slot => ({
-    public_key: publicKeyOf(slot, key),
-    signature: keySignatureOf(slot, signature),
+function singleSenderMaker (key: PublicKey['type'], signature: KeySignature['type']): SignatureMaker {
+  return location => ({
+    public_key: publicKeyOf(location, key),
+    signature: keySignatureOf(location, signature),
     type: 'single_sender'
   })
 }
 
-function multiAgent (sender: Signed, others: readonly Signed[]): Signing {
-  return slot => ({ ...together(slot, sender, others), type: 'multi_agent_signature' })
+function multiAgentMaker (sender: AccountSignatureMaker, others: readonly AccountSignatureMaker[]): SignatureMaker {
+  return location => ({ ...signerMembers(location, sender, others), type: 'multi_agent_signature' })
 }
 
-function feePayer (sender: Signed, others: readonly Signed[], payer: Signed): Signing {
-  return slot => ({
-    ...together(slot, sender, others),
-    fee_payer_address: addressIn(slot, 'payer'),
-    fee_payer_signer: payer(slot, 'payer'),
+function feePayerMaker (
+  sender: AccountSignatureMaker,
+  others: readonly AccountSignatureMaker[],
+  payer: AccountSignatureMaker
+): SignatureMaker {
+  return location => ({
+    ...signerMembers(location, sender, others),
+    fee_payer_address: signerAddress(location, 'payer'),
+    fee_payer_signer: payer(location, 'payer'),
     type: 'fee_payer_signature'
   })
 }
 
-function together (slot: Slot, sender: Signed, others: readonly Signed[]) {
+function signerMembers (
+  location: TransactionLocation,
+  sender: AccountSignatureMaker,
+  others: readonly AccountSignatureMaker[]
+) {
   return {
-    sender: sender(slot, 'sender'),
-    secondary_signer_addresses: others.map((_, index) => addressIn(slot, `second ${index}`)),
-    secondary_signers: others.map((signed, index) => signed(slot, `second ${index}`))
+    sender: sender(location, 'sender'),
+    secondary_signer_addresses: others.map((_, index) => signerAddress(location, `second ${index}`)),
+    secondary_signers: others.map((makeSignature, index) => makeSignature(location, `second ${index}`))
   }
 }
 
-function addressIn (slot: Slot, who: string): string {
-  return shortAddress(ownBytes(slot, `${who} address`, 32).slice(2))
+function signerAddress (location: TransactionLocation, who: string): string {
+  return shortAddress(generateHex(location, `${who} address`, 32).slice(2))
 }

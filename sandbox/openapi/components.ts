@@ -1,44 +1,43 @@
 import { z } from 'zod'
-import { type Piece } from './piece.js'
+import { type OpenApiObject } from './openapi-object.js'
 
-/** The schemas of a document: each by its name, and how to point at one from anywhere else. */
-export interface Schemas {
-  readonly named: Readonly<Record<string, Piece>>
-  readonly of: (schema: z.ZodType) => Piece | undefined
+/** Schemas of a document by name, with a function that returns the reference to a schema. */
+export interface SchemaComponents {
+  readonly byName: Readonly<Record<string, OpenApiObject>>
+  readonly referenceTo: (schema: z.ZodType) => OpenApiObject | undefined
 }
 
-/** Turns schemas into what OpenAPI 3.1 takes, JSON Schema 2020-12, those with a name once. */
-export function schemasOf (wanted: Iterable<z.ZodType>): Schemas {
-  const all = [...new Set(wanted)]
-  // Turned all at once, so that equal names are one.
+/** Converts schemas to JSON Schema 2020-12, which OpenAPI 3.1 requires; a schema with an id appears once. */
+export function convertSchemas (zodSchemas: Iterable<z.ZodType>): SchemaComponents {
+  const all = [...new Set(zodSchemas)]
+  // Converts all schemas in one call, so that schemas with the same id share one definition.
   const whole = z.toJSONSchema(
     z.strictObject(Object.fromEntries(all.map((schema, index) => [String(index), schema]))),
     {
       override: ({ zodSchema, jsonSchema }) => {
-        Object.assign(jsonSchema, discriminatorOf(zodSchema, jsonSchema.oneOf as Piece[] | undefined))
+        Object.assign(jsonSchema, discriminatorOf(zodSchema, jsonSchema.oneOf as OpenApiObject[] | undefined))
       }
     }
   )
-  const { properties, $defs = {} } = pointed(whole)
+  const { properties, $defs = {} } = relocateReferences(whole)
   return {
-    named: Object.fromEntries(Object.entries($defs).sort(([a], [b]) => a < b ? -1 : 1)),
-    of: schema => properties[String(all.indexOf(schema))]
+    byName: Object.fromEntries(Object.entries($defs).sort(([a], [b]) => a < b ? -1 : 1)),
+    referenceTo: schema => properties[String(all.indexOf(schema))]
   }
 }
 
-interface Whole {
-  readonly properties: Record<string, Piece>
-  readonly $defs?: Record<string, Piece>
+interface ConvertedSchema {
+  readonly properties: Record<string, OpenApiObject>
+  readonly $defs?: Record<string, OpenApiObject>
 }
 
-// Definitions stand elsewhere in a document than in a schema.
-function pointed (whole: object): Whole {
-  return JSON.parse(JSON.stringify(whole).replaceAll('"#/$defs/', '"#/components/schemas/')) as Whole
+// OpenAPI puts definitions under `components/schemas`, JSON Schema under `$defs`.
+function relocateReferences (whole: object): ConvertedSchema {
+  return JSON.parse(JSON.stringify(whole).replaceAll('"#/$defs/', '"#/components/schemas/')) as ConvertedSchema
 }
 
-// Which member tells one kind from another, for the programs that make programs of a document: they know kinds with a
-// name alone.
-function discriminatorOf (schema: object, kinds: readonly Piece[] = []): Piece | undefined {
+// Adds the discriminator that code generators need; a mapping requires that every variant is a named schema.
+function discriminatorOf (schema: object, kinds: readonly OpenApiObject[] = []): OpenApiObject | undefined {
   const names = kinds.map(({ $ref }) => $ref)
   if (!(schema instanceof z.ZodDiscriminatedUnion) || names.includes(undefined)) return undefined
   const { discriminator: propertyName } = schema.def
@@ -48,7 +47,7 @@ function discriminatorOf (schema: object, kinds: readonly Piece[] = []): Piece |
   return { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } }
 }
 
-// Every kind has a value or some there, or it would be no kind of such a union.
+// Zod requires that each variant of a discriminated union has a literal value for the discriminator.
 function valuesOf (kind: z.core.$ZodType, name: string): string[] {
   const { propValues } = kind._zod as { readonly propValues: Readonly<Record<string, ReadonlySet<unknown>>> }
   return Array.from(new Set(propValues[name]), String)

@@ -1,20 +1,25 @@
 import { type z } from 'zod'
 import { routeKey, routes } from '../routes.js'
 import { errorBody } from '../schema/error.js'
-import { type Schemas, schemasOf } from './components.js'
-import { type HeaderOfFamily, headersOfFamily, ownHeaders, positionHeaders } from './headers.js'
+import { type SchemaComponents, convertSchemas } from './components.js'
+import {
+  type FamilyHeader,
+  headerObjectsOf,
+  perResponseHeaderDefinitions,
+  positionHeaderDefinitions
+} from './headers.js'
 import { errorStatuses, type Operation, tags } from './operation.js'
 import { operations } from './operations.js'
-import { type ParameterKey, parameterPiece, parameters } from './parameters.js'
-import { type Document, type Piece } from './piece.js'
+import { type ParameterKey, parameterObject, parameters } from './parameters.js'
+import { type OpenApiDocument, type OpenApiObject } from './openapi-object.js'
 
-/** What of a node's settings shows in its document. */
+/** Settings of a sandbox node that change its OpenAPI document. */
 export interface DocumentSettings {
   readonly family: string
   readonly pathPrefix: string
 }
 
-const about = {
+const info = {
   title: 'Ledger node read API',
   version: '1',
   summary: 'What the embedded node of varve answers, to the letter.',
@@ -28,86 +33,120 @@ const about = {
   license: { name: 'MIT', identifier: 'MIT' }
 }
 
-/** The OpenAPI document of a node, made of its routes. */
-export function openApiDocument ({ family, pathPrefix }: DocumentSettings): Document {
+/** Builds the OpenAPI document of a sandbox node from its routes. */
+export function openApiDocument ({ family, pathPrefix }: DocumentSettings): OpenApiDocument {
   const all = routes.flatMap(route => operationOf(route) ?? [])
-  const schemas = schemasOf([...all.flatMap(schemasIn), errorBody])
+  const schemas = convertSchemas([...all.flatMap(schemasOfOperation), errorBody])
   return {
     openapi: '3.1.0',
-    info: about,
+    info,
     servers: [{ url: pathPrefix === '' ? '/' : pathPrefix, description: 'This node.' }],
-    // Whoever reaches it may ask.
+    // The sandbox requires no authentication.
     security: [],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: pathsOf(schemas, family),
     components: {
-      schemas: schemas.named,
-      parameters: parametersOf(all, schemas),
-      headers: headersOfFamily(family, [...positionHeaders, ...ownHeadersOf(all)], positionHeaders),
+      schemas: schemas.byName,
+      parameters: parameterObjectsOf(all, schemas),
+      headers: headerObjectsOf(
+        family,
+        [...positionHeaderDefinitions, ...perResponseHeadersOf(all)],
+        positionHeaderDefinitions
+      ),
       responses: responsesOf(schemas, family)
     }
   }
 }
 
-/** Every schema that a route's description needs. */
-export function schemasIn ({ answers, body, takes }: Operation): z.ZodType[] {
-  return [...Object.values(answers), ...Object.values(body?.forms ?? {}), ...takes.map(key => parameters[key].schema)]
+/** Lists every schema that an operation refers to. */
+export function schemasOfOperation ({ responseSchemas, body, parameterKeys }: Operation): z.ZodType[] {
+  return [
+    ...Object.values(responseSchemas),
+    ...Object.values(body?.schemas ?? {}),
+    ...parameterKeys.map(key => parameters[key].schema)
+  ]
 }
 
-/** The parameters that these take, by their names in the table. */
-export function parametersOf (taking: readonly Operation[], schemas: Schemas): Piece {
+/** Returns the parameters that the operations use, by their key in the table. */
+export function parameterObjectsOf (routeOperations: readonly Operation[], schemas: SchemaComponents): OpenApiObject {
   const keys = Object.keys(parameters) as ParameterKey[]
-  const taken = keys.filter(key => taking.some(({ takes }) => takes.includes(key)))
-  return Object.fromEntries(taken.map(key => [key, parameterPiece(parameters[key], schemas)]))
+  const taken = keys.filter(key => routeOperations.some(({ parameterKeys }) => parameterKeys.includes(key)))
+  return Object.fromEntries(taken.map(key => [key, parameterObject(parameters[key], schemas)]))
 }
 
-/** The headers of their own that some of these have. */
-export function ownHeadersOf (having: readonly Operation[]): HeaderOfFamily[] {
-  return Object.values(ownHeaders).filter(({ name }) => having.some(({ own = [] }) => own.includes(name)))
+/** Returns the per-response headers that the operations use. */
+export function perResponseHeadersOf (routeOperations: readonly Operation[]): FamilyHeader[] {
+  return Object.values(perResponseHeaderDefinitions).filter(({ name }) =>
+    routeOperations.some(({ perResponseHeaders = [] }) => perResponseHeaders.includes(name))
+  )
 }
 
-/** A path with its parameters by name, as OpenAPI writes it. */
-export function pathOf (segments: readonly string[], { takes }: Operation): string {
-  const names = takes.map(key => parameters[key]).filter(parameter => parameter.in === 'path').map(({ name }) =>
+/** Writes a route in OpenAPI form, with named path parameters. */
+export function pathOf (segments: readonly string[], { parameterKeys }: Operation): string {
+  const names = parameterKeys.map(key => parameters[key]).filter(parameter => parameter.in === 'path').map(({ name }) =>
     `{${name}}`
   )
   return `/${segments.map(segment => segment === ':' ? names.shift() : segment).join('/')}`
 }
 
-/** Bodies by their form. */
-export function contentOf (forms: Readonly<Record<string, z.ZodType>>, schemas: Schemas): Piece {
-  return Object.fromEntries(Object.entries(forms).map(([type, schema]) => [type, { schema: schemas.of(schema) }]))
+/** Returns the `content` object of a body, by media type. */
+export function contentOf (
+  schemasByType: Readonly<Record<string, z.ZodType>>,
+  schemas: SchemaComponents
+): OpenApiObject {
+  return Object.fromEntries(
+    Object.entries(schemasByType).map(([type, schema]) => [type, { schema: schemas.referenceTo(schema) }])
+  )
 }
 
-function pathsOf (schemas: Schemas, family: string): Document['paths'] {
+function pathsOf (schemas: SchemaComponents, family: string): OpenApiDocument['paths'] {
   return Object.fromEntries(routes.flatMap(route => {
     const operation = operationOf(route)
     return operation === undefined
       ? []
       : [[pathOf(route.path, operation), {
-        [route.method.toLowerCase()]: operationPiece(operation, route.endpoint, schemas, family)
+        [route.method.toLowerCase()]: operationObject(operation, route.endpoint, schemas, family)
       }]]
   }))
 }
 
 function operationOf (route: typeof routes[number]): Operation | undefined {
   const key = routeKey(route)
-  // The same as without the slash, and no operation of its own.
+  // `/v1/` is an alias of `/v1`; OpenAPI would need a second operation id.
   return key === 'GET /v1/' ? undefined : operations[key]
 }
 
-function operationPiece (operation: Operation, endpoint: string, schemas: Schemas, family: string): Piece {
-  const { id, tag, summary, description, takes, body, answers, isUnstamped = false, own = [], others = {}, errors } =
-    operation
-  const headers = [...isUnstamped ? [] : positionHeaders, ...own.map(name => ownHeaders[name])]
+function operationObject (
+  operation: Operation,
+  endpoint: string,
+  schemas: SchemaComponents,
+  family: string
+): OpenApiObject {
+  const {
+    id,
+    tag,
+    summary,
+    description,
+    parameterKeys,
+    body,
+    responseSchemas,
+    isUnstamped = false,
+    perResponseHeaders = [],
+    otherHeaders = {},
+    errors
+  } = operation
+  const headers = [
+    ...isUnstamped ? [] : positionHeaderDefinitions,
+    ...perResponseHeaders.map(name => perResponseHeaderDefinitions[name])
+  ]
   return {
     operationId: id ?? endpoint,
     tags: [tag],
     summary,
     description,
-    parameters: takes.map(key => ({ $ref: `#/components/parameters/${key}` })),
+    parameters: parameterKeys.map(key => ({ $ref: `#/components/parameters/${key}` })),
     ...body !== undefined &&
-      { requestBody: { description: body.description, required: true, content: contentOf(body.forms, schemas) } },
+      { requestBody: { description: body.description, required: true, content: contentOf(body.schemas, schemas) } },
     responses: {
       200: {
         description: summary,
@@ -116,12 +155,12 @@ function operationPiece (operation: Operation, endpoint: string, schemas: Schema
             headers.map(({ name }) => [family + name, { $ref: `#/components/headers/${family}${name}` }])
           ),
           ...Object.fromEntries(
-            Object.entries(others).map((
+            Object.entries(otherHeaders).map((
               [name, description]
             ) => [name, { description, required: true, schema: { type: 'string' } }])
           )
         },
-        content: contentOf(answers, schemas)
+        content: contentOf(responseSchemas, schemas)
       },
       ...Object.fromEntries(
         errors.map(status => [status, { $ref: `#/components/responses/${errorStatuses[status].name}` }])
@@ -130,12 +169,12 @@ function operationPiece (operation: Operation, endpoint: string, schemas: Schema
   }
 }
 
-function responsesOf (schemas: Schemas, family: string): Piece {
+function responsesOf (schemas: SchemaComponents, family: string): OpenApiObject {
   return Object.fromEntries(
     Object.values(errorStatuses).map(({ name, description, codes }) => [name, {
       description: `${description} ${codes.map(code => `\`${code}\``).join(', ')}.`,
-      headers: headersOfFamily(family, positionHeaders, []),
-      content: { 'application/json': { schema: schemas.of(errorBody) } }
+      headers: headerObjectsOf(family, positionHeaderDefinitions, []),
+      content: { 'application/json': { schema: schemas.referenceTo(errorBody) } }
     }])
   )
 }

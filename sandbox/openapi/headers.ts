@@ -1,7 +1,7 @@
-import { type Piece } from './piece.js'
+import { type OpenApiObject } from './openapi-object.js'
 
-/** A header of answers, named without the family's prefix. */
-export interface HeaderOfFamily {
+/** Response header, named without the family's prefix. */
+export interface FamilyHeader {
   readonly name: string
   readonly description: string
   readonly schema: { readonly type: 'integer', readonly format: 'uint8' | 'uint64', readonly minimum: 0 } | {
@@ -12,8 +12,8 @@ export interface HeaderOfFamily {
 
 const u64 = { type: 'integer', format: 'uint64', minimum: 0 } as const
 
-/** The headers that say where the node stands: all of them, or none. */
-export const positionHeaders: readonly HeaderOfFamily[] = [
+/** Position headers; a response has all of them or none. */
+export const positionHeaderDefinitions: readonly FamilyHeader[] = [
   { name: 'chain-id', description: 'Which chain it is.', schema: { type: 'integer', format: 'uint8', minimum: 0 } },
   { name: 'ledger-version', description: 'The newest ledger version.', schema: u64 },
   { name: 'ledger-oldest-version', description: 'The oldest ledger version that is not pruned.', schema: u64 },
@@ -23,22 +23,22 @@ export const positionHeaders: readonly HeaderOfFamily[] = [
   { name: 'oldest-block-height', description: 'The height of the oldest block that is not pruned.', schema: u64 }
 ]
 
-/** The headers that belong to an answer. */
-export const ownHeaders = {
+/** Headers that describe one response, not the node's position. */
+export const perResponseHeaderDefinitions = {
   cursor: {
     name: 'cursor',
     description: 'Where the next page begins; left out where none follows.',
     schema: { type: 'string', pattern: '^(?:[0-9a-f]{2})+$' }
   },
   'gas-used': { name: 'gas-used', description: 'What the call cost.', schema: u64 }
-} as const satisfies Record<string, HeaderOfFamily>
+} as const satisfies Record<string, FamilyHeader>
 
-/** Headers under a family's names, with which of them are always there. */
-export function headersOfFamily (
+/** Returns header objects with the family's prefix; headers in `always` are marked required. */
+export function headerObjectsOf (
   family: string,
-  headers: readonly HeaderOfFamily[],
-  always: readonly HeaderOfFamily[]
-): Piece {
+  headers: readonly FamilyHeader[],
+  always: readonly FamilyHeader[]
+): OpenApiObject {
   return Object.fromEntries(headers.map(header => {
     const { name, description, schema } = header
     return [family + name, { description, required: always.includes(header), schema }]

@@ -1,18 +1,18 @@
 import { z } from 'zod'
 import { gasEstimate, health, index, nodeInfo } from '../schema/node.js'
-import { bytes } from './bytes.js'
+import { bcsBody } from './bcs-body.js'
 import { type Operation } from './operation.js'
 
 const text = z.string()
 
-/** What the routes about the node itself say. */
+/** Operations of the routes that describe the node. */
 export const nodeOperations = {
   'GET /v1': {
     tag: 'node',
     summary: 'Where the node stands',
     description: 'The cheapest way to learn the newest version. `/v1/` is the same.',
-    takes: [],
-    answers: { 'application/json': index, 'application/x-bcs': bytes },
+    parameterKeys: [],
+    responseSchemas: { 'application/json': index, 'application/x-bcs': bcsBody },
     errors: [400, 403, 500, 503]
   },
   'GET /v1/info': {
@@ -20,8 +20,8 @@ export const nodeOperations = {
     summary: 'What the node is configured as',
     description:
       'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
-    takes: [],
-    answers: { 'application/json': z.union([nodeInfo, index]) },
+    parameterKeys: [],
+    responseSchemas: { 'application/json': z.union([nodeInfo, index]) },
     isUnstamped: true,
     errors: [400, 403, 500, 503]
   },
@@ -29,16 +29,16 @@ export const nodeOperations = {
     tag: 'node',
     summary: 'What gas costs',
     description: 'What it would have taken to get into the newest blocks that were full. In BCS the usual price alone.',
-    takes: [],
-    answers: { 'application/json': gasEstimate, 'application/x-bcs': bytes },
+    parameterKeys: [],
+    responseSchemas: { 'application/json': gasEstimate, 'application/x-bcs': bcsBody },
     errors: [400, 403, 500, 503]
   },
   'GET /v1/-/healthy': {
     tag: 'node',
     summary: 'Whether the node is well',
     description: 'Well is a node that is no further behind than it is asked about.',
-    takes: ['duration_secs'],
-    answers: { 'application/json': health },
+    parameterKeys: ['duration_secs'],
+    responseSchemas: { 'application/json': health },
     errors: [400, 503]
   },
   'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
@@ -53,18 +53,18 @@ export const nodeOperations = {
 function specOperation (
   id: string,
   summary: string,
-  answers: Operation['answers'],
-  others: Record<string, string> = {}
+  responseSchemas: Operation['responseSchemas'],
+  otherHeaders: Record<string, string> = {}
 ): Operation {
   return {
     id,
     tag: 'node',
     summary,
     description: 'Whatever form is asked for, and without a position.',
-    takes: [],
-    answers,
+    parameterKeys: [],
+    responseSchemas,
     isUnstamped: true,
-    others,
+    otherHeaders,
     errors: [400]
   }
 }

@@ -1,36 +1,35 @@
 import { type z } from 'zod'
 import { type ErrorCode } from '../schema/error.js'
-import { type ownHeaders } from './headers.js'
+import { type perResponseHeaderDefinitions } from './headers.js'
 import { type ParameterKey } from './parameters.js'
 
-/** What the document says of one route. */
+/** Description of one route in the OpenAPI document. */
 export interface Operation {
-  /** The operation's name where the endpoint has several routes; else it is the endpoint's. */
+  /** Operation id for an endpoint with several routes; the default is the endpoint's name. */
   readonly id?: string
-  readonly tag: Tag
+  readonly tag: OperationTag
   readonly summary: string
   readonly description: string
-  /** The parameters of the path in its order, then those of the query. */
-  readonly takes: readonly ParameterKey[]
+  /** Path parameters in order of the path, then query parameters. */
+  readonly parameterKeys: readonly ParameterKey[]
   readonly body?: RequestBody
-  /** What a success is in each form; bytes have no further schema. */
-  readonly answers: Readonly<Record<string, z.ZodType>>
-  /** Where a success does not say where the node stands. */
+  /** Schemas of a 200 response by media type; BCS bodies have no detailed schema. */
+  readonly responseSchemas: Readonly<Record<string, z.ZodType>>
+  /** Marks an operation whose 200 response has no position headers. */
   readonly isUnstamped?: true
-  /** The headers that belong to a success. */
-  readonly own?: readonly (keyof typeof ownHeaders)[]
-  /** Headers that are of no family, with what they say. */
-  readonly others?: Readonly<Record<string, string>>
+  readonly perResponseHeaders?: readonly (keyof typeof perResponseHeaderDefinitions)[]
+  /** Headers without the family's prefix, with their descriptions. */
+  readonly otherHeaders?: Readonly<Record<string, string>>
   readonly errors: readonly ErrorStatus[]
 }
 
-/** The body of a request, by its form. */
+/** Request body with a schema for each media type. */
 export interface RequestBody {
   readonly description: string
-  readonly forms: Readonly<Record<string, z.ZodType>>
+  readonly schemas: Readonly<Record<string, z.ZodType>>
 }
 
-/** What routes are grouped by, with what the group is. */
+/** Groups of operations, with their descriptions. */
 export const tags = {
   node: 'The node itself.',
   accounts: 'The state of accounts.',
@@ -41,10 +40,10 @@ export const tags = {
   transactions: 'Transactions.'
 } as const
 
-/** The name of a group. */
-export type Tag = keyof typeof tags
+/** Name of a group of operations. */
+export type OperationTag = keyof typeof tags
 
-/** What each error status says, and with which codes. */
+/** Error statuses of nodes, with the error codes that each can have. */
 export const errorStatuses = {
   400: {
     name: 'BadRequest',
@@ -90,5 +89,5 @@ export const errorStatuses = {
   }
 } as const satisfies Record<number, { name: string, description: string, codes: readonly ErrorCode[] }>
 
-/** A status of an error. */
+/** Status of an error response. */
 export type ErrorStatus = keyof typeof errorStatuses

@@ -4,7 +4,7 @@ import { nodeOperations } from './node-operations.js'
 import { type Operation } from './operation.js'
 import { stateOperations } from './state-operations.js'
 
-/** What the document says of each route: one that is left out does not compile. */
+/** Operations by route; the type check fails when a route has none. */
 export const operations: Readonly<Record<Exclude<RouteKey, 'GET /v1/'>, Operation>> = {
   ...nodeOperations,
   ...stateOperations,

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { identifier, u16, u64String } from '../schema/scalars.js'
-import { type Schemas } from './components.js'
-import { type Piece } from './piece.js'
+import { type SchemaComponents } from './components.js'
+import { type OpenApiObject } from './openapi-object.js'
 
-/** A parameter of a path or a query. */
+/** Path or query parameter. */
 export interface Parameter {
   readonly name: string
   readonly in: 'path' | 'query'
@@ -12,13 +12,13 @@ export interface Parameter {
   readonly example?: string | number | boolean
 }
 
-// Wider than what answers print: nodes take any padding and case, and a path's parameters without a prefix too.
+// Requests allow more than responses print: nodes accept any padding and case, and addresses without 0x in paths.
 const anyAddress = z.string().regex(/^(?:0x)?[0-9a-fA-F]{1,64}$/)
 const anyStruct = z.string().min(1)
 const cursor = z.string().regex(/^(?:[0-9a-fA-F]{2})+$/)
 const anyHash = z.string().regex(/^(?:0x)?[0-9a-fA-F]{64}$/)
 
-/** Every parameter that a route takes, by a name of its own, as `start` means something else in each listing. */
+/** Parameters by unique key, since `start` means something else in each listing. */
 export const parameters = {
   address: {
     name: 'address',
@@ -131,17 +131,20 @@ export const parameters = {
   }
 } as const satisfies Record<string, Parameter>
 
-/** A parameter by the name that the table gives it. */
+/** Key of a parameter in the table. */
 export type ParameterKey = keyof typeof parameters
 
-/** A parameter as the document has it. */
-export function parameterPiece ({ name, in: place, description, schema, example }: Parameter, schemas: Schemas): Piece {
+/** Builds the OpenAPI object of a parameter; path parameters are always required. */
+export function parameterObject (
+  { name, in: place, description, schema, example }: Parameter,
+  schemas: SchemaComponents
+): OpenApiObject {
   return {
     name,
     in: place,
     required: place === 'path',
     description,
-    schema: schemas.of(schema),
+    schema: schemas.referenceTo(schema),
     ...example !== undefined && { example }
   }
 }

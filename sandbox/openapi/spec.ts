@@ -1,10 +1,10 @@
 import { stringify } from 'yaml'
 import { type DocumentSettings, openApiDocument } from './document.js'
-import { specPage } from './page.js'
-import { type Spec } from './piece.js'
+import { specPage } from './spec-page.js'
+import { type SpecFormats } from './openapi-object.js'
 
-/** What a node says of itself, each form made when it is asked for. */
-export function specOf (settings: DocumentSettings): Spec {
+/** Returns the formats of a sandbox node's OpenAPI document; each is built on request. */
+export function specFormatsOf (settings: DocumentSettings): SpecFormats {
   return {
     json: () => JSON.stringify(openApiDocument(settings)),
     yaml: () => stringify(openApiDocument(settings), { aliasDuplicateObjects: false, lineWidth: 120 }),

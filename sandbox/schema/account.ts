@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { hash, u64String } from './scalars.js'
 
-/** The answer of `GET /v1/accounts/{address}`. */
+/** Schema of a 200 response to `GET /v1/accounts/{address}`. */
 export const account = z.strictObject({
   sequence_number: u64String,
   authentication_key: hash
@@ -10,7 +10,7 @@ export const account = z.strictObject({
   description: 'The number of the next transaction of an account, and what its key must hash to.'
 })
 
-/** The answer of `GET /v1/accounts/{address}/balance/{asset_type}`. */
+/** Schema of a 200 response to `GET /v1/accounts/{address}/balance/{asset_type}`. */
 export const balance = z.number().min(0).meta({
   id: 'Balance',
   type: 'integer',
@@ -18,5 +18,5 @@ export const balance = z.number().min(0).meta({
   description: 'How much of an asset: a bare number, which can be longer than a double holds.'
 })
 
-/** An account as JSON prints it. */
+/** Account as JSON prints it. */
 export type Account = z.infer<typeof account>

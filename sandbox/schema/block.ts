@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { hash, u64String } from './scalars.js'
 import { committedTransaction } from './transaction.js'
 
-/** A block. */
+/** Schema of a block; `transactions` is null unless the request asks for them. */
 export const block = z.strictObject({
   block_height: u64String,
   block_hash: hash,
@@ -16,5 +16,5 @@ export const block = z.strictObject({
     'where they were not asked for.'
 })
 
-/** A block as JSON prints it. */
+/** Block as JSON prints it. */
 export type BlockRecord = z.infer<typeof block>

@@ -2,28 +2,28 @@ import { z } from 'zod'
 import { module } from './module.js'
 import { address, hash, hexBytes, moduleId, moveValue, structTag, tableHandle, typeTag } from './scalars.js'
 
-/** A resource of an account. */
+/** Schema of a resource, whose fields depend on its type. */
 export const resource = z.strictObject({ type: structTag, data: z.record(z.string(), moveValue) }).meta({
   id: 'Resource',
   description: 'A resource: its type, and its fields by name.'
 })
 
-const ofAccount = { address, state_key_hash: hash }
+const accountChangeShape = { address, state_key_hash: hash }
 
-const ofTable = { state_key_hash: hash, handle: tableHandle, key: hexBytes }
+const tableChangeShape = { state_key_hash: hash, handle: tableHandle, key: hexBytes }
 
-/** What a transaction has left of one thing. */
+/** Schema of a write set change: the state after a transaction, never the state before. */
 export const change = z.discriminatedUnion('type', [
-  z.strictObject({ ...ofAccount, data: resource, type: z.literal('write_resource') }).meta({
+  z.strictObject({ ...accountChangeShape, data: resource, type: z.literal('write_resource') }).meta({
     id: 'WriteResource',
     description: 'A resource as the transaction left it.'
   }),
-  z.strictObject({ ...ofAccount, data: module, type: z.literal('write_module') }).meta({
+  z.strictObject({ ...accountChangeShape, data: module, type: z.literal('write_module') }).meta({
     id: 'WriteModule',
     description: 'A module as the transaction left it.'
   }),
   z.strictObject({
-    ...ofTable,
+    ...tableChangeShape,
     value: hexBytes,
     data: z.strictObject({ key: moveValue, key_type: typeTag, value: moveValue, value_type: typeTag }).nullable(),
     type: z.literal('write_table_item')
@@ -31,23 +31,23 @@ export const change = z.discriminatedUnion('type', [
     id: 'WriteTableItem',
     description: 'An item of a table in bytes; nodes that know the types of the table tell `data` too.'
   }),
-  z.strictObject({ ...ofAccount, resource: structTag, type: z.literal('delete_resource') }).meta({
+  z.strictObject({ ...accountChangeShape, resource: structTag, type: z.literal('delete_resource') }).meta({
     id: 'DeleteResource',
     description: 'A resource that is there no more.'
   }),
-  z.strictObject({ ...ofAccount, module: moduleId, type: z.literal('delete_module') }).meta({
+  z.strictObject({ ...accountChangeShape, module: moduleId, type: z.literal('delete_module') }).meta({
     id: 'DeleteModule',
     description: 'A module that is there no more.'
   }),
   z.strictObject({
-    ...ofTable,
+    ...tableChangeShape,
     data: z.strictObject({ key: moveValue, key_type: typeTag }).nullable(),
     type: z.literal('delete_table_item')
   }).meta({ id: 'DeleteTableItem', description: 'An item of a table that is there no more.' })
 ]).meta({ id: 'Change', description: 'What a transaction has left of one thing, not what it was before.' })
 
-/** A resource of an account. */
+/** Resource as JSON prints it. */
 export type ResourceRecord = z.infer<typeof resource>
 
-/** What a transaction has left of one thing. */
-export type Change = z.infer<typeof change>
+/** Write set change as JSON prints it. */
+export type WriteSetChange = z.infer<typeof change>

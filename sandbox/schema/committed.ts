@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { change } from './change.js'
 import { hash, u64String } from './scalars.js'
 
-/** What every transaction has that the chain has taken. */
-export const committed = {
+/** Members that all committed transactions share. */
+export const committedShape = {
   version: u64String,
   hash,
   state_change_hash: hash,
@@ -16,5 +16,5 @@ export const committed = {
   changes: z.array(change)
 }
 
-/** What every transaction has that the chain has taken. */
-export type Committed = z.infer<z.ZodObject<typeof committed>>
+/** Values of the members that all committed transactions share. */
+export type Committed = z.infer<z.ZodObject<typeof committedShape>>

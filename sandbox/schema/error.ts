@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The codes of the nodes' errors: clients fail on any other. */
+/** Error codes of nodes; clients fail to parse any other code. */
 export const errorCode = z.enum([
   'account_not_found',
   'resource_not_found',
@@ -27,7 +27,7 @@ export const errorCode = z.enum([
   'mempool_is_full'
 ]).meta({ id: 'ErrorCode', description: 'What went wrong, for programs.' })
 
-/** The body of every error. */
+/** Schema of every error body, see docs/node-behaviour.md, "Errors". */
 export const errorBody = z.strictObject({
   message: z.string(),
   error_code: errorCode,
@@ -39,6 +39,6 @@ export const errorBody = z.strictObject({
     'that which refuses.'
 })
 
-/** A code of the nodes' errors. */
+/** Error code as JSON prints it. */
 export type ErrorCode = z.infer<typeof errorCode>
 export type ErrorBody = z.infer<typeof errorBody>

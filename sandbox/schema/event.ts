@@ -6,20 +6,20 @@ const guid = z.strictObject({ creation_number: u64String, account_address: addre
   description: 'Which stream an event is of; a module\'s own events are of none, and have 0 and 0x0.'
 })
 
-/** An event inside a transaction. */
+/** Schema of an event inside a transaction. */
 export const event = z.strictObject({ guid, sequence_number: u64String, type: structTag, data: moveValue }).meta({
   id: 'Event',
   description: 'An event as the transaction that emitted it tells it.'
 })
 
-/** An event of a listing. */
+/** Schema of an event in a listing, which adds the version. */
 export const versionedEvent = z.strictObject({ version: u64String, ...event.shape }).meta({
   id: 'VersionedEvent',
   description: 'An event with the version of the transaction that emitted it.'
 })
 
-/** An event inside a transaction. */
+/** Event inside a transaction as JSON prints it. */
 export type EventRecord = z.infer<typeof event>
 
-/** An event of a listing. */
+/** Event of a listing as JSON prints it. */
 export type VersionedEventRecord = z.infer<typeof versionedEvent>

@@ -9,7 +9,7 @@ const federatedKeyless = z.strictObject({ value: hexBytes, type: z.literal('fede
 const slhDsa = z.strictObject({ value: hexBytes, type: z.literal('slh_dsa__sha2_128s') })
 const webAuthn = z.strictObject({ value: hexBytes, type: z.literal('web_authn') })
 
-/** A public key that says of which kind it is. */
+/** Schema of a public key, discriminated by type. */
 export const publicKey = z.discriminatedUnion('type', [
   ed25519,
   secp256k1,
@@ -22,7 +22,7 @@ export const publicKey = z.discriminatedUnion('type', [
   description: 'A public key of one of the kinds.'
 })
 
-/** A signature that says of which kind it is. */
+/** Schema of a signature, discriminated by type. */
 export const keySignature = z.discriminatedUnion('type', [
   ed25519,
   secp256k1,
@@ -37,8 +37,8 @@ export const keySignature = z.discriminatedUnion('type', [
     'A signature of one of the kinds; `web_authn` is how a device signs with a key of the kind secp256r1_ecdsa.'
 })
 
-/** A public key that says of which kind it is. */
+/** Public key as JSON prints it. */
 export type PublicKey = z.infer<typeof publicKey>
 
-/** A signature that says of which kind it is. */
+/** Signature as JSON prints it. */
 export type KeySignature = z.infer<typeof keySignature>

@@ -11,7 +11,7 @@ const typeParam = z.strictObject({ constraints: z.array(ability) }).meta({
   description: 'A type parameter, with what the type given for it must be able to do.'
 })
 
-/** A function as an ABI describes it, and the one function of a script. */
+/** Schema of a function in an ABI; scripts have a single one. */
 export const functionAbi = z.strictObject({
   name: identifier,
   visibility: z.enum(['private', 'public', 'friend']),
@@ -35,7 +35,7 @@ const variant = z.strictObject({ name: identifier, fields: z.array(field) }).met
   description: 'One form of an enum.'
 })
 
-/** A struct as an ABI describes it. */
+/** Schema of a struct in an ABI; releases differ in the members they print. */
 export const structAbi = z.strictObject({
   name: identifier,
   is_native: z.boolean(),
@@ -47,7 +47,7 @@ export const structAbi = z.strictObject({
   variants: z.array(variant).exactOptional()
 }).meta({ id: 'Struct', description: 'A struct; `is_enum` and `variants` are told by newer releases alone.' })
 
-/** What a module offers. */
+/** Schema of the ABI of a module; its JSON depends on the node's release. */
 export const moduleAbi = z.strictObject({
   address,
   name: identifier,
@@ -56,17 +56,17 @@ export const moduleAbi = z.strictObject({
   structs: z.array(structAbi)
 }).meta({ id: 'ModuleAbi', description: 'What a module offers, as the release of the node renders it.' })
 
-/** A module. */
+/** Schema of a module; `abi` is null where the bytecode cannot be parsed. */
 export const module = z.strictObject({ bytecode: hexBytes, abi: moduleAbi.nullable() }).meta({
   id: 'Module',
   description: 'A module; `abi` is null where the node cannot read the bytecode.'
 })
 
-/** A function as an ABI describes it. */
+/** Function ABI as JSON prints it. */
 export type FunctionAbi = z.infer<typeof functionAbi>
 
-/** A struct as an ABI describes it. */
+/** Struct ABI as JSON prints it. */
 export type StructAbi = z.infer<typeof structAbi>
 
-/** A module, as listings and changes print it. */
+/** Module as listings and changes print it. */
 export type ModuleRecord = z.infer<typeof module>

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { u64Number, u64String, u8 } from './scalars.js'
 
-/** The answer of `GET /v1`. */
+/** Schema of a 200 response to `GET /v1`. */
 export const index = z.strictObject({
   chain_id: u8,
   epoch: u64String,
@@ -18,7 +18,7 @@ export const index = z.strictObject({
   description: 'Where the node stands, in versions, heights and microseconds, and by `git_hash` which release it runs.'
 })
 
-/** The answer of `GET /v1/info`. */
+/** Schema of a 200 response to `GET /v1/info`. */
 export const nodeInfo = z.strictObject({
   chain_id: z.string(),
   node_type: z.enum(['PublicFullnode', 'ValidatorFullnode', 'Validator']),
@@ -42,7 +42,7 @@ export const nodeInfo = z.strictObject({
     'differs from answer to answer.'
 })
 
-/** The answer of `GET /v1/estimate_gas_price`. */
+/** Schema of a 200 response to `GET /v1/estimate_gas_price`. */
 export const gasEstimate = z.strictObject({
   deprioritized_gas_estimate: u64Number,
   gas_estimate: u64Number,
@@ -52,13 +52,13 @@ export const gasEstimate = z.strictObject({
   description: 'What a unit of gas costs for who can wait, usually, and for who is in a hurry.'
 })
 
-/** The answer of `GET /v1/-/healthy`. */
+/** Schema of a 200 response to `GET /v1/-/healthy`. */
 export const health = z.strictObject({ message: z.string() }).meta({
   id: 'Health',
   description: 'That the node is well.'
 })
 
-export type Index = z.infer<typeof index>
+export type IndexRecord = z.infer<typeof index>
 export type NodeInfo = z.infer<typeof nodeInfo>
 export type GasEstimate = z.infer<typeof gasEstimate>
-export type Health = z.infer<typeof health>
+export type HealthRecord = z.infer<typeof health>

@@ -12,18 +12,22 @@ import {
   u64String
 } from './scalars.js'
 
-const given = { type_arguments: z.array(typeTag), arguments: z.array(moveValue) }
+const callShape = { type_arguments: z.array(typeTag), arguments: z.array(moveValue) }
 
-const entryFunction = z.strictObject({ function: entryFunctionId, ...given, type: z.literal('entry_function_payload') })
+const entryFunction = z.strictObject({
+  function: entryFunctionId,
+  ...callShape,
+  type: z.literal('entry_function_payload')
+})
   .meta({
     id: 'EntryFunctionPayload',
     description: 'A call of one function of a module.'
   })
 
-/** A script with what it is given. */
+/** Schema of a script with its arguments. */
 export const script = z.strictObject({
   code: z.strictObject({ bytecode: hexBytes, abi: functionAbi.nullable() }),
-  ...given
+  ...callShape
 }).meta({
   id: 'Script',
   description: 'A script with what it is given; `abi` is null where the node cannot read the bytecode.'
@@ -53,7 +57,7 @@ const claimedFunction = z.strictObject({ module: moduleId, name: identifier.null
   description: 'Which function an encrypted payload says that it calls.'
 })
 
-const sealed = {
+const encryptedShape = {
   payload_hash: hash,
   ciphertext: hexBytes,
   encryption_epoch: u64String,
@@ -62,17 +66,17 @@ const sealed = {
 
 const encrypted = z.discriminatedUnion('encrypted_state', [
   z.strictObject({
-    ...sealed,
+    ...encryptedShape,
     encrypted_state: z.literal('encrypted'),
     type: z.literal('encrypted_transaction_payload')
   }),
   z.strictObject({
-    ...sealed,
+    ...encryptedShape,
     encrypted_state: z.literal('failed_decryption'),
     type: z.literal('encrypted_transaction_payload')
   }),
   z.strictObject({
-    ...sealed,
+    ...encryptedShape,
     decrypted_payload: z.discriminatedUnion('type', [entryFunction, scriptPayload, multisig]),
     decryption_nonce: hexBytes,
     encrypted_state: z.literal('decrypted'),
@@ -83,18 +87,18 @@ const encrypted = z.discriminatedUnion('encrypted_state', [
   description: 'A payload that nobody could read before its block was agreed on, and what has become of it.'
 })
 
-/** What a transaction is to do. */
+/** Schema of a payload, discriminated by type. */
 export const payload = z.discriminatedUnion('type', [entryFunction, scriptPayload, moduleBundle, multisig, encrypted])
   .meta({
     id: 'Payload',
     description: 'What a transaction is to do.'
   })
 
-/** What a transaction is to do. */
+/** Payload as JSON prints it. */
 export type Payload = z.infer<typeof payload>
 
-/** A call of one function. */
+/** Entry function payload as JSON prints it. */
 export type EntryFunctionPayload = z.infer<typeof entryFunction>
 
-/** A script with what it is given. */
+/** Script with its arguments as JSON prints it. */
 export type Script = z.infer<typeof script>

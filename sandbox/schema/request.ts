@@ -1,21 +1,21 @@
 import { z } from 'zod'
 import { entryFunctionId, hexBytes, moveValue, typeTag } from './scalars.js'
 
-/** The body of a lookup of an item; more members are ignored. */
+/** Schema of a table item request; nodes ignore unknown members. */
 export const tableItemRequest = z.looseObject({ key_type: typeTag, value_type: typeTag, key: moveValue }).meta({
   id: 'TableItemRequest',
   description: 'Which item: its key, and the types of key and value.',
   examples: [{ key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }]
 })
 
-/** The body of a lookup of an item by the bytes of its key. */
+/** Schema of a raw table item request, whose key is BCS; nodes ignore unknown members. */
 export const rawTableItemRequest = z.looseObject({ key: hexBytes }).meta({
   id: 'RawTableItemRequest',
   description: 'Which item: its key in BCS.',
   examples: [{ key: '0x0700000000000000' }]
 })
 
-/** The body of a call of a function that only reads. */
+/** Schema of a JSON view request; nodes ignore unknown members. */
 export const viewRequest = z.looseObject({
   function: entryFunctionId,
   type_arguments: z.array(typeTag),

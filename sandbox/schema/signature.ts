@@ -38,30 +38,30 @@ const multiKey = z.strictObject({
   description: 'The signatures of some of several keys of any kinds, each with the place of its key.'
 })
 
-const none = z.strictObject({ type: z.literal('no_account_signature') }).meta({
+const noSignature = z.strictObject({ type: z.literal('no_account_signature') }).meta({
   id: 'NoAccountSignature',
   description: 'Stands where nobody has signed.'
 })
 
-const abstraction = { function_info: z.string(), auth_data: hexBytes }
+const abstractionShape = { function_info: z.string(), auth_data: hexBytes }
 
-const abstract = z.strictObject({ ...abstraction, type: z.literal('abstract_signature') }).meta({
+const abstract = z.strictObject({ ...abstractionShape, type: z.literal('abstract_signature') }).meta({
   id: 'AbstractSignature',
   description: 'What a function of the account itself takes for a signature.'
 })
 
-const olderAbstract = z.strictObject({ ...abstraction, type: z.literal('abstraction_signature') }).meta({
+const olderAbstract = z.strictObject({ ...abstractionShape, type: z.literal('abstraction_signature') }).meta({
   id: 'AbstractionSignature',
   description: 'The older name of an abstract signature.'
 })
 
-/** How one account has signed. */
+/** Schema of the signature of one account. */
 export const accountSignature = z.discriminatedUnion('type', [
   ed25519,
   multiEd25519,
   singleKey,
   multiKey,
-  none,
+  noSignature,
   abstract,
   olderAbstract
 ]).meta({
@@ -69,19 +69,19 @@ export const accountSignature = z.discriminatedUnion('type', [
   description: 'How one account has signed.'
 })
 
-const several = {
+const signersShape = {
   sender: accountSignature,
   secondary_signer_addresses: z.array(address),
   secondary_signers: z.array(accountSignature)
 }
 
-const multiAgent = z.strictObject({ ...several, type: z.literal('multi_agent_signature') }).meta({
+const multiAgent = z.strictObject({ ...signersShape, type: z.literal('multi_agent_signature') }).meta({
   id: 'MultiAgentSignature',
   description: 'The signatures of several accounts, in the order of the addresses.'
 })
 
 const feePayer = z.strictObject({
-  ...several,
+  ...signersShape,
   fee_payer_address: address,
   fee_payer_signer: accountSignature,
   type: z.literal('fee_payer_signature')
@@ -90,25 +90,25 @@ const feePayer = z.strictObject({
   description: 'The signatures of one or several accounts, and of the one that pays.'
 })
 
-// The wrapper's name stands where the account's signature had its own, so that only the members tell which it wraps.
+// Nodes replace the inner signature's `type` with `single_sender`, so only the members distinguish the variants.
 const singleSender = z.union([
   z.strictObject({ ...singleKey.shape, type: z.literal('single_sender') }),
   z.strictObject({ ...multiKey.shape, type: z.literal('single_sender') }),
-  z.strictObject({ ...abstraction, type: z.literal('single_sender') }),
+  z.strictObject({ ...abstractionShape, type: z.literal('single_sender') }),
   z.strictObject({ type: z.literal('single_sender') })
 ]).meta({
   id: 'SingleSenderSignature',
   description: 'The signature of one account, with the members of the one that it wraps.'
 })
 
-/** How a transaction is signed. */
+/** Schema of the signature of a transaction. */
 export const transactionSignature = z.union([
-  z.discriminatedUnion('type', [ed25519, multiEd25519, multiAgent, feePayer, none]),
+  z.discriminatedUnion('type', [ed25519, multiEd25519, multiAgent, feePayer, noSignature]),
   singleSender
 ]).meta({ id: 'TransactionSignature', description: 'How a transaction is signed.' })
 
-/** How one account has signed. */
+/** Signature of one account as JSON prints it. */
 export type AccountSignature = z.infer<typeof accountSignature>
 
-/** How a transaction is signed. */
+/** Signature of a transaction as JSON prints it. */
 export type TransactionSignature = z.infer<typeof transactionSignature>

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { event } from './event.js'
 import { address, hash, hexBytes, u32, u64Number, u64String, u8 } from './scalars.js'
-import { committed } from './committed.js'
+import { committedShape } from './committed.js'
 
 const extension = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('v0') }),
@@ -9,9 +9,9 @@ const extension = z.discriminatedUnion('type', [
   z.strictObject({ randomness: hexBytes.nullable(), decryption_key: hexBytes.nullable(), type: z.literal('v2') })
 ]).meta({ id: 'BlockMetadataExtension', description: 'What later kinds of block metadata hold.' })
 
-/** How a block begins. */
+/** Schema of the first transaction of a block. */
 export const blockMetadataTransaction = z.strictObject({
-  ...committed,
+  ...committedShape,
   id: hash,
   epoch: u64String,
   round: u64String,
@@ -24,9 +24,9 @@ export const blockMetadataTransaction = z.strictObject({
   type: z.literal('block_metadata_transaction')
 }).meta({ id: 'BlockMetadataTransaction', description: 'How a block begins: who proposed it, and when.' })
 
-/** How a block ends that tells nothing more. */
+/** Schema of a block's last transaction in the form without usage details. */
 export const stateCheckpointTransaction = z.strictObject({
-  ...committed,
+  ...committedShape,
   timestamp: u64String,
   type: z.literal('state_checkpoint_transaction')
 }).meta({
@@ -41,19 +41,19 @@ const endInfo = z.strictObject({
   block_approx_output_size: u64Number
 }).meta({ id: 'BlockEndInfo', description: 'How full a block was.' })
 
-/** How a block ends that tells how full it was. */
+/** Schema of a block's last transaction in the form that reports the block's usage. */
 export const blockEpilogueTransaction = z.strictObject({
-  ...committed,
+  ...committedShape,
   timestamp: u64String,
   block_end_info: endInfo.nullable(),
   type: z.literal('block_epilogue_transaction')
 }).meta({ id: 'BlockEpilogueTransaction', description: 'How a block ends, and how full it was where that is known.' })
 
-/** How a block begins. */
+/** First transaction of a block as JSON prints it. */
 export type BlockMetadataTransaction = z.infer<typeof blockMetadataTransaction>
 
-/** What later kinds of block metadata hold. */
+/** Extension that newer forms of block metadata have. */
 export type BlockMetadataExtension = z.infer<typeof extension>
 
-/** How a block ends, either way. */
+/** Last transaction of a block in either form. */
 export type BlockEndTransaction = z.infer<typeof stateCheckpointTransaction> | z.infer<typeof blockEpilogueTransaction>

@@ -3,7 +3,7 @@ import { change } from './change.js'
 import { event } from './event.js'
 import { script } from './payload.js'
 import { address } from './scalars.js'
-import { committed } from './committed.js'
+import { committedShape } from './committed.js'
 
 const writeSet = z.discriminatedUnion('type', [
   z.strictObject({ changes: z.array(change), events: z.array(event), type: z.literal('direct_write_set') }).meta({
@@ -16,9 +16,9 @@ const writeSet = z.discriminatedUnion('type', [
   })
 ]).meta({ id: 'WriteSet', description: 'What is written past every rule.' })
 
-/** What no account has sent: how the chain began, and what its keepers have set right by hand since. */
+/** Schema of genesis and of later administrative write sets; neither has a sender. */
 export const genesisTransaction = z.strictObject({
-  ...committed,
+  ...committedShape,
   payload: z.strictObject({ write_set: writeSet, type: z.literal('write_set_payload') }),
   events: z.array(event),
   type: z.literal('genesis_transaction')
@@ -27,8 +27,8 @@ export const genesisTransaction = z.strictObject({
   description: 'How the chain began, or what its keepers have set right by hand since; it has no timestamp.'
 })
 
-/** What no account has sent. */
+/** Genesis or administrative write set as JSON prints it. */
 export type GenesisTransaction = z.infer<typeof genesisTransaction>
 
-/** What is written past every rule. */
+/** Write set that is applied without a sender's transaction. */
 export type WriteSet = z.infer<typeof writeSet>

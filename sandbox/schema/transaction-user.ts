@@ -3,9 +3,9 @@ import { event } from './event.js'
 import { payload } from './payload.js'
 import { address, hash, u64String } from './scalars.js'
 import { transactionSignature } from './signature.js'
-import { committed } from './committed.js'
+import { committedShape } from './committed.js'
 
-const request = {
+const requestShape = {
   sender: address,
   sequence_number: u64String,
   max_gas_amount: u64String,
@@ -16,16 +16,17 @@ const request = {
   replay_protection_nonce: u64String.nullable()
 }
 
-/** A transaction that waits for its block. */
-export const pendingTransaction = z.strictObject({ hash, ...request, type: z.literal('pending_transaction') }).meta({
-  id: 'PendingTransaction',
-  description: 'A transaction that waits for its block.'
-})
+/** Schema of a pending transaction. */
+export const pendingTransaction = z.strictObject({ hash, ...requestShape, type: z.literal('pending_transaction') })
+  .meta({
+    id: 'PendingTransaction',
+    description: 'A transaction that waits for its block.'
+  })
 
-/** What somebody has sent. */
+/** Schema of a committed transaction of an account. */
 export const userTransaction = z.strictObject({
-  ...committed,
-  ...request,
+  ...committedShape,
+  ...requestShape,
   events: z.array(event),
   timestamp: u64String,
   type: z.literal('user_transaction')
@@ -34,11 +35,11 @@ export const userTransaction = z.strictObject({
   description: 'What somebody has sent; `success` and `vm_status` tell what became of it.'
 })
 
-/** What somebody sends. */
-export type UserRequest = z.infer<z.ZodObject<typeof request>>
+/** Members that pending and committed user transactions share. */
+export type UserRequest = z.infer<z.ZodObject<typeof requestShape>>
 
-/** A transaction that waits for its block. */
+/** Pending transaction as JSON prints it. */
 export type PendingTransaction = z.infer<typeof pendingTransaction>
 
-/** What somebody has sent. */
+/** Committed user transaction as JSON prints it. */
 export type UserTransaction = z.infer<typeof userTransaction>

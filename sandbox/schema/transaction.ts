@@ -13,20 +13,20 @@ const kinds = [
   validatorTransaction
 ] as const
 
-/** A transaction that the chain has taken. */
+/** Schema of a committed transaction, discriminated by type. */
 export const committedTransaction = z.discriminatedUnion('type', kinds).meta({
   id: 'CommittedTransaction',
   description: 'A transaction that the chain has taken.'
 })
 
-/** A transaction, taken or waiting. */
+/** Schema of a transaction, committed or pending. */
 export const transaction = z.discriminatedUnion('type', [pendingTransaction, ...kinds]).meta({
   id: 'Transaction',
   description: 'A transaction, of one of the kinds.'
 })
 
-/** A transaction that the chain has taken. */
+/** Committed transaction as JSON prints it. */
 export type CommittedTransaction = z.infer<typeof committedTransaction>
 
-/** A transaction, taken or waiting. */
-export type Transaction = z.infer<typeof transaction>
+/** Transaction, committed or pending, as JSON prints it. */
+export type AnyTransaction = z.infer<typeof transaction>

@@ -8,7 +8,7 @@ export const mediaTypes: Record<Accept, string> = { json: 'application/json', bc
  * A list's item or a line's value without the blanks that may stand around it (RFC 9110, section 5.6.3): `trim` would
  * take off more, such as a byte A0, and a pattern would take quadratic time where there are many.
  */
-export function withoutBlanks (text: string): string {
+export function trimBlanks (text: string): string {
   let from = 0
   let to = text.length
   while (isBlank(text[from])) from++
@@ -26,7 +26,7 @@ function isBlank (char: string | undefined): boolean {
  */
 export function readAccept (header: string | undefined): Accept {
   for (const item of (header ?? '').split(',')) {
-    const type = withoutBlanks(item).toLowerCase()
+    const type = trimBlanks(item).toLowerCase()
     if (type === mediaTypes.json) return 'json'
     if (type === mediaTypes.bcs) return 'bcs'
   }

@@ -18,7 +18,7 @@ export function shortAddress (digits: string): string {
 }
 
 /** The same form for an address in any spelling; any other text as it is. */
-export function spellAddress (text: string): string {
+export function normaliseAddress (text: string): string {
   let from = text.startsWith('0x') ? 2 : 0
   if (text.length === from || text.length > from + 64) return text
   for (let at = from; at < text.length; at++) if (!isHexDigit(text.charCodeAt(at))) return text

@@ -17,7 +17,7 @@ const firstAt = 8 + 32 + 8
 const lastAt = firstAt + 8
 const headBytes = lastAt + 8
 
-const none = Buffer.from('null')
+const nullText = Buffer.from('null')
 
 // Enough for every length that BCS allows.
 const maxLengthBytes = 5
@@ -35,7 +35,9 @@ function headInJson (body: Buffer): BlockHead | undefined {
   const last = u64In(body, members?.get('last_version'))
   if (height === undefined || first === undefined || last === undefined) return undefined
   const list = members?.get('transactions')
-  if (list === undefined || body.subarray(list.from, list.to).equals(none)) return { height, first, last, counts: [] }
+  if (list === undefined || body.subarray(list.from, list.to).equals(nullText)) {
+    return { height, first, last, counts: [] }
+  }
   const count = countItems(body, list)
   return count === undefined ? undefined : { height, first, last, counts: [count] }
 }

@@ -14,7 +14,7 @@ type Weights = Partial<Record<Coding | 'identity' | '*', number>>
  * Which codings a client takes, best first; never one that it did not ask for (RFC 9110, section 12.5.3), since some
  * clients cannot unpack it. A coding that it likes less than the plain body is left out.
  */
-export function codingsFor (acceptEncoding: string | undefined): readonly Coding[] {
+export function readAcceptEncoding (acceptEncoding: string | undefined): readonly Coding[] {
   if (acceptEncoding === undefined) return []
   const weights = readWeights(acceptEncoding)
   const br = weights.br ?? weights['*'] ?? 0
@@ -31,7 +31,7 @@ function readWeights (header: string): Weights {
   const weights: Weights = {}
   for (const item of header.toLowerCase().split(',')) {
     const semicolon = item.indexOf(';')
-    const name = nameOf((semicolon === -1 ? item : item.slice(0, semicolon)).trim())
+    const name = readCodingName((semicolon === -1 ? item : item.slice(0, semicolon)).trim())
     const weight = semicolon === -1 ? 1 : readWeight(item.slice(semicolon + 1).trim())
     if (name === undefined || weight === undefined) continue
     // A client that contradicts itself is taken by its less willing word.
@@ -40,7 +40,7 @@ function readWeights (header: string): Weights {
   return weights
 }
 
-function nameOf (text: string): keyof Weights | undefined {
+function readCodingName (text: string): keyof Weights | undefined {
   switch (text) {
     case 'br':
     case 'gzip':

@@ -1,7 +1,19 @@
-import { type Endpoint as Row } from './endpoint.js'
-import { address, asset, cursor, flag, hash, identifier, once, structTag, twice, u16, u64 } from './parameters.js'
+import { type EndpointDefinition as Row } from './endpoint-definition.js'
+import {
+  address,
+  asset,
+  cursor,
+  flag,
+  hash,
+  identifier,
+  decodedOnce,
+  structTag,
+  decodedTwice,
+  u16,
+  u64
+} from './parameters.js'
 
-export { type BodyKind, type Keying, type PathParameter, type ReadParameter } from './endpoint.js'
+export { type BodyKind, type Keying, type PathParameter, type ReadParameter } from './endpoint-definition.js'
 
 /**
  * The endpoints that varve knows, by the names that metrics and `explain` use (docs/node-behaviour.md, "Routes").
@@ -34,150 +46,166 @@ export type EndpointName = typeof endpointNames[number]
 /** A row of the table. */
 export type Endpoint = Row<EndpointName>
 
-const stateStays = 'the state at a ledger version never changes'
-const blockStays = 'a block never changes, by whatever version or height it is asked for'
-const eventsStay = 'events do not change once emitted'
-const transactionStays = 'a committed transaction never changes'
+const stateIsImmutable = 'the state at a ledger version never changes'
+const blockIsImmutable = 'a block never changes, by whatever version or height it is asked for'
+const eventsAreImmutable = 'events do not change once emitted'
+const transactionIsImmutable = 'a committed transaction never changes'
 
 /** Every read that varve knows. Adding one is adding a row. */
 export const endpoints: readonly Endpoint[] = [
-  row('table_item', ['v1', 'tables', twice('table_handle', address), 'item'], {
+  defineEndpoint('table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'item'], {
     method: 'POST',
     takesBody: 'table_key',
     query: { ledger_version: u64 },
     keyedBy: 'version',
-    notFound: 'table_item_not_found',
-    why: stateStays
+    notFoundCode: 'table_item_not_found',
+    why: stateIsImmutable
   }),
-  row('raw_table_item', ['v1', 'tables', twice('table_handle', address), 'raw_item'], {
+  defineEndpoint('raw_table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'raw_item'], {
     method: 'POST',
     takesBody: 'raw_key',
     query: { ledger_version: u64 },
     keyedBy: 'version',
-    notFound: 'table_item_not_found',
-    why: stateStays
+    notFoundCode: 'table_item_not_found',
+    why: stateIsImmutable
   }),
-  row('view', ['v1', 'view'], {
+  defineEndpoint('view', ['v1', 'view'], {
     method: 'POST',
     takesBody: 'view',
     query: { ledger_version: u64 },
     keyedBy: 'version',
-    why: 'a view reckons with nothing but the state at a ledger version, which never changes'
+    why: 'a view computes from the state at a ledger version alone, which never changes'
   }),
   // An account that is not there is told as one that is by newer releases.
-  row('account', ['v1', 'accounts', twice('address', address)], {
+  defineEndpoint('account', ['v1', 'accounts', decodedTwice('address', address)], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
     renderedByRelease: true,
-    why: stateStays
+    why: stateIsImmutable
   }),
-  row('account_resources', ['v1', 'accounts', twice('address', address), 'resources'], {
+  defineEndpoint('account_resources', ['v1', 'accounts', decodedTwice('address', address), 'resources'], {
     query: { ledger_version: u64, start: cursor, limit: u16 },
     takesCursor: true,
     keyedBy: 'version',
     renderedByRelease: true,
-    why: stateStays
+    why: stateIsImmutable
   }),
   // Newer releases tell of coins that have moved, which older ones do not find.
-  row(
+  defineEndpoint(
     'account_resource',
-    ['v1', 'accounts', twice('address', address), 'resource', twice('resource_type', structTag)],
+    ['v1', 'accounts', decodedTwice('address', address), 'resource', decodedTwice('resource_type', structTag)],
     {
       query: { ledger_version: u64 },
       keyedBy: 'version',
-      notFound: 'resource_not_found',
+      notFoundCode: 'resource_not_found',
       renderedByRelease: true,
-      why: stateStays
+      why: stateIsImmutable
     }
   ),
-  row('account_balance', ['v1', 'accounts', twice('address', address), 'balance', twice('asset_type', asset)], {
+  defineEndpoint('account_balance', [
+    'v1',
+    'accounts',
+    decodedTwice('address', address),
+    'balance',
+    decodedTwice('asset_type', asset)
+  ], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
     renderedByRelease: true,
-    why: stateStays
+    why: stateIsImmutable
   }),
-  row('account_modules', ['v1', 'accounts', twice('address', address), 'modules'], {
+  defineEndpoint('account_modules', ['v1', 'accounts', decodedTwice('address', address), 'modules'], {
     query: { ledger_version: u64, start: cursor, limit: u16 },
     takesCursor: true,
     keyedBy: 'version',
     renderedByRelease: true,
-    why: stateStays
+    why: stateIsImmutable
   }),
-  row('account_module', ['v1', 'accounts', twice('address', address), 'module', twice('module_name', identifier)], {
+  defineEndpoint('account_module', [
+    'v1',
+    'accounts',
+    decodedTwice('address', address),
+    'module',
+    decodedTwice('module_name', identifier)
+  ], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
-    notFound: 'module_not_found',
+    notFoundCode: 'module_not_found',
     renderedByRelease: true,
-    why: stateStays
+    why: stateIsImmutable
   }),
-  row('account_events', [
+  defineEndpoint('account_events', [
     'v1',
     'accounts',
-    twice('address', address),
+    decodedTwice('address', address),
     'events',
-    twice('event_handle', structTag),
-    twice('field_name', identifier)
+    decodedTwice('event_handle', structTag),
+    decodedTwice('field_name', identifier)
   ], {
     query: { start: u64, limit: u16 },
     keyedBy: 'page',
     renderedByRelease: true,
-    why: eventsStay
+    why: eventsAreImmutable
   }),
-  row('events_by_creation_number', [
+  defineEndpoint('events_by_creation_number', [
     'v1',
     'accounts',
-    twice('address', address),
+    decodedTwice('address', address),
     'events',
-    twice('creation_number', u64)
+    decodedTwice('creation_number', u64)
   ], {
     query: { start: u64, limit: u16 },
     keyedBy: 'page',
     renderedByRelease: true,
-    why: eventsStay
+    why: eventsAreImmutable
   }),
-  row('block_by_version', ['v1', 'blocks', 'by_version', once('version', u64)], {
+  defineEndpoint('block_by_version', ['v1', 'blocks', 'by_version', decodedOnce('version', u64)], {
     query: { with_transactions: flag },
     offByDefault: ['with_transactions'],
     keyedBy: 'block',
     renderedByRelease: 'with_transactions',
-    why: blockStays
+    why: blockIsImmutable
   }),
-  row('block_by_height', ['v1', 'blocks', 'by_height', once('block_height', u64)], {
+  defineEndpoint('block_by_height', ['v1', 'blocks', 'by_height', decodedOnce('block_height', u64)], {
     query: { with_transactions: flag },
     offByDefault: ['with_transactions'],
     keyedBy: 'height',
     renderedByRelease: 'with_transactions',
-    why: blockStays
+    why: blockIsImmutable
   }),
-  row('transactions', ['v1', 'transactions'], {
+  defineEndpoint('transactions', ['v1', 'transactions'], {
     query: { start: u64, limit: u16 },
     keyedBy: 'list',
     renderedByRelease: true,
-    isWrittenToo: true,
+    hasWriteMethod: true,
     why: 'committed transactions never change'
   }),
-  row('transaction_by_version', ['v1', 'transactions', 'by_version', twice('txn_version', u64)], {
+  defineEndpoint('transaction_by_version', ['v1', 'transactions', 'by_version', decodedTwice('txn_version', u64)], {
     keyedBy: 'transaction',
     renderedByRelease: true,
-    why: transactionStays
+    why: transactionIsImmutable
   }),
-  row('transaction_by_hash', ['v1', 'transactions', 'by_hash', twice('txn_hash', hash)], {
+  defineEndpoint('transaction_by_hash', ['v1', 'transactions', 'by_hash', decodedTwice('txn_hash', hash)], {
     keyedBy: 'hash',
     renderedByRelease: true,
-    why: transactionStays
+    why: transactionIsImmutable
   }),
-  row('index', ['v1'], { keyedBy: 'moment', why: 'it tells where the node stands' }),
-  row('info', ['v1', 'info'], { keyedBy: 'moment', takesAccept: false, why: 'it tells how the node is set up' }),
-  row('estimate_gas_price', ['v1', 'estimate_gas_price'], {
+  defineEndpoint('index', ['v1'], { keyedBy: 'moment', why: 'it reports the position of the node' }),
+  defineEndpoint('info', ['v1', 'info'], {
     keyedBy: 'moment',
-    why: 'it tells what the latest blocks took'
+    takesAccept: false,
+    why: 'it reports the settings of the node'
+  }),
+  defineEndpoint('estimate_gas_price', ['v1', 'estimate_gas_price'], {
+    keyedBy: 'moment',
+    why: 'it reports the gas prices of the latest blocks'
   })
 ]
 
-function row (
+function defineEndpoint (
   name: EndpointName,
   path: Endpoint['path'],
-  own: Partial<Endpoint> & Pick<Endpoint, 'keyedBy' | 'why'>
+  options: Partial<Endpoint> & Pick<Endpoint, 'keyedBy' | 'why'>
 ): Endpoint {
   return {
     name,
@@ -188,9 +216,9 @@ function row (
     takesBody: undefined,
     takesCursor: false,
     takesAccept: true,
-    notFound: undefined,
+    notFoundCode: undefined,
     renderedByRelease: false,
-    isWrittenToo: false,
-    ...own
+    hasWriteMethod: false,
+    ...options
   }
 }

@@ -20,14 +20,9 @@ export interface EventPage {
    * certain.
    */
   readonly stream: string | undefined
-  /**
-   * Where each event begins, and where one after the last would; undefined where anything but a comma stands between
-   * them.
-   */
-  readonly offsets: Uint32Array | undefined
 }
 
-interface Event {
+interface PageEvent {
   readonly sequence: bigint
   readonly version: bigint
   readonly creation: string
@@ -38,7 +33,7 @@ interface Event {
 export function readEventPage (body: Buffer): EventPage | undefined {
   const items = itemsIn(body)
   if (items === undefined) return undefined
-  const events: Event[] = []
+  const events: PageEvent[] = []
   for (const item of items) {
     const event = readEvent(body, item)
     if (event === undefined) return undefined
@@ -50,20 +45,14 @@ export function readEventPage (body: Buffer): EventPage | undefined {
     first: events[0]?.sequence,
     last: events.at(-1)?.sequence,
     isContiguous: events.every((event, index) => follows(event, events[index - 1])),
-    lowestVersion: furthest(versions, (a, b) => a < b),
-    highestVersion: furthest(versions, (a, b) => a > b),
-    stream: streamOf(events),
-    offsets: offsetsOf(body, items)
+    lowestVersion: extremeVersion(versions, (a, b) => a < b),
+    highestVersion: extremeVersion(versions, (a, b) => a > b),
+    stream: streamPathOf(events)
   }
 }
 
-/** The version of the event that stands in [from, to) of a page that was read before. */
-export function versionAt (body: Buffer, from: number, to: number): bigint | undefined {
-  return u64In(body, membersIn(body, { from, to })?.get('version'))
-}
-
 // What a read by creation number has as its path, so that both ways of reading a stream have one name.
-function streamOf ([first, ...others]: readonly Event[]): string | undefined {
+function streamPathOf ([first, ...others]: readonly PageEvent[]): string | undefined {
   if (
     first === undefined ||
     others.some(({ creation, account }) => creation !== first.creation || account !== first.account)
@@ -73,20 +62,7 @@ function streamOf ([first, ...others]: readonly Event[]): string | undefined {
   return address === undefined || creation === undefined ? undefined : `/v1/accounts/0x${address}/events/${creation}`
 }
 
-// Any byte more, and events of several pages put behind each other would not be what a node prints.
-function offsetsOf (body: Buffer, items: readonly Span[]): Uint32Array | undefined {
-  const offsets = new Uint32Array(items.length + 1)
-  let next = 1
-  for (const [at, { from, to }] of items.entries()) {
-    if (from !== next) return undefined
-    offsets[at] = from
-    next = to + 1
-  }
-  offsets[items.length] = next
-  return items.length > 0 && next === body.length ? offsets : undefined
-}
-
-function readEvent (body: Buffer, item: Span): Event | undefined {
+function readEvent (body: Buffer, item: Span): PageEvent | undefined {
   const members = membersIn(body, item)
   const guid = members?.get('guid')
   const parts = guid && membersIn(body, guid)
@@ -100,13 +76,16 @@ function readEvent (body: Buffer, item: Span): Event | undefined {
   return { sequence, version, creation, account }
 }
 
-function follows (event: Event, before: Event | undefined): boolean {
+function follows (event: PageEvent, before: PageEvent | undefined): boolean {
   if (before === undefined) return true
   return event.sequence === before.sequence + 1n && event.version >= before.version &&
     event.creation === before.creation && event.account === before.account
 }
 
-function furthest (versions: readonly bigint[], isFurther: (a: bigint, b: bigint) => boolean): bigint | undefined {
+function extremeVersion (
+  versions: readonly bigint[],
+  isFurther: (a: bigint, b: bigint) => boolean
+): bigint | undefined {
   return versions.reduce<bigint | undefined>(
     (found, version) => found === undefined || isFurther(version, found) ? version : found,
     undefined

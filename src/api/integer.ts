@@ -20,7 +20,7 @@ export const readU16 = (text: string): bigint | undefined => readUnsigned(text, 
  * Spells an integer of a wide type in one way, any other text as it is; undefined for other types: the narrow ones are
  * numbers, compared as text.
  */
-export function integerSpelling (typeName: string): ((text: string) => string) | undefined {
+export function integerNormaliser (typeName: string): ((text: string) => string) | undefined {
   const [, sign, width] = /^([ui])(64|128|256)$/.exec(typeName) ?? []
   if (width === undefined) return undefined
   const bits = BigInt(width)

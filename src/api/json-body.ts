@@ -1,31 +1,33 @@
-import { withoutBlanks } from './accept.js'
+import { trimBlanks } from './accept.js'
 import { type JsonObject, readObject } from './json-object.js'
-import { invalidInput, Refusal } from './refusal.js'
+import { invalidInputError, ErrorResponse } from './error-response.js'
 
 /** Reads a body that is one JSON object; unknown members are ignored, as nodes ignore them. */
 export function readJsonBody (contentType: string | undefined, bytes: Buffer): JsonObject {
-  if (!isJson(contentType)) throw new Refusal(415, 'web_framework_error', 'the content type must be application/json')
+  if (!isJson(contentType)) {
+    throw new ErrorResponse(415, 'web_framework_error', 'the content type must be application/json')
+  }
   const body = readObject(bytes)
-  if (body === undefined) throw invalidInput('parse request payload error: not one JSON object')
+  if (body === undefined) throw invalidInputError('parse request payload error: not one JSON object')
   return body
 }
 
 /** The text of a member that must be there. */
-export function textIn (body: JsonObject, name: string): string {
+export function requireText (body: JsonObject, name: string): string {
   const text = body.textOf(name)
-  if (text === undefined) throw invalidInput(`parse request payload error: \`${name}\` is missing`)
+  if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` is missing`)
   return text
 }
 
 /** The value of a member that must be a string. */
-export function stringIn (body: JsonObject, name: string): string {
+export function requireString (body: JsonObject, name: string): string {
   const text = body.stringOf(name)
-  if (text === undefined) throw invalidInput(`parse request payload error: \`${name}\` must be a string`)
+  if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` must be a string`)
   return text
 }
 
 function isJson (contentType: string | undefined): boolean {
   return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(
-    withoutBlanks(contentType ?? '')
+    trimBlanks(contentType ?? '')
   )
 }

@@ -1,4 +1,4 @@
-import { unescaped } from './json-string.js'
+import { unescapeJson } from './json-string.js'
 
 // serde_json, which nodes read with, stops at 128 levels; the bound also keeps the recursion within the stack.
 const maxDepth = 127
@@ -13,9 +13,9 @@ const simpleEscapes = '"\\/bfnrt'
  * The texts of an object's values by the texts of its names, where the whole text is one JSON object; undefined for any
  * other text, and where one nests too deep or repeats a member: a node may take either of the two.
  */
-export function checkedMembers (text: string): ReadonlyMap<string, string> | undefined {
+export function readCheckedMembers (text: string): ReadonlyMap<string, string> | undefined {
   try {
-    return new Checker(text).wholeObject()
+    return new JsonChecker(text).wholeObject()
   } catch {
     // Nothing but Broken is thrown: nesting is bounded, so the stack is too.
     return undefined
@@ -27,13 +27,13 @@ export function isBlank (code: number): boolean {
   return code === blank || code === newLine || code === carriageReturn || code === tab
 }
 
-class Broken extends Error {}
+class InvalidJsonError extends Error {}
 
 /**
  * Checks a text in one pass without building values, which cost more than everything else that a large body costs.
  * An object that names members as a client chose would also be slow: V8 hashes names of digits without a secret.
  */
-class Checker {
+class JsonChecker {
   readonly #text: string
   #at = 0
 
@@ -43,21 +43,21 @@ class Checker {
 
   wholeObject (): Map<string, string> {
     const texts = new Map<string, string>()
-    if (this.#next() !== openBrace) throw new Broken()
+    if (this.#peek() !== openBrace) throw new InvalidJsonError()
     this.#object(1, texts)
-    if (!Number.isNaN(this.#next())) throw new Broken()
+    if (!Number.isNaN(this.#peek())) throw new InvalidJsonError()
     return texts
   }
 
   /** The next sign that is no blank, which stays where it is; NaN at the end. */
-  #next (): number {
+  #peek (): number {
     let code = this.#text.charCodeAt(this.#at)
     while (isBlank(code)) code = this.#text.charCodeAt(++this.#at)
     return code
   }
 
   #value (depth: number): void {
-    const code = this.#next()
+    const code = this.#peek()
     if (code === quote) this.#string()
     else if (code === openBrace) this.#object(depth + 1)
     else if (code === openBracket) this.#array(depth + 1)
@@ -66,19 +66,19 @@ class Checker {
   }
 
   #array (depth: number): void {
-    if (depth > maxDepth) throw new Broken()
+    if (depth > maxDepth) throw new InvalidJsonError()
     this.#at++
-    if (this.#next() === closeBracket) this.#at++
+    if (this.#peek() === closeBracket) this.#at++
     else {
       do this.#value(depth)
-      while (this.#goesOn(closeBracket))
+      while (this.#hasMore(closeBracket))
     }
   }
 
   #object (depth: number, texts?: Map<string, string>): void {
-    if (depth > maxDepth) throw new Broken()
+    if (depth > maxDepth) throw new InvalidJsonError()
     this.#at++
-    if (this.#next() === closeBrace) {
+    if (this.#peek() === closeBrace) {
       this.#at++
       return
     }
@@ -88,31 +88,31 @@ class Checker {
     do {
       const name = this.#name()
       if (first === undefined) first = name
-      else if ((names ??= new Set([first])).size === names.add(name).size) throw new Broken()
-      if (this.#next() !== colon) throw new Broken()
+      else if ((names ??= new Set([first])).size === names.add(name).size) throw new InvalidJsonError()
+      if (this.#peek() !== colon) throw new InvalidJsonError()
       this.#at++
-      this.#next()
+      this.#peek()
       const from = this.#at
       this.#value(depth)
       texts?.set(name, this.#text.slice(from, this.#at))
-    } while (this.#goesOn(closeBrace))
+    } while (this.#hasMore(closeBrace))
   }
 
   /** Moves past what stands behind a value: a comma, or the end of the array or object. */
-  #goesOn (closing: number): boolean {
-    const code = this.#next()
-    if (code !== comma && code !== closing) throw new Broken()
+  #hasMore (closing: number): boolean {
+    const code = this.#peek()
+    if (code !== comma && code !== closing) throw new InvalidJsonError()
     this.#at++
     return code === comma
   }
 
   /** The one text of a name with its quotes, which keep digits from being hashed as a number. */
   #name (): string {
-    if (this.#next() !== quote) throw new Broken()
+    if (this.#peek() !== quote) throw new InvalidJsonError()
     const from = this.#at
     const isEscaped = this.#string()
     const text = this.#text.slice(from, this.#at)
-    return isEscaped ? `"${unescaped(text)}"` : text
+    return isEscaped ? `"${unescapeJson(text)}"` : text
   }
 
   /** Moves past a string; true where it holds an escape. */
@@ -122,17 +122,17 @@ class Checker {
     let at = this.#at + 1
     for (let code = text.charCodeAt(at); code !== quote; code = text.charCodeAt(at)) {
       // A control character must be escaped; NaN is the end of the text.
-      if (!(code >= blank)) throw new Broken()
+      if (!(code >= blank)) throw new InvalidJsonError()
       if (code === backslash) isEscaped = true
-      at = code === backslash ? this.#pastEscape(at + 1) : at + 1
+      at = code === backslash ? this.#escapeEnd(at + 1) : at + 1
     }
     this.#at = at + 1
     return isEscaped
   }
 
-  #pastEscape (at: number): number {
+  #escapeEnd (at: number): number {
     if (this.#text.charCodeAt(at) !== lowerU) {
-      if (at === this.#text.length || !simpleEscapes.includes(this.#text.charAt(at))) throw new Broken()
+      if (at === this.#text.length || !simpleEscapes.includes(this.#text.charAt(at))) throw new InvalidJsonError()
       return at + 1
     }
     const unit = this.#unit(at + 1)
@@ -140,7 +140,7 @@ class Checker {
     // Half a surrogate pair is no character, and serde_json refuses it.
     const isPair = unit < 0xdc00 && this.#text.startsWith('\\u', at + 5)
     const low = isPair ? this.#unit(at + 7) : 0
-    if (low < 0xdc00 || low > 0xdfff) throw new Broken()
+    if (low < 0xdc00 || low > 0xdfff) throw new InvalidJsonError()
     return at + 11
   }
 
@@ -169,12 +169,12 @@ class Checker {
   #digits (): void {
     const from = this.#at
     while (isDigit(this.#text.charCodeAt(this.#at))) this.#at++
-    if (this.#at === from) throw new Broken()
+    if (this.#at === from) throw new InvalidJsonError()
   }
 
   #word (): void {
     const word = ['true', 'false', 'null'].find(each => this.#text.startsWith(each, this.#at))
-    if (word === undefined) throw new Broken()
+    if (word === undefined) throw new InvalidJsonError()
     this.#at += word.length
   }
 }
@@ -187,5 +187,5 @@ function hexDigit (code: number): number {
   if (isDigit(code)) return code - zero
   const letter = (code | 0x20) - 0x61
   if (letter >= 0 && letter < 6) return letter + 10
-  throw new Broken()
+  throw new InvalidJsonError()
 }

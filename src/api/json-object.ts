@@ -1,4 +1,4 @@
-import { checkedMembers, isBlank } from './json-check.js'
+import { readCheckedMembers, isBlank } from './json-check.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -23,7 +23,7 @@ export class JsonObject {
    */
   textOf (name: string): string | undefined {
     const text = this.#texts.get(`"${name}"`)
-    return text === undefined ? undefined : withoutBlanks(text)
+    return text === undefined ? undefined : dropBlanks(text)
   }
 
   /** The value of a member that is a JSON string; undefined for any other. */
@@ -35,12 +35,12 @@ export class JsonObject {
 
 /** Reads one JSON object strictly; undefined for any other bytes. */
 export function readObject (bytes: Buffer): JsonObject | undefined {
-  const text = decoded(bytes)
-  const texts = text === undefined ? undefined : checkedMembers(text)
+  const text = decodeUtf8(bytes)
+  const texts = text === undefined ? undefined : readCheckedMembers(text)
   return texts && new JsonObject(texts)
 }
 
-function decoded (bytes: Buffer): string | undefined {
+function decodeUtf8 (bytes: Buffer): string | undefined {
   try {
     return utf8.decode(bytes)
   } catch {
@@ -49,7 +49,7 @@ function decoded (bytes: Buffer): string | undefined {
 }
 
 /** Drops the blanks between the tokens of valid JSON. */
-function withoutBlanks (text: string): string {
+function dropBlanks (text: string): string {
   const bytes = Buffer.from(text)
   let isInString = false
   let to = 0

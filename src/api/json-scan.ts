@@ -17,7 +17,7 @@ const brace = 0x7b
 const toClosing = 2
 
 // No byte stands there, so that whatever is read on from it is broken as well.
-const nowhere = -1
+const brokenAt = -1
 
 // Tables, since one look-up for a byte is faster than a chain of comparisons.
 const isBlank = tableOf(byte => ' \t\n\r'.includes(String.fromCharCode(byte)))
@@ -36,8 +36,8 @@ export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string
   const members = new Map<string, Span>()
   const isWhole = walk(bytes, object, brace, (text, from) => {
     const name = textIn(text, { from, to: stringEnd(text, from) })
-    if (name === undefined || members.has(name)) return nowhere
-    const value = pastBlanks(text, pastName(text, from))
+    if (name === undefined || members.has(name)) return brokenAt
+    const value = skipBlanks(text, nameEnd(text, from))
     const to = valueEnd(text, value)
     members.set(name, { from: value, to })
     return to
@@ -96,12 +96,12 @@ function walk (
   visit: (text: Buffer, from: number) => number
 ): boolean {
   const text = bytes.subarray(0, to)
-  let at = pastBlanks(text, from)
+  let at = skipBlanks(text, from)
   if (text[at] !== opening) return false
-  at = pastBlanks(text, at + 1)
-  if (text[at] !== opening + toClosing) at = pastBlanks(text, visit(text, at))
-  while (text[at] === comma) at = pastBlanks(text, visit(text, pastBlanks(text, at + 1)))
-  return text[at] === opening + toClosing && pastBlanks(text, at + 1) === text.length
+  at = skipBlanks(text, at + 1)
+  if (text[at] !== opening + toClosing) at = skipBlanks(text, visit(text, at))
+  while (text[at] === comma) at = skipBlanks(text, visit(text, skipBlanks(text, at + 1)))
+  return text[at] === opening + toClosing && skipBlanks(text, at + 1) === text.length
 }
 
 function valueEnd (text: Buffer, from: number): number {
@@ -115,25 +115,25 @@ function nestEnd (text: Buffer, from: number): number {
   let isValueNext = true
   let at = from
   for (;;) {
-    at = pastBlanks(text, at)
+    at = skipBlanks(text, at)
     const byte = text[at]
     if (isValueNext && isOpening(byte)) {
       if (depth === closings.length) closings = Buffer.concat([closings], closings.length * 2)
       closings[depth++] = byte + toClosing
-      at = pastBlanks(text, at + 1)
+      at = skipBlanks(text, at + 1)
       isValueNext = text[at] !== byte + toClosing
-      if (isValueNext && byte === brace) at = pastName(text, at)
+      if (isValueNext && byte === brace) at = nameEnd(text, at)
     } else if (isValueNext) {
       at = scalarEnd(text, at)
       isValueNext = false
     } else if (byte === comma) {
       at++
       isValueNext = true
-      if (closings[depth - 1] === brace + toClosing) at = pastName(text, pastBlanks(text, at))
+      if (closings[depth - 1] === brace + toClosing) at = nameEnd(text, skipBlanks(text, at))
     } else if (byte === closings[depth - 1]) {
       at++
       if (--depth === 0) return at
-    } else return nowhere
+    } else return brokenAt
   }
 }
 
@@ -141,29 +141,29 @@ function isOpening (byte: number | undefined): byte is number {
   return byte === brace || byte === bracket
 }
 
-function pastName (text: Buffer, from: number): number {
-  const at = pastBlanks(text, stringEnd(text, from))
-  return text[at] === colon ? at + 1 : nowhere
+function nameEnd (text: Buffer, from: number): number {
+  const at = skipBlanks(text, stringEnd(text, from))
+  return text[at] === colon ? at + 1 : brokenAt
 }
 
 function scalarEnd (text: Buffer, from: number): number {
   if (text[from] === quote) return stringEnd(text, from)
   let at = from
   while (isInWord[text[at] ?? 0] === 1) at++
-  return at === from ? nowhere : at
+  return at === from ? brokenAt : at
 }
 
 function stringEnd (text: Buffer, from: number): number {
-  if (text[from] !== quote) return nowhere
+  if (text[from] !== quote) return brokenAt
   let at = from + 1
   for (;;) {
     while (isInString[text[at] ?? 0] === 1) at++
-    if (text[at] !== backslash) return text[at] === quote ? at + 1 : nowhere
+    if (text[at] !== backslash) return text[at] === quote ? at + 1 : brokenAt
     at += 2
   }
 }
 
-function pastBlanks (text: Buffer, from: number): number {
+function skipBlanks (text: Buffer, from: number): number {
   let at = from
   while (isBlank[text[at] ?? 0] === 1) at++
   return at

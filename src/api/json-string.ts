@@ -5,7 +5,7 @@ const needsEscape = /["\\\p{Cc}]/u
  * The value of a valid JSON string. By hand, since `JSON.parse` costs a microsecond a call and hashes short ones
  * without a secret.
  */
-export function unescaped (text: string): string {
+export function unescapeJson (text: string): string {
   let value = ''
   let copiedTo = 1
   for (let at = text.indexOf('\\'); at !== -1; at = text.indexOf('\\', copiedTo)) {
@@ -24,6 +24,6 @@ export function unescaped (text: string): string {
  * The JSON of a text. By hand, since `JSON.stringify` costs ten times as much for a short one, and there may be
  * hundreds of thousands.
  */
-export function quoted (text: string): string {
+export function quoteJson (text: string): string {
   return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`
 }

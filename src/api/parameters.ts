@@ -1,7 +1,7 @@
 import { readAddress } from './address.js'
-import { type PathParameter, type ReadParameter } from './endpoint.js'
+import { type PathParameter, type ReadParameter } from './endpoint-definition.js'
 import { readU16, readU64 } from './integer.js'
-import { isPinned, readPinned } from './pinned-cursor.js'
+import { isPinnedCursor, readPinnedCursor } from './pinned-cursor.js'
 import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
 
 /** An account or a table, in the spelling that is sent: all digits, lower case. */
@@ -43,11 +43,11 @@ export const hash: ReadParameter = text => {
  */
 export const cursor: ReadParameter = text => {
   const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
-  return digits !== undefined && isPinned(digits) && readPinned(digits) === undefined ? undefined : digits
+  return digits !== undefined && isPinnedCursor(digits) && readPinnedCursor(digits) === undefined ? undefined : digits
 }
 
 /** A place in a path that nodes decode twice. */
-export const twice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
+export const decodedTwice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
 
 /** A place in a path that nodes decode once. */
-export const once = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })
+export const decodedOnce = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })

@@ -20,7 +20,7 @@ export interface Position {
 }
 
 /** Response headers by lower-case name, as an HTTP client hands them over; an array where a line was repeated. */
-export type Headers = Readonly<Record<string, string | string[] | undefined>>
+export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /** A position as read from an answer, with the prefix of the names that it came under. */
 export interface StampedPosition {
@@ -29,7 +29,7 @@ export interface StampedPosition {
 }
 
 /** The order of two u64s, the lower first. */
-export function compare (a: bigint, b: bigint): -1 | 0 | 1 {
+export function compareU64 (a: bigint, b: bigint): -1 | 0 | 1 {
   return a === b ? 0 : a < b ? -1 : 1
 }
 
@@ -42,7 +42,7 @@ export function isFamily (text: string): boolean {
 }
 
 // What follows the prefix of a family in the names of its lines, in the order in which nodes send them.
-const lineNames = [
+const headerSuffixes = [
   'chain-id',
   'ledger-version',
   'ledger-oldest-version',
@@ -53,16 +53,16 @@ const lineNames = [
 ]
 
 // Every answer is read by them, and nodes use one or two families; whatever a node makes up, these stay few (law 10).
-const knownNames = new Map<string, readonly string[]>()
-const mostKnown = 16
+const headerNameCache = new Map<string, readonly string[]>()
+const maxCachedFamilies = 16
 
 /** The names of a position's lines in a family. */
-export function namesOf (family: string): readonly string[] {
-  const known = knownNames.get(family)
+export function headerNamesOf (family: string): readonly string[] {
+  const known = headerNameCache.get(family)
   if (known !== undefined) return known
-  const names = lineNames.map(name => family + name)
-  if (knownNames.size >= mostKnown) knownNames.clear()
-  knownNames.set(family, names)
+  const names = headerSuffixes.map(name => family + name)
+  if (headerNameCache.size >= maxCachedFamilies) headerNameCache.clear()
+  headerNameCache.set(family, names)
   return names
 }
 
@@ -70,23 +70,23 @@ export function namesOf (family: string): readonly string[] {
  * Reads the position from an answer's headers, whatever family their names belong to.
  * Undefined where a required line is missing, repeated or impossible, or where two families contradict each other.
  */
-export function readPosition (headers: Headers): StampedPosition | undefined {
+export function readPosition (headers: ResponseHeaders): StampedPosition | undefined {
   const found: StampedPosition[] = []
   for (const name in headers) {
     if (!name.endsWith('-ledger-version')) continue
     const family = name.slice(0, -'ledger-version'.length)
-    const position = readFamily(headers, family)
+    const position = readFamilyPosition(headers, family)
     if (position !== undefined) found.push({ position, family })
   }
   // A varve in front of a varve sends both its own and the node's names; the node's are the family to learn.
   const [first] = found.sort((a, b) =>
     Number(a.family === specificationFamily) - Number(b.family === specificationFamily)
   )
-  return first !== undefined && found.every(other => samePosition(other.position, first.position)) ? first : undefined
+  return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }
 
 /** Whether two positions say the same. */
-export function samePosition (a: Position, b: Position): boolean {
+export function isSamePosition (a: Position, b: Position): boolean {
   return a.chainId === b.chainId &&
     a.head.version === b.head.version && a.head.timestampUsec === b.head.timestampUsec &&
     a.head.epoch === b.head.epoch && a.head.blockHeight === b.head.blockHeight &&
@@ -94,7 +94,7 @@ export function samePosition (a: Position, b: Position): boolean {
 }
 
 /** The header lines of a position under the names of a family, flat. */
-export function positionLines ({ chainId, head, oldest }: Position, names: readonly string[]): string[] {
+export function positionHeaders ({ chainId, head, oldest }: Position, names: readonly string[]): string[] {
   const values = [
     chainId,
     head.version,
@@ -104,29 +104,29 @@ export function positionLines ({ chainId, head, oldest }: Position, names: reado
     head.blockHeight,
     oldest.blockHeight
   ]
-  const lines: string[] = []
+  const headers: string[] = []
   for (let at = 0; at < values.length; at++) {
     const [name = '', value] = [names[at], values[at]]
-    if (value !== undefined) lines.push(name, String(value))
+    if (value !== undefined) headers.push(name, String(value))
   }
-  return lines
+  return headers
 }
 
 // The year 2255: a later time is no time, and what was believed once could never be corrected, since every true answer
 // would be of an older chain (law 7).
-const latestUsec = 2n ** 53n
+const maxTimestampUsec = 2n ** 53n
 
-function readFamily (headers: Headers, family: string): Position | undefined {
+function readFamilyPosition (headers: ResponseHeaders, family: string): Position | undefined {
   // A listing would go on at one of two places, and nobody knows at which.
   if (Array.isArray(headers[`${family}cursor`])) return undefined
-  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = namesOf(family).map(name =>
-    readNumber(headers[name])
+  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = headerNamesOf(family).map(
+    name => readHeaderU64(headers[name])
   )
   if (
     chainId === undefined || version === undefined || oldestVersion === undefined || timestampUsec === undefined ||
     blockHeight === undefined || oldestHeight === undefined
   ) return undefined
-  if (chainId > 255n || timestampUsec > latestUsec || oldestVersion > version || oldestHeight > blockHeight) {
+  if (chainId > 255n || timestampUsec > maxTimestampUsec || oldestVersion > version || oldestHeight > blockHeight) {
     return undefined
   }
   return {
@@ -136,7 +136,7 @@ function readFamily (headers: Headers, family: string): Position | undefined {
   }
 }
 
-function readNumber (text: string | string[] | undefined): bigint | undefined {
+function readHeaderU64 (text: string | string[] | undefined): bigint | undefined {
   if (typeof text !== 'string' || !/^[0-9]{1,20}$/.test(text)) return undefined
   const value = BigInt(text)
   return value < 2n ** 64n ? value : undefined

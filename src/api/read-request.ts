@@ -1,11 +1,11 @@
 import { type Accept, readAccept } from './accept.js'
 import { endpoints, type Endpoint, type PathParameter } from './endpoints.js'
 import { readMinVersion } from './min-version.js'
-import { readPinned } from './pinned-cursor.js'
+import { readPinnedCursor } from './pinned-cursor.js'
 import { type Read } from './read.js'
-import { invalidInput } from './refusal.js'
+import { invalidInputError } from './error-response.js'
 import { readRequestBody } from './request-body.js'
-import { localTarget, methodNotAllowed, requireLegal } from './unknown-route.js'
+import { localTarget, methodNotAllowedError, requireLegalTarget } from './unknown-route.js'
 
 /** A client's request as it stood on the wire. */
 export interface ClientRequest {
@@ -27,7 +27,7 @@ export interface NodeDefaults {
  * An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by
  * endpoint.
  */
-export interface Match {
+export interface EndpointMatch {
   readonly endpoint: Endpoint
   /** The raw target without scheme and host. */
   readonly target: string
@@ -42,70 +42,71 @@ type CapturedSegment = string | { readonly parameter: PathParameter, readonly ra
  * Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that
  * varve does not know, writes among them.
  */
-export function matchEndpoint (target: string, method: string): Match | undefined {
+export function matchEndpoint (target: string, method: string): EndpointMatch | undefined {
   const local = localTarget(target)
   const [path, search] = splitOnce(local, '?')
   // Serves the index under both paths, as nodes do (docs/node-behaviour.md, "Request targets").
   const segments = path === '/v1/' ? ['v1'] : path.split('/').slice(1)
   for (const endpoint of endpoints) {
-    const captured = endpoint.isWrittenToo && method === 'POST' ? undefined : capture(endpoint, segments)
+    const captured = endpoint.hasWriteMethod && method === 'POST' ? undefined : capture(endpoint, segments)
     if (captured !== undefined) return { endpoint, target: local, path: captured, search }
   }
   return undefined
 }
 
 /** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
-export function readRequest (match: Match, request: ClientRequest, defaults: NodeDefaults): Read {
+export function readRequest (match: EndpointMatch, request: ClientRequest, defaults: NodeDefaults): Read {
   const { endpoint } = match
-  requireLegal(match.target)
-  if (!allows(endpoint, request.method)) {
-    throw methodNotAllowed(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
+  requireLegalTarget(match.target)
+  if (!allowsMethod(endpoint, request.method)) {
+    throw methodNotAllowedError(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
   }
   const path = match.path.map(segment =>
     typeof segment === 'string' ? segment : encodeURIComponent(readSegment(segment))
   )
   const accept = endpoint.takesAccept ? readAccept(request.accept) : 'json'
-  const { version, query, isPinned } = unpinned(endpoint, readQuery(endpoint, match.search))
+  const { ledgerVersion, query, isPinned } = unpinCursor(endpoint, readQuery(endpoint, match.search))
   const page = endpoint.keyedBy === 'page' && accept === 'json' ? pageOf(query, defaults) : undefined
   return {
     endpoint,
     path: `/${path.join('/')}`,
     query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
-    version,
-    ...whatOf(endpoint, path, query, accept) ?? { speaksOf: version, height: undefined, isOpen: page !== undefined },
+    ledgerVersion,
+    ...subjectOf(endpoint, path, query, accept) ??
+      { requestedVersion: ledgerVersion, height: undefined, mayBeMoving: page !== undefined },
     isPinned,
     page,
     accept,
     body: endpoint.takesBody && readRequestBody(endpoint.takesBody, request.contentType, request.body),
-    atLeast: readMinVersion(request.minVersion)
+    minVersion: readMinVersion(request.minVersion)
   }
 }
 
 /** What a path or a start says of what is asked for; undefined where neither does. */
-function whatOf (
+function subjectOf (
   { keyedBy }: Endpoint,
   path: readonly string[],
   query: Query['query'],
   accept: Accept
-): Pick<Read, 'speaksOf' | 'height' | 'isOpen'> | undefined {
+): Pick<Read, 'requestedVersion' | 'height' | 'mayBeMoving'> | undefined {
   const last = path.slice(-1).join('')
   switch (keyedBy) {
     case 'block':
     case 'transaction':
-      return { speaksOf: BigInt(last), height: undefined, isOpen: false }
+      return { requestedVersion: BigInt(last), height: undefined, mayBeMoving: false }
     case 'height':
-      return { speaksOf: undefined, height: BigInt(last), isOpen: false }
+      return { requestedVersion: undefined, height: BigInt(last), mayBeMoving: false }
     // In BCS transactions do not say which they are, as far as all nodes agree.
     case 'hash':
-      return { speaksOf: undefined, height: undefined, isOpen: accept === 'json' }
+      return { requestedVersion: undefined, height: undefined, mayBeMoving: accept === 'json' }
     case 'list': {
       const { start: first, limit } = Object.fromEntries(query)
       // Of none at all a node says that this cannot be, wherever it is to start.
       const start = accept === 'json' && limit !== '0' ? first : undefined
       return {
-        speaksOf: start === undefined ? undefined : BigInt(start),
+        requestedVersion: start === undefined ? undefined : BigInt(start),
         height: undefined,
-        isOpen: start !== undefined
+        mayBeMoving: start !== undefined
       }
     }
     case 'version':
@@ -124,7 +125,7 @@ function pageOf (query: readonly (readonly [string, string])[], { eventsDefault 
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }
 
-function allows (endpoint: Endpoint, method: string): boolean {
+function allowsMethod (endpoint: Endpoint, method: string): boolean {
   return method === endpoint.method || (method === 'HEAD' && endpoint.method === 'GET')
 }
 
@@ -147,26 +148,26 @@ function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): str
   } catch {
     // Not UTF-8, or a broken escape: refused like any other text that cannot be valid.
   }
-  throw invalidInput(`failed to parse path \`${parameter.name}\``)
+  throw invalidInputError(`failed to parse path \`${parameter.name}\``)
 }
 
 /** What the query of a request comes to. */
 interface Query {
-  readonly version: bigint | undefined
+  readonly ledgerVersion: bigint | undefined
   readonly query: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 /** The read that a cursor of varve's own stands for: the one at its version, from the node's own cursor on. */
-function unpinned (endpoint: Endpoint, { version, query }: Query): Query & { readonly isPinned: boolean } {
+function unpinCursor (endpoint: Endpoint, { ledgerVersion, query }: Query): Query & { readonly isPinned: boolean } {
   const start = endpoint.takesCursor ? query.find(([name]) => name === 'start')?.[1] : undefined
-  const pinned = start === undefined ? undefined : readPinned(start)
-  if (pinned === undefined) return { version, query, isPinned: false }
-  if (version !== undefined && version !== pinned.version) {
-    throw invalidInput('the cursor in `start` is of another version than `ledger_version`')
+  const pinned = start === undefined ? undefined : readPinnedCursor(start)
+  if (pinned === undefined) return { ledgerVersion, query, isPinned: false }
+  if (ledgerVersion !== undefined && ledgerVersion !== pinned.version) {
+    throw invalidInputError('the cursor in `start` is of another version than `ledger_version`')
   }
   return {
-    version: pinned.version,
-    query: query.map(([name, value]) => [name, name === 'start' ? pinned.own : value]),
+    ledgerVersion: pinned.version,
+    query: query.map(([name, value]) => [name, name === 'start' ? pinned.upstreamCursor : value]),
     isPinned: true
   }
 }
@@ -176,18 +177,18 @@ function readQuery (endpoint: Endpoint, search: string): Query {
   // The mark before it is the one that the parser takes off; a second one belongs to a name.
   const given = new URLSearchParams(`?${search}`)
   const query: [string, string][] = []
-  let version: bigint | undefined
+  let ledgerVersion: bigint | undefined
   for (const [name, read] of Object.entries(endpoint.query)) {
     const [text, ...repeats] = given.getAll(name)
     if (text === undefined) continue
     // Nodes take the first, others the last: an answer to one must never be kept for the other.
-    if (repeats.length > 0) throw invalidInput(`the parameter \`${name}\` is given more than once`)
+    if (repeats.length > 0) throw invalidInputError(`the parameter \`${name}\` is given more than once`)
     const value = read(text)
-    if (value === undefined) throw invalidInput(`failed to parse parameter \`${name}\``)
-    if (name === 'ledger_version') version = BigInt(value)
+    if (value === undefined) throw invalidInputError(`failed to parse parameter \`${name}\``)
+    if (name === 'ledger_version') ledgerVersion = BigInt(value)
     else if (value !== 'false' || !endpoint.offByDefault.includes(name)) query.push([name, value])
   }
-  return { version, query }
+  return { ledgerVersion, query }
 }
 
 function splitOnce (text: string, mark: string): [string, string] {

@@ -12,12 +12,12 @@ export interface Read {
   /** Canonical parameters in the order of the endpoint's row, `ledger_version` apart. */
   readonly query: readonly (readonly [name: string, value: string])[]
   /** The ledger version asked for; undefined is a latest read. */
-  readonly version: bigint | undefined
+  readonly ledgerVersion: bigint | undefined
   /**
    * The version that the answer speaks of, asked for in the query or named by a path; no position below it may be
    * shown.
    */
-  readonly speaksOf: bigint | undefined
+  readonly requestedVersion: bigint | undefined
   /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
   readonly isPinned: boolean
   /** The block asked for, where it is asked for by its height. */
@@ -26,7 +26,7 @@ export interface Read {
    * Whether the answer alone tells if it is history or of the moment: a page may not be full yet, and a transaction not
    * committed.
    */
-  readonly isOpen: boolean
+  readonly mayBeMoving: boolean
   /** The page of events asked for, where it starts at a given one. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
@@ -35,7 +35,7 @@ export interface Read {
    * The least version that an answer of the moment must have been read at, where a client says so; no body depends on
    * it, so that it is in no key of what is kept.
    */
-  readonly atLeast: bigint | undefined
+  readonly minVersion: bigint | undefined
 }
 
 /** What a read asks with in a body. */
@@ -58,7 +58,7 @@ export interface ReadKeys {
    * For blocks: what their entries and the index from version to block are filed under; no block answers for another
    * family.
    */
-  readonly blocks: string | undefined
+  readonly blockIndexKey: string | undefined
 }
 
 /** How long a read's answer can stay true: for ever, as a page of what grows, or not beyond the moment. */
@@ -70,8 +70,8 @@ const maxNameLength = 500
 
 /** The class of a read, as `explain` names it. */
 export function classOf (read: Read): ReadClass {
-  if (read.isOpen) return read.endpoint.keyedBy === 'hash' ? 'immutable' : 'page'
-  return read.speaksOf === undefined && read.height === undefined ? 'moving' : 'immutable'
+  if (read.mayBeMoving) return read.endpoint.keyedBy === 'hash' ? 'immutable' : 'page'
+  return read.requestedVersion === undefined && read.height === undefined ? 'moving' : 'immutable'
 }
 
 /**
@@ -90,7 +90,7 @@ export function dependsOnRelease ({ endpoint: { renderedByRelease }, query }: Re
 /** The path and query that go upstream. */
 export function targetOf (read: Read): string {
   const query = read.query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
-  if (read.version !== undefined) query.unshift(`ledger_version=${read.version}`)
+  if (read.ledgerVersion !== undefined) query.unshift(`ledger_version=${read.ledgerVersion}`)
   return query.length === 0 ? read.path : `${read.path}?${query.join('&')}`
 }
 
@@ -104,16 +104,16 @@ export function keysOf (
   const { body } = read
   if (body !== undefined) {
     return {
-      value: `${space} ${short(`${name} ${body.canonical}`)}`,
-      text: `${space} ${short(`${name} = ${wordsOf(body)}`)}`,
-      blocks: undefined
+      value: `${space} ${shorten(`${name} ${body.canonical}`)}`,
+      text: `${space} ${shorten(`${name} = ${bodyTextOf(body)}`)}`,
+      blockIndexKey: undefined
     }
   }
-  const blocks = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
-  const key = blocks === undefined || read.height === undefined
-    ? `${space} ${short(name)}`
-    : blockKeyOf(blocks, read.height)
-  return { value: key, text: key, blocks }
+  const blockIndexKey = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
+  const key = blockIndexKey === undefined || read.height === undefined
+    ? `${space} ${shorten(name)}`
+    : blockKeyOf(blockIndexKey, read.height)
+  return { value: key, text: key, blockIndexKey }
 }
 
 /** Whether a block is asked for: one entry answers for its height and for every version inside it. */
@@ -122,7 +122,7 @@ export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
 }
 
 /** The words of a body: bytes in hex behind their type. */
-export function wordsOf ({ sent, canonical }: ReadBody): string {
+export function bodyTextOf ({ sent, canonical }: ReadBody): string {
   return typeof sent === 'string' ? sent : canonical
 }
 
@@ -132,7 +132,7 @@ export function blockKeyOf (blocks: string, height: bigint | string): string {
 }
 
 /** The key of what a moving read was answered a moment ago. */
-export function momentKeyOf (keys: ReadKeys): string {
+export function microCacheKeyOf (keys: ReadKeys): string {
   return `moment ${keys.text}`
 }
 
@@ -140,10 +140,10 @@ export function momentKeyOf (keys: ReadKeys): string {
  * The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and
  * one who cannot have it must not fail others.
  */
-export function flightKeyOf (read: Read, key: string): string {
-  return read.atLeast === undefined || (classOf(read) === 'immutable' && !read.isOpen)
+export function coalescingKeyOf (read: Read, key: string): string {
+  return read.minVersion === undefined || (classOf(read) === 'immutable' && !read.mayBeMoving)
     ? key
-    : `${key} from ${read.atLeast}`
+    : `${key} from ${read.minVersion}`
 }
 
 /**
@@ -154,11 +154,11 @@ export function namesStream ({ endpoint }: Read): boolean {
 }
 
 /** What the pages of a stream are filed under, by its own path; by the path of a handle, what leads to its stream. */
-export function pagesOf (
+export function streamIndexKeyOf (
   chain: { readonly id: number | string, readonly generation: number | string },
   path: string
 ): string {
-  return `${chain.id}.${chain.generation} json ${short(path)}`
+  return `${chain.id}.${chain.generation} json ${shorten(path)}`
 }
 
 /** The key of a page of a stream: that of its read by creation number. */
@@ -167,17 +167,17 @@ export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['p
 }
 
 /** The events that a full page has, by their sequence numbers. */
-export function eventsOf (
+export function eventRangeOf (
   { start, limit }: NonNullable<Read['page']>
 ): { readonly first: bigint, readonly last: bigint } {
   return { first: start, last: start + limit - 1n }
 }
 
 /** The same read at a version: what a latest read turns out to have been. */
-export function atVersion (read: Read, version: bigint): Read {
-  return { ...read, version, speaksOf: version }
+export function atVersion (read: Read, ledgerVersion: bigint): Read {
+  return { ...read, ledgerVersion, requestedVersion: ledgerVersion }
 }
 
-function short (name: string): string {
+function shorten (name: string): string {
   return name.length <= maxNameLength ? name : `sha256 ${createHash('sha256').update(name).digest('base64url')}`
 }

@@ -1,5 +1,5 @@
 import { mediaTypes } from './accept.js'
-import { type BodyKind } from './endpoint.js'
+import { type BodyKind } from './endpoint-definition.js'
 import { type ReadBody } from './read.js'
 import { readRawRequest, readTableRequest } from './table-request.js'
 import { readViewRequest } from './view-request.js'
@@ -23,7 +23,7 @@ const viewInBcs = 'application/x.aptos.view_function+bcs'
  * A body in the words of a person or of another process: JSON as it stands, and bytes in hex, perhaps behind their
  * type.
  */
-export function bodyInWords (text: string): { readonly contentType: string, readonly body: Buffer } {
+export function bodyFromText (text: string): { readonly contentType: string, readonly body: Buffer } {
   const [, type = viewInBcs, digits] = /^(?:(application\/\S+) )?0x((?:[0-9a-fA-F]{2})*)$/.exec(text) ?? []
   return digits === undefined
     ? { contentType: mediaTypes.json, body: Buffer.from(text) }

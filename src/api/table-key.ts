@@ -1,15 +1,15 @@
-import { spellAddress } from './address.js'
-import { integerSpelling } from './integer.js'
-import { quoted, unescaped } from './json-string.js'
+import { normaliseAddress } from './address.js'
+import { integerNormaliser } from './integer.js'
+import { quoteJson, unescapeJson } from './json-string.js'
 import { type TypeTag } from './type-tag.js'
 
 /** The one text of a JSON string's value, where nodes take several for the same. */
-type Spell = (text: string) => string
+type Normalise = (text: string) => string
 
 /** How the JSON of a type is spelled. */
-interface Shape {
-  readonly items: Shape | undefined
-  readonly string: Spell | undefined
+interface KeyShape {
+  readonly items: KeyShape | undefined
+  readonly normaliseString: Normalise | undefined
 }
 
 const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace] = [
@@ -23,14 +23,14 @@ const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace
 ]
 
 // No struct has as many; sorting what has more would take longer than reading it.
-const mostMembers = 32
+const maxSortedMembers = 32
 
 /**
  * Prints one text for all texts of the same table key (docs/node-behaviour.md, "Table keys"). A value that does not fit
  * its type stays as it is, because the node decides on it.
  */
 export function canonicalKey (type: TypeTag, text: string): string {
-  return new KeyText(text).value(shapeOf(type)) ?? text
+  return new KeyCanonicaliser(text).value(shapeOf(type)) ?? text
 }
 
 /** One text for all spellings of the same bytes in hex. */
@@ -39,17 +39,20 @@ export function canonicalBytes (text: string): string {
   return digits.length % 2 === 0 && !/[^0-9a-fA-F]/.test(digits) ? `0x${digits.toLowerCase()}` : text
 }
 
-function shapeOf (type: TypeTag): Shape {
+function shapeOf (type: TypeTag): KeyShape {
   switch (type.kind) {
     case 'named':
-      return { items: undefined, string: type.name === 'address' ? spellAddress : integerSpelling(type.name) }
+      return {
+        items: undefined,
+        normaliseString: type.name === 'address' ? normaliseAddress : integerNormaliser(type.name)
+      }
     case 'vector':
       return {
         items: shapeOf(type.of),
-        string: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined
+        normaliseString: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined
       }
     case 'struct':
-      return { items: undefined, string: isObjectPointer(type) ? spellAddress : undefined }
+      return { items: undefined, normaliseString: isObjectPointer(type) ? normaliseAddress : undefined }
   }
 }
 
@@ -59,7 +62,7 @@ function isObjectPointer (type: TypeTag): boolean {
 }
 
 // `sort` takes longer to begin than this to end.
-function inOrder (members: string[]): string[] {
+function sortByInsertion (members: string[]): string[] {
   for (const [at, member] of members.entries()) {
     let to = at
     for (let before = members[to - 1]; before !== undefined && before > member; before = members[to - 1]) {
@@ -74,7 +77,7 @@ function inOrder (members: string[]): string[] {
  * Walks once over valid JSON without blanks; each step returns the canonical text of what it passed, or undefined where
  * that stands there already.
  */
-class KeyText {
+class KeyCanonicaliser {
   readonly #text: string
   #at = 0
 
@@ -82,10 +85,10 @@ class KeyText {
     this.#text = text
   }
 
-  value (shape: Shape | undefined): string | undefined {
+  value (shape: KeyShape | undefined): string | undefined {
     switch (this.#text.charCodeAt(this.#at)) {
       case quote:
-        return this.#string(shape?.string)
+        return this.#string(shape?.normaliseString)
       case openBracket:
         return this.#array(shape?.items)
       case openBrace:
@@ -96,7 +99,7 @@ class KeyText {
     }
   }
 
-  #string (spell: Spell | undefined): string | undefined {
+  #string (spell: Normalise | undefined): string | undefined {
     const from = this.#at++
     let isEscaped = false
     for (let code = this.#text.charCodeAt(this.#at); code !== quote; code = this.#text.charCodeAt(this.#at)) {
@@ -105,12 +108,12 @@ class KeyText {
     }
     this.#at++
     if (!isEscaped && spell === undefined) return undefined
-    const value = isEscaped ? unescaped(this.#text.slice(from, this.#at)) : this.#text.slice(from + 1, this.#at - 1)
+    const value = isEscaped ? unescapeJson(this.#text.slice(from, this.#at)) : this.#text.slice(from + 1, this.#at - 1)
     const spelled = spell === undefined ? value : spell(value)
-    return !isEscaped && spelled === value ? undefined : quoted(spelled)
+    return !isEscaped && spelled === value ? undefined : quoteJson(spelled)
   }
 
-  #array (items: Shape | undefined): string | undefined {
+  #array (items: KeyShape | undefined): string | undefined {
     let copiedTo = this.#at
     let text = ''
     for (let isOpen = !this.#isEmpty(closeBracket); isOpen; isOpen = this.#text.charCodeAt(this.#at++) === comma) {
@@ -143,7 +146,7 @@ class KeyText {
     }
     if (isSame) return undefined
     // Names are quoted and differ, so that whole members are in the order of their names.
-    return `{${(members.length > mostMembers ? members : inOrder(members)).join(',')}}`
+    return `{${(members.length > maxSortedMembers ? members : sortByInsertion(members)).join(',')}}`
   }
 
   /** Moves into an array or object, or past an empty one. */

@@ -1,15 +1,15 @@
 import { mediaTypes } from './accept.js'
-import { readJsonBody, stringIn, textIn } from './json-body.js'
+import { readJsonBody, requireString, requireText } from './json-body.js'
 import { type JsonObject } from './json-object.js'
 import { type ReadBody } from './read.js'
-import { invalidInput } from './refusal.js'
+import { invalidInputError } from './error-response.js'
 import { canonicalBytes, canonicalKey } from './table-key.js'
 import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
 /** Reads the body of a table item look-up. */
 export function readTableRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
-  const keyText = textIn(body, 'key')
+  const keyText = requireText(body, 'key')
   const keyType = readType(body, 'key_type')
   const head = `{"key_type":"${printTypeTag(keyType)}","value_type":"${
     printTypeTag(readType(body, 'value_type'))
@@ -20,16 +20,16 @@ export function readTableRequest (contentType: string | undefined, bytes: Buffer
 /** Reads the body of a look-up by the key's own bytes. */
 export function readRawRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
-  const keyText = textIn(body, 'key')
+  const keyText = requireText(body, 'key')
   return {
     type: mediaTypes.json,
     sent: `{"key":${keyText}}`,
-    canonical: `{"key":${JSON.stringify(canonicalBytes(stringIn(body, 'key')))}}`
+    canonical: `{"key":${JSON.stringify(canonicalBytes(requireString(body, 'key')))}}`
   }
 }
 
 function readType (body: JsonObject, name: string): TypeTag {
-  const tag = readTypeTag(stringIn(body, name))
-  if (tag === undefined) throw invalidInput(`\`${name}\` is not a type tag`)
+  const tag = readTypeTag(requireString(body, name))
+  if (tag === undefined) throw invalidInputError(`\`${name}\` is not a type tag`)
   return tag
 }

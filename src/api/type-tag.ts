@@ -13,18 +13,18 @@ const maxLevels = 8
  * A longer text is no type tag (law 10): nodes bound the parts of a type to a few hundred, and each of them has a name
  * of at most 255 characters.
  */
-export const longestTag = 65_536
+export const maxTagLength = 65_536
 
 // Blanks separate tokens and mean nothing else; a token is an address, a name, `::` or one mark.
 const token = /[ \t\n\f\r]*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_$][A-Za-z0-9_$]*)|(::|[<>,]))[ \t\n\f\r]*/y
 
 /** A type tag in any spelling, or undefined where it cannot be parsed with certainty. */
 export function readTypeTag (text: string): TypeTag | undefined {
-  const tokens = text.length > longestTag ? undefined : tokensOf(text)
+  const tokens = text.length > maxTagLength ? undefined : tokensOf(text)
   if (tokens === undefined) return undefined
   const parser = new TagParser(tokens)
   const tag = parser.type(1)
-  return parser.atEnd ? tag : undefined
+  return parser.isAtEnd ? tag : undefined
 }
 
 /** A type tag that must be a struct, as in the path of an event handle. */
@@ -72,7 +72,7 @@ class TagParser {
     this.#tokens = tokens
   }
 
-  get atEnd (): boolean {
+  get isAtEnd (): boolean {
     return this.#at === this.#tokens.length
   }
 

@@ -1,4 +1,4 @@
-import { invalidInput, Refusal } from './refusal.js'
+import { invalidInputError, ErrorResponse } from './error-response.js'
 
 /** What of the routes that varve does not know is passed on: reads, nothing, or everything under /v1. */
 export type PassThrough = 'reads' | 'none' | 'all'
@@ -12,25 +12,27 @@ export function localTarget (target: string): string {
 }
 
 /** Refuses a target with a character that no node reads. */
-export function requireLegal (target: string): void {
-  if (!legalTarget.test(target)) throw invalidInput('the request target holds a character that must be percent-encoded')
+export function requireLegalTarget (target: string): void {
+  if (!legalTarget.test(target)) {
+    throw invalidInputError('the request target holds a character that must be percent-encoded')
+  }
 }
 
 /** The target that a request to a route which varve does not know is passed on with, just as it came; or a refusal. */
-export function passedTarget (target: string, method: string, policy: PassThrough): string {
+export function forwardedTarget (target: string, method: string, policy: PassThrough): string {
   const local = localTarget(target)
   const [path = ''] = local.split('?', 1)
-  if (path !== '/v1' && !path.startsWith('/v1/')) throw notServed()
-  requireLegal(local)
+  if (path !== '/v1' && !path.startsWith('/v1/')) throw notServedError()
+  requireLegalTarget(local)
   // What ends a segment does so even encoded, to a gateway that decodes before it looks; to some, so does a parameter's
   // semicolon.
   const segments = path.split('/').flatMap(segment => decoded(segment).split(/[/\\?#;]/))
   // A gateway that resolves them would be led out of /v1, whatever varve took them for.
-  if (segments.some(part => part === '.' || part === '..')) throw invalidInput('the path holds a dot segment')
-  if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowed('GET, HEAD, POST')
+  if (segments.some(part => part === '.' || part === '..')) throw invalidInputError('the path holds a dot segment')
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowedError('GET, HEAD, POST')
   // The latter makes a test node fail on purpose.
-  const needed = !isRead(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
-  if (policy === 'none' || (policy === 'reads' && needed === 'all')) throw notForwarded(policy, needed)
+  const needed = !isReadMethod(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
+  if (policy === 'none' || (policy === 'reads' && needed === 'all')) throw notForwardedError(policy, needed)
   return local
 }
 
@@ -38,30 +40,30 @@ export function passedTarget (target: string, method: string, policy: PassThroug
  * Whether a request to such a route only reads, so that asking twice asks for nothing more: every read that is posted
  * is known.
  */
-export function isRead (method: string): boolean {
+export function isReadMethod (method: string): boolean {
   return method !== 'POST'
 }
 
 /**
  * The version in the query of an unknown route, which only ranks upstreams: docs/node-behaviour.md, "Routes".
  */
-export function versionIn (target: string): bigint | undefined {
+export function versionInTarget (target: string): bigint | undefined {
   const params = new URLSearchParams(target.split('?', 2)[1])
   const text = params.get('ledger_version') ?? params.get('start_version') ?? ''
   return /^\+?[0-9]{1,20}$/.test(text) ? BigInt(text.replace('+', '')) : undefined
 }
 
 /** A method that a route does not have. */
-export function methodNotAllowed (allowed: string): Refusal {
-  return new Refusal(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
+export function methodNotAllowedError (allowed: string): ErrorResponse {
+  return new ErrorResponse(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
 }
 
-function notServed (): Refusal {
-  return new Refusal(404, 'web_framework_error', 'not found')
+function notServedError (): ErrorResponse {
+  return new ErrorResponse(404, 'web_framework_error', 'not found')
 }
 
-function notForwarded (policy: PassThrough, needed: PassThrough): Refusal {
-  return new Refusal(
+function notForwardedError (policy: PassThrough, needed: PassThrough): ErrorResponse {
+  return new ErrorResponse(
     404,
     'web_framework_error',
     `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`
@@ -73,6 +75,6 @@ function decoded (segment: string): string {
   try {
     return decodeURIComponent(decodeURIComponent(segment))
   } catch {
-    throw invalidInput('failed to parse the path')
+    throw invalidInputError('failed to parse the path')
   }
 }

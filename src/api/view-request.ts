@@ -1,9 +1,9 @@
 import { readAddress, shortAddress } from './address.js'
 import { mediaTypes } from './accept.js'
-import { readJsonBody, stringIn } from './json-body.js'
+import { readJsonBody, requireString } from './json-body.js'
 import { type ReadBody } from './read.js'
-import { invalidInput, type Refusal } from './refusal.js'
-import { isIdentifier, longestTag, printTypeTag, readTypeTag } from './type-tag.js'
+import { invalidInputError, type ErrorResponse } from './error-response.js'
+import { isIdentifier, maxTagLength, printTypeTag, readTypeTag } from './type-tag.js'
 
 // Nodes of each family have the name in their own words.
 const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
@@ -22,36 +22,36 @@ function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody
   const body = readJsonBody(contentType, bytes)
   const [types, values] = [body.textOf('type_arguments'), body.textOf('arguments')]
   if (types?.startsWith('[') !== true || values?.startsWith('[') !== true) {
-    throw invalidInput('parse request payload error: `type_arguments` and `arguments` must be arrays')
+    throw invalidInputError('parse request payload error: `type_arguments` and `arguments` must be arrays')
   }
   // What an argument means is told by the function's own types alone, so that its text is its key.
-  const sent = `{"function":"${functionIn(stringIn(body, 'function'))}","type_arguments":[${
-    typesIn(types)
+  const sent = `{"function":"${readFunction(requireString(body, 'function'))}","type_arguments":[${
+    readTypes(types)
   }],"arguments":${values}}`
   return { type: mediaTypes.json, sent, canonical: sent }
 }
 
-function functionIn (text: string): string {
+function readFunction (text: string): string {
   const [address = '', module = '', name = '', ...more] = text.split('::', 4)
   const digits = readAddress(address)
   if (digits === undefined || !isIdentifier(module) || !isIdentifier(name) || more.length > 0) {
-    throw invalidInput('`function` is not of the form ADDRESS::MODULE::FUNCTION')
+    throw invalidInputError('`function` is not of the form ADDRESS::MODULE::FUNCTION')
   }
   return `${shortAddress(digits)}::${module}::${name}`
 }
 
 /** Type tags by their canonical texts, from the JSON of an array of strings. */
-function typesIn (json: string): string {
+function readTypes (json: string): string {
   // An object can be no type tag, and one whose names are chosen with care takes quadratic time to build.
-  if (json.length > longestTag || json.includes('{')) throw notTypes()
+  if (json.length > maxTagLength || json.includes('{')) throw invalidTypesError()
   const types = JSON.parse(json) as unknown[]
   return types.map(text => {
     const tag = typeof text === 'string' ? readTypeTag(text) : undefined
-    if (tag === undefined) throw notTypes()
+    if (tag === undefined) throw invalidTypesError()
     return `"${printTypeTag(tag)}"`
   }).join(',')
 }
 
-function notTypes (): Refusal {
-  return invalidInput(`\`type_arguments\` holds what is not a type tag, or more than ${longestTag} characters`)
+function invalidTypesError (): ErrorResponse {
+  return invalidInputError(`\`type_arguments\` holds what is not a type tag, or more than ${maxTagLength} characters`)
 }

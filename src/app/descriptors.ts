@@ -2,24 +2,24 @@ import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { type Logger } from 'pino'
 
-const lookEveryMs = 1000
+const checkEveryMs = 1000
 
 /**
- * Tells when the process has no file descriptor left, and when it has again: the system closes connections then before
- * varve hears of them, so that nothing else would show it. Ends with the function that it gives back.
+ * Reports file descriptor exhaustion, which nothing else shows: the system closes connections before varve sees them.
+ * The returned function stops the check.
  */
 export function watchDescriptors (
   log: Logger,
   onExhausted: () => void,
-  isOneLeft = isDescriptorLeft,
-  everyMs = lookEveryMs
+  hasDescriptor = isDescriptorLeft,
+  everyMs = checkEveryMs
 ): () => void {
-  let isOut = false
+  let isExhausted = false
   const timer = setInterval(() => {
-    const wasOut = isOut
-    isOut = !isOneLeft()
-    if (isOut === wasOut) return
-    if (isOut) {
+    const wasExhausted = isExhausted
+    isExhausted = !hasDescriptor()
+    if (isExhausted === wasExhausted) return
+    if (isExhausted) {
       onExhausted()
       log.error('no file descriptor is left: new connections are closed unanswered until others end (ulimit -n)')
     } else log.info('there are file descriptors again')
@@ -29,10 +29,7 @@ export function watchDescriptors (
   }
 }
 
-/**
- * Whether there is a descriptor. In this thread, since one that another takes at the wrong moment is one that Node
- * misses itself.
- */
+/** Opens and closes a file in this thread, because a descriptor used by another thread could be missing for Node. */
 export function isDescriptorLeft (): boolean {
   try {
     closeSync(openSync(devNull, 'r'))

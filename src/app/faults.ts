@@ -1,79 +1,71 @@
 import { inspect } from 'node:util'
 import { type Logger } from 'pino'
-import { type Masking } from '../config/masking.js'
+import { type SecretMasker } from '../config/secret-masker.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { within } from '../within.js'
-import { type Patience } from '../workers/messages.js'
+import { withTimeout } from '../with-timeout.js'
+import { type ShutdownDeadlines } from '../workers/messages.js'
 import { exitCodes, type Io, type Signal } from './io.js'
 
-/** What a fault befalls, as far as it has come. */
-export interface Faulty {
+/** Parts that a fault handler uses; metrics are undefined early in a start. */
+export interface FaultTarget {
   readonly metrics: () => Pick<Metrics, 'process'> | undefined
-  /** Answers what is under way, and ends. */
-  readonly stop: (patience: Patience) => Promise<void>
+  /** Finishes requests in flight within the deadlines. */
+  readonly stop: (deadlines: ShutdownDeadlines) => Promise<void>
 }
 
-// How a system tells of a process that a signal has ended.
+// Exit codes that shells report for a process ended by a signal: 128 plus the signal number.
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
-// A terminal and npm, or timeout(1), tell of one Ctrl-C each by itself: what comes twice at a time was said once, and
-// nothing is said of it before that is over.
-const oneWordMs = 50
-// A process whose state is in doubt lets what is under way end, but not for long: its answers are in doubt too.
-const lastPatience = { drainMs: 0, graceMs: 1000, lastMs: 500 }
-const lastMs = 3000
+// A terminal and npm, or timeout(1), may each forward one Ctrl-C, so a quick second signal counts as a repeat.
+const repeatedSignalMs = 50
+// After an uncaught exception responses may be wrong, so requests in flight get little time.
+const faultDeadlines: ShutdownDeadlines = { drainMs: 0, graceMs: 1000, flushMs: 500 }
+const maxExitMs = 3000
 
-/**
- * Resolves with the first signal to stop; a second one ends the process at once, however far the stop, or the start,
- * has come.
- */
-export async function toldToStop (io: Io, now: () => number): Promise<Signal> {
+/** Resolves with the first stop signal; a second one exits at once, even during start or shutdown. */
+export async function waitForStopSignal (io: Io, now: () => number): Promise<Signal> {
   return await new Promise(resolve => {
     let firstAtMs: number | undefined
-    const hear = (signal: Signal): void => {
+    const onStopSignal = (signal: Signal): void => {
       if (firstAtMs === undefined) {
         firstAtMs = now()
-        setTimeout(resolve, oneWordMs, signal)
-      } else if (now() - firstAtMs >= oneWordMs) io.exit(signalCodes[signal])
+        setTimeout(resolve, repeatedSignalMs, signal)
+      } else if (now() - firstAtMs >= repeatedSignalMs) io.exit(signalCodes[signal])
     }
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       io.onSignal(signal, () => {
-        hear(signal)
+        onStopSignal(signal)
       })
     }
-    // Who has lost the terminal that it was started from has nobody left; else it is how a process is told to read its
-    // configuration anew.
+    // SIGHUP stops a process whose terminal is gone; otherwise it means reload, which `serve` does.
     io.onSignal('SIGHUP', () => {
-      if (io.hasLostTerminal()) hear('SIGHUP')
+      if (io.hasLostTerminal()) onStopSignal('SIGHUP')
     })
   })
 }
 
-/**
- * Goes on after a promise that has failed for nobody: whoever waits for another is not concerned. After an error that
- * nobody caught any part may be half done: what is under way has a moment to end, and then the process does.
- */
-export function takeCareOfFaults (io: Io, log: Logger, masking: Masking, faulty: Faulty): void {
+/** Installs the fault policy: an unhandled rejection is logged and ignored; an uncaught exception drains and exits. */
+export function installFaultHandlers (io: Io, log: Logger, masker: SecretMasker, target: FaultTarget): void {
   let isEnding = false
   io.onFault((fault, error) => {
-    faulty.metrics()?.process.unhandled(fault)
+    target.metrics()?.process.unhandled(fault)
     const err = errorOf(error)
-    if (fault === 'rejection') return log.error({ err }, 'something failed that nobody waited for: varve goes on')
+    if (fault === 'rejection') return log.error({ err }, 'unhandled rejection: varve continues')
     if (isEnding) return
     isEnding = true
-    log.fatal({ err }, 'an error that nobody caught leaves the state of this process in doubt: it ends')
-    io.err(`varve: ends, since an error that nobody caught leaves its state in doubt: ${masking.mask(err.message)}\n`)
-    within(lastMs, faulty.stop(lastPatience)).catch(() => {}).finally(() => {
+    log.fatal({ err }, 'uncaught exception: the process exits')
+    io.err(`varve: uncaught exception, exiting: ${masker.mask(err.message)}\n`)
+    withTimeout(maxExitMs, target.stop(faultDeadlines)).catch(() => {}).finally(() => {
       io.exit(exitCodes.failed)
     })
   })
 }
 
-// What is thrown may be anything: even to look at it may throw.
+// Thrown values can be anything, and even inspecting one may throw.
 function errorOf (thrown: unknown): Error {
   try {
     if (thrown instanceof Error && typeof thrown.message === 'string') return thrown
     return new Error(typeof thrown === 'string' ? thrown : inspect(thrown))
   } catch {
-    return new Error('what was thrown cannot be told')
+    return new Error('the thrown value cannot be printed')
   }
 }

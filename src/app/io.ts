@@ -1,43 +1,39 @@
 import { type Readable } from 'node:stream'
 import { type Environment } from '../config/load.js'
-import { type Program } from '../workers/crew.js'
+import { type Program } from '../workers/worker-pool.js'
 
-/**
- * What befalls a process past all that would take care of it: a promise that failed for nobody, or an error that nobody
- * caught.
- */
-export type Fault = 'rejection' | 'exception'
+/** Unhandled promise rejection or uncaught exception. */
+export type ProcessFault = 'rejection' | 'exception'
 
-/** What a process is told by an operator or its system. */
+/** Signals that a process handles. */
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 
-/** What a command may touch of the process, passed in so that a test can stand in for it. */
+/** Process access of a command, passed in so that tests can replace it. */
 export interface Io {
   readonly environment: Environment
-  /** What is piped in. */
+  /** Standard input. */
   readonly in: () => Readable
-  /** Writes; `done` when that has been taken, or has failed. */
-  readonly out: (text: string | Uint8Array, done?: (error?: Error | null) => void) => void
-  /** What was written there and has not been taken yet. */
-  readonly waitingBytes: () => number
+  /** Writes to standard output; `done` runs after the write completed or failed. */
+  readonly out: (text: string, done?: (error?: Error | null) => void) => void
+  /** Bytes written to standard output that the reader has not consumed yet. */
+  readonly bufferedBytes: () => number
   readonly err: (text: string) => void
   readonly isTerminal: boolean
   readonly onSignal: (signal: Signal, listener: () => void) => void
-  /** From the first call on a fault no longer ends the process by itself. */
-  readonly onFault: (listener: (fault: Fault, error: unknown) => void) => void
-  /** Ends the process at once. */
+  /** Replaces the default handling from the first call on: faults no longer end the process. */
+  readonly onFault: (listener: (fault: ProcessFault, error: unknown) => void) => void
   readonly exit: (code: number) => void
-  /** Whether it was begun at a terminal that is gone now. */
+  /** True if the process started at a terminal that is gone now. */
   readonly hasLostTerminal: () => boolean
-  /** This very program, for processes of its own. */
+  /** Program to start worker processes with. */
   readonly program: Program
 }
 
-/** The exit codes of every command. */
+/** Exit codes of every command. */
 export const exitCodes = { ok: 0, failed: 1, misused: 2 } as const
 
-/** One of them. */
+/** One of the exit codes. */
 export type ExitCode = typeof exitCodes[keyof typeof exitCodes]
 
-/** A command line that varve does not wholly understand. */
+/** Error for a command line that varve does not fully understand. */
 export class UsageError extends Error {}

@@ -1,30 +1,30 @@
 import { pino, type Logger } from 'pino'
-import { Masking } from '../config/masking.js'
+import { SecretMasker } from '../config/secret-masker.js'
 import { type Config } from '../config/schema.js'
 import { type Io } from './io.js'
-import { logLines } from './log-lines.js'
+import { logWriterOf } from './log-writer.js'
 import { prettyLine, wantsColours } from './pretty-line.js'
 
-/** The log of a process. */
+/** Log of a process, with its masking of secrets. */
 export interface Log {
   readonly log: Logger
-  readonly masking: Masking
-  /** How many lines found no room so far. */
-  readonly lost: () => number
+  readonly masker: SecretMasker
+  /** Number of lines dropped since the start. */
+  readonly lostLines: () => number
 }
 
-/** Begins the log of a process that works by this configuration. */
-export function logOf (io: Io, config: Config): Log {
-  const masking = new Masking(config)
+/** Opens the log with the level and the secrets of this configuration. */
+export function openLog (io: Io, config: Config): Log {
+  const masker = new SecretMasker(config)
   const hasColours = wantsColours(io.environment)
-  const { write, lost } = logLines(io, {
-    mask: line => masking.maskJson(line),
-    // A person at a terminal, or a program anywhere else.
+  const { write, lostLines } = logWriterOf(io, {
+    mask: line => masker.maskJson(line),
+    // Terminals get readable lines, programs get JSON.
     render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line,
-    onRoom: lines => {
+    onRecovered: lines => {
       log.warn({ lost: lines }, 'lines of this log found no room and are lost')
     }
   })
   const log = pino({ level: config.log.level }, { write })
-  return { log, masking, lost }
+  return { log, masker, lostLines }
 }

@@ -1,7 +1,7 @@
 import { type Environment } from '../config/load.js'
 
-/** A line of the log as pino prints it, read again. */
-interface Line {
+/** Log line as pino prints it, parsed. */
+interface LogRecord {
   readonly level: number
   readonly time: number
   readonly msg?: string
@@ -16,53 +16,50 @@ const levels: Readonly<Record<number, { readonly name: string, readonly colour: 
   50: { name: 'error', colour: '31' },
   60: { name: 'fatal', colour: '1;31' }
 }
-const widest = 5
-// What every line of a process has, or stands elsewhere in it.
-const elsewhere: readonly string[] = ['level', 'time', 'pid', 'hostname', 'msg']
-// Signs that a terminal or an eye takes for something else than signs: they control it, are not seen, or turn the
-// writing round.
-const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
+const levelWidth = 5
+// Fields that are equal on every line, or that the pretty line shows elsewhere.
+const omittedKeys: readonly string[] = ['level', 'time', 'pid', 'hostname', 'msg']
+// Characters that control a terminal, are invisible or change the writing direction.
+const invisibleChars = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
-/** Whether a terminal wants colours (no-color.org). */
+/** Follows the NO_COLOR convention (no-color.org); a dumb terminal gets no colours either. */
 export function wantsColours ({ NO_COLOR: noColour = '', TERM: terminal }: Environment): boolean {
   return noColour === '' && terminal !== 'dumb'
 }
 
-/**
- * The same line for a person at a terminal: `HH:MM:SS level message key=value`. Nothing that others have said can
- * control the terminal.
- */
+/** Formats a line as `HH:MM:SS level message key=value`; text from outside cannot control the terminal. */
 export function prettyLine (line: string, hasColours: boolean): string {
-  const said = JSON.parse(line) as Line
-  const { name, colour } = levels[said.level] ?? { name: String(said.level), colour: '0' }
+  const record = JSON.parse(line) as LogRecord
+  const { name, colour } = levels[record.level] ?? { name: String(record.level), colour: '0' }
   const paint = (text: string, code: string): string => hasColours ? `\u001b[${code}m${text}\u001b[0m` : text
-  const pairs = Object.entries(said).filter(([key]) => !elsewhere.includes(key)).map(([key, value]) =>
-    ` ${paint(`${seen(key)}=`, '2')}${shown(value)}`
+  const pairs = Object.entries(record).filter(([key]) => !omittedKeys.includes(key)).map(([key, value]) =>
+    ` ${paint(`${escapeInvisible(key)}=`, '2')}${formatValue(value)}`
   )
-  const time = new Date(said.time).toTimeString().slice(0, 8)
-  return `${paint(time, '2')} ${paint(name.padEnd(widest), colour)} ${seen(said.msg ?? '')}${pairs.join('')}\n${
-    traceIn(said['err'])
-  }`
+  const time = new Date(record.time).toTimeString().slice(0, 8)
+  return `${paint(time, '2')} ${paint(name.padEnd(levelWidth), colour)} ${escapeInvisible(record.msg ?? '')}${
+    pairs.join('')
+  }\n${stackTraceOf(record['err'])}`
 }
 
-function shown (value: unknown): string {
-  if (isFault(value)) return shown(value.message)
+function formatValue (value: unknown): string {
+  if (isErrorRecord(value)) return formatValue(value.message)
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  // What has a blank in it could pass for the next pair.
-  return /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(text) || typeof value !== 'string' ? seen(text) : seen(JSON.stringify(text))
+  // Text with a blank is quoted, or it could pass for the next pair.
+  return /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(text) || typeof value !== 'string'
+    ? escapeInvisible(text)
+    : escapeInvisible(JSON.stringify(text))
 }
 
-// Where an error comes from, below its line.
-function traceIn (fault: unknown): string {
-  if (!isFault(fault)) return ''
-  return fault.stack.split('\n').slice(1).map(text => `  ${seen(text)}\n`).join('')
+function stackTraceOf (fault: unknown): string {
+  if (!isErrorRecord(fault)) return ''
+  return fault.stack.split('\n').slice(1).map(text => `  ${escapeInvisible(text)}\n`).join('')
 }
 
-function isFault (value: unknown): value is { message: string, stack: string } {
+function isErrorRecord (value: unknown): value is { message: string, stack: string } {
   const { message, stack } = (value ?? {}) as Record<string, unknown>
   return typeof message === 'string' && typeof stack === 'string'
 }
 
-function seen (text: string): string {
-  return text.replace(unseen, sign => `\\u{${sign.codePointAt(0)?.toString(16)}}`)
+function escapeInvisible (text: string): string {
+  return text.replace(invisibleChars, sign => `\\u{${sign.codePointAt(0)?.toString(16)}}`)
 }

@@ -1,60 +1,60 @@
 import { type Tracker } from '../chain/tracker.js'
-import { everythingOf, type Forgetting } from '../proxy/forgetting.js'
+import { invalidationOf, type Invalidator } from '../proxy/invalidator.js'
 import { readPurge } from '../api/purge-request.js'
-import { unavailable } from '../api/refusal.js'
+import { unavailableError } from '../api/error-response.js'
 import { type Generations } from '../chain/generations.js'
-import { type Purged } from '../http/purge-route.js'
-import { type Sharing } from './sharing.js'
+import { type PurgeResult } from '../http/purge-route.js'
+import { type RedisBackend } from './redis-backend.js'
 
-/** What a purge reaches. */
-export interface PurgerParts {
+/** Parts that a purge reaches. */
+export interface PurgerOptions {
   readonly tracker: Tracker
   readonly generations: Generations
-  readonly forgetting: Forgetting
-  readonly sharing: Sharing | undefined
+  readonly invalidator: Invalidator
+  readonly redisBackend: RedisBackend | undefined
   readonly eventsDefault: () => number
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
 }
 
-/** Does what an operator wants purged. */
+/** Executes purge requests of operators. */
 export interface Purger {
-  /** Here and on every replica. */
-  purge(body: Buffer): Promise<Purged>
-  /** Here alone: another process of this varve has done it for what replicas share. */
-  follow(body: Buffer): Promise<void>
+  /** Purges this process and all replicas. */
+  purge(body: Buffer): Promise<PurgeResult>
+  /** Purges this process only; another worker has already purged Redis. */
+  purgeLocally(body: Buffer): Promise<void>
 }
 
-/** Builds what purges. */
-export function purgerOf (
-  { tracker, generations, forgetting, sharing, eventsDefault, chainMismatch }: PurgerParts
+/** Builds the purger of one process. */
+export function buildPurger (
+  { tracker, generations, invalidator, redisBackend, eventsDefault, chainMismatch }: PurgerOptions
 ): Purger {
   return {
     purge: async body => {
-      const wanted = readPurge(body, { eventsDefault: eventsDefault() })
+      const purge = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
       if (chain === undefined) {
-        throw unavailable(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
+        throw unavailableError(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
       }
-      if (wanted.all) {
-        generations.startAfresh()
-        const everywhere = await sharing?.look().then(() => generations.isAgreed, () => false) ?? true
-        // While Redis is away others may begin generations, and this one will then be above theirs.
+      if (purge.all) {
+        generations.startNewGeneration()
+        const everywhere = await redisBackend?.sync().then(() => generations.isAgreed, () => false) ?? true
+        // Other replicas may start generations while Redis is down, so this number is not final and is left out.
         return { everywhere, ...(everywhere && { generation: tracker.generation }) }
       }
-      const whatOf = forgetting.everythingOf(wanted.read, chain)
-      if (sharing !== undefined) return { everywhere: await sharing.purge(chain, whatOf) }
-      forgetting.forget(whatOf(chain))
+      const invalidationFor = invalidator.invalidationOf(purge.read, chain)
+      if (redisBackend !== undefined) return { everywhere: await redisBackend.purge(chain, invalidationFor) }
+      invalidator.invalidate(invalidationFor(chain))
       return { everywhere: true }
     },
-    follow: async body => {
-      const wanted = readPurge(body, { eventsDefault: eventsDefault() })
+    purgeLocally: async body => {
+      const purge = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
-      if (wanted.all) {
-        forgetting.forgetAll()
-        if (sharing === undefined) generations.startAfresh()
-        else await sharing.look()
-      } else if (chain !== undefined) forgetting.forget(everythingOf(wanted.read, chain))
+      if (purge.all) {
+        invalidator.invalidateAll()
+        if (redisBackend === undefined) generations.startNewGeneration()
+        else await redisBackend.sync()
+      } else if (chain !== undefined) invalidator.invalidate(invalidationOf(purge.read, chain))
     }
   }
 }

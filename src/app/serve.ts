@@ -1,73 +1,69 @@
 import { type Logger } from 'pino'
-import { type Flags, type Loaded, loadConfig } from '../config/load.js'
+import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
 import { warningsOf } from '../config/warnings.js'
-import { type Program } from '../workers/crew.js'
+import { type Program } from '../workers/worker-pool.js'
 import { bannerOf } from './banner.js'
-import { takeCareOfFaults, toldToStop } from './faults.js'
+import { installFaultHandlers, waitForStopSignal } from './faults.js'
 import { watchDescriptors } from './descriptors.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
-import { logOf } from './log.js'
-import { Reloading } from './reloading.js'
-import { startAlone, type Varve } from './varve.js'
+import { openLog } from './log.js'
+import { ConfigReloader } from './config-reloader.js'
+import { startSingleProcess, type Varve } from './single-process.js'
 
-export { type Varve } from './varve.js'
+export { type Varve } from './single-process.js'
 
-/** Serves until it is told to stop. */
+/** Serves until a stop signal. */
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
-  const load = (): Loaded => loadConfig(io.environment, flags, { listens: true, fetches: true })
+  const load = (): LoadedConfig => loadConfig(io.environment, flags, { opensListeners: true, needsUpstream: true })
   const loaded = load()
-  const { log, masking, lost } = logOf(io, loaded.config)
-  const told = toldToStop(io, () => performance.now())
+  const { log, masker, lostLines } = openLog(io, loaded.config)
+  const stopSignal = waitForStopSignal(io, () => performance.now())
   let varve: Varve | undefined
-  takeCareOfFaults(io, log, masking, {
+  installFaultHandlers(io, log, masker, {
     metrics: () => varve?.metrics,
-    stop: async patience => {
-      await varve?.stop(patience)
+    stop: async deadlines => {
+      await varve?.stop(deadlines)
     }
   })
-  const started = startVarve(loaded, log, io.program)
-  const reloading = new Reloading(load, started, log, config => {
-    masking.take(config)
+  const started = startServing(loaded, log, io.program)
+  const reloader = new ConfigReloader(load, started, log, config => {
+    masker.addSecretsOf(config)
   })
   io.onSignal('SIGHUP', () => {
-    if (!io.hasLostTerminal()) reloading.reload()
+    if (!io.hasLostTerminal()) reloader.reload()
   })
   try {
     varve = await started
   } catch (error) {
-    throw new Error(masking.mask((error as Error).message), { cause: error })
+    throw new Error(masker.mask((error as Error).message), { cause: error })
   }
   const { metrics } = varve
-  metrics.process.observeLog(lost)
+  metrics.process.countLostLines(lostLines)
   const unwatch = watchDescriptors(log, () => {
-    metrics.process.exhausted()
+    metrics.process.descriptorsExhausted()
   })
   if (io.isTerminal || loaded.isSandbox) io.out(bannerOf(varve, loaded))
-  log.info({ signal: await told }, 'stopping')
-  reloading.end()
+  log.info({ signal: await stopSignal }, 'stopping')
+  reloader.close()
   unwatch()
   await varve.stop()
   log.info('stopped')
   return exitCodes.ok
 }
 
-/**
- * Starts what serves, with the embedded node where that was asked for by name: in this process, or in as many as are
- * wanted.
- */
-export async function startVarve (
-  { config, isSandbox }: Pick<Loaded, 'config' | 'isSandbox'>,
+/** Starts one process or several workers, in front of the sandbox only if asked for by name (law 14). */
+export async function startServing (
+  { config, isSandbox }: Pick<LoadedConfig, 'config' | 'isSandbox'>,
   log: Logger,
   program: Program
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   const start = async (sandboxUrl: string | undefined): Promise<Varve> =>
     config.workers === 1
-      ? await startAlone(config, sandboxUrl, log)
-      : await (await import('./workers.js')).startWorkers(config, sandboxUrl, log, program)
+      ? await startSingleProcess(config, sandboxUrl, log)
+      : await (await import('./multi-process.js')).startMultiProcess(config, sandboxUrl, log, program)
   if (!isSandbox) return await start(undefined)
-  // The demonstration never forgets, so that what the README and the banner ask for is there however long it runs.
-  // Read where it is used: a start in front of a real node need not wait for it.
+  // The sandbox never prunes, so the README's examples keep working. A late import keeps it out of normal starts.
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
   log.warn(
@@ -78,13 +74,13 @@ export async function startVarve (
     const varve = await start(sandbox.url)
     return {
       ...varve,
-      stop: async patience => {
-        await varve.stop(patience)
+      stop: async deadlines => {
+        await varve.stop(deadlines)
         await sandbox.close()
       }
     }
   } catch (error) {
-    // A listener left behind would keep a process alive that has failed to start.
+    // An open listener would keep a failed process alive.
     await sandbox.close()
     throw error
   }

@@ -1,38 +1,37 @@
 import { type FastifyInstance } from 'fastify'
 import { type Drain } from '../http/drain.js'
-import { type Patience } from '../workers/messages.js'
+import { type ShutdownDeadlines } from '../workers/messages.js'
 
-/** What stops with the listener. */
-export interface Ending {
-  /** Gives up what is being asked of a node, so that whoever waits for it is answered. */
-  readonly abandon: () => Promise<void>
+/** Shutdown steps besides closing the listener. */
+export interface ShutdownSteps {
+  /** Cancels upstream requests, so that waiting clients get an error response. */
+  readonly cancelRequests: () => Promise<void>
   readonly close: () => Promise<void>
 }
 
 /**
- * Stops without losing a request: first each answer closes its own connection while new ones are still taken, so that
- * no client is writing on a connection at the moment it is closed; then the listener goes and what is under way is
- * finished, or refused in words when it takes too long.
+ * Stops without losing a request: responses close their connections during the drain, then the listener closes. Slow
+ * requests get an error response.
  */
 export async function stopGracefully (
   app: FastifyInstance,
   drain: Drain,
-  ending: Ending,
-  { drainMs = 1000, graceMs = 6000, lastMs = 1000 }: Patience = {}
+  steps: ShutdownSteps,
+  { drainMs = 1000, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
 ): Promise<void> {
-  drain.begin()
+  drain.start()
   await new Promise(resolve => {
     setTimeout(resolve, drainMs)
   })
   const timers = [
     setTimeout(() => {
-      ending.abandon().catch(() => {})
+      steps.cancelRequests().catch(() => {})
     }, graceMs),
     setTimeout(() => {
       app.server.closeAllConnections()
-    }, graceMs + lastMs)
+    }, graceMs + flushMs)
   ]
   await app.close()
   timers.forEach(clearTimeout)
-  await ending.close()
+  await steps.close()
 }

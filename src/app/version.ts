@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** The release of this program, as its package says. */
+/** Reads the release number from package.json. */
 export function versionOfProgram (): string {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string

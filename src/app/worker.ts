@@ -2,70 +2,70 @@ import cluster from 'node:cluster'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/buckets.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { Refusal } from '../api/refusal.js'
+import { ErrorResponse } from '../api/error-response.js'
 import { statusOf } from '../http/status.js'
 import { indexTarget } from '../chain/head-poll.js'
 import {
-  type Asked,
-  type Chapter,
-  type Patience,
+  type WorkerQuery,
+  type ChainResetCount,
+  type ShutdownDeadlines,
   type ToPrimary,
-  type Told,
+  type WorkerQueryResult,
   type ToWorker
 } from '../workers/messages.js'
 import { RemoteBuckets } from '../workers/remote-buckets.js'
 import { RemoteProbes } from '../workers/remote-probes.js'
 import { watchDescriptors } from './descriptors.js'
-import { takeCareOfFaults } from './faults.js'
+import { installFaultHandlers } from './faults.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
-import { logOf } from './log.js'
-import { type Reader, readerOf } from './reader.js'
+import { openLog } from './log.js'
+import { type ProxyServer, buildProxyServer } from './proxy-server.js'
 
-type Begin = Extract<ToWorker, { kind: 'begin' }>
+type StartMessage = Extract<ToWorker, { kind: 'start' }>
 
 const aliveEveryMs = 1000
 
-/** One of several processes that answer reads; it is begun, and told to stop, by the one that began it. */
+/** Runs one worker process; the primary process starts and stops it. */
 export async function runWorker (io: Io): Promise<ExitCode> {
   const { worker } = cluster
   if (worker === undefined) throw new UsageError('unknown command worker')
-  // A terminal, and who ends a whole group of processes, tell them all: this one is told in its turn.
+  // Terminals and supervisors signal the whole process group, so a worker waits for the primary's `stop`.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) io.onSignal(signal, () => {})
-  const tell: Tell = (message, onSent = () => {}) => {
+  const send: SendToPrimary = (message, onSent = () => {}) => {
     if (worker.isConnected()) worker.send(message, undefined, onSent)
     else onSent()
   }
-  const line = new WorkerLine(tell)
+  const channel = new PrimaryChannel(send)
   const timer = setInterval(() => {
-    tell({ kind: 'alive' })
+    send({ kind: 'alive' })
   }, aliveEveryMs).unref()
   worker.on('message', (message: ToWorker) => {
-    line.hear(message)
+    channel.onMessage(message)
   })
-  tell({ kind: 'up' })
-  const begin = await line.begun
-  const { log: first, masking, lost } = logOf(io, begin.config)
-  const log = first.child({ worker: worker.id })
+  send({ kind: 'up' })
+  const start = await channel.started
+  const { log: unnamedLog, masker, lostLines } = openLog(io, start.config)
+  const log = unnamedLog.child({ worker: worker.id })
   let metrics: Metrics | undefined
   const unwatch = watchDescriptors(log, () => {
-    metrics?.process.exhausted()
+    metrics?.process.descriptorsExhausted()
   })
-  const served = line.serve(begin, log, mine => {
-    metrics = mine
-    mine.process.observeLog(lost)
+  const serving = channel.serve(start, log, workerMetrics => {
+    metrics = workerMetrics
+    workerMetrics.process.countLostLines(lostLines)
   })
-  takeCareOfFaults(io, log, masking, {
+  installFaultHandlers(io, log, masker, {
     metrics: () => metrics,
-    stop: async patience => {
-      line.hear({ kind: 'stop', patience })
-      await served
+    stop: async deadlines => {
+      channel.onMessage({ kind: 'stop', deadlines })
+      await serving
     }
   })
   try {
-    await served
+    await serving
     return exitCodes.ok
   } catch (error) {
-    tell({ kind: 'failed', message: masking.mask((error as Error).message) })
+    send({ kind: 'failed', message: masker.mask((error as Error).message) })
     return exitCodes.failed
   } finally {
     unwatch()
@@ -74,131 +74,131 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   }
 }
 
-/** Says something to the primary process, and tells when that has left, or nobody is there to hear it. */
-export type Tell = (message: ToPrimary, onSent?: () => void) => void
+/** Sends a message to the primary process; `onSent` also runs after a disconnect. */
+export type SendToPrimary = (message: ToPrimary, onSent?: () => void) => void
 
-/** What a worker and the primary process say to each other. */
-export class WorkerLine {
-  readonly begun: Promise<Begin>
-  readonly #tell: Tell
+/** Message channel between a worker and the primary process. */
+export class PrimaryChannel {
+  readonly started: Promise<StartMessage>
+  readonly #send: SendToPrimary
   readonly #probes: RemoteProbes
   readonly #buckets: RemoteBuckets
-  readonly #stopped: Promise<Patience | undefined>
-  #begin: (begin: Begin) => void = () => {}
-  #stop: (patience: Patience | undefined) => void = () => {}
-  #reader: Reader | undefined
-  #chapter: Chapter = 0
+  readonly #stopped: Promise<ShutdownDeadlines | undefined>
+  #resolveStarted: (begin: StartMessage) => void = () => {}
+  #resolveStopped: (deadlines: ShutdownDeadlines | undefined) => void = () => {}
+  #server: ProxyServer | undefined
+  #resetCount: ChainResetCount = 0
 
-  constructor (tell: Tell) {
-    this.#tell = tell
-    this.#probes = new RemoteProbes((node, target, timeoutMs) => {
-      tell({ kind: 'poll', node, target, timeoutMs })
+  constructor (send: SendToPrimary) {
+    this.#send = send
+    this.#probes = new RemoteProbes((upstream, target, timeoutMs) => {
+      send({ kind: 'poll', upstream, target, timeoutMs })
     })
     this.#buckets = new RemoteBuckets({
       take: (id, subject, allowance) => {
-        tell({ kind: 'take', id, subject, allowance })
+        send({ kind: 'take', id, subject, allowance })
       },
-      giveBack: (subject, allowance) => {
-        tell({ kind: 'give_back', subject, allowance })
+      refund: (subject, allowance) => {
+        send({ kind: 'refund', subject, allowance })
       }
     }, new LocalBuckets(() => performance.now()))
-    this.begun = new Promise(resolve => {
-      this.#begin = resolve
+    this.started = new Promise(resolve => {
+      this.#resolveStarted = resolve
     })
     this.#stopped = new Promise(resolve => {
-      this.#stop = resolve
+      this.#resolveStopped = resolve
     })
   }
 
-  /** Serves until it is told to stop; `onBuilt` hears of what counts what it does. */
+  /** Serves until a `stop` message; `onBuilt` receives the metrics. */
   async serve (
-    { config, sandboxUrl, chapter }: Begin,
+    { config, sandboxUrl, resetCount }: StartMessage,
     log: Logger,
     onBuilt: (metrics: Metrics) => void = () => {}
   ): Promise<void> {
-    this.#chapter = chapter
-    const reader = await readerOf(config, sandboxUrl, log, {
-      asksForAll: upstream => this.#probes.to(upstream),
-      countsForAll: this.#buckets,
-      onAhead: () => {
-        const stamped = this.#reader?.status.tracker.stamped
-        if (stamped !== undefined) this.#tell({ kind: 'head', chapter: this.#chapter, stamped })
+    this.#resetCount = resetCount
+    const server = await buildProxyServer(config, sandboxUrl, log, {
+      probeTransportOf: upstream => this.#probes.transportTo(upstream),
+      buckets: this.#buckets,
+      onAdvanced: () => {
+        const stamped = this.#server?.statusSources.tracker.stamped
+        if (stamped !== undefined) this.#send({ kind: 'head', resetCount: this.#resetCount, stamped })
       },
-      onDropped: purge => {
-        this.#tell({ kind: 'dropped', purge })
+      onInvalidated: purge => {
+        this.#send({ kind: 'invalidated', purge })
       },
-      onOtherChain: () => {
-        this.#tell({ kind: 'other_chain', chapter: ++this.#chapter })
+      onChainReset: () => {
+        this.#send({ kind: 'chain_reset', resetCount: ++this.#resetCount })
       }
     })
-    this.#reader = reader
-    onBuilt(reader.metrics)
+    this.#server = server
+    onBuilt(server.metrics)
     try {
-      this.#tell({ kind: 'listening', url: await reader.listen() })
-      await reader.begin()
-      this.#tell({ kind: 'ready' })
+      this.#send({ kind: 'listening', url: await server.listen() })
+      await server.start()
+      this.#send({ kind: 'ready' })
     } catch (error) {
-      await reader.close()
+      await server.close()
       throw error
     }
-    await reader.stop(await this.#stopped, async () => {
-      const said: ToPrimary = {
-        kind: 'last_word',
-        metrics: await reader.metrics.told(),
-        recent: reader.status.recent.told
+    await server.stop(await this.#stopped, async () => {
+      const finalReport: ToPrimary = {
+        kind: 'final_report',
+        metrics: await server.metrics.snapshot(),
+        recent: server.statusSources.recent.snapshot
       }
-      // It is long, and what has not left when a process ends is lost.
+      // The report is large, and a process that exits loses unsent messages.
       await new Promise<void>(resolve => {
-        this.#tell(said, resolve)
+        this.#send(finalReport, resolve)
       })
     })
   }
 
-  hear (message: ToWorker): void {
-    const { tracker } = this.#reader?.status ?? {}
+  onMessage (message: ToWorker): void {
+    const { tracker } = this.#server?.statusSources ?? {}
     switch (message.kind) {
-      case 'begin':
-        return this.#begin(message)
+      case 'start':
+        return this.#resolveStarted(message)
       case 'stop':
-        return this.#stop(message.patience)
-      case 'ask':
-        this.#answer(message.asked).then(told => {
-          this.#tell({ kind: 'answer', id: message.id, told })
+        return this.#resolveStopped(message.deadlines)
+      case 'query':
+        this.#runQuery(message.query).then(result => {
+          this.#send({ kind: 'query_result', id: message.id, result })
         }, () => {})
         return
-      case 'polled':
-        return this.#probes.hear(message.node, message.target, message.polled, () => {
-          if (message.target === indexTarget) this.#reader?.built.nodes.ask(message.node).catch(() => {})
+      case 'poll_result':
+        return this.#probes.onPollResult(message.upstream, message.target, message.result, () => {
+          if (message.target === indexTarget) this.#server?.components.upstreams.poll(message.upstream).catch(() => {})
         })
-      case 'taken':
-        return this.#buckets.hear(message.id, message.waitMs)
+      case 'take_result':
+        return this.#buckets.onTakeResult(message.id, message.waitMs)
       case 'head':
-        if (message.chapter === this.#chapter) tracker?.hear(message.stamped)
+        if (message.resetCount === this.#resetCount) tracker?.learnProven(message.stamped)
         return
-      // Its own nodes tell whether that is so.
-      case 'other_chain':
-        if (message.chapter > this.#chapter) this.#reader?.built.nodes.doubt()
+      // Each worker verifies its own upstreams before it resets its chain (law 7).
+      case 'chain_reset':
+        if (message.resetCount > this.#resetCount) this.#server?.components.upstreams.markUnverified()
     }
   }
 
-  async #answer (asked: Asked): Promise<Told> {
-    const reader = this.#reader
-    if (reader === undefined) return { error: 'the worker has not begun yet' }
+  async #runQuery (query: WorkerQuery): Promise<WorkerQueryResult> {
+    const server = this.#server
+    if (server === undefined) return { error: 'the worker has not started yet' }
     try {
-      switch (asked.what) {
+      switch (query.kind) {
         case 'metrics':
-          return { value: await reader.metrics.told() }
+          return { value: await server.metrics.snapshot() }
         case 'status':
-          return { value: { ...statusOf(reader.status), pid: process.pid } }
+          return { value: { ...statusOf(server.statusSources), pid: process.pid } }
         case 'purge':
-          return { value: await reader.purger.purge(Buffer.from(asked.body)) }
-        case 'follow':
-          return { value: await reader.purger.follow(Buffer.from(asked.body)) }
+          return { value: await server.purger.purge(Buffer.from(query.body)) }
+        case 'purge_locally':
+          return { value: await server.purger.purgeLocally(Buffer.from(query.body)) }
       }
     } catch (error) {
-      if (!(error instanceof Refusal)) return { error: reader.mask((error as Error).message) }
-      const { status, code, message, lines } = error
-      return { refusal: { status, code, message, lines } }
+      if (!(error instanceof ErrorResponse)) return { error: server.mask((error as Error).message) }
+      const { status, code, message, rawHeaders } = error
+      return { errorResponse: { status, code, message, rawHeaders } }
     }
   }
 }

@@ -1,54 +1,54 @@
-/** A block by the versions that it holds, and the key that its entry is kept under. */
-interface Interval {
+/** Versions of a cached block, and the key of its entry. */
+interface BlockInterval {
   readonly first: bigint
   readonly last: bigint
   readonly key: string
 }
 
 /**
- * From a version to the kept block that holds it. Each family, such as JSON with transactions, has its own list in the
- * order of versions; a record lives as long as its entry, so the index is bounded by what it points to.
+ * Maps a version to the cached block that contains it, with a sorted list per representation.
+ * A record is removed with its entry, so the index stays bounded (law 10).
  */
 export class BlockIndex {
-  readonly #families = new Map<string, Interval[]>()
+  readonly #intervals = new Map<string, BlockInterval[]>()
 
-  /** The key of the block that holds a version. */
+  /** Returns the key of the cached block that contains a version. */
   find (blocks: string, version: bigint): string | undefined {
-    const list = this.#families.get(blocks)
-    const interval = list?.[placeOf(list, version)]
+    const list = this.#intervals.get(blocks)
+    const interval = list?.[lowerBound(list, version)]
     return interval !== undefined && interval.first <= version ? interval.key : undefined
   }
 
-  /** The keys of the blocks that share a version with a range: of two that overlap, one is a lie. */
+  /** Lists the keys of overlapping blocks: blocks of one chain never overlap, so at least one of them is wrong. */
   overlapping (blocks: string, first: bigint, last: bigint): string[] {
-    const list = this.#families.get(blocks) ?? []
-    const from = placeOf(list, first)
+    const list = this.#intervals.get(blocks) ?? []
+    const from = lowerBound(list, first)
     let to = from
-    // Only what overlaps is copied: a copy of all that follows would make each new block dearer than the last.
+    // Slicing only the overlap keeps the cost of an insertion independent of the number of later blocks.
     while ((list[to]?.first ?? last + 1n) <= last) to++
     return list.slice(from, to).map(({ key }) => key)
   }
 
-  add (blocks: string, interval: Interval): void {
-    const list = this.#families.get(blocks) ?? []
-    list.splice(placeOf(list, interval.first), 0, interval)
-    this.#families.set(blocks, list)
+  add (blocks: string, interval: BlockInterval): void {
+    const list = this.#intervals.get(blocks) ?? []
+    list.splice(lowerBound(list, interval.first), 0, interval)
+    this.#intervals.set(blocks, list)
   }
 
   remove (blocks: string, first: bigint): void {
-    const list = this.#families.get(blocks) ?? []
-    const at = placeOf(list, first)
+    const list = this.#intervals.get(blocks) ?? []
+    const at = lowerBound(list, first)
     if (list[at]?.first === first) list.splice(at, 1)
-    if (list.length === 0) this.#families.delete(blocks)
+    if (list.length === 0) this.#intervals.delete(blocks)
   }
 
   get size (): number {
-    return [...this.#families.values()].reduce((sum, list) => sum + list.length, 0)
+    return [...this.#intervals.values()].reduce((sum, list) => sum + list.length, 0)
   }
 }
 
-/** Where the first interval stands that does not end before a version. */
-function placeOf (list: readonly Interval[], version: bigint): number {
+/** Finds the index of the first interval that ends at or after a version. */
+function lowerBound (list: readonly BlockInterval[], version: bigint): number {
   let low = 0
   let high = list.length
   while (low < high) {

@@ -1,14 +1,13 @@
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { type Coding } from '../api/coding.js'
-import { type Entry, type Form, withForm } from './entry.js'
-import { type Memory } from './memory.js'
+import { type Entry, type Representation, withRepresentation } from './entry.js'
+import { type MemoryTier } from './memory-tier.js'
 
-// Below this a coding gains less than its header line costs.
+// Below this size a coding saves less than its header line costs.
 const minBytes = 256
-// Two of the four threads that Node has for such work, and no queue to speak of: who is turned away is heard at the
-// next hit.
-const maxUnderWay = 2
+// Half of the four threads in the libuv pool. Work beyond the limit is dropped, and the next hit requests it again.
+const maxConcurrent = 2
 
 const compress: Readonly<Record<Coding, (body: Buffer) => Promise<Buffer>>> = {
   br: async body =>
@@ -18,60 +17,59 @@ const compress: Readonly<Record<Coding, (body: Buffer) => Promise<Buffer>>> = {
   gzip: async body => await promisify(gzip)(body, { level: 6 })
 }
 
-/** Makes the coded forms of entries, each once, while the hits that asked for them are served without. */
+/** Compresses each cached body once per coding in the background; hits never wait for compression. */
 export class Compressor {
-  readonly #memory: Memory
-  readonly #underWay = new Map<string, Promise<void>>()
+  readonly #memory: MemoryTier
+  readonly #inFlight = new Map<string, Promise<void>>()
 
-  constructor (memory: Memory) {
+  constructor (memory: MemoryTier) {
     this.#memory = memory
   }
 
   /**
-   * The best form that is there for a client that takes these codings, best first; what is missing is made for those
-   * who come later.
+   * Selects the best available representation for codings in order of preference.
+   * A missing best form is compressed for later hits.
    */
-  formOf (entry: Entry, codings: readonly Coding[]): Form {
+  representationOf (entry: Entry, codings: readonly Coding[]): Representation {
     const [best] = codings
     if (best === undefined || entry.body.length < minBytes) return entry
-    // A reader may come with the entry as it was before its forms were made; one that has gone is packed for nobody.
-    const kept = this.#memory.latestOf(entry)
-    if (kept !== undefined && this.lacks(kept, codings)) this.#make(kept, best)
+    // A caller may pass an entry from before its compression; compressing an evicted entry would be wasted work.
+    const cached = this.#memory.latestOf(entry)
+    if (cached !== undefined && this.needsCompression(cached, codings)) this.#startCompressing(cached, best)
     for (const coding of codings) {
-      const form = (kept ?? entry).coded[coding]
+      const form = (cached ?? entry).encoded[coding]
       if (form !== undefined) return form
     }
     return entry
   }
 
-  /** Whether the best form for such a client is still to be made. */
-  lacks (entry: Entry, [best]: readonly Coding[]): boolean {
-    return best !== undefined && entry.body.length >= minBytes && entry.coded[best] === undefined
+  /** Reports a preferred coding that the entry lacks. */
+  needsCompression (entry: Entry, [best]: readonly Coding[]): boolean {
+    return best !== undefined && entry.body.length >= minBytes && entry.encoded[best] === undefined
   }
 
-  /** Resolves when nothing is under way. */
-  async idle (): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay.values())
+  /** Resolves when no compression is in flight. */
+  async waitUntilIdle (): Promise<void> {
+    while (this.#inFlight.size > 0) await Promise.all(this.#inFlight.values())
   }
 
-  #make (entry: Entry, coding: Coding): void {
-    if (this.#underWay.size >= maxUnderWay || this.#underWay.has(entry.key)) return
+  #startCompressing (entry: Entry, coding: Coding): void {
+    if (this.#inFlight.size >= maxConcurrent || this.#inFlight.has(entry.key)) return
     const work = compress[coding](entry.body)
       .then(body => {
-        this.#keep(entry, coding, body)
+        this.#store(entry, coding, body)
       })
       .finally(() => {
-        this.#underWay.delete(entry.key)
+        this.#inFlight.delete(entry.key)
       })
-    // Nothing that zlib is given here can make it fail; should it, the entry stays without that form.
-    this.#underWay.set(entry.key, work.catch(() => {}))
+    // zlib has no reason to fail on a valid buffer; after a failure the entry keeps its other forms.
+    this.#inFlight.set(entry.key, work.catch(() => {}))
   }
 
-  // A form that there is no room for is as good as one that gains nothing: it is not tried again, and takes no hit
-  // away.
-  #keep (entry: Entry, coding: Coding, body: Buffer): void {
-    if (!this.#memory.replace(entry, withForm(entry, coding, body))) {
-      this.#memory.replace(entry, withForm(entry, coding, entry.body))
+  // Storing the plain body as the form records the attempt: a form without room is not compressed again.
+  #store (entry: Entry, coding: Coding, body: Buffer): void {
+    if (!this.#memory.replace(entry, withRepresentation(entry, coding, body))) {
+      this.#memory.replace(entry, withRepresentation(entry, coding, entry.body))
     }
   }
 }

@@ -1,53 +1,56 @@
-/** A run of events of a stream. */
+/** Range of event sequence numbers. */
 export interface EventRange {
   readonly first: bigint
   readonly last: bigint
 }
 
-/** A kept page by the events that it has, and what of it decides whether it may be a part of another. */
-export interface ListedPage extends EventRange {
-  readonly key: string
-  readonly release: string | undefined
-  readonly isJoinable: boolean
+/** Range of events, with the name of their stream or a path that resolves to it. */
+export interface StreamEvents extends EventRange {
+  readonly stream: string
 }
 
-/** The pages of a stream in the order of their first events, and how many events the longest of them ever had. */
-interface Listing {
-  readonly pages: ListedPage[]
-  widest: bigint
+/** Events of a cached page, and the key of its entry. */
+interface IndexedPage extends EventRange {
+  readonly key: string
+}
+
+/** Pages of a stream sorted by first event, and the longest page length seen, which bounds the search. */
+interface StreamPages {
+  readonly pages: IndexedPage[]
+  longest: bigint
 }
 
 /**
- * From a run of events to the kept pages that have any of them. Pages of one stream may overlap as clients please; a
- * record lives as long as its entry, so the index is bounded by what it points to.
+ * Maps a range of events to the cached pages that contain any of them; pages may overlap.
+ * A record is removed with its entry, so the index stays bounded (law 10).
  */
 export class PageIndex {
-  readonly #streams = new Map<string, Listing>()
+  readonly #streams = new Map<string, StreamPages>()
 
-  /** The pages that have any event of a run, in the order of their first events. */
-  overlapping (stream: string, { first, last }: EventRange): ListedPage[] {
-    const { pages, widest } = this.#streams.get(stream) ?? { pages: [], widest: 0n }
-    const found: ListedPage[] = []
-    // What begins further back than the longest page reaches cannot have any.
-    let at = placeOf(pages, first - widest)
+  /** Lists the keys of pages that share an event with a range. */
+  overlapping ({ stream, first, last }: StreamEvents): string[] {
+    const { pages, longest } = this.#streams.get(stream) ?? { pages: [], longest: 0n }
+    const found: string[] = []
+    // A page that starts further back than the longest page length cannot reach the range.
+    let at = lowerBound(pages, first - longest)
     for (let page = pages[at]; page !== undefined && page.first <= last; page = pages[++at]) {
-      if (page.last >= first) found.push(page)
+      if (page.last >= first) found.push(page.key)
     }
     return found
   }
 
-  add (stream: string, page: ListedPage): void {
-    const listing = this.#streams.get(stream) ?? { pages: [], widest: 0n }
+  add ({ stream, first, last }: StreamEvents, key: string): void {
+    const listing = this.#streams.get(stream) ?? { pages: [], longest: 0n }
     const { pages } = listing
-    const width = page.last - page.first + 1n
-    if (width > listing.widest) listing.widest = width
-    pages.splice(placeOf(pages, page.first), 0, page)
+    const width = last - first + 1n
+    if (width > listing.longest) listing.longest = width
+    pages.splice(lowerBound(pages, first), 0, { first, last, key })
     this.#streams.set(stream, listing)
   }
 
-  remove (stream: string, { first, last }: EventRange): void {
+  remove ({ stream, first, last }: StreamEvents): void {
     const pages = this.#streams.get(stream)?.pages ?? []
-    for (let at = placeOf(pages, first); pages[at]?.first === first; at++) {
+    for (let at = lowerBound(pages, first); pages[at]?.first === first; at++) {
       if (pages[at]?.last !== last) continue
       pages.splice(at, 1)
       break
@@ -60,32 +63,8 @@ export class PageIndex {
   }
 }
 
-/**
- * The fewest ranges, of those in the order of their first events, that have every event of a run between them;
- * undefined where one is missing.
- */
-export function coverOf<Range extends EventRange> (
-  ranges: Iterable<Range>,
-  { first, last }: EventRange
-): Range[] | undefined {
-  const chosen: Range[] = []
-  let next = first
-  let best: Range | undefined
-  for (const range of ranges) {
-    if (range.first > next) {
-      if (best === undefined || best.last < next) return undefined
-      chosen.push(best)
-      next = best.last + 1n
-      if (next > last) return chosen
-      if (range.first > next) return undefined
-    }
-    if (best === undefined || range.last > best.last) best = range
-  }
-  return best === undefined || best.last < last || best.last < next ? undefined : [...chosen, best]
-}
-
-/** Where the first page stands that does not begin before a number. */
-function placeOf (pages: readonly ListedPage[], first: bigint): number {
+/** Finds the index of the first page that starts at or after a sequence number. */
+function lowerBound (pages: readonly IndexedPage[], first: bigint): number {
   let low = 0
   let high = pages.length
   while (low < high) {

@@ -1,46 +1,42 @@
-/** A final block by which a chain is known again: its height and its hash. */
+/** Height and hash of a final block, by which a chain is recognised (law 7). */
 export interface Anchor {
   readonly height: bigint
   readonly hash: string
 }
 
-// Enough for a window of any length when each is so much further from its neighbour than the last.
+// Covers a window of any length, because the distances between anchors grow towards its start.
 const maxAnchors = 16
 
 /**
- * Final blocks of one chain, dense near its head and thin behind it: whoever has another hash at one of these heights
- * is another chain (law 7).
+ * Anchors of one chain, dense near its head and sparse behind it. Another hash at one of these heights proves another
+ * chain (law 7).
  */
 export class Anchors {
   #list: readonly Anchor[]
 
   constructor (list: readonly Anchor[] = []) {
-    this.#list = thinned(sorted(list))
+    this.#list = thinOut(sortByHeight(list))
   }
 
-  /** By height, the lowest first. */
+  /** Anchors in ascending order of height. */
   get list (): readonly Anchor[] {
     return this.#list
   }
 
-  get newest (): Anchor | undefined {
-    return this.#list.at(-1)
-  }
-
-  /** Takes in more of the same chain; whether anything changed. */
+  /** Adds anchors of the same chain; returns true if the list changed. */
   add (anchors: readonly Anchor[]): boolean {
     const before = this.#list
-    this.#list = thinned(sorted([...before, ...anchors]))
+    this.#list = thinOut(sortByHeight([...before, ...anchors]))
     return before.length !== this.#list.length || before.some(({ height }, at) => this.#list[at]?.height !== height)
   }
 
-  /** The anchors that a node with a window can be compared by, the newest first. */
+  /** Selects the anchors inside a window of heights, newest first. */
   within (oldestHeight: bigint, newestHeight: bigint): Anchor[] {
     return this.#list.filter(({ height }) => height >= oldestHeight && height <= newestHeight).reverse()
   }
 
-  /** Whether another list is of the same chain: undefined where no height is in both. */
-  isSameAs (others: readonly Anchor[]): boolean | undefined {
+  /** Compares the hashes at shared heights; undefined where no height is in both lists. */
+  isSameChain (others: readonly Anchor[]): boolean | undefined {
     const shared = this.#list.flatMap(({ height, hash }) =>
       others.filter(other => other.height === height).map(other => other.hash === hash)
     )
@@ -48,29 +44,26 @@ export class Anchors {
   }
 }
 
-function sorted (list: readonly Anchor[]): Anchor[] {
+function sortByHeight (list: readonly Anchor[]): Anchor[] {
   const byHeight = new Map(list.map(anchor => [anchor.height, anchor]))
   return [...byHeight.values()].sort((a, b) => a.height < b.height ? -1 : 1)
 }
 
-/**
- * Leaves out what adds least: of the ones between, the one whose neighbours are closest together for how far they are
- * behind the head.
- */
-function thinned (list: Anchor[]): Anchor[] {
-  const kept = [...list]
-  while (kept.length > maxAnchors) kept.splice(leastOf(kept), 1)
-  return kept
+/** Drops the least useful anchors; the lowest and the newest always stay. */
+function thinOut (list: Anchor[]): Anchor[] {
+  const remaining = [...list]
+  while (remaining.length > maxAnchors) remaining.splice(leastUsefulIndex(remaining), 1)
+  return remaining
 }
 
-function leastOf (list: readonly Anchor[]): number {
+function leastUsefulIndex (list: readonly Anchor[]): number {
   let newest = 0n
   for (const { height } of list) newest = height
-  let [least, place, below, lower] = [Infinity, 1, 0n, 0n]
+  let [least, leastAt, below, lower] = [Infinity, 1, 0n, 0n]
   for (const [at, { height }] of list.entries()) {
     const gain = Number(height - lower) / Number(newest - below + 1n)
-    if (at > 1 && gain < least) [least, place] = [gain, at - 1]
+    if (at > 1 && gain < least) [least, leastAt] = [gain, at - 1]
     ;[lower, below] = [below, height]
   }
-  return place
+  return leastAt
 }

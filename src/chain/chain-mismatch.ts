@@ -1,19 +1,19 @@
 import { type Tracker } from './tracker.js'
-import { type Member } from '../upstreams/member.js'
+import { type Upstream } from '../upstreams/upstream.js'
 
-/** What a message on a chain mismatch is made of. */
-export type Serves = Pick<Member, 'fencedChainId'> & { readonly node: Pick<Member['node'], 'name'> }
+/** Fields of an upstream that describe a chain mismatch. */
+export type ReportedChain = Pick<Upstream, 'quarantinedChainId'> & { readonly client: Pick<Upstream['client'], 'name'> }
 
-/** Names the upstreams on another chain than the configured one, as long as none on that chain has been reached. */
-export function chainMismatch (
-  members: readonly Serves[],
+/** Names the upstreams on another chain than the configured one, until an upstream on the configured chain responds. */
+export function describeChainMismatch (
+  upstreams: readonly ReportedChain[],
   { configuredId, position }: Pick<Tracker, 'configuredId' | 'position'>
 ): string | undefined {
   if (configuredId === undefined || position !== undefined) return undefined
-  const others = members.flatMap(({ node, fencedChainId }) =>
-    fencedChainId === undefined ? [] : [`${node.name} serves chain ${fencedChainId}`]
+  const mismatches = upstreams.flatMap(({ client, quarantinedChainId }) =>
+    quarantinedChainId === undefined ? [] : [`${client.name} serves chain ${quarantinedChainId}`]
   )
-  return others.length === 0
+  return mismatches.length === 0
     ? undefined
-    : `no upstream serves chain ${configuredId}, which chainId expects: ${others.join(', ')}`
+    : `no upstream serves chain ${configuredId}, which chainId expects: ${mismatches.join(', ')}`
 }

@@ -1,39 +1,39 @@
 import { type Anchor } from './anchors.js'
-import { type Answer } from '../api/answer.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
 import { readU64 } from '../api/integer.js'
-import { NodeFailure } from '../upstreams/node-failure.js'
-import { type Question, questionOfItself } from '../upstreams/question.js'
+import { UpstreamFailure } from '../upstreams/upstream-failure.js'
+import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 
 /**
- * Asks a node for the final block of a height; undefined where it has none, or says so in a way that is not known.
- * Fails where it has no word on it now: no whole answer, a failure of its own, a 200 of somebody else. Never kept: it
- * is what kept entries are held against.
+ * Reads the final block of a height, never from the cache; undefined where the upstream lacks it. Rejects on 429, 5xx,
+ * or no position.
  */
 export async function readFinalBlock (
-  ask: (question: Question) => Promise<Answer>,
+  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
   height: bigint
 ): Promise<Anchor | undefined> {
-  const answer = await ask(questionOfItself(`/v1/blocks/by_height/${height}`))
-  answer.rest?.destroy()
-  const { status, stamped } = answer
+  const response = await fetch(probeRequest(`/v1/blocks/by_height/${height}`))
+  response.rest?.destroy()
+  const { status, stamped } = response
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {
-    throw new NodeFailure('the node', 'garbage', `${status} for a block`)
+    throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for a block`)
   }
-  if (status !== 200 || answer.rest !== undefined || stamped === undefined) return undefined
-  return anchorIn(answer.body, height, stamped.position.head.version)
+  if (status !== 200 || response.rest !== undefined || stamped === undefined) return undefined
+  return readAnchor(response.body, height, stamped.position.head.version)
 }
 
-function anchorIn (body: Buffer, height: bigint, head: bigint): Anchor | undefined {
+function readAnchor (body: Buffer, height: bigint, headVersion: bigint): Anchor | undefined {
   try {
     const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
-    const { block_height: at, block_hash: hash, last_version: last } = block
+    const { block_height: blockHeight, block_hash: hash, last_version: last } = block
     if (
-      at !== String(height) || typeof hash !== 'string' || typeof last !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(hash)
+      blockHeight !== String(height) || typeof hash !== 'string' || typeof last !== 'string' ||
+      !/^0x[0-9a-fA-F]{64}$/.test(hash)
     ) return undefined
-    // Not by BigInt, which takes seconds for what may be millions of digits.
+    // BigInt takes seconds for a text of millions of digits.
     const lastVersion = readU64(last)
-    // The newest block may still be another one tomorrow.
-    return lastVersion !== undefined && lastVersion < head ? { height, hash: hash.toLowerCase() } : undefined
+    // A block at the head is not final: it may be replaced.
+    return lastVersion !== undefined && lastVersion < headVersion ? { height, hash: hash.toLowerCase() } : undefined
   } catch {
     return undefined
   }

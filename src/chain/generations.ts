@@ -1,207 +1,211 @@
 import { type StampedPosition } from '../api/position.js'
-import { Afresh } from './afresh.js'
-import { rememberedIn } from './candidates.js'
-import { Comparing } from './comparing.js'
-import { type ControlState } from '../cluster/control.js'
-import { type GenerationOptions, type Newcomer } from './generation-options.js'
-import { Hearing } from './hearing.js'
-import { Marks } from './marks.js'
-import { MarkRenewal } from './mark-renewal.js'
-import { settleOn } from './settling.js'
-import { type KnownGeneration, type UpstreamChain } from './words.js'
+import { PurgeAllGeneration } from './purge-all-generation.js'
+import { rememberedGenerationIn } from './generation-candidates.js'
+import { ChainComparison } from './chain-comparison.js'
+import { type ControlState } from '../cluster/control-record.js'
+import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
+import { PeerGenerations } from './peer-generations.js'
+import { ChainIdentity } from './chain-identity.js'
+import { AnchorRenewal } from './anchor-renewal.js'
+import { chooseGeneration } from './generation-choice.js'
+import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
 
-/** Which generation of the chain this process keys by, and the blocks by which that chain is known again (law 7). */
+/** Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7). */
 export class Generations {
   readonly #options: GenerationOptions
-  readonly #marks: Marks
-  readonly #hearing: Hearing
-  readonly #afresh: Afresh
-  // Whether what the other replicas know was heard when the generation was settled.
+  readonly #identity: ChainIdentity
+  readonly #peerGenerations: PeerGenerations
+  readonly #purgeAllGeneration: PurgeAllGeneration
+  // True if the control record was readable when the generation was chosen.
   #isAgreed: boolean
-  // A reset leaves every generation up to this one behind.
-  #ruledOut = 0
-  #settling: Promise<void> | undefined
-  #resets = 0
-  // Keyed by what upstreams were last known to have, and whether nobody else tells of that.
-  #recalled: { readonly isAlone: boolean } | undefined
-  readonly #renewal: MarkRenewal
-  readonly #comparing: Comparing
+  // A reset rules out every generation up to this number.
+  #ruledOutUpTo = 0
+  #choosing: Promise<void> | undefined
+  #resetCount = 0
+  // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the control record lacks
+  // it.
+  #restored: { readonly isRememberedOnly: boolean } | undefined
+  readonly #anchorRenewal: AnchorRenewal
+  readonly #comparison: ChainComparison
 
   constructor (options: GenerationOptions) {
     this.#options = options
-    this.#marks = new Marks(options)
-    this.#renewal = new MarkRenewal(this.#marks, options.now)
-    this.#comparing = new Comparing(options.tracker, this.#marks, () => `${options.tracker.generation} ${this.#resets}`)
-    this.#hearing = new Hearing(options, this.#marks, this)
-    this.#afresh = new Afresh(options, this)
+    this.#identity = new ChainIdentity(options)
+    this.#anchorRenewal = new AnchorRenewal(this.#identity, options.now)
+    this.#comparison = new ChainComparison(
+      options.tracker,
+      this.#identity,
+      () => `${options.tracker.generation} ${this.#resetCount}`
+    )
+    this.#peerGenerations = new PeerGenerations(options, this.#identity, this)
+    this.#purgeAllGeneration = new PurgeAllGeneration(options, this)
     this.#isAgreed = options.control === undefined
   }
 
-  /** What this process knows of its own generation. */
-  get own (): KnownGeneration {
-    return { anchors: this.#marks.list, head: this.#options.tracker.stamped }
+  /** Anchors and head of our own generation. */
+  get ownRecord (): KnownGeneration {
+    return { anchors: this.#identity.anchors, head: this.#options.tracker.stamped }
   }
 
-  /**
-   * Whether keys mean the same to every replica: not where another chain may bear this number, nor before an own one
-   * has been claimed.
-   */
+  /** False while another chain may have this number, or before our own number is claimed (law 7). */
   get isAgreed (): boolean {
-    return this.#isAgreed && !this.#afresh.isPending
+    return this.#isAgreed && !this.#purgeAllGeneration.isPending
   }
 
-  /** Whether everything was purged here and the others could not be told yet. */
-  get isLeaving (): boolean {
-    return this.#afresh.isPending
+  /** True while the other replicas do not know of a purge of everything. */
+  get isPurgeAllPending (): boolean {
+    return this.#purgeAllGeneration.isPending
   }
 
-  /** Whether a node that was away is surely of the chain that is keyed by, so that nothing is to be decided. */
-  async recognises (newcomer: Newcomer): Promise<boolean> {
+  /** Resolves with true if an upstream is on our chain without any decision. */
+  async isSameChain (unverified: UnverifiedUpstream): Promise<boolean> {
     const { tracker } = this.#options
-    const { position } = newcomer.stamped
-    if (tracker.chain?.id !== position.chainId || this.#recalled !== undefined) return false
-    this.#hearing.askAgain()
-    return await this.#comparing.find(newcomer) === 'same'
+    const { position } = unverified.stamped
+    if (tracker.chain?.id !== position.chainId || this.#restored !== undefined) return false
+    this.#peerGenerations.retryRejected()
+    return await this.#comparison.compare(unverified) === 'same'
   }
 
   /**
-   * Before a node that was away is believed: why it is not to be, where its chain is another one and others are left on
-   * this one.
+   * Resolves with a reason to quarantine an upstream, or undefined. Another chain replaces ours once no other upstream
+   * on our chain responds.
    */
-  async welcome (newcomer: Newcomer): Promise<string | undefined> {
+  async verifyChain (unverified: UnverifiedUpstream): Promise<string | undefined> {
     const { tracker } = this.#options
-    const { stamped, isAlone } = newcomer
-    // What was recalled is only what the node last had, and yields to what it says now.
-    const recalled = this.#recalled
-    this.#recalled = undefined
-    if (recalled !== undefined && tracker.chainId !== stamped.position.chainId) {
-      tracker.unsettle()
-      this.#marks.replace([])
+    const { stamped, isLastReachable } = unverified
+    // A restored chain is only a memory, so it yields to the upstream's response.
+    const restored = this.#restored
+    this.#restored = undefined
+    if (restored !== undefined && tracker.chainId !== stamped.position.chainId) {
+      tracker.clearChain()
+      this.#identity.replace([])
     }
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) {
       return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
     }
-    this.#hearing.askAgain()
-    if (tracker.chain === undefined) await this.settle(stamped)
+    this.#peerGenerations.retryRejected()
+    if (tracker.chain === undefined) await this.choose(stamped)
     else {
-      const found = await this.#comparing.find(newcomer, recalled?.isAlone)
-      if (found === 'older') return 'it serves an older chain of the same name'
-      if (found === 'other' && !await isAlone()) return 'it serves another chain of the same name'
-      if (found === 'other') {
-        await this.begin(stamped)
-        // Before anybody else is let in: one of the old chain that lags behind the new one shows in nothing else.
-        await this.#marks.spread(stamped.position, newcomer.readBlock)
+      const result = await this.#comparison.compare(unverified, restored?.isRememberedOnly)
+      if (result === 'older') return 'it serves an older chain with the same chain id'
+      if (result === 'other' && !await isLastReachable()) return 'it serves another chain with the same chain id'
+      if (result === 'other') {
+        await this.resetChain(stamped)
+        // Reads anchors before the next verification: a lagging upstream of the old chain differs in nothing else.
+        await this.#identity.readAnchors(stamped.position, unverified.readBlock)
       }
     }
-    this.#renewal.begin()
+    this.#anchorRenewal.schedule()
     return undefined
   }
 
-  /** The head moves on, as a node that is believed has stamped it. */
-  async renew ({ position }: StampedPosition): Promise<void> {
-    if (position.chainId === this.#options.tracker.chainId) await this.#renewal.renew(position)
+  /** Reads anchors that are due, at a position of a verified upstream. */
+  async renewAnchors ({ position }: StampedPosition): Promise<void> {
+    if (position.chainId === this.#options.tracker.chainId) await this.#anchorRenewal.renewIfDue(position)
   }
 
   /**
-   * Another chain bears the name of this one, as a position has told; with nothing shared the tracker has begun a new
-   * generation by itself.
+   * Drops the anchors after a chain reset, and chooses a generation; without Redis the tracker has already begun a new
+   * one.
    */
-  wasReset (stamped: StampedPosition): void {
+  recordReset (stamped: StampedPosition): void {
     const { tracker, control, events } = this.#options
-    this.#marks.replace([])
-    this.#renewal.forget()
-    this.#resets++
-    if (control === undefined) return events.onGeneration(tracker.generation)
-    this.#ruledOut = tracker.generation
-    // What is being settled for the old chain comes to nothing.
-    const earlier = this.#settling ?? Promise.resolve()
-    this.#begun(earlier.then(async () => {
-      await this.#settle(stamped)
+    this.#identity.replace([])
+    this.#anchorRenewal.cancel()
+    this.#resetCount++
+    if (control === undefined) return events.onGenerationChanged(tracker.generation)
+    this.#ruledOutUpTo = tracker.generation
+    // Waits for the choice for the old chain, whose result is discarded.
+    const earlier = this.#choosing ?? Promise.resolve()
+    this.#trackChoice(earlier.then(async () => {
+      await this.#chooseOnce(stamped)
     })).catch(() => {})
   }
 
-  /**
-   * Settles which generation a node's chain is: the highest that it may be, or a new one above all. Callers at the same
-   * time share one decision.
-   */
-  async settle (stamped: StampedPosition): Promise<void> {
-    await (this.#settling ?? this.#begun(this.#settle(stamped)))
+  /** Chooses the generation of an upstream's chain; concurrent callers share one choice. */
+  async choose (stamped: StampedPosition): Promise<void> {
+    await (this.#choosing ?? this.#trackChoice(this.#chooseOnce(stamped)))
   }
 
-  /** Resolves when nothing is being settled. */
-  async settled (): Promise<void> {
-    await this.#settling
+  /** Resolves when no choice is in progress. */
+  async waitUntilChosen (): Promise<void> {
+    await this.#choosing
   }
 
-  /** What the other replicas know now. */
-  async hear (state: ControlState): Promise<void> {
+  /** Follows the control record, and publishes a pending purge of everything. */
+  async applyControlState (state: ControlState): Promise<void> {
     const { tracker, readHead } = this.#options
     if (tracker.chain === undefined) return
-    if (this.#isAgreed) await this.#hearing.hear(state)
+    if (this.#isAgreed) await this.#peerGenerations.apply(state)
     else {
       const now = await readHead() ?? tracker.stamped
-      if (now !== undefined) await this.settle(now)
+      if (now !== undefined) await this.choose(now)
     }
-    if (this.#isAgreed && this.isLeaving) await this.#afresh.claim()
+    if (this.#isAgreed && this.isPurgeAllPending) await this.#purgeAllGeneration.claim()
   }
 
-  /** With no node to ask: keys by what upstreams were last known to have, unless it could mean two chains. */
-  recall (chainId: number, upstreams: readonly UpstreamChain[], state: ControlState): void {
+  /** Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7). */
+  restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: ControlState): void {
     const { tracker } = this.#options
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
-    const remembered = rememberedIn(state, upstreams)
+    const remembered = rememberedGenerationIn(state, upstreams)
     if (remembered === undefined) return
     const [generation, known] = remembered
-    tracker.settle({ id: chainId, generation }, known.head, false)
-    this.#marks.replace(known.anchors)
+    tracker.setChain({ id: chainId, generation }, known.head, false)
+    this.#identity.replace(known.anchors)
     this.#isAgreed = true
-    this.#recalled = { isAlone: !state.generations.has(generation) }
+    this.#restored = { isRememberedOnly: !state.generations.has(generation) }
   }
 
-  /** Leaves everything that is kept behind: here at once, and everywhere when the others can be told. */
-  startAfresh (): void {
-    this.#afresh.begin()
+  /** Purges everything: switches keys to a new generation at once, and claims its number when Redis responds. */
+  startNewGeneration (): void {
+    this.#purgeAllGeneration.start()
   }
 
-  /** Two that began at once with two chains of one name have taken the same number: one goes on. */
-  async leave (generation: number): Promise<void> {
-    this.#ruledOut = generation
+  /** Chooses a higher generation, because two chains with the same chain id claimed this number. */
+  async abandon (generation: number): Promise<void> {
+    this.#ruledOutUpTo = generation
     const { stamped } = this.#options.tracker
-    if (stamped !== undefined) await this.settle(stamped)
+    if (stamped !== undefined) await this.choose(stamped)
   }
 
-  async #begun (settling: Promise<void>): Promise<void> {
-    this.#settling = settling
-    await settling.finally(() => {
-      if (this.#settling === settling) this.#settling = undefined
+  async #trackChoice (choosing: Promise<void>): Promise<void> {
+    this.#choosing = choosing
+    await choosing.finally(() => {
+      if (this.#choosing === choosing) this.#choosing = undefined
     })
   }
 
-  async #settle (stamped: StampedPosition): Promise<void> {
+  async #chooseOnce (stamped: StampedPosition): Promise<void> {
     const { tracker, events } = this.#options
-    const resets = this.#resets
-    const { generation, known, isAgreed } = await settleOn(stamped, this.#options, this.#marks, this.#ruledOut)
-    if (resets !== this.#resets) return
+    const resetCount = this.#resetCount
+    const { generation, known, isAgreed } = await chooseGeneration(
+      stamped,
+      this.#options,
+      this.#identity,
+      this.#ruledOutUpTo
+    )
+    if (resetCount !== this.#resetCount) return
     const before = tracker.generation
     this.#isAgreed = isAgreed
-    tracker.settle({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
-    if (generation !== before) events.onGeneration(generation)
+    tracker.setChain({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
+    if (generation !== before) events.onGenerationChanged(generation)
   }
 
-  /** Goes over to a generation that another replica, or an operator, has begun. */
+  /** Switches keys to a generation that another replica or an operator began. */
   adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
     const { tracker } = this.#options
     if (tracker.chainId === undefined) return
-    tracker.settle({ id: tracker.chainId, generation }, known.head, isSameChain)
-    if (isSameChain) this.#marks.add(known.anchors)
-    else this.#marks.replace(known.anchors)
-    if (!isSameChain) this.#options.events.onReplaced()
-    this.#options.events.onGeneration(generation)
+    tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
+    if (isSameChain) this.#identity.add(known.anchors)
+    else this.#identity.replace(known.anchors)
+    if (!isSameChain) this.#options.events.onChainReplaced()
+    this.#options.events.onGenerationChanged(generation)
   }
 
-  /** Begins anew, since a node has shown that its chain is another one. */
-  async begin (stamped: StampedPosition): Promise<void> {
+  /** Resets the chain, because an upstream has proven that it changed. */
+  async resetChain (stamped: StampedPosition): Promise<void> {
     this.#options.tracker.reset(stamped)
-    await this.#settling
+    await this.#choosing
   }
 }

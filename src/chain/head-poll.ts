@@ -1,61 +1,62 @@
 import { type StampedPosition } from '../api/position.js'
 import { type Tracker } from './tracker.js'
-import { type Answer } from '../api/answer.js'
-import { NodeFailure, saysNothing } from '../upstreams/node-failure.js'
-import { Fenced } from '../upstreams/welcome.js'
-import { type Question, questionOfItself } from '../upstreams/question.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { UpstreamFailure, isInconclusive } from '../upstreams/upstream-failure.js'
+import { QuarantinedError } from '../upstreams/chain-verification.js'
+import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 
-/** How often the head is asked for, and who is told when it is not answered. */
+/** Interval, conditions and notifications of polling one upstream. */
 export interface HeadPollOptions {
   readonly pollMs: number
   readonly now: () => number
-  /** Whether nothing was heard of the node for so long that it is to be asked. */
+  /** Returns true if no recent response has confirmed the upstream's position. */
   readonly isDue: () => boolean
   readonly onState: (state: PollState) => void
   readonly onRelease: (release: string) => void
-  /** The time has passed in which one is looked at, whether or not it was asked. */
+  /** Runs at every interval, also when no poll is due. */
   readonly onTick?: () => void
 }
 
-/** What a poll found, told when it changes. */
+/** Outcome of a poll. */
 export type PollState = 'answered' | 'unanswered' | 'other_chain'
 
-/** Where a node tells of itself. */
+/** Target of the index, which names position and release. */
 export const indexTarget = '/v1'
 
-// A node that is mended is to be used again within two seconds, however seldom it is asked while it is well.
-const mostMs = 1000
+// An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
+const maxPollIntervalMs = 1000
 
-// A node that hangs is asked again beside what hangs, so that it is found mended whenever it is; so many times at once.
-const mostUnderWay = 8
+// A poll that hangs must not delay the next one, so several may be in flight.
+const maxConcurrentPolls = 8
 
-// The release is learned at least so often, whatever the traffic (law 8).
-const releaseEveryMs = 15_000
+// Refreshes the release at least this often, whatever the traffic (law 8).
+const readReleaseEveryMs = 15_000
 
-/**
- * Keeps the position fresh in silence, and learns the node's release: traffic itself is the better source while there
- * is any.
- */
+/** Polls an upstream while client traffic does not refresh its position, and reads its release. */
 export class HeadPoll {
-  readonly #ask: (question: Question) => Promise<Answer>
+  readonly #fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
   readonly #tracker: Tracker
   readonly #options: HeadPollOptions
   #timer: NodeJS.Timeout | undefined
-  #polledAt = -Infinity
-  #answeredAt = -Infinity
-  #underWay: Promise<void> | undefined
-  #count = 0
-  #isOver = false
+  #sentAtMs = -Infinity
+  #answeredAtMs = -Infinity
+  #polling: Promise<void> | undefined
+  #inFlight = 0
+  #isStopped = false
 
-  constructor (ask: (question: Question) => Promise<Answer>, tracker: Tracker, options: HeadPollOptions) {
-    this.#ask = ask
+  constructor (
+    fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
+    tracker: Tracker,
+    options: HeadPollOptions
+  ) {
+    this.#fetch = fetch
     this.#tracker = tracker
     this.#options = options
   }
 
-  /** Polls at once, and from then on whenever it is due; resolves with the first word, be it that there is none. */
+  /** Polls at once, then whenever a poll is due; resolves after the first poll, also when it fails. */
   async start (): Promise<void> {
-    const everyMs = Math.min(this.#options.pollMs, mostMs)
+    const everyMs = Math.min(this.#options.pollMs, maxPollIntervalMs)
     this.#timer = setInterval(() => {
       if (this.#isDue()) this.poll().catch(() => {})
       this.#options.onTick?.()
@@ -64,85 +65,85 @@ export class HeadPoll {
   }
 
   stop (): void {
-    this.#isOver = true
+    this.#isStopped = true
     clearInterval(this.#timer)
   }
 
-  /** Asks for the head now; callers at the same time share one question. */
+  /** Polls now; concurrent callers share one poll. */
   async poll (): Promise<void> {
-    if (this.#isOver) return
-    if (this.#underWay === undefined || this.#isHanging) {
-      const mine = this.#askForHead().finally(() => {
-        this.#count--
-        if (this.#underWay === mine) this.#underWay = undefined
+    if (this.#isStopped) return
+    if (this.#polling === undefined || this.#isHanging) {
+      const poll = this.#pollOnce().finally(() => {
+        this.#inFlight--
+        if (this.#polling === poll) this.#polling = undefined
       })
-      this.#count++
-      this.#underWay = mine
+      this.#inFlight++
+      this.#polling = poll
     }
-    await this.#underWay
+    await this.#polling
   }
 
   get #isHanging (): boolean {
-    return this.#options.now() - this.#polledAt >= 0.9 * mostMs && this.#count < mostUnderWay
+    return this.#options.now() - this.#sentAtMs >= 0.9 * maxPollIntervalMs && this.#inFlight < maxConcurrentPolls
   }
 
   #isDue (): boolean {
-    return this.#options.isDue() || this.#options.now() - this.#polledAt >= releaseEveryMs
+    return this.#options.isDue() || this.#options.now() - this.#sentAtMs >= readReleaseEveryMs
   }
 
-  async #askForHead (): Promise<void> {
-    const polledAt = this.#options.now()
-    this.#polledAt = polledAt
+  async #pollOnce (): Promise<void> {
+    const sentAtMs = this.#options.now()
+    this.#sentAtMs = sentAtMs
     try {
-      const { stamped, release } = await askWhereItStands(this.#ask)
+      const { stamped, release } = await fetchHeadAndRelease(this.#fetch)
       if (stamped === undefined) return this.#options.onState('unanswered')
       const learned = this.#tracker.learn(stamped.position, stamped.family)
       if (learned === 'other_chain') return this.#options.onState('other_chain')
-      this.#answeredAt = this.#options.now()
+      this.#answeredAtMs = this.#options.now()
       if (release !== undefined) this.#options.onRelease(release)
       this.#options.onState('answered')
     } catch (error) {
-      // Counted by the node itself; the next poll asks again. One that the end cuts off is no word on the node, nor is
-      // one that another has overtaken, or that never left.
-      const isNothing = error instanceof NodeFailure && saysNothing(error)
-      if (!this.#isOver && !isNothing && polledAt >= this.#answeredAt) {
-        this.#options.onState(error instanceof Fenced ? 'other_chain' : 'unanswered')
+      // The upstream client counts the failure. A cancelled, unsent or overtaken poll says nothing about the upstream.
+      const isIgnored = error instanceof UpstreamFailure && isInconclusive(error)
+      if (!this.#isStopped && !isIgnored && sentAtMs >= this.#answeredAtMs) {
+        this.#options.onState(error instanceof QuarantinedError ? 'other_chain' : 'unanswered')
       }
     }
   }
 }
 
-/** Where a node stands now; undefined where it does not say. */
-export async function readHead (ask: (question: Question) => Promise<Answer>): Promise<StampedPosition | undefined> {
-  return await askWhereItStands(ask).then(({ stamped }) => stamped, () => undefined)
+/** Reads an upstream's head; undefined where its responses carry no position, or fail. */
+export async function readHead (
+  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
+): Promise<StampedPosition | undefined> {
+  return await fetchHeadAndRelease(fetch).then(({ stamped }) => stamped, () => undefined)
 }
 
 /**
- * What a node says of itself. Gateways leave the position off the index, or keep the index to themselves, and let the
- * gas estimate through as it is.
+ * Reads the index, or else the gas estimate, because gateways hide the index or drop its position headers.
  */
-async function askWhereItStands (
-  ask: (question: Question) => Promise<Answer>
+async function fetchHeadAndRelease (
+  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
 ): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
-  const index = await askPlainly(ask, indexTarget)
-  const release = index.status === 200 ? releaseIn(index.body) : undefined
+  const index = await sendProbe(fetch, indexTarget)
+  const release = index.status === 200 ? readRelease(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
-  // Who is sick, or has asked for less, is not asked for more.
+  // An upstream that fails or limits us gets no second request.
   if (index.status === 429 || index.status >= 500) return { stamped: undefined, release }
-  const gas = await askPlainly(ask, '/v1/estimate_gas_price')
+  const gas = await sendProbe(fetch, '/v1/estimate_gas_price')
   return { stamped: gas.status === 200 ? gas.stamped : undefined, release }
 }
 
-async function askPlainly (ask: (question: Question) => Promise<Answer>, target: string): Promise<Answer> {
-  const answer = await ask(questionOfItself(target))
-  answer.rest?.destroy()
-  return answer
+async function sendProbe (
+  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
+  target: string
+): Promise<UpstreamResponse> {
+  const response = await fetch(probeRequest(target))
+  response.rest?.destroy()
+  return response
 }
 
-/**
- * The release that the index names as its `git_hash`; a body that is no index names none, nor does one whose name is
- * too long to be kept and shared with each entry.
- */
-function releaseIn (body: Buffer): string | undefined {
+/** Reads `git_hash` from the index; at most 128 characters, because every entry stores it. */
+function readRelease (body: Buffer): string | undefined {
   return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
 }

@@ -1,30 +1,25 @@
-import { compare, type Oldest, type Position, type StampedPosition } from '../api/position.js'
+import { compareU64, type Oldest, type Position, type StampedPosition } from '../api/position.js'
 
-/** What an answer's position turned out to be beside the one already shown. */
-export type Learned = 'ahead' | 'behind' | 'reset' | 'other_chain'
+/** Relation of a response's position to the served head. */
+export type LearnResult = 'ahead' | 'behind' | 'reset' | 'other_chain'
 
-/** The chain and generation that every key names (law 7). */
+/** Chain id and generation that every key names (law 7). */
 export interface Chain {
   readonly id: number
   readonly generation: number
 }
 
-/** Who wants to know what becomes of the position. */
+/** Notifications about the position. */
 export interface TrackerListener {
-  /**
-   * Another chain has taken the name of this one: its position is given, and what was known of the old one means
-   * nothing any more.
-   */
+  /** A chain with the same chain id has replaced ours; everything learned about the old one is void. */
   onReset?(stamped: StampedPosition): void
-  /** An answer has moved the position on. */
-  onAhead?(): void
-  /** The position shown has moved on, whoever told of it. */
-  onShown?(): void
+  /** A response has advanced the position. */
+  onAdvanced?(): void
+  /** The served head has advanced, by a response or another replica. */
+  onServedHead?(): void
 }
 
-/**
- * The one ledger position of this process: it is learned from answers, shown to clients, and never goes back (law 4).
- */
+/** Tracks the position that this process serves: learned from responses, and never going back on one chain (law 4). */
 export class Tracker {
   readonly #now: () => number
   readonly #listener: TrackerListener
@@ -32,16 +27,16 @@ export class Tracker {
   #chainId: number | undefined
   #chain: Chain | undefined
   readonly #isShared: boolean
-  #isSettled: boolean
+  #isGenerationChosen: boolean
   #generation = 1
-  #highest = 1
-  #shown: StampedPosition | undefined
-  #learnedAt = -Infinity
+  #highestGeneration = 1
+  #served: StampedPosition | undefined
+  #learnedAtMs = -Infinity
   #oldest: Oldest | undefined
 
   /**
-   * A configured chain id is believed over what any node says; without one the first answer decides. Where replicas
-   * share what they know, there is no chain to key by until it is settled among them which generation it is.
+   * A configured chain id overrides upstreams; else the first response decides. With Redis, no chain is known before
+   * replicas agree on a generation.
    */
   constructor (chainId: number | undefined, now: () => number, listener: TrackerListener = {}, isShared = false) {
     this.#configuredId = chainId
@@ -49,160 +44,157 @@ export class Tracker {
     this.#now = now
     this.#listener = listener
     this.#isShared = isShared
-    this.#isSettled = !isShared
+    this.#isGenerationChosen = !isShared
   }
 
-  /** The chain to key by; undefined until it is configured or learned, and settled. */
+  /** Chain to key by; undefined until its id is known and its generation chosen. */
   get chain (): Chain | undefined {
-    if (this.#chainId === undefined || !this.#isSettled) return undefined
-    // The same object for as long as it is the same chain.
+    if (this.#chainId === undefined || !this.#isGenerationChosen) return undefined
+    // One object per chain, so that callers may compare by identity.
     if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) {
       this.#chain = { id: this.#chainId, generation: this.#generation }
     }
     return this.#chain
   }
 
-  /** The generation that was keyed by last, settled or not. */
+  /** Latest generation, chosen or not. */
   get generation (): number {
     return this.#generation
   }
 
-  /** The chain that the configuration names. */
+  /** Chain id from the configuration. */
   get configuredId (): number | undefined {
     return this.#configuredId
   }
 
-  /** The chain that was configured or learned, settled or not. */
+  /** Chain id, configured or learned, with or without a chosen generation. */
   get chainId (): number | undefined {
     return this.#chainId
   }
 
-  /** The position that clients are shown. */
+  /** Position sent to clients. */
   get position (): Position | undefined {
-    return this.#shown?.position
+    return this.#served?.position
   }
 
-  /** The same with the family of names that it came under. */
+  /** Position with the family of header names that carried it. */
   get stamped (): StampedPosition | undefined {
-    return this.#shown
+    return this.#served
   }
 
-  /** The prefix of the node's own header names, once seen. */
+  /** Prefix of the upstream's own header names, once learned. */
   get family (): string | undefined {
-    return this.#shown?.family
+    return this.#served?.family
   }
 
-  /** How long ago an answer last confirmed the position. */
+  /** Milliseconds since a response last confirmed the position. */
   get ageMs (): number {
-    return this.#now() - this.#learnedAt
+    return this.#now() - this.#learnedAtMs
   }
 
-  /** Takes in the position of an answer that has just come. */
-  learn (position: Position, family: string): Learned {
+  /** Learns the position of a new response. */
+  learn (position: Position, family: string): LearnResult {
     this.#chainId ??= position.chainId
     if (position.chainId !== this.#chainId) return 'other_chain'
-    const shown = this.#shown?.position
-    if (shown === undefined || !contradicts(position, shown)) {
-      if (shown !== undefined && position.head.version < shown.head.version) return 'behind'
-      this.#learnedAt = this.#now()
-      this.#show({ position, family })
+    const served = this.#served?.position
+    if (served === undefined || !contradicts(position, served)) {
+      if (served !== undefined && position.head.version < served.head.version) return 'behind'
+      this.#learnedAtMs = this.#now()
+      this.#advanceTo({ position, family })
       return 'ahead'
     }
-    // Of two chains under one name the one with the later time is the newer.
-    if (position.head.timestampUsec < shown.head.timestampUsec) return 'other_chain'
+    // Of two chains with the same chain id, the newer has the later time ("Chains and resets").
+    if (position.head.timestampUsec < served.head.timestampUsec) return 'other_chain'
     this.reset({ position, family })
     return 'reset'
   }
 
-  /** Takes in a position that another replica or a kept entry proves; whether it can be of this chain. */
-  hear (stamped: StampedPosition): boolean {
+  /** Learns a position proven by another replica or a stored entry; returns false if it contradicts our chain. */
+  learnProven (stamped: StampedPosition): boolean {
     const { position } = stamped
-    const shown = this.#shown?.position
-    if (position.chainId !== this.#chainId || (shown !== undefined && contradicts(position, shown))) return false
-    if (shown === undefined || position.head.version > shown.head.version) {
-      this.#shown = this.#bounded(stamped)
-      this.#listener.onShown?.()
+    const served = this.#served?.position
+    if (position.chainId !== this.#chainId || (served !== undefined && contradicts(position, served))) return false
+    if (served === undefined || position.head.version > served.head.version) {
+      this.#served = this.#withOldest(stamped)
+      this.#listener.onServedHead?.()
     }
     return true
   }
 
-  /** The chain has turned out to be another one: a new generation begins, or it is to be settled which. */
+  /** Replaces the chain after a reset: begins a new generation, or with Redis waits for a choice. */
   reset (stamped: StampedPosition): void {
-    if (this.#isShared) this.#isSettled = false
-    else this.#generation = this.next
-    this.#forgetPosition()
-    this.#learnedAt = this.#now()
+    if (this.#isShared) this.#isGenerationChosen = false
+    else this.#generation = this.nextGeneration
+    this.#clearPosition()
+    this.#learnedAtMs = this.#now()
     this.#listener.onReset?.(stamped)
-    this.#show(stamped)
+    this.#advanceTo(stamped)
   }
 
-  /** The generation for a chain that nobody has seen before: above every one that was heard of. */
-  get next (): number {
-    return Math.max(this.#generation, this.#highest) + 1
+  /** Number for a new chain, above every known generation. */
+  get nextGeneration (): number {
+    return Math.max(this.#generation, this.#highestGeneration) + 1
   }
 
-  /** Keys by a chain and generation from now on; a position that cannot be of it is shown no more. */
-  settle ({ id, generation }: Chain, head: StampedPosition | undefined, isSameChain: boolean): void {
+  /** Sets the chain to key by, and drops a served head that contradicts it. */
+  setChain ({ id, generation }: Chain, head: StampedPosition | undefined, isSameChain: boolean): void {
     this.#chainId = id
     this.#generation = generation
-    this.heardOf(generation)
-    this.#isSettled = true
-    if (!isSameChain && head === undefined) this.#forgetPosition()
-    if (head === undefined || this.hear(head)) return
-    this.#forgetPosition()
-    this.#shown = head
-    this.#listener.onShown?.()
+    this.noteGeneration(generation)
+    this.#isGenerationChosen = true
+    if (!isSameChain && head === undefined) this.#clearPosition()
+    if (head === undefined || this.learnProven(head)) return
+    this.#clearPosition()
+    this.#served = head
+    this.#listener.onServedHead?.()
   }
 
-  /**
-   * Forgets which chain it is, unless it is configured, and where it stood: what was remembered of it was of another.
-   */
-  unsettle (): void {
+  /** Drops a remembered chain that proved wrong; a configured chain id stays. */
+  clearChain (): void {
     this.#chainId = this.#configuredId
-    this.#isSettled = false
-    this.#forgetPosition()
+    this.#isGenerationChosen = false
+    this.#clearPosition()
   }
 
-  /** How far back the history goes that live nodes can serve: shown with every head, whoever said that. */
-  bound (oldest: Oldest): void {
+  /** Sets the start of the history that live upstreams serve; all served positions carry it. */
+  setOldest (oldest: Oldest): void {
     this.#oldest = oldest
-    if (this.#shown !== undefined) this.#shown = this.#bounded(this.#shown)
+    if (this.#served !== undefined) this.#served = this.#withOldest(this.#served)
   }
 
-  #forgetPosition (): void {
-    this.#shown = undefined
+  #clearPosition (): void {
+    this.#served = undefined
     this.#oldest = undefined
   }
 
-  #bounded (stamped: StampedPosition): StampedPosition {
+  #withOldest (stamped: StampedPosition): StampedPosition {
     const oldest = this.#oldest
     if (oldest === undefined || oldest.version === stamped.position.oldest.version) return stamped
-    // Said by a node that is further than what is shown: it waits for the head that it belongs to, as no history begins
-    // above its end.
+    // Ignores an oldest version above the served head: it belongs to a later head.
     if (oldest.version > stamped.position.head.version) return stamped
     return { ...stamped, position: { ...stamped.position, oldest } }
   }
 
-  /** Another replica has got to a generation: a new one must be higher. */
-  heardOf (generation: number): void {
-    this.#highest = Math.max(this.#highest, generation)
+  /** Records a generation of another replica, because a new number must be higher. */
+  noteGeneration (generation: number): void {
+    this.#highestGeneration = Math.max(this.#highestGeneration, generation)
   }
 
-  #show (stamped: StampedPosition): void {
-    const before = this.#shown?.position.head.version
-    this.#shown = this.#bounded(stamped)
+  #advanceTo (stamped: StampedPosition): void {
+    const before = this.#served?.position.head.version
+    this.#served = this.#withOldest(stamped)
     if (before !== undefined && stamped.position.head.version <= before) return
-    this.#listener.onAhead?.()
-    this.#listener.onShown?.()
+    this.#listener.onAdvanced?.()
+    this.#listener.onServedHead?.()
   }
 }
 
 /**
- * Whether two positions cannot be of one chain: within one, version and time rise together (law 7); blocks may share a
- * time, so only a contradiction counts.
+ * Returns true if two positions exclude one chain, where version and time rise together (law 7). Blocks may share a
+ * time.
  */
 export function contradicts (a: Position, b: Position): boolean {
-  const versions = compare(a.head.version, b.head.version)
-  const times = compare(a.head.timestampUsec, b.head.timestampUsec)
+  const versions = compareU64(a.head.version, b.head.version)
+  const times = compareU64(a.head.timestampUsec, b.head.timestampUsec)
   return versions * times < 0 || (versions === 0 && times !== 0)
 }

@@ -1,28 +1,28 @@
 import { stringify } from 'yaml'
 import { loadConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
-import { heldMs } from '../proxy/held.js'
+import { microCacheMs } from '../proxy/micro-cache.js'
 import { mediaTypes } from '../api/accept.js'
 import {
   blockKeyOf,
   classOf,
   isRendered,
   keysOf,
-  momentKeyOf,
+  microCacheKeyOf,
   namesStream,
   pageKeyOf,
-  pagesOf,
+  streamIndexKeyOf,
   type Read,
   targetOf,
-  wordsOf
+  bodyTextOf
 } from '../api/read.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
-import { Refusal } from '../api/refusal.js'
-import { bodyInWords } from '../api/request-body.js'
-import { passedTarget } from '../api/unknown-route.js'
+import { ErrorResponse } from '../api/error-response.js'
+import { bodyFromText } from '../api/request-body.js'
+import { forwardedTarget } from '../api/unknown-route.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
-/** What a person asks to have explained. */
+/** Request that an operator wants explained. */
 export interface ExplainedRequest {
   readonly method: string
   readonly target: string
@@ -31,10 +31,10 @@ export interface ExplainedRequest {
   readonly config: string | undefined
 }
 
-/** What varve would do with a request, as it is printed. */
+/** Printed lines of an explanation. */
 type Explanation = Readonly<Record<string, string | null>>
 
-/** Says what varve would do with a request, without asking anyone. */
+/** Explains the handling of a request without contacting an upstream. */
 export function explain (request: ExplainedRequest, io: Io): ExitCode {
   const { config } = loadConfig(io.environment, { config: request.config })
   io.out(stringify(explanationOf(request, config), { lineWidth: 0 }))
@@ -45,15 +45,17 @@ function explanationOf (request: ExplainedRequest, config: Config): Explanation 
   const match = matchEndpoint(request.target, request.method)
   const endpoint = match?.endpoint.name ?? 'other'
   try {
-    const { contentType, body } = bodyInWords(request.data ?? '')
+    const { contentType, body } = bodyFromText(request.data ?? '')
     if (body.length > config.limits.bodyKb * 1024) {
-      throw new Refusal(413, 'web_framework_error', 'the request body is too large')
+      throw new ErrorResponse(413, 'web_framework_error', 'the request body is too large')
     }
-    if (match === undefined) return passed(passedTarget(request.target, request.method, config.passThrough), request)
+    if (match === undefined) {
+      return explainPassThrough(forwardedTarget(request.target, request.method, config.passThrough), request)
+    }
     const read = readRequest(match, { method: request.method, accept: request.accept, contentType, body }, config.pages)
-    return known(read, config)
+    return explainRead(read, config)
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof ErrorResponse)) throw error
     return {
       endpoint,
       upstream: null,
@@ -64,19 +66,19 @@ function explanationOf (request: ExplainedRequest, config: Config): Explanation 
   }
 }
 
-function known (read: Read, config: Config): Explanation {
+function explainRead (read: Read, config: Config): Explanation {
   return {
     endpoint: read.endpoint.name,
     upstream: `${read.endpoint.method} ${targetOf(read)}`,
     accept: mediaTypes[read.accept],
-    ...(read.body !== undefined && { body: wordsOf(read.body) }),
-    ...keyed(read, config),
+    ...(read.body !== undefined && { body: bodyTextOf(read.body) }),
+    ...explainKey(read, config),
     class: classOf(read),
-    why: whyOf(read, config)
+    why: reasonFor(read, config)
   }
 }
 
-function passed (target: string, { method, accept, data }: ExplainedRequest): Explanation {
+function explainPassThrough (target: string, { method, accept, data }: ExplainedRequest): Explanation {
   return {
     endpoint: 'other',
     upstream: `${method} ${target}`,
@@ -88,67 +90,69 @@ function passed (target: string, { method, accept, data }: ExplainedRequest): Ex
   }
 }
 
-// The chain and its generation are learned from the nodes, who are not asked here.
-function keyed (read: Read, config: Config): Explanation {
+// Chain id and generation come from upstreams, which this command does not contact, so placeholders stand for them.
+function explainKey (read: Read, config: Config): Explanation {
   const chain = { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' }
   const keys = keysOf(read, chain)
-  if (keys.blocks !== undefined && read.height === undefined) return { key: blockKeyOf(keys.blocks, 'HEIGHT') }
-  // By whichever path it comes, a page is kept under the name of its stream.
+  if (keys.blockIndexKey !== undefined && read.height === undefined) {
+    return { key: blockKeyOf(keys.blockIndexKey, 'HEIGHT') }
+  }
+  // Pages are cached under their stream's key, whichever path the client used.
   if (read.page !== undefined && !namesStream(read)) {
-    return { key: pageKeyOf(pagesOf(chain, '/v1/accounts/ADDRESS/events/CREATION_NUMBER'), read.page) }
+    return { key: pageKeyOf(streamIndexKeyOf(chain, '/v1/accounts/ADDRESS/events/CREATION_NUMBER'), read.page) }
   }
   if (classOf(read) !== 'moving') {
     return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }
   }
-  return { key: heldMs(config.latest, read) === 0 ? null : momentKeyOf(keys) }
+  return { key: microCacheMs(config.latest, read) === 0 ? null : microCacheKeyOf(keys) }
 }
 
-function whyOf (read: Read, config: Config): string {
+function reasonFor (read: Read, config: Config): string {
   const rendered = isRendered(read)
-    ? '; its JSON is rendered by the node, so it is read afresh when the node\'s release changes'
+    ? '; its JSON is rendered by the node, so it is refreshed when the node\'s release changes'
     : ''
   return classOf(read) === 'moving'
-    ? whyMoving(read, config)
-    : `${read.endpoint.why}: ${keptHow(read, config)}${rendered}`
+    ? reasonForMoving(read, config)
+    : `${read.endpoint.why}: ${lifetimeText(read, config)}${rendered}`
 }
 
-function keptHow ({ endpoint: { keyedBy } }: Read, { pages }: Config): string {
+function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): string {
   switch (keyedBy) {
     case 'version':
     case 'transaction':
-      return 'kept until room is needed'
+      return 'stored until evicted'
     case 'block':
     case 'height':
-      return 'kept for its height and for every version inside it, once another block follows'
+      return 'stored for its height and for every version inside it, once another block follows'
     case 'hash':
-      return 'kept once it is committed, of the moment before'
+      return 'stored once it is committed, moving before'
     case 'list':
-      return 'kept where the list is full and has no gap, of the moment where it ends with the ledger'
+      return 'stored where the list is full and has no gap, moving where it ends with the ledger'
     case 'page':
-      return `kept for ${pages.eventsTtlSeconds} s while the page is full and has no gap`
+      return `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`
     case 'moment':
-      return 'kept for no longer than a moment'
+      return 'never stored'
   }
 }
 
-function whyMoving (read: Read, config: Config): string {
-  const ms = heldMs(config.latest, read)
-  const held = ms === 0
-    ? 'of the moment: asked for each time, and never older than the question'
-    : `of the moment: an answer is given again for ${ms} ms`
+function reasonForMoving (read: Read, config: Config): string {
+  const ms = microCacheMs(config.latest, read)
+  const microCacheText = ms === 0
+    ? 'moving: fetched each time, and never older than the request'
+    : `moving: a response is reused for ${ms} ms`
   if (read.endpoint.keyedBy === 'version' && config.latest.promote) {
-    return `${held}; what it reads is kept under the version that it was read at`
+    return `${microCacheText}; what it reads is stored under the version of the response`
   }
   switch (read.endpoint.keyedBy) {
     case 'page':
-      return `${held}; ${
-        read.accept === 'bcs' ? 'events in BCS do not say' : 'without a start nobody can say'
+      return `${microCacheText}; ${
+        read.accept === 'bcs' ? 'events in BCS do not say' : 'without a start it is unknown'
       } which page it is`
     case 'list':
     case 'hash':
-      return `${held}; ${
+      return `${microCacheText}; ${
         read.accept === 'bcs'
-          ? 'in BCS nobody can say for sure which transactions they are'
+          ? 'in BCS the transactions cannot be identified for sure'
           : 'without a start they are the newest'
       }`
     case 'version':
@@ -156,6 +160,6 @@ function whyMoving (read: Read, config: Config): string {
     case 'height':
     case 'transaction':
     case 'moment':
-      return held
+      return microCacheText
   }
 }

@@ -79,53 +79,16 @@ const warmText = `varve warm: reads into the cache through a running varve
   --skip N               leaves out the first N lines, counted over all files
   --json                 lines for programs: one each ten seconds, and one at the end
 
-A FILE has a read a line, METHOD URL [BODY], or is an access log of nginx or Caddy, also packed (.gz); - is what comes
-from a pipe. Only what can be kept is asked for. What varve or its nodes have no time for is asked again. Ctrl-C ends it
-and prints how to go on. Exit 0 when all was read; 1 where
-something was not, such as a line that is no request, which is named and left out; 2 where a FILE cannot be read.
+A FILE has one read a line: a path, or a request as JSON with "method", "url", "body" and "accept", of which "url" is
+required; - is what comes from a pipe. docs/operations.md turns access logs of nginx and Caddy into paths. Only what can
+be stored is requested. What varve or its upstreams have no time for is requested again. Ctrl-C ends the run and prints
+the command that goes on. Exit 0 when all was read; 1 where something was not, such as a line that is no request, which is
+named and left out; 2 where a FILE cannot be read.
 VARVE_CLIENT_KEY in the environment is sent as the client's key.
 
   varve warm --from 0 --to 100000 --transactions
-  varve warm /var/log/nginx/access.log.*.gz --rate 200
-  kubectl logs deploy/gateway | varve warm -
-`
-
-const exportText = `varve export: writes what the Redis of replicas has of a chain to a file
-
-  varve export [FILE] [flags]
-
-  --config FILE          the configuration that varve runs with: where Redis is, its password, its prefix   (VARVE_CONFIG)
-  --redis URL            the Redis, where no configuration says so                                          (VARVE_REDIS)
-  --chain ID             where Redis has several chains
-  --rate N               entries a second at most; Redis is asked for half of the time at most in any case
-  --json                 lines for programs: one each ten seconds, and one at the end
-
-Without a FILE, or with -, it goes to the standard output, and what is said of it to the standard error. A FILE stands under
-its name when it is whole, and not before. It has the entries of the chain's newest generation, how long each is still kept,
-and blocks by which the chain is known again. The replicas may go on meanwhile. Exit 0 when all was read.
-
-  varve export mainnet.varve --config config/varve.yaml
-  varve export --redis redis://10.0.0.5:6379 --chain 1 | zstd > mainnet.varve.zst
-`
-
-const importText = `varve import: brings a file of varve export into the Redis of replicas
-
-  varve import FILE [flags]
-
-  --config FILE          the configuration that varve runs with: where Redis is, and the nodes   (VARVE_CONFIG)
-  --redis URL            the Redis, where no configuration says so                               (VARVE_REDIS)
-  --upstream URL         a full node of the chain; may be given more than once                   (VARVE_UPSTREAM)
-  --rate N               entries a second at most; Redis is asked for half of the time at most in any case
-  --json                 lines for programs: one each ten seconds, and one at the end
-
-All of the file is checked before anything is written, and that it is of the chain that Redis has: by a block that both know,
-or by a node that has blocks of both. Where Redis has nothing of the chain, each varve finds that out at its own node before
-it serves anything of the file. What Redis has stays, what was purged there does not come back, and nothing is kept for longer
-than it would have been. The same command goes on where it was ended. Exit 0 when all was brought in; 1, and nothing
-written, where the file is not whole or of another chain.
-
-  varve import mainnet.varve --config config/varve.yaml
-  varve import mainnet.varve --redis redis://10.1.0.5:6379 --upstream http://10.1.0.7:8080
+  varve warm reads.txt --rate 200
+  cut -f 2 requests.tsv | varve warm -
 `
 
 const recordText = `varve record: passes on to a node, and writes what it is asked and answers to a file
@@ -173,8 +136,6 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve check [FILE]     validates a configuration
   varve explain METHOD PATH   what varve would do with a request
   varve warm             reads into the cache through a running varve
-  varve export [FILE]    writes what Redis has of a chain to a file
-  varve import FILE      brings it into another Redis
   varve record           writes what a node is asked and answers to a file
   varve replay FILE      a node that answers from it
 
@@ -192,21 +153,19 @@ const texts = {
   check: checkText,
   explain: explainText,
   warm: warmText,
-  export: exportText,
-  import: importText,
   record: recordText,
   replay: replayText
 } as const
 
-/** What has a help of its own. */
-export type Helpful = keyof typeof texts
+/** Commands with a help text of their own. */
+export type HelpTopic = keyof typeof texts
 
-/** Whether a word names a help. */
-export function isHelpful (word: string): word is Helpful {
+/** Narrows a command line word to a help topic. */
+export function isHelpTopic (word: string): word is HelpTopic {
   return Object.hasOwn(texts, word)
 }
 
-/** The help of a command. */
-export function helpOf (command: Helpful): string {
+/** Returns the help text of a command. */
+export function helpOf (command: HelpTopic): string {
   return texts[command]
 }

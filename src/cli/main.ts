@@ -2,9 +2,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { type Flags } from '../config/load.js'
 import { ConfigError } from '../config/mistakes.js'
 import { isNameLike } from '../config/secrets.js'
-import { type ExportFlags } from './export.js'
-import { type Helpful, helpOf, isHelpful } from './help.js'
-import { type ImportFlags } from './import.js'
+import { type HelpTopic, helpOf, isHelpTopic } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type RecordFlags } from './record.js'
 import { type ReplayFlags } from './replay.js'
@@ -35,14 +33,6 @@ const warmFlags = {
   skip: text,
   json: { type: 'boolean' }
 } as const
-const exportFlags = { config: text, redis: text, chain: text, rate: text, json: { type: 'boolean' } } as const
-const importFlags = {
-  config: text,
-  redis: text,
-  upstream: { type: 'string', multiple: true },
-  rate: text,
-  json: { type: 'boolean' }
-} as const
 const recordFlags = {
   upstream: text,
   out: text,
@@ -62,10 +52,10 @@ const sandboxFlags = {
   family: text
 } as const
 
-/** Turns a command line into one command and its exit code. */
+/** Parses a command line, runs its command and returns the exit code. */
 export async function main (argv: readonly string[], io: Io): Promise<ExitCode> {
   const [first = 'serve', ...rest] = argv
-  // Asked for help and nothing else, varve names its commands.
+  // Help without a command lists all commands.
   const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
   const isVersion = rest.length === 0 && (first === '--version' || first === '-V')
   const [command, args] = isHelp
@@ -78,11 +68,11 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   try {
     return await run(command, args, io)
   } catch (error) {
-    return tell(error, command, io)
+    return printError(error, command, io)
   }
 }
 
-// Each command is read from disk when it is given, so that none waits for what another needs.
+// Imports each command on demand, so that no command loads the modules of another.
 async function run (command: string, args: readonly string[], io: Io): Promise<ExitCode> {
   switch (command) {
     case 'serve': {
@@ -113,18 +103,6 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
         ? showHelp('warm', io)
         : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
     }
-    case 'export': {
-      const { values, positionals } = parseAll(args, exportFlags, true)
-      return values['help'] === true
-        ? showHelp('export', io)
-        : await (await import('./export.js')).exportCache(values as ExportFlags, positionals, io)
-    }
-    case 'import': {
-      const { values, positionals } = parseAll(args, importFlags, true)
-      return values['help'] === true
-        ? showHelp('import', io)
-        : await (await import('./import.js')).importCache(values as ImportFlags, positionals, io)
-    }
     case 'record': {
       const values = parse(args, recordFlags)
       return values['help'] === true
@@ -137,7 +115,7 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
         ? showHelp('replay', io)
         : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
     }
-    // For varve itself, which begins it.
+    // Internal command: the primary process starts its workers with it.
     case 'worker':
       return await (await import('../app/worker.js')).runWorker(io)
     case 'help':
@@ -146,7 +124,7 @@ async function run (command: string, args: readonly string[], io: Io): Promise<E
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
     }
-    // A secret that has slipped into a command's place is not repeated.
+    // Words that do not look like a command name may be secrets, so the error omits them.
     default:
       throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
   }
@@ -184,7 +162,7 @@ function parseAll (
   }
 }
 
-// The library takes a negative number for another flag; the flag before it rejects it in its own words.
+// `parseArgs` takes a negative number for a flag; joined with `=`, it reaches the flag's own check.
 function joinNegative (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): string[] {
   return args.reduce<string[]>((joined, arg) => {
     const flag = joined.at(-1) ?? ''
@@ -193,27 +171,27 @@ function joinNegative (args: readonly string[], options: NonNullable<ParseArgsCo
   }, [])
 }
 
-// The library's sentence names the flag; what it says after the first full stop is advice for another situation.
+// Keeps the first sentence of the library's message; the rest is advice for other situations.
 function sentenceOf (message: string): string {
   const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ??
     []
-  // A URL with a password in it may have got there by a flag that was forgotten, and is not repeated.
+  // An argument without its flag may be a URL with a password, so the error omits it.
   return what !== '' && !isNameLike(given) ? what : message.split(/\.\s/, 1).join('')
 }
 
-function topicIn ([topic = 'varve', ...others]: readonly string[]): Helpful {
+function topicIn ([topic = 'varve', ...others]: readonly string[]): HelpTopic {
   if (others.length > 0) throw new UsageError('help takes one command')
   if (topic === '--help' || topic === '-h') return 'varve'
-  if (!isHelpful(topic)) throw new UsageError(`unknown command${isNameLike(topic) ? ` ${topic}` : ''}`)
+  if (!isHelpTopic(topic)) throw new UsageError(`unknown command${isNameLike(topic) ? ` ${topic}` : ''}`)
   return topic
 }
 
-function showHelp (command: Helpful, io: Io): ExitCode {
+function showHelp (command: HelpTopic, io: Io): ExitCode {
   io.out(helpOf(command))
   return exitCodes.ok
 }
 
-function tell (error: unknown, command: string, io: Io): ExitCode {
+function printError (error: unknown, command: string, io: Io): ExitCode {
   if (error instanceof ConfigError) {
     io.err(
       `varve: the configuration${error.file === undefined ? '' : ` in ${error.file}`} has ${
@@ -225,7 +203,7 @@ function tell (error: unknown, command: string, io: Io): ExitCode {
   }
   if (error instanceof UsageError) {
     io.err(
-      `varve: ${error.message}; see varve ${command !== 'varve' && isHelpful(command) ? `${command} ` : ''}--help\n`
+      `varve: ${error.message}; see varve ${command !== 'varve' && isHelpTopic(command) ? `${command} ` : ''}--help\n`
     )
     return exitCodes.misused
   }

@@ -1,16 +1,16 @@
 import { createReadStream } from 'node:fs'
 import { hostAndPort, isAddress } from '../config/schema.js'
-import { listen } from '../tools/recording/listening.js'
-import { NoRecording, readRecording, type Recording } from '../tools/recording/reading.js'
-import { ReplayedNode } from '../tools/recording/replayed-node.js'
-import { Tape } from '../tools/recording/tape.js'
-import { counted, grouped } from '../tools/warm/progress.js'
-import { toldToStop } from '../app/faults.js'
-import { FewLines } from '../tools/recording/few-lines.js'
+import { openListener } from '../tools/recording/listener.js'
+import { InvalidRecordingError, readRecording, type Recording } from '../tools/recording/read-recording.js'
+import { ReplayServer } from '../tools/recording/replay-server.js'
+import { RecordedResponses } from '../tools/recording/recorded-responses.js'
+import { formatCount, groupDigits } from '../tools/warm/progress.js'
+import { waitForStopSignal } from '../app/faults.js'
+import { LimitedLog } from '../tools/recording/limited-log.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { listenFault } from '../app/listen-fault.js'
+import { listenError } from '../app/listen-error.js'
 
-/** The flags of `replay`, as they were typed. */
+/** Unparsed flags of `replay`. */
 export interface ReplayFlags {
   readonly listen?: string
   readonly timing?: boolean
@@ -18,7 +18,7 @@ export interface ReplayFlags {
 
 const defaultListen = '127.0.0.1:8081'
 
-/** Answers as a node did, from a file of `record`, until it is told to stop. */
+/** Serves recorded responses from a file of `record` until a stop signal. */
 export async function replay (flags: ReplayFlags, files: readonly string[], io: Io): Promise<ExitCode> {
   const [file, ...others] = files
   const { listen: address = defaultListen, timing = false } = flags
@@ -26,44 +26,44 @@ export async function replay (flags: ReplayFlags, files: readonly string[], io: 
     throw new UsageError('replay takes one file that varve record has written')
   }
   if (!isAddress(address)) throw new UsageError(`--listen expects HOST:PORT, got ${address}`)
-  const stopped = toldToStop(io, () => performance.now())
-  const recording = await recordingIn(file, io)
+  const stopped = waitForStopSignal(io, () => performance.now())
+  const recording = await readRecordingFile(file, io)
   if (recording === undefined) return exitCodes.misused
-  const tape = new Tape(recording.pairs)
-  const few = new FewLines(text => {
+  const responses = new RecordedResponses(recording.exchanges)
+  const limitedLog = new LimitedLog(text => {
     io.err(text)
   })
-  const node = new ReplayedNode({
-    tape,
+  const server = new ReplayServer({
+    responses,
     isTimed: timing,
     onMissing: (what, why) => {
-      few.add(`not answered: ${what}: ${why}`)
+      limitedLog.log(`not answered: ${what}: ${why}`)
     }
   })
-  const open = await listen(hostAndPort(address), (request, response) => {
-    node.answer(request, response).catch(() => {
+  const listener = await openListener(hostAndPort(address), (request, response) => {
+    server.respond(request, response).catch(() => {
       request.socket.destroy()
     })
   })
     .catch((error: unknown) => {
-      throw listenFault(address, { key: '--listen', flag: '--listen' }, error as Error)
+      throw listenError(address, { key: '--listen', flag: '--listen' }, error as Error)
     })
   io.out(
-    `varve replay: ${open.url} answers as ${file} has it\n  ${beginningOf(recording, tape)}\n${
+    `varve replay: ${listener.url} answers as ${file} has it\n  ${startTextOf(recording, responses)}\n${
       recording.isTorn ? '  its last line is torn, and left out\n' : ''
-    }  curl -i ${open.url}/v1\n  varve serve --upstream ${open.url}\n`
+    }  curl -i ${listener.url}/v1\n  varve serve --upstream ${listener.url}\n`
   )
   await stopped
-  await open.close(0)
-  io.out(summaryOf(node, tape))
+  await listener.close(0)
+  io.out(summaryOf(server, responses))
   return exitCodes.ok
 }
 
-async function recordingIn (file: string, io: Io): Promise<Recording | undefined> {
+async function readRecordingFile (file: string, io: Io): Promise<Recording | undefined> {
   try {
     return await readRecording(createReadStream(file))
   } catch (error) {
-    if (!(error instanceof NoRecording)) {
+    if (!(error instanceof InvalidRecordingError)) {
       throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
     }
     io.err(
@@ -75,12 +75,16 @@ async function recordingIn (file: string, io: Io): Promise<Recording | undefined
   }
 }
 
-function beginningOf ({ pairs, made, by }: Recording, { questions }: Tape): string {
-  return `${counted(pairs.length, 'answer')} to ${counted(questions, 'question')}, recorded by ${by} from ${made} on`
+function startTextOf ({ exchanges, made, by }: Recording, { requestCount }: RecordedResponses): string {
+  return `${formatCount(exchanges.length, 'answer')} to ${
+    formatCount(requestCount, 'question')
+  }, recorded by ${by} from ${made} on`
 }
 
-function summaryOf ({ answered, missing }: ReplayedNode, { notGiven }: Tape): string {
-  return `${counted(answered + missing, 'question')}: ${grouped(answered)} answered, ${
-    grouped(missing)
-  } not in the recording; ${grouped(notGiven)} of its answers ${notGiven === 1 ? 'was' : 'were'} never asked for\n`
+function summaryOf ({ answered, missing }: ReplayServer, { unusedCount }: RecordedResponses): string {
+  return `${formatCount(answered + missing, 'question')}: ${groupDigits(answered)} answered, ${
+    groupDigits(missing)
+  } not in the recording; ${groupDigits(unusedCount)} of its answers ${
+    unusedCount === 1 ? 'was' : 'were'
+  } never asked for\n`
 }

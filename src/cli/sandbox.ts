@@ -1,9 +1,9 @@
 import { hostAndPort, isAddress } from '../config/schema.js'
 import { startSandbox } from '#sandbox'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { listenFault } from '../app/listen-fault.js'
+import { listenError } from '../app/listen-error.js'
 
-/** Runs the embedded node until it is told to stop. */
+/** Runs the sandbox until a stop signal. */
 export async function runSandbox (flags: Readonly<Record<string, string | undefined>>, io: Io): Promise<ExitCode> {
   const listen = flags['listen'] ?? '127.0.0.1:8081'
   if (!isAddress(listen)) throw new UsageError(`--listen expects HOST:PORT, got ${listen}`)
@@ -15,15 +15,17 @@ export async function runSandbox (flags: Readonly<Record<string, string | undefi
     ...numberFlag(flags, 'chain-id', 'chainId', 255),
     ...familyFlag(flags['family'])
   }).catch((error: unknown) => {
-    throw listenFault(listen, { key: '--listen', flag: '--listen' }, error as Error)
+    throw listenError(listen, { key: '--listen', flag: '--listen' }, error as Error)
+  })
+  // Installs signal listeners before printing the address, because a reader may send a signal at once.
+  const stopped = new Promise<void>(resolve => {
+    io.onSignal('SIGINT', resolve)
+    io.onSignal('SIGTERM', resolve)
   })
   io.out(
     `varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`
   )
-  await new Promise<void>(resolve => {
-    io.onSignal('SIGINT', resolve)
-    io.onSignal('SIGTERM', resolve)
-  })
+  await stopped
   await sandbox.close()
   return exitCodes.ok
 }
@@ -38,12 +40,12 @@ function numberFlag (
   flags: Readonly<Record<string, string | undefined>>,
   flag: string,
   option: string,
-  most = 999_999_999
+  max = 999_999_999
 ): Record<string, number> {
   const text = flags[flag]
   if (text === undefined) return {}
-  if (!/^[0-9]{1,9}$/.test(text) || Number(text) > most) {
-    throw new UsageError(`--${flag} expects a whole number of at most ${most}, got ${text}`)
+  if (!/^[0-9]{1,9}$/.test(text) || Number(text) > max) {
+    throw new UsageError(`--${flag} expects a whole number of at most ${max}, got ${text}`)
   }
   return { [option]: Number(text) }
 }

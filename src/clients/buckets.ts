@@ -1,55 +1,55 @@
-/** What one client may take: so many a second in the long run, and so many at once after a rest. */
+/** Rate limit of a client: a sustained rate, and a burst after idle time. */
 export interface Allowance {
   readonly perSecond: number
   readonly burst: number
 }
 
-/** Where it is counted what each client has taken. */
+/** Token buckets of clients. */
 export interface Buckets {
-  /** Takes one for a client: 0 where there was one, else the milliseconds until there is, and nothing was taken. */
-  take(subject: string, allowance: Allowance): number | Promise<number>
-  /** Gives back one that was taken for what turned out to cost nothing. */
-  giveBack(subject: string, allowance: Allowance): void
+  /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
+  take(clientId: string, allowance: Allowance): number | Promise<number>
+  /** Returns a token for a request that turned out to be free. */
+  refund(subject: string, allowance: Allowance): void
 }
 
-// Some 10 MB of addresses at most, whoever sends from however many (law 10); who is forgotten is not limited for what
-// it took before.
-const mostSubjects = 50_000
-// Less than a clock shows.
+// Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with
+// a full burst.
+const maxClients = 50_000
+// Absorbs rounding of the clock.
 const negligibleMs = 0.001
 
-/** Counts what is taken in this process, on a clock that never jumps. */
+/** Token buckets of this process, on a monotonic clock. */
 export class LocalBuckets implements Buckets {
   readonly #now: () => number
-  // For each client the time at which it may take a whole burst again; who was seen last is at the end.
+  // Time at which each client's bucket is full again; the most recent client is last.
   readonly #fullAtMs = new Map<string, number>()
 
   constructor (now: () => number) {
     this.#now = now
   }
 
-  take (subject: string, { perSecond, burst }: Allowance): number {
+  take (clientId: string, { perSecond, burst }: Allowance): number {
     const nowMs = this.#now()
-    const everyMs = 1000 / perSecond
-    const toldMs = this.#fullAtMs.get(subject) ?? nowMs
-    // Further ahead than a burst is long was told for another allowance, and means nothing for this one.
-    const fullAtMs = toldMs >= nowMs && toldMs <= nowMs + burst * everyMs + negligibleMs ? toldMs : nowMs
-    const waitMs = fullAtMs + everyMs - nowMs - burst * everyMs
+    const tokenIntervalMs = 1000 / perSecond
+    const storedMs = this.#fullAtMs.get(clientId) ?? nowMs
+    // Ignores a time beyond a whole burst: it was stored under another limit.
+    const fullAtMs = storedMs >= nowMs && storedMs <= nowMs + burst * tokenIntervalMs + negligibleMs ? storedMs : nowMs
+    const waitMs = fullAtMs + tokenIntervalMs - nowMs - burst * tokenIntervalMs
     const isTaken = waitMs <= negligibleMs
-    this.#remember(subject, isTaken ? fullAtMs + everyMs : fullAtMs)
+    this.#setFullAt(clientId, isTaken ? fullAtMs + tokenIntervalMs : fullAtMs)
     return isTaken ? 0 : waitMs
   }
 
-  giveBack (subject: string, { perSecond }: Allowance): void {
-    const fullAtMs = this.#fullAtMs.get(subject)
-    if (fullAtMs !== undefined) this.#remember(subject, fullAtMs - 1000 / perSecond)
+  refund (clientId: string, { perSecond }: Allowance): void {
+    const fullAtMs = this.#fullAtMs.get(clientId)
+    if (fullAtMs !== undefined) this.#setFullAt(clientId, fullAtMs - 1000 / perSecond)
   }
 
-  #remember (subject: string, fullAtMs: number): void {
-    this.#fullAtMs.delete(subject)
-    this.#fullAtMs.set(subject, fullAtMs)
-    if (this.#fullAtMs.size <= mostSubjects) return
-    const [longestUnseen] = this.#fullAtMs.keys()
-    if (longestUnseen !== undefined) this.#fullAtMs.delete(longestUnseen)
+  #setFullAt (clientId: string, fullAtMs: number): void {
+    this.#fullAtMs.delete(clientId)
+    this.#fullAtMs.set(clientId, fullAtMs)
+    if (this.#fullAtMs.size <= maxClients) return
+    const [leastRecent] = this.#fullAtMs.keys()
+    if (leastRecent !== undefined) this.#fullAtMs.delete(leastRecent)
   }
 }

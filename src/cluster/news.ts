@@ -1,66 +1,66 @@
 import { type StampedPosition } from '../api/position.js'
 import { type RedisLink } from '../redis/link.js'
-import { type RedisListener } from '../redis/listener.js'
+import { type RedisSubscriber } from '../redis/subscriber.js'
 import { seal } from './seal.js'
-import { messageIn } from './shapes.js'
-import { type Message } from '../chain/words.js'
+import { parseMessage } from './parse-replica-records.js'
+import { type Message } from '../chain/replica-records.js'
 
-/** Messages between replicas, as best effort: whatever must not be lost is also read from Redis regularly. */
+/** Best-effort messages between replicas; everything that must arrive is also read from Redis regularly. */
 export class News {
   readonly #link: RedisLink
   readonly #channel: string
-  readonly #listener: RedisListener
-  #head: Message | undefined
-  #isTelling = false
+  readonly #subscriber: RedisSubscriber
+  #pendingHead: Message | undefined
+  #isPublishing = false
 
   constructor (
     link: RedisLink,
     prefix: string,
-    listenTo: (channel: string, onMessage: (text: string) => void) => RedisListener,
+    subscribe: (channel: string, onMessage: (text: string) => void) => RedisSubscriber,
     onMessage: (message: Message) => void
   ) {
     this.#link = link
     this.#channel = `${prefix}news`
-    this.#listener = listenTo(this.#channel, text => {
-      const message = messageIn(text)
+    this.#subscriber = subscribe(this.#channel, text => {
+      const message = parseMessage(text)
       if (message !== undefined) onMessage(message)
     })
   }
 
-  /** Begins to listen; who cannot connect goes on trying. */
+  /** Subscribes, and retries until it can connect. */
   start (): void {
-    this.#listener.start()
+    this.#subscriber.start()
   }
 
   stop (): void {
-    this.#listener.stop()
+    this.#subscriber.stop()
   }
 
-  /** Tells the other replicas to look at what is shared. */
-  async tell (chainId: number): Promise<void> {
+  /** Notifies the other replicas that the shared records changed. */
+  async notifyChange (chainId: number): Promise<void> {
     await this.#publish({ kind: 'look', chainId })
   }
 
-  /** Tells where the chain stands: one message at a time, and of those that wait the newest alone. */
-  tellHead (generation: number, stamped: StampedPosition): void {
-    this.#head = { kind: 'head', generation, stamped }
-    if (!this.#isTelling && this.#link.isUp) this.#tellHeads().catch(() => {})
+  /** Publishes the head, one message at a time; a newer head replaces one that waits. */
+  publishHead (generation: number, stamped: StampedPosition): void {
+    this.#pendingHead = { kind: 'head', generation, stamped }
+    if (!this.#isPublishing && this.#link.isUp) this.#publishHeads().catch(() => {})
   }
 
-  async #tellHeads (): Promise<void> {
-    this.#isTelling = true
+  async #publishHeads (): Promise<void> {
+    this.#isPublishing = true
     try {
-      while (this.#head !== undefined) {
-        const message = this.#head
-        this.#head = undefined
+      while (this.#pendingHead !== undefined) {
+        const message = this.#pendingHead
+        this.#pendingHead = undefined
         await this.#publish(message)
       }
     } finally {
-      this.#isTelling = false
+      this.#isPublishing = false
     }
   }
 
   async #publish (message: Message): Promise<void> {
-    await this.#link.ask('publish', async client => await client.publish(this.#channel, seal(message)))
+    await this.#link.run('publish', async client => await client.publish(this.#channel, seal(message)))
   }
 }

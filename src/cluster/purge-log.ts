@@ -1,48 +1,49 @@
-import { type RedisClient } from '../redis/place.js'
+import { type RedisClient } from '../redis/connection-options.js'
 import { seal } from './seal.js'
-import { purgeIn } from './shapes.js'
-import { type SharedKeys } from './shared-keys.js'
-import { type Purge } from '../chain/words.js'
+import { parsePurge } from './parse-replica-records.js'
+import { type ExpiringKeys } from './expiring-keys.js'
+import { type Purge } from '../chain/replica-records.js'
 
-/** More purges than this between two looks, and everything in memory is forgotten instead. */
+/** Limits the log; a replica that may have missed more purges drops its whole memory tier. */
 export const maxPurges = 256
 
-/** What the log says, the newest first, and whether older purges have made room. */
+/** Logged purges, newest first; `isFull` where older ones may have been trimmed. */
 export interface LoggedPurges {
   readonly purges: readonly Purge[]
   readonly isFull: boolean
 }
 
-/** The last purges of a chain, in the order in which Redis took them, for replicas that did not get the message. */
+/** The last purges of a chain, in the order of Redis, for replicas that missed the message. */
 export class PurgeLog {
-  readonly #keys: SharedKeys
+  readonly #keys: ExpiringKeys
 
-  constructor (keys: SharedKeys) {
+  constructor (keys: ExpiringKeys) {
     this.#keys = keys
   }
 
-  /** Fails where Redis does not answer. */
+  /** Reads the log; rejects when Redis fails. */
   async read (chainId: number): Promise<LoggedPurges> {
-    const texts = await this.#keys.read(nameOf(chainId), async (client, key) => await client.lrange(key, 0, -1)) ?? []
-    return { purges: texts.map(purgeIn).filter(purge => purge !== undefined), isFull: texts.length >= maxPurges }
+    const texts =
+      await this.#keys.read(purgeLogKeyOf(chainId), async (client, key) => await client.lrange(key, 0, -1)) ?? []
+    return { purges: texts.map(parsePurge).filter(purge => purge !== undefined), isFull: texts.length >= maxPurges }
   }
 
   async add (chainId: number, purge: Purge): Promise<void> {
     await this.#write(chainId, async (client, key) => await client.lpush(key, seal(purge)))
   }
 
-  /** Puts back what was lost, behind what has come since. */
+  /** Appends lost purges behind newer ones. */
   async restore (chainId: number, purges: readonly Purge[]): Promise<void> {
     await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(seal)))
   }
 
   async #write (chainId: number, push: (client: RedisClient, key: string) => Promise<unknown>): Promise<void> {
-    await this.#keys.write(nameOf(chainId), async (client, key) => {
+    await this.#keys.write(purgeLogKeyOf(chainId), async (client, key) => {
       await Promise.all([push(client, key), client.ltrim(key, 0, maxPurges - 1)])
     })
   }
 }
 
-function nameOf (chainId: number): string {
+function purgeLogKeyOf (chainId: number): string {
   return `purges ${chainId}`
 }

@@ -1,142 +1,136 @@
 import { randomUUID } from 'node:crypto'
-import { type SharedStore, type ToForget } from '../cache/shared-store.js'
+import { type RedisTier, type Invalidation } from '../cache/redis-tier.js'
 import { type Chain } from '../chain/tracker.js'
-import { unavailable } from '../api/refusal.js'
+import { unavailableError } from '../api/error-response.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
-import { type Purge } from '../chain/words.js'
+import { type Purge } from '../chain/replica-records.js'
 
-// Each is kept until Redis can be told.
-const maxPending = 256
+// Each purge waits in memory until Redis responds.
+const maxPendingPurges = 256
 
-/** Who forgets on this replica's side. */
-export interface Forgetful {
-  forget(what: ToForget): void
-  forgetAll(): void
+/** Removes entries from this process's tiers. */
+export interface LocalInvalidator {
+  invalidate(invalidation: Invalidation): void
+  invalidateAll(): void
 }
 
-/** What purging needs. */
+/** Parts that purging needs. */
 export interface PurgeOptions {
-  readonly store: SharedStore
+  readonly store: RedisTier
   readonly log: PurgeLog
-  readonly local: Forgetful
-  /** The chain and generation that are agreed on with the other replicas; undefined while they are not. */
+  readonly local: LocalInvalidator
+  /** Chain and generation confirmed by the control record; undefined while unconfirmed. */
   readonly chain: () => Chain | undefined
-  /** Tells the other replicas to look. */
-  readonly tell: (chainId: number) => Promise<void>
+  /** Notifies the other replicas to read the log. */
+  readonly notifyReplicas: (chainId: number) => Promise<void>
 }
 
-/**
- * A purge that Redis has not been told of yet; which keys it means depends on the generation that is agreed on then.
- */
-interface Pending {
+/** A purge that Redis does not have yet; its keys depend on the generation at delivery. */
+interface PendingPurge {
   readonly id: string
-  readonly whatIn: (chain: Chain) => ToForget
+  readonly invalidationIn: (chain: Chain) => Invalidation
   /**
-   * What that is in a generation, with all that Redis knew of it: nobody may know that any more once some of it is
-   * forgotten.
+   * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
+   * names.
    */
-  named?: { readonly generation: number, readonly what: ToForget }
+  resolved?: { readonly generation: number, readonly invalidation: Invalidation }
 }
 
 /**
- * Has every replica forget what one was told to: by a message, and by a log that is read regularly where the message
- * was lost.
+ * Purges entries on every replica: by a message, and by a log that replicas read regularly in case the message is lost.
  */
 export class Purges {
   readonly #options: PurgeOptions
-  readonly #pending: Pending[] = []
-  #telling: Promise<void> | undefined
-  // As many as the log holds, the newest first; undefined before the first look.
+  readonly #pending: PendingPurge[] = []
+  #delivering: Promise<void> | undefined
+  // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
 
   constructor (options: PurgeOptions) {
     this.#options = options
   }
 
-  /** Whether Redis still has what was to be forgotten. */
+  /** True while Redis may still store purged entries. */
   get hasPending (): boolean {
     return this.#pending.length > 0
   }
 
-  /** Forgets here at once and everywhere as soon as Redis can be told; whether it could now. */
-  async purge (chain: Chain, whatIn: (chain: Chain) => ToForget): Promise<boolean> {
-    if (this.#pending.length >= maxPending) {
-      throw unavailable('too many purges wait for Redis: purge everything, or come again when it answers')
+  /** Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. */
+  async purge (chain: Chain, invalidationIn: (chain: Chain) => Invalidation): Promise<boolean> {
+    if (this.#pending.length >= maxPendingPurges) {
+      throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
-    this.#forget(whatIn(chain))
-    const purge = { id: randomUUID(), whatIn }
+    this.#invalidate(invalidationIn(chain))
+    const purge = { id: randomUUID(), invalidationIn }
     this.#pending.push(purge)
     await this.deliver().catch(() => {})
     return !this.#pending.includes(purge)
   }
 
-  /**
-   * Tells Redis of what it has not been told yet, as soon as it is agreed under which keys that stands; fails where it
-   * cannot be told.
-   */
+  /** Writes pending purges to Redis once the generation is confirmed; rejects when Redis fails. */
   async deliver (): Promise<void> {
     for (let next = this.#pending[0]; next !== undefined; next = this.#pending[0]) {
       const chain = this.#options.chain()
       if (chain === undefined) return
-      // One at a time, whoever asks for it: else each of many would tell of all of them.
-      this.#telling ??= this.#tell(next, chain).finally(() => {
-        this.#telling = undefined
+      // Concurrent callers share one delivery, so no purge is written twice.
+      this.#delivering ??= this.#deliverOne(next, chain).finally(() => {
+        this.#delivering = undefined
       })
-      await this.#telling
+      await this.#delivering
     }
   }
 
-  /** Forgets what other replicas purged since the last look, and tells again what the log has lost. */
-  async look (chainId: number): Promise<void> {
+  /** Applies purges of other replicas since the last sync, and restores those that the log has lost. */
+  async sync (chainId: number): Promise<void> {
     const { log, store, local } = this.#options
     const before = this.#known
     const { purges, isFull } = await log.read(chainId)
-    // One of its own may have been told of meanwhile.
-    const unknown = without(purges, this.#known)
-    this.#know(unknown)
-    if (isFull && unknown.length === purges.length) {
-      // There may have been more than the log holds.
-      local.forgetAll()
-      store.dropAll()
+    // A delivery may have added a purge while the log was read.
+    const newPurges = exclude(purges, this.#known)
+    this.#addKnown(newPurges)
+    if (isFull && newPurges.length === purges.length) {
+      // All entries are unknown, so the log may have trimmed others.
+      local.invalidateAll()
+      store.dropAllQueued()
     }
-    for (const purge of [...unknown].reverse()) this.#forget(purge)
-    // What was being written here while another replica had it deleted may have come after that; a failure is counted
-    // by the link.
+    for (const purge of [...newPurges].reverse()) this.#invalidate(purge)
+    // A write of ours may have followed another replica's delete, so this replica deletes again. The Redis link counts
+    // failures.
     if (before !== undefined) {
-      await Promise.allSettled(unknown.map(async purge => {
-        await store.forgetOwn(purge)
+      await Promise.allSettled(newPurges.map(async purge => {
+        await store.invalidateOwnWrites(purge)
       }))
     }
-    const lost = isFull ? [] : without(before ?? [], purges)
+    const lost = isFull ? [] : exclude(before ?? [], purges)
     if (lost.length > 0) await log.restore(chainId, lost)
   }
 
-  async #tell (pending: Pending, chain: Chain): Promise<void> {
-    const { log, store, tell } = this.#options
-    if (pending.named?.generation !== chain.generation) {
-      const what = pending.whatIn(chain)
-      pending.named = { generation: chain.generation, what: await store.named(what) }
-      if (pending.named.what !== what) this.#forget(pending.named.what)
+  async #deliverOne (pending: PendingPurge, chain: Chain): Promise<void> {
+    const { log, store, notifyReplicas } = this.#options
+    if (pending.resolved?.generation !== chain.generation) {
+      const invalidation = pending.invalidationIn(chain)
+      pending.resolved = { generation: chain.generation, invalidation: await store.resolveStreams(invalidation) }
+      if (pending.resolved.invalidation !== invalidation) this.#invalidate(pending.resolved.invalidation)
     }
-    const purge = { id: pending.id, ...pending.named.what }
-    await store.forget(purge)
+    const purge = { id: pending.id, ...pending.resolved.invalidation }
+    await store.invalidate(purge)
     await log.add(chain.id, purge)
     this.#pending.shift()
-    this.#know([purge])
-    await tell(chain.id).catch(() => {})
+    this.#addKnown([purge])
+    await notifyReplicas(chain.id).catch(() => {})
   }
 
-  #forget (what: ToForget): void {
-    this.#options.local.forget(what)
-    this.#options.store.drop(what)
+  #invalidate (invalidation: Invalidation): void {
+    this.#options.local.invalidate(invalidation)
+    this.#options.store.dropQueued(invalidation)
   }
 
-  #know (purges: readonly Purge[]): void {
+  #addKnown (purges: readonly Purge[]): void {
     this.#known = [...purges, ...this.#known ?? []].slice(0, maxPurges)
   }
 }
 
-function without (purges: readonly Purge[], others: readonly Purge[] = []): Purge[] {
+function exclude (purges: readonly Purge[], others: readonly Purge[] = []): Purge[] {
   const ids = new Set(others.map(({ id }) => id))
   return purges.filter(({ id }) => !ids.has(id))
 }

@@ -1,15 +1,15 @@
 import { crc32 } from 'node:zlib'
 
-/** A value as a text with a checksum: what was damaged is as good as lost, and never believed. */
+/** Serialises a value with a checksum, so that damage counts as absence (law 13). */
 export function seal (value: unknown): string {
   const text = JSON.stringify(value, (_key, item: unknown) => typeof item === 'bigint' ? `${item}n` : item)
   return `${crc32(text).toString(16)} ${text}`
 }
 
-/** The value of a sealed text; undefined where it is not what was sealed. */
+/** Parses a sealed text; undefined where it is damaged. */
 export function unseal (text: string | null | undefined): unknown {
-  const [, sum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
-  if (json === undefined || crc32(json).toString(16) !== sum) return undefined
+  const [, checksum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
+  if (json === undefined || crc32(json).toString(16) !== checksum) return undefined
   try {
     return JSON.parse(
       json,

@@ -1,6 +1,6 @@
 import { ConfigError, type Mistake, mistakesIn } from './mistakes.js'
 import { ownAddressMistakes } from './own-address.js'
-import { readTree, type Tree } from './read-tree.js'
+import { readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
@@ -21,15 +21,15 @@ export interface Flags {
 }
 
 /** What a command does with a configuration, and so what must be right beyond each key. */
-export interface Use {
+export interface LoadOptions {
   /** Opens the listeners, which thus are no upstreams. */
-  readonly listens?: boolean
+  readonly opensListeners?: boolean
   /** Cannot do without an upstream, or the sandbox asked for by name. */
-  readonly fetches?: boolean
+  readonly needsUpstream?: boolean
 }
 
 /** A configuration, and what of it is never shown. */
-export interface Loaded {
+export interface LoadedConfig {
   readonly config: Config
   /** Dotted paths of every key whose value a file of its own has a part in, which is never shown. */
   readonly fromFiles: readonly string[]
@@ -48,13 +48,17 @@ export const overrides = [
 ] as const
 
 /** Loads the configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
-export function loadConfig (environment: Environment, flags: Flags, use: Use = {}): Loaded {
+export function loadConfig (environment: Environment, flags: Flags, options: LoadOptions = {}): LoadedConfig {
   const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
-  const { value, fromFiles, ...resolved } = resolveReferences(file === undefined ? {} : readTree(file), environment)
-  const tree = value as Tree
+  const { value, fromFiles, ...resolved } = resolveReferences(file === undefined ? {} : readYaml(file), environment)
+  const tree = value as ConfigTree
   const texts = new Map(resolved.texts)
   const sources = new Map<string, string>()
-  const faults = resolved.faults.map(({ path, message }) => ({ path: shownPath(path), message, isOf: path.join('.') }))
+  const faults = resolved.badReferences.map(({ path, message }) => ({
+    path: shownPath(path),
+    message,
+    isOf: path.join('.')
+  }))
   const mistakes = unknownVariables(environment, resolved.variables)
   for (const { variable, flag, path } of overrides) {
     const fromFlag = flags[flag]
@@ -68,10 +72,12 @@ export function loadConfig (environment: Environment, flags: Flags, use: Use = {
   }
   const isSandbox = flags.sandbox ?? isSwitchedOn(environment['VARVE_SANDBOX'])
   if (isSandbox === undefined) mistakes.push({ path: 'VARVE_SANDBOX', message: 'expected 1 or 0' })
-  mistakes.push(...sourceMistakes(tree, sources, isSandbox, flags, use))
+  mistakes.push(...upstreamSourceMistakes(tree, sources, isSandbox, flags, options))
   const config = validate(tree, texts, sources, [...faults, ...mistakes], file)
-  const own = use.listens === true ? ownAddressMistakes(config) : []
-  if (own.length > 0) throw new ConfigError(own.map(one => ({ ...one, path: placeOf(one.path, sources) })), file)
+  const ownAddresses = options.opensListeners === true ? ownAddressMistakes(config) : []
+  if (ownAddresses.length > 0) {
+    throw new ConfigError(ownAddresses.map(one => ({ ...one, path: pathWithSource(one.path, sources) })), file)
+  }
   return { config, fromFiles, isSandbox: isSandbox === true }
 }
 
@@ -79,22 +85,22 @@ const unresolved = 'expected no ${: references are replaced in the configuration
   'give the value itself, or name the key in a file'
 
 /** Where data comes from: upstreams, or the sandbox asked for by name, and never both. */
-function sourceMistakes (
-  { upstreams }: Tree,
+function upstreamSourceMistakes (
+  { upstreams }: ConfigTree,
   sources: ReadonlyMap<string, string>,
   isSandbox: boolean | undefined,
   flags: Flags,
-  { fetches }: Use
+  { needsUpstream }: LoadOptions
 ): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
   const asked = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
   if (isSandbox === true && hasUpstreams) {
     return [{
-      path: placeOf('upstreams', sources),
+      path: pathWithSource('upstreams', sources),
       message: `expected none together with ${asked}, which serves made-up data: remove the upstreams, or ${asked}`
     }]
   }
-  if (fetches !== true || hasUpstreams || isSandbox !== false) return []
+  if (needsUpstream !== true || hasUpstreams || isSandbox !== false) return []
   return [{
     path: 'upstreams',
     message: 'expected the URL of a full node: give it with --upstream URL ' +
@@ -102,31 +108,33 @@ function sourceMistakes (
   }]
 }
 
-function placeOf (path: string, sources: ReadonlyMap<string, string>): string {
+function pathWithSource (path: string, sources: ReadonlyMap<string, string>): string {
   const source = sources.get(path) ?? sources.get(path.split('.', 1).join(''))
   return source === undefined ? path : `${path} (from ${source})`
 }
 
 /** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
 function validate (
-  tree: Tree,
+  tree: ConfigTree,
   texts: Map<string, string>,
   sources: Map<string, string>,
-  known: ReadonlyArray<Mistake & { readonly isOf?: string }>,
+  earlier: ReadonlyArray<Mistake & { readonly isOf?: string }>,
   file: string | undefined
 ): Config {
-  const first = configSchema.safeParse(tree)
-  for (const issue of first.error?.issues ?? []) {
+  const firstParse = configSchema.safeParse(tree)
+  for (const issue of firstParse.error?.issues ?? []) {
     const text = texts.get(issue.path.join('.'))
     if (issue.code !== 'invalid_type' || text === undefined || issue.expected === 'string') continue
     setAt(tree, issue.path.map(String), scalarOf(text))
   }
-  const second = configSchema.safeParse(tree)
-  if (second.success && known.length === 0) return second.data
+  const secondParse = configSchema.safeParse(tree)
+  if (secondParse.success && earlier.length === 0) return secondParse.data
   // What came of a reference that leads nowhere is no second mistake.
-  const issues = (second.error?.issues ?? []).filter(issue => !known.some(({ isOf }) => isOf === issue.path.join('.')))
+  const issues = (secondParse.error?.issues ?? []).filter(issue =>
+    !earlier.some(({ isOf }) => isOf === issue.path.join('.'))
+  )
   throw new ConfigError([
-    ...known.map(({ path, message }) => ({ path, message })),
+    ...earlier.map(({ path, message }) => ({ path, message })),
     ...mistakesIn(issues, tree, sources)
   ], file)
 }
@@ -143,7 +151,7 @@ function urlsOf (value: string | readonly string[]): { url: string }[] {
   return urls.map(url => ({ url: url.trim() }))
 }
 
-function setAt (tree: Tree, path: readonly string[], value: unknown): void {
+function setAt (tree: ConfigTree, path: readonly string[], value: unknown): void {
   const [key = '', ...rest] = path
   if (rest.length === 0) {
     tree[key] = value
@@ -151,5 +159,5 @@ function setAt (tree: Tree, path: readonly string[], value: unknown): void {
   }
   const next = tree[key] ?? (tree[key] = {})
   // What is no map stays, and is refused.
-  if (typeof next === 'object') setAt(next as Tree, rest, value)
+  if (typeof next === 'object') setAt(next as ConfigTree, rest, value)
 }

@@ -31,7 +31,7 @@ export function mistakesIn (
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map(key => ({
-        path: shownPath([...path, hasNothing(valueAt(tree, [...path, key])) ? '' : key]),
+        path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
         message: `unknown key; expected one of ${keysAt(path).join(', ')}`
       }))
     }
@@ -39,7 +39,7 @@ export function mistakesIn (
     const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)
     return [{
       path: place === '' ? 'configuration' : place,
-      message: `${expectation(issue)}${found(issue, path, tree)}`
+      message: `${expectation(issue)}${gotText(issue, path, tree)}`
     }]
   })
 }
@@ -76,7 +76,7 @@ function withArticle (expected: string): string {
 
 // A secret that was mistyped, or put in another's place, must not end up in a terminal's history or a log: no text is
 // repeated.
-function found (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
+function gotText (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
   if (value === undefined) return ', got nothing'
@@ -87,11 +87,11 @@ function found (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown)
       ? `, got ${JSON.stringify(value)}`
       : ''
   }
-  return String(value).length <= longestShown ? `, got ${String(value)}` : ''
+  return String(value).length <= maxShownChars ? `, got ${String(value)}` : ''
 }
 
 // A number of more signs may be a secret that happens to have digits alone.
-const longestShown = 7
+const maxShownChars = 7
 
 function isFileKey (path: readonly string[]): boolean {
   return /\.[a-z]+File$/.test(path.join('.'))
@@ -113,7 +113,7 @@ function valueAt (tree: unknown, path: readonly string[]): unknown {
 }
 
 // In braces, a text alone is a key without a value.
-function hasNothing (value: unknown): boolean {
+function isEmptyValue (value: unknown): boolean {
   return value === null || value === undefined
 }
 

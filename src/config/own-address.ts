@@ -13,7 +13,7 @@ export function ownAddressMistakes (config: Config, interfaces: Interfaces = add
     { key: 'admin.listen', flag: '--admin', address: config.admin.listen }
   ]
   return config.upstreams.flatMap(({ url }, at) => {
-    const own = listeners.filter(({ address }) => leadsTo(url, address, interfaces))
+    const own = listeners.filter(({ address }) => isOwnListener(url, address, interfaces))
     return own.map(({ key, flag }) => ({
       path: `upstreams.${at}.url`,
       message: `expected the address of a full node, got varve's own: it is that of ${key}; ` +
@@ -22,20 +22,22 @@ export function ownAddressMistakes (config: Config, interfaces: Interfaces = add
   })
 }
 
-function leadsTo (url: string, listen: string, interfaces: Interfaces): boolean {
+function isOwnListener (url: string, listen: string, interfaces: Interfaces): boolean {
   const { hostname, port, protocol } = new URL(url)
   const own = hostAndPort(listen)
   // Port 0 is a free one, which nobody could have configured as an upstream.
   if (own.port === 0 || Number(port || (protocol === 'https:' ? 443 : 80)) !== own.port) return false
-  const [to, at] = [plainHost(hostname), plainHost(own.host)]
+  const [to, at] = [canonicalHost(hostname), canonicalHost(own.host)]
   if (to === at) return true
   // A connection to 0.0.0.0 or :: goes to this machine itself.
-  if (isAny(at)) return isAny(to) || isLoopback(to) || interfaces().some(({ address }) => plainHost(address) === to)
-  return isMainLoopback(at) && (isAny(to) || (isMainLoopback(to) && (at === 'localhost' || to === 'localhost')))
+  if (isUnspecified(at)) {
+    return isUnspecified(to) || isLoopbackHost(to) || interfaces().some(({ address }) => canonicalHost(address) === to)
+  }
+  return isMainLoopback(at) && (isUnspecified(to) || (isMainLoopback(to) && (at === 'localhost' || to === 'localhost')))
 }
 
 /** Writes a host in one form: lower case, no brackets, no dot at its end, and IPv4 as itself where IPv6 wraps it. */
-function plainHost (host: string): string {
+function canonicalHost (host: string): string {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase().replace(/\.$/, '')
   if (!bare.includes(':')) return bare
   const canonical = URL.canParse(`http://[${bare}]`) ? new URL(`http://[${bare}]`).hostname.slice(1, -1) : bare
@@ -45,11 +47,11 @@ function plainHost (host: string): string {
   return [a >> 8, a & 255, b >> 8, b & 255].join('.')
 }
 
-function isAny (host: string): boolean {
+function isUnspecified (host: string): boolean {
   return host === '0.0.0.0' || host === '::'
 }
 
-function isLoopback (host: string): boolean {
+function isLoopbackHost (host: string): boolean {
   return isMainLoopback(host) || (isIPv4(host) && host.startsWith('127.'))
 }
 

@@ -1,8 +1,8 @@
-import { textOfFile } from './secret-file.js'
+import { readSecretFile } from './secret-file.js'
 import { isSecret } from './secrets.js'
 
 /** What the references in a file's values have come to. */
-export interface Resolved {
+export interface ResolvedTree {
   readonly value: unknown
   /** The texts that the environment alone made, by dotted path: they come as text whatever they mean. */
   readonly texts: ReadonlyMap<string, string>
@@ -10,11 +10,11 @@ export interface Resolved {
   readonly fromFiles: readonly string[]
   /** The variables that the file refers to. */
   readonly variables: ReadonlySet<string>
-  readonly faults: readonly Fault[]
+  readonly badReferences: readonly BadReference[]
 }
 
 /** A reference that leads nowhere, and where it stands. */
-export interface Fault {
+export interface BadReference {
   readonly path: readonly string[]
   readonly message: string
 }
@@ -26,12 +26,15 @@ const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar;
   'replaced'
 
 /** Puts texts in place of `${NAME}`, `${file:PATH}` and `$$`, in values alone and never in what was put in. */
-export function resolveReferences (tree: unknown, environment: Readonly<Record<string, string | undefined>>): Resolved {
+export function resolveReferences (
+  tree: unknown,
+  environment: Readonly<Record<string, string | undefined>>
+): ResolvedTree {
   const texts = new Map<string, string>()
   const fromFiles: string[] = []
   const variables = new Set<string>()
-  const faults: Fault[] = []
-  return { value: resolved(tree, []), texts, fromFiles, variables, faults }
+  const badReferences: BadReference[] = []
+  return { value: resolved(tree, []), texts, fromFiles, variables, badReferences }
 
   function resolved (value: unknown, path: readonly string[]): unknown {
     if (Array.isArray(value)) return value.map((item, at) => resolved(item, [...path, String(at)]))
@@ -60,14 +63,14 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
           return whole
         }
         hasFile = true
-        if (file === undefined) return amiss(path, 'expected a } after ${file:')
-        if (file === '') return amiss(path, 'expected the path of a file after ${file:')
-        const found = textOfFile(file)
-        return 'text' in found ? found.text : amiss(path, `the file ${JSON.stringify(file)} ${found.fault}`)
+        if (file === undefined) return addBadReference(path, 'expected a } after ${file:')
+        if (file === '') return addBadReference(path, 'expected the path of a file after ${file:')
+        const found = readSecretFile(file)
+        return 'text' in found ? found.text : addBadReference(path, `the file ${JSON.stringify(file)} ${found.fault}`)
       }
     )
     // Told once and without the text, which may be a password with a dollar in it.
-    if (hasStray) amiss(path, strayDollar)
+    if (hasStray) addBadReference(path, strayDollar)
     // What a file holds is text, also where it looks like a number: a secret loses its zeros otherwise.
     if (hasFile) fromFiles.push(path.join('.'))
     else texts.set(path.join('.'), text)
@@ -77,10 +80,10 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
   function fromEnvironment (name: string, path: readonly string[]): string {
     variables.add(name)
     const text = environment[name]
-    if (text === undefined) return amiss(path, `the environment variable ${name} is not set`)
+    if (text === undefined) return addBadReference(path, `the environment variable ${name} is not set`)
     // Law 9: an upstream that asks for credentials would be sent none.
     if (text.trim() === '' && isSecret(path)) {
-      return amiss(
+      return addBadReference(
         path,
         `the environment variable ${name} is empty; expected a secret: set the variable, or remove the key`
       )
@@ -88,8 +91,8 @@ export function resolveReferences (tree: unknown, environment: Readonly<Record<s
     return text
   }
 
-  function amiss (path: readonly string[], message: string): string {
-    faults.push({ path, message })
+  function addBadReference (path: readonly string[], message: string): string {
+    badReferences.push({ path, message })
     return ''
   }
 }

@@ -1,8 +1,8 @@
 import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
-import { isEnoughFor } from './budgets.js'
+import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
-import { refuseEqualClients, refuseEqualNames, refuseEqualUpstreams } from './equal.js'
+import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
 import { isNetwork, namedNetworks } from './networks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
@@ -21,8 +21,8 @@ const hostName = z.string().regex(
   /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/,
   'expected a host name without scheme and port, such as varve.example'
 ).describe('a host name')
-const nodeUrl = z.string().refine(
-  isNodeUrl,
+const upstreamUrl = z.string().refine(
+  isUpstreamUrl,
   'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
     'http://127.0.0.1:8081'
 ).describe('an http or https URL')
@@ -75,7 +75,7 @@ const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printabl
 
 const upstream = z.strictObject({
   name: name.optional(),
-  url: nodeUrl,
+  url: upstreamUrl,
   headers: upstreamHeaders.default({}),
   timeoutMs: z.int().min(1).max(600_000).default(5000),
   maxConcurrent: z.int().min(1).max(65_535).default(256),
@@ -145,8 +145,10 @@ export const configSchema = z.strictObject({
   ).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
-  upstreams: z.array(upstream).default([]).superRefine(refuseEqualNames, { when: ({ value }) => Array.isArray(value) })
-    .superRefine(refuseEqualUpstreams, { when: ({ value }) => Array.isArray(value) }),
+  upstreams: z.array(upstream).default([]).superRefine(rejectDuplicateNames, {
+    when: ({ value }) => Array.isArray(value)
+  })
+    .superRefine(rejectDuplicateUpstreams, { when: ({ value }) => Array.isArray(value) }),
   head: z.strictObject({ pollMs: z.int().min(10).max(600_000).default(1000) }).prefault({}),
   headers: z.strictObject({ emit: z.array(z.enum(['node', 'upstream'])).default(['node', 'upstream']) }).prefault({}),
   hedge: z.strictObject({
@@ -194,7 +196,7 @@ export const configSchema = z.strictObject({
     required: z.boolean().default(false),
     keys: z.array(z.strictObject({ name, key: clientKey, requestsPerSecond: positive.nullable().default(null) }))
       .default([])
-      .superRefine(refuseEqualClients, { when: ({ value }) => Array.isArray(value) })
+      .superRefine(rejectDuplicateClients, { when: ({ value }) => Array.isArray(value) })
   }).prefault({}).superRefine(({ required, keys }, context) => {
     if (required && keys.length === 0) {
       context.addIssue({ code: 'custom', path: ['keys'], message: 'expected a key where one is required' })
@@ -215,7 +217,7 @@ export const configSchema = z.strictObject({
       message: 'expected an address of its own, not that of listen'
     })
   }
-  const few = upstreams.findIndex(upstream => !isEnoughFor(workers, upstream, head.pollMs))
+  const few = upstreams.findIndex(upstream => !canShareAmong(workers, upstream, head.pollMs))
   if (few !== -1) {
     context.addIssue({
       code: 'custom',
@@ -229,7 +231,7 @@ export const configSchema = z.strictObject({
 export type Config = z.output<typeof configSchema>
 
 /** Whether a Redis is configured. */
-export function isShared ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
+export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
 }
 
@@ -256,7 +258,7 @@ function isRedisUrl (text: string): boolean {
   return /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text)
 }
 
-function isNodeUrl (text: string): boolean {
+function isUpstreamUrl (text: string): boolean {
   // With a slash in it, what stands before an @ would be taken for a host, and the rest for a path.
   if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)

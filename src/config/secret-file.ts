@@ -1,16 +1,16 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /** What a file says, or why it cannot be taken. */
-export type FileText = { readonly text: string } | { readonly fault: string }
+export type SecretFileResult = { readonly text: string } | { readonly fault: string }
 
 const maxBytes = 65_536
 
 /**
  * The text of a file without the line break at its end; what is wrong with it is told without a word of what it holds.
  */
-export function textOfFile (file: string): FileText {
+export function readSecretFile (file: string): SecretFileResult {
   try {
-    const bytes = bytesOf(file)
+    const bytes = readPlainFile(file)
     if (typeof bytes === 'string') return { fault: bytes }
     if (bytes.includes(0)) return { fault: 'holds a NUL byte' }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
@@ -23,13 +23,13 @@ export function textOfFile (file: string): FileText {
   }
 }
 
-function bytesOf (file: string): Buffer | string {
+function readPlainFile (file: string): Buffer | string {
   // A pipe that nobody writes to would keep varve from starting, and from answering at a reload.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!fstatSync(descriptor).isFile()) return 'is no plain file'
     const bytes = Buffer.alloc(maxBytes + 1)
-    const length = fill(descriptor, bytes)
+    const length = readFully(descriptor, bytes)
     return length > maxBytes ? 'is larger than 64 KiB' : bytes.subarray(0, length)
   } finally {
     closeSync(descriptor)
@@ -37,7 +37,7 @@ function bytesOf (file: string): Buffer | string {
 }
 
 // What it says of its size is not asked: a file may be one that is made while it is read.
-function fill (descriptor: number, bytes: Buffer): number {
+function readFully (descriptor: number, bytes: Buffer): number {
   let length = 0
   for (;;) {
     const read = readSync(descriptor, bytes, length, bytes.length - length, null)

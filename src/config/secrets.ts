@@ -33,7 +33,7 @@ export function shownPath (path: readonly string[]): string {
  * The effective settings as they may be shown to anybody; without what came from files of its own, wherever that is.
  */
 export function maskSecrets (config: Config, fromFiles: readonly string[] = []): Config {
-  const shown = structuredClone(maskKnown(config))
+  const shown = structuredClone(maskSecretKeys(config))
   for (const path of fromFiles) maskAt(shown, path.split('.'))
   return shown
 }
@@ -46,15 +46,15 @@ function maskAt (value: unknown, [key = '', ...rest]: readonly string[]): void {
   else if (at[key] !== null) at[key] = mask
 }
 
-function maskKnown (config: Config): Config {
+function maskSecretKeys (config: Config): Config {
   return {
     ...config,
     admin: { ...config.admin, token: config.admin.token === null ? null : mask },
-    upstreams: config.upstreams.map(node => ({
-      ...node,
-      url: maskUrl(node.url),
+    upstreams: config.upstreams.map(upstream => ({
+      ...upstream,
+      url: maskUrl(upstream.url),
       headers: Object.fromEntries(
-        Object.keys(node.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask])
+        Object.keys(upstream.headers).map((name, at) => [isNameLike(name) ? name : `${mask} (header ${at + 1})`, mask])
       )
     })),
     cache: { ...config.cache, redis: maskRedis(config.cache.redis) },

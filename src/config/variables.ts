@@ -18,7 +18,7 @@ export const knownVariables = [
 ] as const
 
 // Kubernetes sets these in every container of a namespace that has a Service called varve or varve-*.
-const ofService = [
+const kubernetesServiceVariables = [
   /^VARVE_(?:[A-Z0-9_]*_)?SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$/,
   /^VARVE_(?:[A-Z0-9_]*_)?PORT(?:_[0-9]+_(?:TCP|UDP)(?:_[A-Z]+)?)?$/
 ]
@@ -27,7 +27,7 @@ const ofService = [
 export function unknownVariables (environment: Environment, referredTo: ReadonlySet<string>): Mistake[] {
   const isKnown = (name: string): boolean =>
     (knownVariables as readonly string[]).includes(name) || referredTo.has(name) ||
-    ofService.some(pattern => pattern.test(name))
+    kubernetesServiceVariables.some(pattern => pattern.test(name))
   const isSet = (name: string): boolean => name.startsWith('VARVE_') && environment[name] !== undefined
   return Object.keys(environment).filter(name => isSet(name) && !isKnown(name)).map(name => ({
     path: name.replace(/[^A-Za-z0-9_]/g, '?').slice(0, 64),

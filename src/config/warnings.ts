@@ -2,13 +2,13 @@ import { isLoopback } from './networks.js'
 import { type Config, hostAndPort } from './schema.js'
 
 /** A setting that is valid but seldom meant. */
-export interface Warning {
+export interface ConfigWarning {
   readonly key: string
   readonly message: string
 }
 
 /** Lists what an operator should know of a valid configuration. */
-export function warningsOf ({ admin }: Config): readonly Warning[] {
+export function warningsOf ({ admin }: Config): readonly ConfigWarning[] {
   if (admin.token !== null || isLoopback(hostAndPort(admin.listen).host)) return []
   const message = 'the admin listener is reachable from other machines and there is no admin.token: ' +
     'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and keep strangers ' +

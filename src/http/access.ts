@@ -3,62 +3,64 @@ import { type Allowance, type Buckets } from '../clients/buckets.js'
 import { ClientKeys } from '../clients/client-keys.js'
 import { type Config } from '../config/schema.js'
 
-/** What an operator says of who may ask, and how much. */
-export type AccessConfig = Pick<Config, 'clients'> & { readonly limits: Pick<Config['limits'], 'client'> }
+/** Configuration of client keys and request limits. */
+export type ClientAccessConfig = Pick<Config, 'clients'> & { readonly limits: Pick<Config['limits'], 'client'> }
 
-/** Who may ask, and how much: by the key that a request carries, else by the address that it comes from. */
-export class Access {
+/** Access and request limits of clients, by the key that a request carries, else by its address. */
+export class ClientAccess {
   readonly buckets: Buckets
-  /** Whether a hit, too, is taken from what a client may ask for. */
+  /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
   readonly limitsHits: boolean
   readonly #keys: ClientKeys
   readonly #isRequired: boolean
   readonly #allowances: ReadonlyMap<string, Allowance | undefined>
-  readonly #others: Allowance | undefined
-  // A request is looked at where it comes in, where it is answered and where it is counted.
-  readonly #names = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
+  readonly #defaultAllowance: Allowance | undefined
+  // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
+  readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
   constructor (
-    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: AccessConfig,
+    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientAccessConfig,
     buckets: Buckets
   ) {
-    const allowanceOf = (perSecond: number | null, most: number | null): Allowance | undefined =>
-      perSecond === null ? undefined : { perSecond, burst: most ?? perSecond }
+    const allowanceOf = (perSecond: number | null, burstOrNull: number | null): Allowance | undefined =>
+      perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
     this.buckets = buckets
     this.#keys = new ClientKeys(keys)
     this.#isRequired = required
-    this.#others = allowanceOf(requestsPerSecond, burst)
-    this.#allowances = new Map(keys.map(key => [key.name, allowanceOf(key.requestsPerSecond, null) ?? this.#others]))
+    this.#defaultAllowance = allowanceOf(requestsPerSecond, burst)
+    this.#allowances = new Map(
+      keys.map(key => [key.name, allowanceOf(key.requestsPerSecond, null) ?? this.#defaultAllowance])
+    )
     this.limitsHits = !exemptHits &&
-      [this.#others, ...this.#allowances.values()].some(allowance => allowance !== undefined)
+      [this.#defaultAllowance, ...this.#allowances.values()].some(allowance => allowance !== undefined)
   }
 
-  /** Every name that a key is configured under. */
-  get names (): readonly string[] {
+  /** Lists the configured names of client keys. */
+  get clientNames (): readonly string[] {
     return [...this.#allowances.keys()]
   }
 
-  /** By which of them the sender of a request is known; undefined for one that sends no key that is known. */
-  nameOf (request: IncomingMessage): string | undefined {
+  /** Returns the configured name of the client's key; undefined without a known key. */
+  clientNameOf (request: IncomingMessage): string | undefined {
     if (this.#allowances.size === 0) return undefined
-    const known = this.#names.get(request) ?? { name: this.#keys.nameIn(request.headers) }
-    this.#names.set(request, known)
+    const known = this.#nameByRequest.get(request) ?? { name: this.#keys.nameFor(request.headers) }
+    this.#nameByRequest.set(request, known)
     return known.name
   }
 
-  /** Whether nothing stands in the way of an answer that costs no node anything. */
-  isOpenTo (request: IncomingMessage): boolean {
+  /** Returns true if a hit needs neither a key check nor a charge, so that the fast path may serve it. */
+  isUnrestricted (request: IncomingMessage): boolean {
     return !this.limitsHits && !this.lacksKey(request)
   }
 
-  /** Whether a key is required that the sender of a request has not. */
+  /** Returns true if a key is required and the request carries no known one. */
   lacksKey (request: IncomingMessage): boolean {
-    return this.#isRequired && this.nameOf(request) === undefined
+    return this.#isRequired && this.clientNameOf(request) === undefined
   }
 
-  /** How much the sender of a request may ask for; undefined where that is not limited. */
+  /** Returns the request limit of a client; undefined means unlimited. */
   allowanceOf (request: IncomingMessage): Allowance | undefined {
-    const name = this.nameOf(request)
-    return name === undefined ? this.#others : this.#allowances.get(name)
+    const name = this.clientNameOf(request)
+    return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
   }
 }

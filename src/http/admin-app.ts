@@ -3,67 +3,67 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/networks.js'
-import { codingsFor } from '../api/coding.js'
-import { Refusal } from '../api/refusal.js'
+import { readAcceptEncoding } from '../api/coding.js'
+import { ErrorResponse } from '../api/error-response.js'
 import { ClientConnections } from './client-connections.js'
-import { answerClientErrors, type UnroutedErrors } from './client-errors.js'
+import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
 import { isKnownHost } from './known-host.js'
-import { addPurgeRoute, type PurgeRoute } from './purge-route.js'
-import { refusalOf } from './refusal-of.js'
+import { addPurgeRoute, type PurgeRouteOptions } from './purge-route.js'
+import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
 import { addStatusPage } from './status-page.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
-/** What the admin listener shows and does. */
-export interface AdminParts {
+/** Sources and actions of the admin listener. */
+export interface AdminOptions {
   readonly metrics: { readonly contentType: string, text(): Promise<string> }
   readiness(): Promise<Readiness>
   status(): Promise<object>
-  readonly purging: PurgeRoute
-  /** The configured names that a Host header may have on a loopback listener. */
+  readonly purgeRoute: PurgeRouteOptions
+  /** Returns `admin.hosts`: names that a Host header may carry on a loopback listener. */
   readonly hosts?: () => readonly string[]
-  /** A question of an operator has failed in a way that nobody foresaw. */
-  onUnforeseen(error: unknown): void
-  /** Reports new connections that were closed because all were busy. */
-  onFull?(turnedAway: number, limit: number): void
+  /** Reports an error that is answered 500. */
+  onUnexpectedError(error: unknown): void
+  /** Reports new connections that were closed because all open ones were busy. */
+  onFull?(rejected: number, limit: number): void
 }
 
-// Law 10: nothing grows without bound. Prometheus, probes and people need a few.
-const mostInFlightBytes = 64 * 1024 * 1024
-const mostConnections = 64
+// Law 10: nothing grows without bound. Prometheus, probes and people need a few connections.
+const maxInFlightBytes = 64 * 1024 * 1024
+const maxConnections = 64
 const tickMs = 1000
 
-const unrouted: UnroutedErrors = { lines: [], answered: () => {} }
+const unrouted: UnroutedErrorOptions = { rawHeaders: [], onResponded: () => {} }
 
-// Off the event loop, which has clients to serve.
-const gzipped = promisify<string, Buffer>(gzip)
+// Compresses on the thread pool: the event loop serves clients.
+const gzipAsync = promisify<string, Buffer>(gzip)
 
-/** The log message for connections that found no room. */
-export const adminIsFull = 'admin listener full: all connections are busy, new ones are closed'
+/** Log message for connections that the admin listener closed at its limit. */
+export const adminFullMessage = 'admin listener full: all connections are busy, new ones are closed'
 
-/** The admin listener, apart from the public one so that the two can be reached by different people. */
-export function adminApp (parts: AdminParts): FastifyInstance {
-  const { metrics, readiness, status, purging, onUnforeseen } = parts
+/** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
+export function adminApp (options: AdminOptions): FastifyInstance {
+  const { metrics, readiness, status, purgeRoute, onUnexpectedError } = options
   const app = fastify({
     ...serverTimeouts,
     http: httpTimeouts,
     forceCloseConnections: true,
     clientErrorHandler: (error, socket) => {
-      answerClientErrors(error, socket, unrouted)
+      respondToClientError(error, socket, unrouted)
     }
   })
-  boundConnections(app, parts)
-  requireKnownHost(app, parts)
+  limitConnections(app, options)
+  requireKnownHost(app, options)
   app.get('/metrics', async (request, reply) => {
     const text = await metrics.text()
     reply.type(metrics.contentType).header('vary', 'Accept-Encoding')
-    if (!codingsFor(request.headers['accept-encoding']).includes('gzip')) return await reply.send(text)
-    return await reply.header('content-encoding', 'gzip').send(await gzipped(text))
+    if (!readAcceptEncoding(request.headers['accept-encoding']).includes('gzip')) return await reply.send(text)
+    return await reply.header('content-encoding', 'gzip').send(await gzipAsync(text))
   })
   app.get('/healthz', async () => ({ status: 'alive' }))
   app.get('/readyz', async (_request, reply) => {
-    const now = await readiness()
-    return await reply.code(now.ready ? 200 : 503).send(now)
+    const current = await readiness()
+    return await reply.code(current.ready ? 200 : 503).send(current)
   })
   app.get(
     '/status.json',
@@ -71,20 +71,23 @@ export function adminApp (parts: AdminParts): FastifyInstance {
       await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status())
   )
   addStatusPage(app)
-  addPurgeRoute(app, purging)
+  addPurgeRoute(app, purgeRoute)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
-    const refusal = refusalOf(error)
-    if (refusal.status === 500) onUnforeseen(error)
-    return await refuse(reply, refusal)
+    const errorResponse = toErrorResponse(error)
+    if (errorResponse.status === 500) onUnexpectedError(error)
+    return await sendErrorReply(reply, errorResponse)
   })
   app.setNotFoundHandler(async (request, reply) => {
-    // A call that would change something is refused whatever it is called.
+    // Rejects every changing call alike, whatever its path: the contract promises 403.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return await refuse(reply, new Refusal(403, 'api_disabled', 'the only changing call is POST /purge'))
+      return await sendErrorReply(
+        reply,
+        new ErrorResponse(403, 'api_disabled', 'the only changing call is POST /purge')
+      )
     }
-    return await refuse(
+    return await sendErrorReply(
       reply,
-      new Refusal(
+      new ErrorResponse(
         404,
         'web_framework_error',
         'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'
@@ -94,8 +97,8 @@ export function adminApp (parts: AdminParts): FastifyInstance {
   return app
 }
 
-function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminParts): void {
-  const connections = new ClientConnections({ connections: mostConnections, inFlightBytes: mostInFlightBytes }, {
+function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
+  const connections = new ClientConnections({ connections: maxConnections, inFlightBytes: maxInFlightBytes }, {
     cut: () => {},
     onFull
   })
@@ -108,14 +111,14 @@ function boundConnections (app: FastifyInstance, { onFull = () => {} }: AdminPar
   })
 }
 
-/** Refuses pages that reach a loopback listener by a name of their own; others are reached by names on purpose. */
-function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminParts): void {
+/** Rejects DNS rebinding on a loopback listener; other listeners are reached by any name on purpose. */
+function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOptions): void {
   app.addHook('onRequest', async ({ headers: { host } }, reply) => {
-    // A browser always sends Host; simple health checks of HTTP/1.0 do not.
+    // Browsers always send Host; simple HTTP/1.0 health checks send none.
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
-    return await refuse(
+    return await sendErrorReply(
       reply,
-      new Refusal(
+      new ErrorResponse(
         403,
         'web_framework_error',
         'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
@@ -129,7 +132,9 @@ function isBoundToLoopback (app: FastifyInstance): boolean {
   return address !== null && isLoopback(address.address)
 }
 
-async function refuse (reply: FastifyReply, refusal: Refusal): Promise<FastifyReply> {
-  for (const [at, name] of refusal.lines.entries()) if (at % 2 === 0) reply.header(name, refusal.lines[at + 1])
-  return await reply.code(refusal.status).type('application/json').send(refusal.body)
+async function sendErrorReply (reply: FastifyReply, errorResponse: ErrorResponse): Promise<FastifyReply> {
+  for (const [at, name] of errorResponse.rawHeaders.entries()) {
+    if (at % 2 === 0) reply.header(name, errorResponse.rawHeaders[at + 1])
+  }
+  return await reply.code(errorResponse.status).type('application/json').send(errorResponse.body)
 }

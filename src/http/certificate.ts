@@ -4,153 +4,147 @@ import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { type Logger } from 'pino'
 
-/** What a TLS listener shows and accepts: a certificate, its key, the lowest version of TLS and the ciphers. */
-export interface Identity extends Terms {
+/** Options of a TLS listener: certificate, key and policy. */
+export interface TlsIdentity extends TlsPolicy {
   readonly cert: Buffer
   readonly key: Buffer
 }
 
-/** The lowest version of TLS and the ciphers that a listener accepts. */
-export interface Terms {
+/** Lowest TLS version and ciphers that a listener accepts. */
+export interface TlsPolicy {
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3'
   readonly ciphers: string
 }
 
-/** Where a certificate lies, and how it is looked after. */
+/** Files of a certificate, and the means to watch them. */
 export interface CertificateOptions {
   readonly certFile: string
   readonly keyFile: string
-  readonly terms: Terms
-  /** What time it is. */
+  readonly policy: TlsPolicy
   readonly wallClockMs: () => number
   readonly log: Pick<Logger, 'info' | 'error'>
-  /** How often the files are looked at; left out for the usual. */
-  readonly everyMs?: number
+  /** Milliseconds between checks of the files; 10 s if absent. */
+  readonly checkEveryMs?: number
 }
 
-/** A certificate that can be used, and when it is valid. */
-interface Usable {
-  readonly identity: Identity
+/** A usable certificate with its validity. */
+interface LoadedCertificate {
+  readonly identity: TlsIdentity
   readonly digest: string
-  readonly fromMs: number
-  readonly untilMs: number
+  readonly notBeforeMs: number
+  readonly notAfterMs: number
 }
 
-// What is found is taken when it is the same at the next look: within half a minute.
-const usualMs = 10_000
+// Takes a renewed certificate within half a minute: two equal reads are needed.
+const defaultCheckEveryMs = 10_000
 const dayMs = 86_400_000
-// Whoever renews does so with a third of the time left; certificates of a few days have less of it than this.
-const warnMs = 7 * dayMs
-const warnShare = 1 / 6
+// Warns only after a missed renewal: ACME clients renew with a third of the lifetime left.
+const maxWarningMs = 7 * dayMs
+const warningShare = 1 / 6
 
-/**
- * The certificate of the public listener: a renewed one is taken from its files by itself, and one that cannot be used
- * leaves the one before in its place.
- */
+/** Certificate of the public listener: loads a renewed one from its files, and keeps the current one if that fails. */
 export class Certificate {
   readonly #options: CertificateOptions
-  #used: Usable
-  #seen: string
-  #refusal: string | undefined
-  #onRenewed: ((identity: Identity) => void) | undefined
+  #current: LoadedCertificate
+  #lastFingerprint: string
+  #rejection: string | undefined
+  #onRenewed: ((identity: TlsIdentity) => void) | undefined
   #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | undefined
+  #checking: Promise<void> | undefined
 
-  /** Reads it; throws where it cannot be used. */
+  /** Loads the certificate; throws if it is unusable. */
   constructor (options: CertificateOptions) {
-    const { certFile, keyFile, terms } = options
+    const { certFile, keyFile, policy } = options
     this.#options = options
-    this.#used = usableFrom(readFileSync(certFile), readFileSync(keyFile), terms)
-    this.#seen = this.#used.digest
+    this.#current = loadCertificate(readFileSync(certFile), readFileSync(keyFile), policy)
+    this.#lastFingerprint = this.#current.digest
   }
 
-  /** What is shown now. */
-  get identity (): Identity {
-    return this.#used.identity
+  get identity (): TlsIdentity {
+    return this.#current.identity
   }
 
-  /** When the one in use ends, in seconds of Unix time. */
+  /** Unix time in seconds at which the current certificate expires. */
   get notAfterSeconds (): number {
-    return this.#used.untilMs / 1000
+    return this.#current.notAfterMs / 1000
   }
 
-  /** What is not as it should be. */
-  get complaints (): string[] {
-    const { fromMs, untilMs } = this.#used
-    const leftMs = untilMs - this.#options.wallClockMs()
-    const soonMs = Math.min(warnMs, (untilMs - fromMs) * warnShare)
+  /** Reasons for `degraded`: an expiry that is near or past, and a rejected renewal. */
+  get warnings (): string[] {
+    const { notBeforeMs, notAfterMs } = this.#current
+    const leftMs = notAfterMs - this.#options.wallClockMs()
+    const soonMs = Math.min(maxWarningMs, (notAfterMs - notBeforeMs) * warningShare)
     return [
       ...(leftMs <= 0
-        ? [`the certificate in use has expired on ${timeOf(untilMs)}`]
+        ? [`the certificate in use expired on ${isoTimeOf(notAfterMs)}`]
         : leftMs <= soonMs
-        ? [`the certificate in use expires on ${timeOf(untilMs)}`]
+        ? [`the certificate in use expires on ${isoTimeOf(notAfterMs)}`]
         : []),
-      ...(this.#refusal === undefined ? [] : [`a renewed certificate is refused: ${this.#refusal}`])
+      ...(this.#rejection === undefined ? [] : [`a renewed certificate was rejected: ${this.#rejection}`])
     ]
   }
 
-  /** Looks at its files from now on; told of each certificate that takes the place of another. */
-  watch (onRenewed: (identity: Identity) => void): void {
+  /** Checks the files from now on, and passes each renewed certificate to `onRenewed`. */
+  watch (onRenewed: (identity: TlsIdentity) => void): void {
     this.#onRenewed = onRenewed
-    // A file system that tells of changes does not do so for a link that is turned, nor over a network.
+    // Polls: file watches miss a switched symlink (Kubernetes secrets) and changes on network file systems.
     this.#timer = setInterval(() => {
-      this.look().catch(() => {})
-    }, this.#options.everyMs ?? usualMs).unref()
+      this.check().catch(() => {})
+    }, this.#options.checkEveryMs ?? defaultCheckEveryMs).unref()
   }
 
-  /** Looks once; one look that hangs, as network file systems do, is not joined by more. */
-  async look (): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined
+  /** Checks the files once; a check that hangs on a network file system is shared, not repeated. */
+  async check (): Promise<void> {
+    this.#checking ??= this.#checkFiles().finally(() => {
+      this.#checking = undefined
     })
-    await this.#looking
+    await this.#checking
   }
 
-  /** Reads it at an operator's word: throws where it cannot be used; else what is given takes it into use. */
-  async renewed (): Promise<() => void> {
+  /** Loads the files for a reload; throws if they are unusable, else returns the function that takes them into use. */
+  async prepareRenewal (): Promise<() => void> {
     const [cert, key] = await this.#read()
-    if (digestOf(cert, key) === this.#used.digest) {
+    if (digestOf(cert, key) === this.#current.digest) {
       return () => {
-        this.#refusal = undefined
+        this.#rejection = undefined
       }
     }
-    const usable = this.#judge(cert, key)
+    const loaded = this.#validate(cert, key)
     return () => {
-      this.#take(usable)
+      this.#use(loaded)
     }
   }
 
-  /** Looks no more. */
+  /** Stops the checks. */
   close (): void {
     clearInterval(this.#timer)
   }
 
-  // Two files are not written at once, nor a chain in one go, and a file may be gone for a moment: what is still
-  // changing is not judged.
-  async #look (): Promise<void> {
-    const found = await this.#read().then(
-      ([cert, key]) => ({ cert, key, mark: digestOf(cert, key) }),
-      (error: Error) => ({ error, mark: error.message })
+  // Waits for two equal reads: certificate and key are written one after the other, and a file may be absent meanwhile.
+  async #checkFiles (): Promise<void> {
+    const files = await this.#read().then(
+      ([cert, key]) => ({ cert, key, fingerprint: digestOf(cert, key) }),
+      (error: Error) => ({ error, fingerprint: error.message })
     )
-    const isSettled = found.mark === this.#seen
-    this.#seen = found.mark
-    if (found.mark === this.#used.digest) this.#refusal = undefined
-    else if (isSettled) this.#settle(found)
+    const isUnchanged = files.fingerprint === this.#lastFingerprint
+    this.#lastFingerprint = files.fingerprint
+    if (files.fingerprint === this.#current.digest) this.#rejection = undefined
+    else if (isUnchanged) this.#tryRenew(files)
   }
 
-  #settle (found: { readonly cert: Buffer, readonly key: Buffer } | { readonly error: Error }): void {
+  #tryRenew (files: { readonly cert: Buffer, readonly key: Buffer } | { readonly error: Error }): void {
     try {
-      if ('error' in found) throw found.error
-      this.#take(this.#judge(found.cert, found.key))
+      if ('error' in files) throw files.error
+      this.#use(this.#validate(files.cert, files.key))
     } catch (error) {
       const { message } = error as Error
-      if (message !== this.#refusal) {
+      if (message !== this.#rejection) {
         this.#options.log.error(
           { reason: message },
-          'a renewed certificate is refused, and the one before stays in use: it is looked at again'
+          'renewed certificate rejected: the current one stays in use, the files are checked again'
         )
       }
-      this.#refusal = message
+      this.#rejection = message
     }
   }
 
@@ -159,36 +153,41 @@ export class Certificate {
     return await Promise.all([readFile(certFile), readFile(keyFile)])
   }
 
-  #judge (cert: Buffer, key: Buffer): Usable {
-    const usable = usableFrom(cert, key, this.#options.terms)
+  #validate (cert: Buffer, key: Buffer): LoadedCertificate {
+    const loaded = loadCertificate(cert, key, this.#options.policy)
     const now = this.#options.wallClockMs()
-    if (usable.untilMs <= now) throw new Error(`it has expired on ${timeOf(usable.untilMs)}`)
-    if (usable.fromMs > now) throw new Error(`it is valid from ${timeOf(usable.fromMs)} only`)
-    return usable
+    if (loaded.notAfterMs <= now) throw new Error(`it expired on ${isoTimeOf(loaded.notAfterMs)}`)
+    if (loaded.notBeforeMs > now) throw new Error(`it is not valid before ${isoTimeOf(loaded.notBeforeMs)}`)
+    return loaded
   }
 
-  #take (usable: Usable): void {
-    this.#onRenewed?.(usable.identity)
-    this.#used = usable
-    this.#refusal = undefined
-    this.#options.log.info({ notAfter: timeOf(usable.untilMs) }, 'a renewed certificate is in use')
+  #use (loaded: LoadedCertificate): void {
+    this.#onRenewed?.(loaded.identity)
+    this.#current = loaded
+    this.#rejection = undefined
+    this.#options.log.info({ notAfter: isoTimeOf(loaded.notAfterMs) }, 'renewed certificate in use')
   }
 }
 
-function usableFrom (cert: Buffer, key: Buffer, terms: Terms): Usable {
-  // What OpenSSL says of it would be of no help.
+function loadCertificate (cert: Buffer, key: Buffer, policy: TlsPolicy): LoadedCertificate {
+  // Checks this first: OpenSSL's error for a locked key does not name the passphrase.
   if (/ENCRYPTED/.test(key.toString('latin1'))) {
     throw new Error(
-      'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without'
+      'tls.keyFile is encrypted with a passphrase, which varve cannot ask for: expected an unencrypted key'
     )
   }
-  const identity: Identity = { cert, key, ...terms }
+  const identity: TlsIdentity = { cert, key, ...policy }
   try {
     createSecureContext(identity)
     const { validFrom, validTo } = new X509Certificate(cert)
-    return { identity, digest: digestOf(cert, key), fromMs: Date.parse(validFrom), untilMs: Date.parse(validTo) }
+    return {
+      identity,
+      digest: digestOf(cert, key),
+      notBeforeMs: Date.parse(validFrom),
+      notAfterMs: Date.parse(validTo)
+    }
   } catch (error) {
-    throw new Error(`tls.certFile and tls.keyFile are no certificate with its key: ${(error as Error).message}`)
+    throw new Error(`tls.certFile and tls.keyFile are not a certificate with its key: ${(error as Error).message}`)
   }
 }
 
@@ -196,6 +195,6 @@ function digestOf (cert: Buffer, key: Buffer): string {
   return createHash('sha256').update(createHash('sha256').update(cert).digest()).update(key).digest('hex')
 }
 
-function timeOf (ms: number): string {
+function isoTimeOf (ms: number): string {
   return new Date(ms).toISOString()
 }

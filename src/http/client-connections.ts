@@ -3,63 +3,59 @@ import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type CutReason } from '../metrics/cut-reasons.js'
-import { answerOn } from './answer-on.js'
-import { type Reader, tooSlowFor } from './in-flight.js'
-import { Taking } from './taking.js'
+import { pendingResponseOn } from './pending-response.js'
+import { type ResponseReader, readersToCut } from './slow-readers.js'
+import { ClientThroughput } from './client-throughput.js'
 
-/** Who is told of connections that were ended. */
+/** Receives counts of connections that varve closed. */
 export interface ConnectionsTally {
   cut(reason: CutReason): void
-  /** So many found no room since it was last told, while so many may be open. */
-  onFull(turnedAway: number, limit: number): void
+  /** Reports new connections that were closed since the last report, and the limit that they met. */
+  onFull(rejected: number, limit: number): void
 }
 
-/** How much the clients of one process may have at a time. */
+/** Limits on the clients of one process. */
 export interface ClientLimits {
   readonly connections: number
-  /** Of memory that responses hold which their clients have yet to take. */
+  /** Memory of responses that their clients have not taken yet. */
   readonly inFlightBytes: number
 }
 
-/**
- * Of a connection that requests come on: what had gone each way a second ago, and for how many seconds nothing was
- * answered or to be answered.
- */
-interface Line {
-  read: number
-  written: number
+/** State of a connection: byte counts at the last tick, and the seconds without a response sent or due. */
+interface ConnectionState {
+  bytesRead: number
+  bytesWritten: number
   idleTicks: number
-  readonly taking: Taking
+  readonly throughput: ClientThroughput
 }
 
-interface Behind extends Reader {
+interface SlowConnection extends ResponseReader {
   readonly socket: Socket
 }
 
-// Beyond the time that Node gives an idle connection, which every blank line begins anew.
-const mostIdleTicks = 80
-// The log is told of what may happen thousands of times a second.
-const tellEveryTicks = 10
+// Exceeds Node's keep-alive timeout, which a client restarts with every blank line that it sends.
+const maxIdleTicks = 80
+// Limits the log to one line per 10 s: connections may be rejected thousands of times a second.
+const reportEveryTicks = 10
 
 /**
- * The connections of clients: no more than there is room for, and none that is held by a client that does nothing with
- * it while others want it, and no more memory in their responses than may be in flight.
+ * Enforces limits on client connections: count (idle ones are closed for new ones), idle time, stalled readers and
+ * response memory in flight.
  */
 export class ClientConnections {
   readonly #tally: ConnectionsTally
   readonly #open = new Set<Socket>()
-  readonly #lines = new Map<Socket, Line>()
-  // What was cut off says that it is closed a while later: were it counted until then, another would be ended for it
-  // too.
-  readonly #ending = new Set<Socket>()
-  // Of responses too long to be handed to the system at once.
+  readonly #states = new Map<Socket, ConnectionState>()
+  // Excludes destroyed sockets until their close event; counting them would close further connections.
+  readonly #closing = new Set<Socket>()
+  // Bodies that are written in chunks, and stay in memory until the last one.
   readonly #bodies = new WeakMap<ServerResponse, Buffer>()
   readonly #inFlightBytes: number
   #limit: number
-  // The idle ones as they were when one was last wanted in this second, the longest idle last.
+  // Idle connections, longest idle last; computed at most once per tick.
   #idle: Socket[] | undefined
-  #turnedAway = 0
-  #ticksUntold = tellEveryTicks
+  #rejected = 0
+  #ticksSinceReport = reportEveryTicks
 
   constructor ({ connections, inFlightBytes }: ClientLimits, tally: ConnectionsTally) {
     this.#limit = connections
@@ -67,66 +63,67 @@ export class ClientConnections {
     this.#tally = tally
   }
 
-  /** How many are open, those within their TLS handshake too. */
+  /** Number of open connections, including those in their TLS handshake. */
   get open (): number {
-    return this.#open.size - this.#ending.size
+    return this.#open.size - this.#closing.size
   }
 
-  /** Whether another one is opened only in the place of an idle one, if at all. */
+  /** True at the limit: a new connection then replaces an idle one, or is closed. */
   get isFull (): boolean {
     return this.open >= this.#limit
   }
 
-  /** So many may be open from now on. */
-  allow (limit: number): void {
+  setLimit (limit: number): void {
     this.#limit = limit
   }
 
-  /** Looks after what a server accepts. */
+  /** Starts to track the connections of a server. */
   attach (server: Server): void {
     const isSecure = server instanceof SecureServer
     server.on('connection', (socket: Socket) => {
-      if (this.#hasRoomFor(socket) && !isSecure) this.#follow(socket)
+      if (this.#admit(socket) && !isSecure) this.#track(socket)
     })
     if (isSecure) {
       server.on('secureConnection', (socket: Socket) => {
-        this.#follow(socket)
+        this.#track(socket)
       })
     }
   }
 
-  /** Notes a body that stays in memory until its client has taken the response. */
-  holds (response: ServerResponse, body: Buffer): void {
+  /** Counts a body as memory in flight until its client has taken the response. */
+  trackBody (response: ServerResponse, body: Buffer): void {
     this.#bodies.set(response, body)
   }
 
-  /** Forgets a body that is handed on whole, though its response goes on. */
-  releases (response: ServerResponse): void {
+  /** Stops counting a body whose last chunk was written, while its response continues. */
+  untrackBody (response: ServerResponse): void {
     this.#bodies.delete(response)
   }
 
-  /** A second has passed. */
+  /** Applies the limits; the caller ticks once a second. */
   tick (): void {
     this.#idle = undefined
-    const behind: Behind[] = []
-    for (const [socket, line] of this.#lines) {
-      this.#look(socket, line)
-      if (line.taking.behindTicks > 0 && this.#lines.has(socket)) behind.push(this.#behind(socket, line))
+    const slow: SlowConnection[] = []
+    for (const [socket, state] of this.#states) {
+      this.#checkConnection(socket, state)
+      if (state.throughput.backlogTicks > 0 && this.#states.has(socket)) {
+        slow.push(this.#slowConnectionOf(socket, state))
+      }
     }
-    for (const { socket } of tooSlowFor(this.#inFlightBytes, behind)) this.#cut(socket, 'memory')
-    // Fewer may have been allowed.
-    for (let over = this.open - this.#limit; over > 0 && this.#makesRoom(); over--);
-    this.#ticksUntold++
-    if (this.#turnedAway === 0 || this.#ticksUntold < tellEveryTicks) return
-    this.#tally.onFull(this.#turnedAway, this.#limit)
-    this.#turnedAway = 0
-    this.#ticksUntold = 0
+    for (const { socket } of readersToCut(this.#inFlightBytes, slow)) this.#cut(socket, 'memory')
+    // Closes idle connections after a reload has lowered the limit.
+    for (let excess = this.open - this.#limit; excess > 0 && this.#closeIdle(); excess--);
+    this.#ticksSinceReport++
+    if (this.#rejected === 0 || this.#ticksSinceReport < reportEveryTicks) return
+    this.#tally.onFull(this.#rejected, this.#limit)
+    this.#rejected = 0
+    this.#ticksSinceReport = 0
   }
 
-  #hasRoomFor (socket: Socket): boolean {
-    if (this.isFull && !this.#makesRoom()) {
-      this.#turnedAway++
-      this.#tally.cut('full')
+  #admit (socket: Socket): boolean {
+    if (this.isFull && !this.#closeIdle()) {
+      this.#rejected++
+      this.#tally.cut('connection_limit')
       socket.destroy()
       return false
     }
@@ -137,60 +134,62 @@ export class ClientConnections {
     return true
   }
 
-  #follow (socket: Socket): void {
-    this.#lines.set(socket, { read: 0, written: 0, idleTicks: 0, taking: new Taking() })
+  #track (socket: Socket): void {
+    this.#states.set(socket, { bytesRead: 0, bytesWritten: 0, idleTicks: 0, throughput: new ClientThroughput() })
     socket.once('close', () => {
-      this.#lines.delete(socket)
-      this.#ending.delete(socket)
+      this.#states.delete(socket)
+      this.#closing.delete(socket)
     })
   }
 
-  #look (socket: Socket, line: Line): void {
-    line.idleTicks = isQuiet(socket, line) ? line.idleTicks + 1 : 0
-    line.read = socket.bytesRead
-    line.written = socket.bytesWritten
-    line.taking.look(socket)
-    if (line.taking.isStalled) this.#cut(socket, 'reading')
-    else if (line.idleTicks > mostIdleTicks) this.#cut(socket, 'head')
+  #checkConnection (socket: Socket, state: ConnectionState): void {
+    state.idleTicks = isIdle(socket, state) ? state.idleTicks + 1 : 0
+    state.bytesRead = socket.bytesRead
+    state.bytesWritten = socket.bytesWritten
+    state.throughput.sample(socket)
+    if (state.throughput.isStalled) this.#cut(socket, 'stalled')
+    else if (state.idleTicks > maxIdleTicks) this.#cut(socket, 'head')
   }
 
-  #behind (socket: Socket, { taking }: Line): Behind {
-    const response = answerOn(socket)
+  #slowConnectionOf (socket: Socket, { throughput }: ConnectionState): SlowConnection {
+    const response = pendingResponseOn(socket)
     const body = response && this.#bodies.get(response)
-    return { socket, taking, memory: body?.buffer, queuedBytes: socket.writableLength }
+    return { socket, throughput, memory: body?.buffer, queuedBytes: socket.writableLength }
   }
 
   #cut (socket: Socket, reason: CutReason): void {
-    this.#lines.delete(socket)
-    this.#ending.add(socket)
+    this.#states.delete(socket)
+    this.#closing.add(socket)
     this.#tally.cut(reason)
-    // The system would go on offering what it has taken over to a client that does not read.
-    if ((reason === 'reading' || reason === 'memory') && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
+    // Resets: on a plain close the kernel would keep offering its buffer to a client that does not read.
+    if ((reason === 'stalled' || reason === 'memory') && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
     else socket.destroy()
   }
 
-  /** Ends the connection that has been idle for longest; whether there was one. */
-  #makesRoom (): boolean {
-    this.#idle ??= this.#idleOnes()
+  /** Closes the connection that has been idle longest; returns false if none is idle. */
+  #closeIdle (): boolean {
+    this.#idle ??= this.#findIdle()
     for (;;) {
       const socket = this.#idle.pop()
       if (socket === undefined) return false
-      const line = this.#lines.get(socket)
-      // It may have gone meanwhile, or be in use again.
-      if (line === undefined || socket.destroyed || !isQuiet(socket, line) || socket.bytesRead !== line.read) continue
-      this.#cut(socket, 'room')
+      const state = this.#states.get(socket)
+      // Skips connections that were closed or used since the list was made.
+      if (state === undefined || socket.destroyed || !isIdle(socket, state) || socket.bytesRead !== state.bytesRead) {
+        continue
+      }
+      this.#cut(socket, 'idle')
       return true
     }
   }
 
-  #idleOnes (): Socket[] {
-    return [...this.#lines].filter(([, { idleTicks }]) => idleTicks > 0).sort(([, a], [, b]) =>
+  #findIdle (): Socket[] {
+    return [...this.#states].filter(([, { idleTicks }]) => idleTicks > 0).sort(([, a], [, b]) =>
       a.idleTicks - b.idleTicks
     ).map(([socket]) => socket)
   }
 }
 
-// What a client sends is no use of a connection until it is a request.
-function isQuiet (socket: Socket, { written }: Line): boolean {
-  return answerOn(socket) === undefined && socket.bytesWritten === written
+// Ignores received bytes: a client could keep a connection forever without completing a request.
+function isIdle (socket: Socket, { bytesWritten }: ConnectionState): boolean {
+  return pendingResponseOn(socket) === undefined && socket.bytesWritten === bytesWritten
 }

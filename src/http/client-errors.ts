@@ -1,93 +1,99 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { outcomeOfError, ownStatusOf } from '../proxy/outcomes.js'
-import { Refusal, type RefusalStatus } from '../api/refusal.js'
-import { methodNotAllowed } from '../api/unknown-route.js'
+import { ErrorResponse, type ErrorResponseStatus } from '../api/error-response.js'
+import { methodNotAllowedError } from '../api/unknown-route.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
-import { answerOn } from './answer-on.js'
+import { pendingResponseOn } from './pending-response.js'
 
-// As long as words take to be read.
+// Gives the client time to read the error before the connection closes.
 const lingerMs = 1000
 
-/** Says what a listener does with requests that never reach its routes. */
-export interface UnroutedErrors {
+/** Options for errors of requests that never reach a route. */
+export interface UnroutedErrorOptions {
   /** Header lines of every response of the listener: names and values in turn. */
-  readonly lines: readonly string[]
+  readonly rawHeaders: readonly string[]
   /** Reports the status of an error response. */
-  answered(status: RefusalStatus): void
+  onResponded(status: ErrorResponseStatus): void
 }
 
 /** Sends an error response in the node's shape for bytes that are no request, then closes the connection. */
-export function answerClientErrors (error: Error & { code?: string }, socket: Socket, errors: UnroutedErrors): void {
-  // Whoever has not got through the handshake could not read it.
-  if (isOfTls(error)) {
+export function respondToClientError (
+  error: Error & { code?: string },
+  socket: Socket,
+  options: UnroutedErrorOptions
+): void {
+  // A client whose TLS handshake failed could not read an error.
+  if (isTlsError(error)) {
     socket.destroy()
     return
   }
-  endWith(new Refusal(statusOf(error.code), 'web_framework_error', 'the request could not be read'), socket, errors)
+  endWithError(
+    new ErrorResponse(statusOf(error.code), 'web_framework_error', 'the request could not be read'),
+    socket,
+    options
+  )
 }
 
-/** Refuses a tunnel, which Node would cut off without a word, and closes the connection. */
-export function refuseTunnel (socket: Socket, errors: UnroutedErrors): void {
-  // Node has let go of it: nobody else hears of its errors, reads what stands in the way of its end, or ends it.
+/** Rejects CONNECT with an error, where Node would send none, then closes the connection. */
+export function rejectTunnel (socket: Socket, options: UnroutedErrorOptions): void {
+  // Node releases a tunnel's socket: without this no code handles its errors, drains it or closes it.
   socket.on('error', () => {}).once('finish', () => {
     socket.destroy()
   }).resume()
-  endWith(methodNotAllowed('GET, HEAD, POST'), socket, errors)
+  endWithError(methodNotAllowedError('GET, HEAD, POST'), socket, options)
 }
 
-function endWith (refusal: Refusal, socket: Socket, errors: UnroutedErrors): void {
-  const due = answerDueOn(socket)
+function endWithError (error: ErrorResponse, socket: Socket, options: UnroutedErrorOptions): void {
+  const due = dueResponseOn(socket)
   if (due !== undefined) {
-    // An answer to an earlier request comes first, or the client would take this one for it; what it sends meanwhile is
-    // of no use.
+    // Sends the response that is due first, or the client would take this error for it.
     endAfter(due, socket)
     socket.pause()
   } else if (socket.writable) {
-    socket.end(replyOf(refusal, errors))
-    // Who goes on sending, or does not end its own side, would keep the connection for ever; to end it at once could
-    // take the words from who reads them.
+    socket.end(printErrorResponse(error, options))
+    // Bounds a client that never closes its side; closing at once could reset the connection before the error is read.
     setTimeout(() => {
       socket.destroy()
     }, lingerMs).unref()
   } else socket.destroy()
 }
 
-/**
- * Ends a connection after a response, and after those to requests that were pipelined whole: varve stopped reading, not
- * the client sending.
- */
+/** Closes a connection after a response, and after those to complete pipelined requests. */
 function endAfter (due: ServerResponse, socket: Socket): void {
   due.once('finish', () => {
     // Node has given the socket to the next response by now.
-    const next = answerDueOn(socket)
+    const next = dueResponseOn(socket)
     if (next === undefined) socket.destroySoon()
     else endAfter(next, socket)
   })
 }
 
-function replyOf ({ status, lines, body }: Refusal, errors: UnroutedErrors): string {
-  errors.answered(status)
-  const more = [...errors.lines, ...lines].map((text, at) => at % 2 === 0 ? `${text}: ` : `${text}\r\n`).join('')
+function printErrorResponse ({ status, rawHeaders, body }: ErrorResponse, options: UnroutedErrorOptions): string {
+  options.onResponded(status)
+  const headerText = [...options.rawHeaders, ...rawHeaders].map((text, at) =>
+    at % 2 === 0 ? `${text}: ` : `${text}\r\n`
+  )
+    .join('')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${
     Buffer.byteLength(body)
   }\r\n` +
-    `Cache-Status: ${ownStatusOf(outcomeOfError(status))}\r\n${more}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${ownStatusOf(outcomeOfError(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
 }
 
-/** Why a client is cut off that has been too slow; undefined for any other error. */
-export function slownessOf ({ code }: Error & { code?: string }, socket: Socket): CutReason | undefined {
+/** Returns the reason for a timeout of the client; undefined for any other error. */
+export function timeoutReasonOf ({ code }: Error & { code?: string }, socket: Socket): CutReason | undefined {
   switch (code) {
     case 'ERR_TLS_HANDSHAKE_TIMEOUT':
       return 'handshake'
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return answerOn(socket)?.req.complete === false ? 'body' : 'head'
+      return pendingResponseOn(socket)?.req.complete === false ? 'body' : 'head'
     default:
       return undefined
   }
 }
 
-function isOfTls ({ code = '' }: Error & { code?: string }): boolean {
+function isTlsError ({ code = '' }: Error & { code?: string }): boolean {
   return code.startsWith('ERR_TLS_') || code.startsWith('ERR_SSL_')
 }
 
@@ -102,8 +108,8 @@ function statusOf (code: string | undefined): 400 | 408 | 431 {
   }
 }
 
-// An answer to the very request that broke off, its body still coming, is not due any more.
-function answerDueOn (socket: Socket): ServerResponse | undefined {
-  const message = answerOn(socket)
+// Ignores the response to a request that broke off within its body.
+function dueResponseOn (socket: Socket): ServerResponse | undefined {
+  const message = pendingResponseOn(socket)
   return message !== undefined && (message.headersSent || message.req.complete) ? message : undefined
 }

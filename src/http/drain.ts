@@ -1,6 +1,4 @@
-/**
- * Whether the process is on its way out; while it is, each answer closes its connection, so that no request is lost.
- */
+/** Flag of a process that shuts down: every response then closes its connection, so that no request is lost. */
 export class Drain {
   #draining = false
 
@@ -8,7 +6,7 @@ export class Drain {
     return this.#draining
   }
 
-  begin (): void {
+  start (): void {
     this.#draining = true
   }
 }

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
 
 /**
- * Tells whether a loopback listener believes a Host header. A page can point a name of its own at 127.0.0.1 (DNS
- * rebinding); the browser then sends that name, and never an address, localhost or a name of ours.
+ * Returns true if a loopback listener trusts a Host header. DNS rebinding sends the attacker's name, never an
+ * address, localhost or a configured name.
  */
 export function isKnownHost (host: string, names: readonly string[]): boolean {
   const [, bracketed, plain = ''] = /^(?:\[([^\]]*)\]|([^:[\]]+))(?::[0-9]*)?$/.exec(host) ?? []

@@ -1,152 +1,168 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type PassedQuestion, passOn } from '../proxy/pass-on.js'
-import { type Answer } from '../api/answer.js'
+import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
 import { minVersionHeader } from '../api/min-version.js'
-import { addressOf } from './client-of.js'
-import { takenFrom } from './exchange.js'
-import { type Limits } from './limits.js'
-import { failWith, type PublicParts, replyWith } from './reply.js'
+import { clientAddressOf } from './client-address.js'
+import { hijackExchange } from './http-exchange.js'
+import { type ClientLimiter } from './client-limiter.js'
+import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { traceIdOf } from './trace-context.js'
 
-/** A request on its way through, led past the plugin, which would parse and print its target anew. */
-interface Passing {
+/** A request to forward, passed beside the plugin, which would parse and print its target again. */
+interface PassThroughRequest {
   readonly target: string
-  /** The client's own word on its body; the plugin would make one up. */
+  /** The client's own Content-Type; the plugin would replace it. */
   readonly contentType: string | undefined
-  /** The least version that an answer must have been read at; for varve alone. */
+  /** Minimum version of the response; a header for varve, not for upstreams. */
   readonly minVersion: string | string[] | undefined
-  /**
-   * The client's address, as its connection or a proxy that is believed shows it: what the client says of where it is
-   * itself is not.
-   */
-  readonly from: string | undefined
-  readonly client: string
+  /** Address that the connection or a trusted proxy reports, never the client's own claim. */
+  readonly clientAddress: string | undefined
+  readonly clientId: string
   readonly admit: (() => Promise<void>) | undefined
   readonly signal: AbortSignal
 }
 
-/** Answers a request, or says with which target it is to be passed on. */
-export type Choose = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
+/** Serves a request itself, or returns the target to forward it to. */
+export type ChooseTarget = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
 
-// What an answer may depend on, and who asks: an allow-list, since credentials, cookies and hop-by-hop names stay here
-// (law 9).
-const keyedNames = ['accept', 'accept-encoding']
-const aboutNames = /^(?:user-agent|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
-// The one means nothing without the other (W3C Trace Context, section 3.3).
-const traceNames = ['traceparent', 'tracestate']
+// Forwards listed headers only: credentials, cookies and hop-by-hop headers never go upstream (law 9).
+const keyedHeaderNames = ['accept', 'accept-encoding']
+const callerHeaderPattern = /^(?:user-agent|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
+// Forwards tracestate only beside a valid traceparent (W3C Trace Context, section 3.3).
+const traceHeaderNames = ['traceparent', 'tracestate']
 
-/** What the plugin takes for the body of a response. */
-interface Handed {
-  readonly answer: Answer
+/** Body of a response as the plugin expects it. */
+interface PluginBody {
+  readonly response: UpstreamResponse
   destroy(): void
 }
 
-// Travels with the headers, which the plugin copies; an async context would make every promise of the process dearer
-// from the first use on.
-const passingKey = Symbol('passing')
+// Attaches to the headers, which the plugin copies; an async context would make every promise slower.
+const passThroughKey = Symbol('pass-through')
 
-// The plugin wants to know where it leads; the node that is asked knows that better.
-const upstream = 'http://node'
-const everywhere = '/v1'
+// The plugin requires a URL; the upstream pool chooses the real one.
+const placeholderUpstream = 'http://upstream'
+const anyPath = '/v1'
 
-/**
- * Passes every request on that `choose` leaves to it, with the plugin kept from asking twice, from connections of its
- * own and from its ideas of headers.
- */
-export function passThrough (app: FastifyInstance, context: PublicParts, limits: Limits, choose: Choose): void {
+/** Forwards requests that `choose` does not serve. The plugin must not retry, open connections or set headers. */
+export function addPassThrough (
+  app: FastifyInstance,
+  context: HttpContext,
+  limiter: ClientLimiter,
+  choose: ChooseTarget
+): void {
   const targets = new WeakMap<FastifyRequest, string>()
-  const ask = async (
-    question: Omit<PassedQuestion, 'target' | 'minVersion'>,
-    { target, contentType, minVersion, client, admit, signal }: Passing
-  ): Promise<Answer> => {
-    const headers = { ...question.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await passOn({ ...context.parts, client, admit }, { ...question, headers, target, minVersion }, signal)
+  const fetch = async (
+    pluginRequest: Omit<ForwardedRequest, 'target' | 'minVersion'>,
+    { target, contentType, minVersion, clientId, admit, signal }: PassThroughRequest
+  ): Promise<UpstreamResponse> => {
+    const headers = { ...pluginRequest.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
+    return await forwardRequest({ ...context.proxy, clientId, admit }, {
+      ...pluginRequest,
+      headers,
+      target,
+      minVersion
+    }, signal)
   }
   app.register(fastifyHttpProxy, {
-    upstream,
+    upstream: placeholderUpstream,
     routes: ['*'],
     proxyPayloads: false,
     disableRequestLogging: true,
-    preRewrite: () => everywhere,
-    undici: { request: requestThrough(ask) },
+    preRewrite: () => anyPath,
+    undici: { request: pluginPoolFor(fetch) },
     preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
       const target = await choose(request, reply)
       if (target !== undefined) targets.set(request, target)
     },
     handler: (request, reply, dest, options) => {
-      const gone = new AbortController()
+      const clientGone = new AbortController()
       reply.raw.once('close', () => {
-        gone.abort()
+        clientGone.abort()
       })
-      if (reply.raw.destroyed) gone.abort()
+      if (reply.raw.destroyed) clientGone.abort()
       const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
-      const passing: Passing = {
+      const passThroughRequest: PassThroughRequest = {
         target: targets.get(request) ?? '',
         contentType,
         minVersion,
-        from: addressOf(request),
-        client: limits.subjectOf(request),
-        admit: limits.tollOf(request)?.admit,
-        signal: gone.signal
+        clientAddress: clientAddressOf(request),
+        clientId: limiter.subjectOf(request),
+        admit: limiter.chargeOf(request)?.admit,
+        signal: clientGone.signal
       }
       return reply.from(dest, {
         ...options,
         ...bodyOf(request),
-        rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passingKey]: passing })
+        rewriteRequestHeaders: (_request, headers) => ({ ...headers, [passThroughKey]: passThroughRequest })
       })
     },
     replyOptions: {
-      // A read that fails is the client's to repeat: the plugin would ask a node that is busy ten times more.
+      // Never retries: the plugin would send a failed read to a busy upstream ten more times.
       retryDelay: () => null,
       rewriteHeaders: () => ({}),
       onResponse: (request, reply, response) => {
-        const { answer } = response.stream as unknown as Handed
-        const exchange = takenFrom(request as FastifyRequest, reply as FastifyReply, context)
+        const { response: upstreamResponse } = response.stream as unknown as PluginBody
+        const exchange = hijackExchange(request as FastifyRequest, reply as FastifyReply, context)
         try {
-          replyWith(context, exchange, 'other', 'forwarded', context.stamper.pass(answer))
+          sendResponse(context, exchange, 'other', 'forwarded', context.stamper.respondForwarded(upstreamResponse))
         } catch (error) {
-          // Nobody above this would catch it, and the client would wait for ever.
-          failWith(context, exchange, error)
+          // Catches here: the plugin would lose the error, and the client would wait forever.
+          sendFailure(context, exchange, error)
         }
       },
       onError: (reply, { error }) => {
-        // A client that has left is told nothing, and is no failure to count.
-        if (reply.raw.destroyed) reply.hijack()
-        else failWith(context, takenFrom(reply.request as FastifyRequest, reply as FastifyReply, context), error.cause)
+        // Neither answers nor counts a request whose client has left.
+        if (reply.raw.destroyed) {
+          reply.hijack()
+          return
+        }
+        const exchange = hijackExchange(reply.request as FastifyRequest, reply as FastifyReply, context)
+        sendFailure(context, exchange, error.cause)
       }
     }
   })
 }
 
-/** What the plugin takes for a connection pool: it leads to the node that is asked for everything else too. */
-function requestThrough (
-  ask: (question: Omit<PassedQuestion, 'target' | 'minVersion'>, passing: Passing) => Promise<Answer>
+/** Makes the connection pool that the plugin expects; it fetches through our upstream pool. */
+function pluginPoolFor (
+  fetch: (
+    pluginRequest: Omit<ForwardedRequest, 'target' | 'minVersion'>,
+    passThroughRequest: PassThroughRequest
+  ) => Promise<UpstreamResponse>
 ): never {
   const request = (
-    options: { method: string, headers: IncomingHttpHeaders & { readonly [passingKey]: Passing }, body?: Buffer },
+    options: {
+      method: string,
+      headers: IncomingHttpHeaders & { readonly [passThroughKey]: PassThroughRequest },
+      body?: Buffer
+    },
     done: (error: unknown, response?: object) => void
   ): void => {
-    const headers = picked(options.headers, name => keyedNames.includes(name))
-    const { from } = options.headers[passingKey]
+    const headers = pickHeaders(options.headers, name => keyedHeaderNames.includes(name))
+    const { clientAddress } = options.headers[passThroughKey]
     const isTraced = traceIdOf(options.headers) !== undefined
-    const about = {
-      ...picked(options.headers, name => aboutNames.test(name) || (isTraced && traceNames.includes(name))),
-      ...(from !== undefined && { 'x-forwarded-for': from })
+    const callerHeaders = {
+      ...pickHeaders(
+        options.headers,
+        name => callerHeaderPattern.test(name) || (isTraced && traceHeaderNames.includes(name))
+      ),
+      ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress })
     }
-    ask({ method: options.method, headers, about, body: options.body }, options.headers[passingKey]).then(
-      // The reply has the node's own status; the plugin would trip over one beyond those that Fastify knows.
-      answer => {
+    fetch({ method: options.method, headers, callerHeaders, body: options.body }, options.headers[passThroughKey]).then(
+      // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own.
+      upstreamResponse => {
         done(null, {
-          statusCode: Math.min(answer.status, 599),
+          statusCode: Math.min(upstreamResponse.status, 599),
           headers: {},
           body: {
-            answer,
+            response: upstreamResponse,
             destroy: () => {
-              answer.rest?.destroy()
+              upstreamResponse.rest?.destroy()
             }
-          } satisfies Handed
+          } satisfies PluginBody
         })
       },
       error => {
@@ -154,11 +170,11 @@ function requestThrough (
       }
     )
   }
-  // The plugin calls nothing of a pool but this, in this one way.
+  // The plugin uses no other method of a pool.
   return request as never
 }
 
-function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {
+function pickHeaders (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       typeof value === 'string' && isWanted(name) ? [[name, value]] : []
@@ -166,7 +182,7 @@ function picked (headers: IncomingHttpHeaders, isWanted: (name: string) => boole
   )
 }
 
-// Given as bytes with some type, or the plugin would print them as the JSON of a Buffer.
+// Sets a content type: without one the plugin would print the body as the JSON of a Buffer (law 2).
 function bodyOf ({ method, body }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
   if (method !== 'POST') return {}
   return Buffer.isBuffer(body) ? { body, contentType: 'application/octet-stream' } : { body: null }

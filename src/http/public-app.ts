@@ -3,48 +3,51 @@ import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { outcomeOfError } from '../proxy/outcomes.js'
-import { answerClientErrors, refuseTunnel, slownessOf, type UnroutedErrors } from './client-errors.js'
-import { takenFrom } from './exchange.js'
-import { answerInFront } from './in-front.js'
-import { Limits } from './limits.js'
-import { believes } from './proxies.js'
-import { readRoutes } from './read-routes.js'
-import { failWith, type PublicParts, sandboxLine } from './reply.js'
-import { mostLines } from './requirements.js'
+import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
+import { hijackExchange } from './http-exchange.js'
+import { installFastPath } from './fast-path.js'
+import { ClientLimiter } from './client-limiter.js'
+import { trustedProxyCheck } from './trusted-proxies.js'
+import { addReadRoutes } from './read-routes.js'
+import { sendFailure, type HttpContext, sandboxHeader } from './send-response.js'
+import { maxHeaderLines } from './request-checks.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
-// Node would wait two minutes for a TLS handshake.
+// Shortens Node's default of two minutes.
 const handshakeTimeoutMs = 5000
 
-/** The public listener, not yet listening. */
-export function publicApp (context: PublicParts, nextId = requestIds()): FastifyInstance {
+/** Builds the public listener; the caller starts it. */
+export function publicApp (context: HttpContext, nextId = requestIdGenerator()): FastifyInstance {
   const { config: { limits, trustProxy }, certificate } = context
-  const unrouted: UnroutedErrors = {
-    lines: [...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []), ...(context.isSandbox ? sandboxLine : [])],
-    answered: status => {
+  const unrouted: UnroutedErrorOptions = {
+    rawHeaders: [
+      ...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []),
+      ...(context.isSandbox ? sandboxHeader : [])
+    ],
+    onResponded: status => {
       context.metrics.answered('other', outcomeOfError(status), status, 0)
     }
   }
   const options: FastifyHttpOptions<Server> = {
     genReqId: nextId,
-    trustProxy: trustProxy.length > 0 && believes(trustProxy),
+    trustProxy: trustProxy.length > 0 && trustedProxyCheck(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
     ...serverTimeouts,
-    // A stop answers what still arrives on kept connections and closes them with that answer.
+    // Serves requests that arrive on open connections during a drain; each response closes its connection.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     clientErrorHandler: (error, socket) => {
-      const slowness = slownessOf(error, socket)
-      if (slowness !== undefined) context.metrics.cut(slowness)
-      answerClientErrors(error, socket, unrouted)
+      const timeoutReason = timeoutReasonOf(error, socket)
+      if (timeoutReason !== undefined) context.metrics.connectionCut(timeoutReason)
+      respondToClientError(error, socket, unrouted)
     },
     frameworkErrors: (error, request, reply) => {
-      failWith(context, takenFrom(request as FastifyRequest, reply as FastifyReply, context), error)
+      sendFailure(context, hijackExchange(request as FastifyRequest, reply as FastifyReply, context), error)
     }
   }
   const http = { requireHostHeader: false, ...httpTimeouts, maxHeaderSize: limits.headerKb * 1024 }
-  // Of the two the framework takes one.
+  // Fastify takes either `http` or `https` options.
   const app = fastify({
     ...options,
     ...(certificate === undefined
@@ -55,61 +58,60 @@ export function publicApp (context: PublicParts, nextId = requestIds()): Fastify
     ;(app.server as SecureServer).setSecureContext(identity)
   })
   context.clients.attach(app.server)
-  // Node's own number, said since what is over is refused by it.
-  app.server.maxHeadersCount = mostLines
-  // Node would answer an expectation that it does not know past the one place that replies.
+  // Sets Node's own default, since `checkRequest` rejects requests beyond it.
+  app.server.maxHeadersCount = maxHeaderLines
+  // Routes unknown expectations to `checkRequest`: Node's own 417 has no JSON error body.
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)
   })
   app.server.on('connect', (_request, socket) => {
-    refuseTunnel(socket as Socket, unrouted)
+    rejectTunnel(socket as Socket, unrouted)
   })
   app.setErrorHandler((error, request, reply) => {
-    failWith(context, takenFrom(request, reply, context), error)
+    sendFailure(context, hijackExchange(request, reply, context), error)
   })
-  // Fastify notes when a request came where somebody wants to hear of its answer, and not else; what took how long is
-  // made of that.
+  // Enables `elapsedTime`: Fastify records the start of a request only if a hook needs it.
   app.addHook('onResponse', (_request, _reply, done) => {
     done()
   })
-  // Bodies are read as bytes, whatever they say they are; what a read makes of them is its own affair.
+  // Reads every body as bytes (law 2); each endpoint checks its own content type.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     done(null, body)
   })
-  readRoutes(app, context, new Limits(app, context.access))
-  answerInFront(app.server, context, nextId)
+  addReadRoutes(app, context, new ClientLimiter(context.access))
+  installFastPath(app.server, context, nextId)
   return app
 }
 
 /**
- * Has an open listener answer by another configuration; what is under way ends as it began. Throws where it cannot be
- * used; else the function that it resolves with does it.
+ * Prepares a reload of an open listener; throws if the configuration is unusable. Calling the result applies it;
+ * requests in flight finish unchanged.
  */
-export async function exchangePublicApp (
+export async function reloadPublicApp (
   app: FastifyInstance,
-  context: PublicParts,
+  context: HttpContext,
   nextId: () => string
 ): Promise<() => void> {
   const { config: { limits }, certificate } = context
-  // It never listens, and so shows nobody who it is.
+  // Needs no certificate, since the new app never listens.
   const next = publicApp({ ...context, certificate: undefined }, nextId)
   await next.ready()
-  const takeIn = await certificate?.renewed()
+  const useCertificate = await certificate?.prepareRenewal()
   return () => {
-    // It never listens itself: what hears its requests hears those of the open one from now on.
+    // Moves the new app's listeners to the open server.
     for (const event of ['request', 'clientError', 'connect']) {
       app.server.removeAllListeners(event)
       for (const listener of next.server.listeners(event)) app.server.on(event, listener as () => void)
     }
-    // Node looks at it for each connection that is opened.
+    // Node reads this for each new connection.
     Object.assign(app.server, { maxHeaderSize: limits.headerKb * 1024 })
-    takeIn?.()
+    useCertificate?.()
   }
 }
 
-/** Numbers for requests, by which the log tells them apart. */
-export function requestIds (): () => string {
+/** Makes request ids for the log. */
+export function requestIdGenerator (): () => string {
   let last = 0
   return () => `req-${(++last).toString(36)}`
 }

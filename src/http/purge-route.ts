@@ -1,23 +1,23 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { bearerIn } from '../clients/client-keys.js'
-import { Refusal } from '../api/refusal.js'
+import { readBearerToken } from '../clients/client-keys.js'
+import { ErrorResponse } from '../api/error-response.js'
 
-/** What came of a purge. */
-export interface Purged {
-  /** Whether every replica has been told; else they are as soon as Redis answers. */
+/** Result of a purge. */
+export interface PurgeResult {
+  /** True if every replica was notified; otherwise they are once Redis is reachable. */
   readonly everywhere: boolean
   readonly generation?: number
 }
 
-/** Who is allowed to purge, and who does it. */
-export interface PurgeRoute {
+/** Admin token and action of the purge route. */
+export interface PurgeRouteOptions {
   readonly token: () => string | null
-  purge(body: Buffer): Promise<Purged>
+  purge(body: Buffer): Promise<PurgeResult>
 }
 
-/** The one call that changes something; without a token in the configuration nobody may. */
-export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRoute): void {
+/** Adds POST /purge; without a configured token every call is 403. */
+export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRouteOptions): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     done(null, body)
@@ -28,25 +28,25 @@ export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRout
     }
   }, async (request, reply): Promise<FastifyReply> => {
     const purged = await purge(Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0))
-    // Taken, but not all of it is done yet.
+    // 202: accepted, while some replicas are still to be notified.
     return await reply.code(purged.everywhere ? 200 : 202).send({ purged: true, ...purged })
   })
 }
 
 function requireToken ({ headers }: FastifyRequest, token: string | null): void {
   if (token === null) {
-    throw new Refusal(403, 'api_disabled', 'changing calls are refused: admin.token is not configured')
+    throw new ErrorResponse(403, 'api_disabled', 'changing calls are rejected: admin.token is not configured')
   }
-  const given = bearerIn(headers.authorization) ?? ''
-  if (!timingSafeEqual(digestOf(given), digestOf(token))) {
-    throw new Refusal(401, 'web_framework_error', 'expected the admin token: Authorization: Bearer TOKEN', [
+  const sentToken = readBearerToken(headers.authorization) ?? ''
+  if (!timingSafeEqual(digestOf(sentToken), digestOf(token))) {
+    throw new ErrorResponse(401, 'web_framework_error', 'expected the admin token: Authorization: Bearer TOKEN', [
       'www-authenticate',
       'Bearer'
     ])
   }
 }
 
-// Of one length whatever was given, so that the comparison takes the same time.
+// Hashes first, so that the comparison takes the same time for every token.
 function digestOf (text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

@@ -1,104 +1,104 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { answerRead } from '../proxy/answer-read.js'
-import { KnownRead } from '../proxy/known-read.js'
-import { countedAs, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
-import { type Reply } from '../proxy/stamp.js'
+import { serveRead } from '../proxy/serve-read.js'
+import { ParsedRequest } from '../proxy/parsed-request.js'
+import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
+import { type ClientResponse } from '../proxy/stamper.js'
 import { minVersionHeader } from '../api/min-version.js'
-import { type Match, matchEndpoint, readRequest } from '../api/read-request.js'
-import { Refusal } from '../api/refusal.js'
-import { spellingOf } from '../api/spelling.js'
-import { passedTarget } from '../api/unknown-route.js'
-import { takenFrom } from './exchange.js'
-import { type Limits, type Toll } from './limits.js'
-import { passThrough } from './pass-through.js'
-import { failWith, type PublicParts, replyWith } from './reply.js'
-import { requirePlain } from './requirements.js'
-import { BodyTurns } from './body-turns.js'
-import { wishesOf } from './wishes.js'
+import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
+import { ErrorResponse } from '../api/error-response.js'
+import { variantKeyOf } from '../api/request-variant.js'
+import { forwardedTarget } from '../api/unknown-route.js'
+import { hijackExchange } from './http-exchange.js'
+import { type ClientLimiter, type RequestCharge } from './client-limiter.js'
+import { addPassThrough } from './pass-through.js'
+import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
+import { checkRequest } from './request-checks.js'
+import { BodyReadQueue } from './body-read-queue.js'
+import { readPreferences } from './read-preferences.js'
 
-// A larger body is charged before it is read: by then it has cost varve more than most reads cost an upstream.
-const largeBody = 16 * 1024
+// Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
+const largeBodyBytes = 16 * 1024
 
-/**
- * Every path leads here: the table of endpoints is the router, since it reads the raw target as the nodes do; what is
- * not in it is passed on.
- */
-export function readRoutes (app: FastifyInstance, context: PublicParts, limits: Limits): void {
-  const bodyTurns = new BodyTurns()
-  // By its head alone, before a byte of its body is taken in.
+/** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
+export function addReadRoutes (app: FastifyInstance, context: HttpContext, limiter: ClientLimiter): void {
+  const bodyReadQueue = new BodyReadQueue()
+  // Checks access by the headers alone, before any of the body is read.
   app.addHook('onRequest', async (request, reply) => {
-    // A browser that asks first sends no key.
+    // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
     try {
-      if (!isPreflight) await limits.letIn(request)
+      if (!isPreflight) await limiter.requireAccess(request)
     } catch (error) {
-      failWith(context, takenFrom(request, reply, context), error)
+      sendFailure(context, hijackExchange(request, reply, context), error)
     }
   })
-  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
+  const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
-      requirePlain(request.raw)
-      if (request.method === 'OPTIONS' && answerPreflight(context, request, reply)) return undefined
+      checkRequest(request.raw)
+      if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)
-      if (match === undefined) return passedTarget(request.originalUrl, request.method, context.config.passThrough)
-      const toll = limits.tollOf(request)
+      if (match === undefined) return forwardedTarget(request.originalUrl, request.method, context.config.passThrough)
+      const charge = limiter.chargeOf(request)
       const { length } = bodyOf(request)
-      if (match.endpoint.takesBody !== undefined && length > largeBody) {
-        await toll?.payAhead()
-        await bodyTurns.take(length, reply.raw)
+      if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
+        await charge?.chargeNow()
+        await bodyReadQueue.waitForTurn(length, reply.raw)
       }
-      const { outcome, ready } = await answerMatch(context, match, request, limits.subjectOf(request), toll)
-      replyWith(context, takenFrom(request, reply, context), match.endpoint.name, outcome, ready)
+      const { outcome, clientResponse } = await serveMatch(context, match, request, limiter.subjectOf(request), charge)
+      sendResponse(context, hijackExchange(request, reply, context), match.endpoint.name, outcome, clientResponse)
     } catch (error) {
-      failWith(context, takenFrom(request, reply, context), error)
+      sendFailure(context, hijackExchange(request, reply, context), error)
     }
     return undefined
   }
-  passThrough(app, context, limits, answer)
-  // Methods that no route has; none of them is passed on.
+  addPassThrough(app, context, limiter, serve)
+  // Methods that no route has are rejected, never forwarded.
   app.setNotFoundHandler(async (request, reply) => {
-    await answer(request, reply)
+    await serve(request, reply)
   })
 }
 
-async function answerMatch (
-  context: PublicParts,
-  match: Match,
+async function serveMatch (
+  context: HttpContext,
+  match: EndpointMatch,
   request: FastifyRequest,
-  client: string,
-  toll: Toll | undefined
-): Promise<{ outcome: OutcomeName, ready: Reply }> {
+  clientId: string,
+  charge: RequestCharge | undefined
+): Promise<{ outcome: OutcomeName, clientResponse: ClientResponse }> {
   const { headers } = request
-  const spelled = {
+  const variant = {
     method: request.method,
     target: request.originalUrl,
     accept: headers.accept,
     contentType: headers['content-type'],
     body: bodyOf(request)
   }
-  const read = readRequest(match, { ...spelled, minVersion: headers[minVersionHeader] }, context.config.pages)
-  const outcome = await answerRead({ ...context.parts, client, admit: toll?.admit }, read)
-  if (isHit(outcome)) toll?.refund()
-  // What is asked for but once is not worth remembering; a least version is in no spelling.
-  const spelling = isHit(outcome) && read.atLeast === undefined ? spellingOf(spelled) : undefined
-  if (spelling !== undefined && context.known.find(spelling) === undefined) {
-    context.known.remember(spelling, new KnownRead(read))
+  const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] }, context.config.pages)
+  const outcome = await serveRead({ ...context.proxy, clientId, admit: charge?.admit }, read)
+  if (isHit(outcome)) charge?.refund()
+  // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
+  const variantKey = isHit(outcome) && read.minVersion === undefined ? variantKeyOf(variant) : undefined
+  if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
+    context.parsedRequests.put(variantKey, new ParsedRequest(read))
   }
-  return { outcome: countedAs(outcome), ready: context.stamper.reply(read, outcome, wishesOf(headers)) }
+  return {
+    outcome: outcomeNameOf(outcome),
+    clientResponse: context.stamper.respond(read, outcome, readPreferences(headers))
+  }
 }
 
 function bodyOf ({ body }: FastifyRequest): Buffer {
   return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
 }
 
-/** Answers a browser that asks what a page may send; false where none does. */
-function answerPreflight (context: PublicParts, request: FastifyRequest, reply: FastifyReply): boolean {
+/** Answers a preflight; returns false if the request is none. */
+function servePreflight (context: HttpContext, request: FastifyRequest, reply: FastifyReply): boolean {
   const granted = context.cors.preflight(request.headers)
-  if (granted instanceof Refusal) throw granted
+  if (granted instanceof ErrorResponse) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
-  const lines = ['cache-status', ownStatusOf('preflight'), ...granted.lines]
-  const ready = { status: granted.status, lines, body: undefined }
-  replyWith(context, takenFrom(request, reply, context), endpoint, 'preflight', ready)
+  const rawHeaders = ['cache-status', ownStatusOf('preflight'), ...granted.rawHeaders]
+  const clientResponse = { status: granted.status, rawHeaders, body: undefined }
+  sendResponse(context, hijackExchange(request, reply, context), endpoint, 'preflight', clientResponse)
   return true
 }

@@ -8,8 +8,7 @@ const types: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8'
 }
 
-// The page shows what nodes have said of themselves, and nothing of that may ever run: what it loads, runs and asks is
-// this listener's own.
+// Allows only this listener's own files: the page shows upstreams' texts, which must never run.
 const headers = {
   'content-security-policy':
     'default-src \'none\'; script-src \'self\'; style-src \'self\'; connect-src \'self\'; img-src \'self\' ' +
@@ -21,13 +20,13 @@ const headers = {
   'cross-origin-resource-policy': 'same-origin'
 }
 
-/** Adds the page for people, with the files that it is made of, from memory: none is read after the start. */
+/** Adds the status page with its files, read once at start. */
 export function addStatusPage (app: FastifyInstance): void {
   const folder = join(import.meta.dirname, 'page')
   for (const name of readdirSync(folder)) {
     const body = readFileSync(join(folder, name))
     const type = types[extname(name)]
-    // By relative addresses, so that it may lie behind a prefix of whoever stands before it.
+    // The page links its files by relative URLs, so that a proxy may serve it under a prefix.
     app.get(
       name === 'status.html' ? '/status' : `/status/${name}`,
       async (_request, reply) => await reply.headers({ ...headers, 'content-type': type }).send(body)

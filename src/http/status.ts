@@ -1,75 +1,70 @@
 import { type Tracker } from '../chain/tracker.js'
-import { type RecentTold } from '../metrics/recent.js'
-import { chainMismatch } from '../chain/chain-mismatch.js'
-import { type Member } from '../upstreams/member.js'
-import { stateOf } from '../upstreams/node-state.js'
+import { type RecentSnapshot } from '../metrics/recent.js'
+import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { type Upstream } from '../upstreams/upstream.js'
+import { upstreamStateOf } from '../upstreams/upstream-state.js'
 import { type Drain } from './drain.js'
 
-/** Which varve this is, and what it was told to be. */
-export interface About {
+/** Release and mode of this varve. */
+export interface VarveInfo {
   readonly version: string
   readonly mode: 'serve' | 'observe'
-  /** Whether its upstream is the embedded node, whose chain is made up. */
+  /** True if the upstream is the embedded sandbox, whose chain is made up. */
   readonly isSandbox: boolean
 }
 
-/** What an operator asks about first is read from these. */
-export interface StatusParts {
+/** Sources of readiness and status. */
+export interface StatusSources {
   readonly tracker: Tracker
-  readonly fleet: { readonly members: readonly Member[] }
+  readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
   readonly drain: Drain
   readonly clients: { readonly isFull: boolean }
-  readonly lag: { readonly isShedding: boolean }
-  readonly about: () => About
-  readonly recent: { readonly told: RecentTold }
+  readonly loadShedder: { readonly isShedding: boolean }
+  readonly info: () => VarveInfo
+  readonly recent: { readonly snapshot: RecentSnapshot }
   readonly memory: { readonly entries: number, readonly bytes: number, readonly maxBytes: number }
-  /** Whether Redis answers, and why it is not used; undefined where none is configured. */
+  /** Undefined if no Redis is configured. */
   readonly redis: { readonly isUp: boolean, readonly fault: string } | undefined
-  /** What is wrong with the tier that replicas share. */
-  readonly degradedShare: () => readonly string[]
-  /** What is wrong with the certificate of the public listener. */
+  /** Reasons why the Redis tier is degraded. */
+  readonly degradedRedis: () => readonly string[]
+  /** Reasons why the certificate needs attention. */
   readonly degradedCertificate: () => readonly string[]
 }
 
-/** Whether reads can be answered, and what is not as it should be. */
+/** Body of /readyz. */
 export interface Readiness {
   readonly ready: boolean
   readonly degraded: readonly string[]
 }
 
-/**
- * History is served with every node gone, so a node that is down is a degradation and no reason to send clients away.
- */
+/** Computes readiness. An upstream that is down only degrades it: hits are served without one (law 6). */
 export function readinessOf (
-  { tracker, fleet, drain, clients, lag, about, degradedShare, degradedCertificate }: StatusParts
+  { tracker, upstreamPool, drain, clients, loadShedder, info, degradedRedis, degradedCertificate }: StatusSources
 ): Readiness {
   return {
     ready: !drain.isDraining && tracker.position !== undefined,
     degraded: [
-      ...(about().isSandbox ? ['sandbox'] : []),
+      ...(info().isSandbox ? ['sandbox'] : []),
       ...(drain.isDraining ? ['stopping'] : []),
       ...(tracker.position === undefined
-        ? [chainMismatch(fleet.members, tracker) ?? 'no node has been reached yet']
+        ? [describeChainMismatch(upstreamPool.upstreams, tracker) ?? 'no upstream has been reached yet']
         : []),
-      ...fleet.members.flatMap(complaintOf),
-      ...degradedShare(),
+      ...upstreamPool.upstreams.flatMap(degradedReasonsOf),
+      ...degradedRedis(),
       ...degradedCertificate(),
-      ...(clients.isFull ? ['there is no room for more connections of clients'] : []),
-      ...(lag.isShedding ? ['there is too much to do: only what is kept is served'] : [])
+      ...(clients.isFull ? ['connection limit reached: new clients replace idle ones or are closed'] : []),
+      ...(loadShedder.isShedding ? ['overloaded: serving cached responses only'] : [])
     ]
   }
 }
 
-/**
- * The same with where the chain stands, how each node is, what is kept and how the last requests were answered: u64s as
- * text, since JSON readers lose their digits.
- */
-export function statusOf (parts: StatusParts) {
-  const { tracker, fleet, about, recent, memory, redis } = parts
+/** Builds /status.json; u64s are texts, since JSON numbers lose digits (law 2). */
+export function statusOf (sources: StatusSources) {
+  const { tracker, upstreamPool, info, recent, memory, redis } = sources
   const { position } = tracker
   return {
-    ...readinessOf(parts),
-    varve: about(),
+    ...readinessOf(sources),
+    varve: info(),
     chain: tracker.chain,
     position: position && {
       version: String(position.head.version),
@@ -79,65 +74,67 @@ export function statusOf (parts: StatusParts) {
       timestampUsec: String(position.head.timestampUsec),
       ageMs: Math.round(tracker.ageMs)
     },
-    upstreams: fleet.members.map(member => upstreamOf(member, position?.head.version)),
+    upstreams: upstreamPool.upstreams.map(upstream => upstreamStatusOf(upstream, position?.head.version)),
     tiers: {
       memory: { entries: memory.entries, bytes: memory.bytes, maxBytes: memory.maxBytes },
-      redis: redisTierOf(redis)
+      redis: redisTierStatusOf(redis)
     },
-    recent: recent.told
+    recent: recent.snapshot
   }
 }
 
-/** Whether there is a shared store, whether it answers, and why not. */
-export interface RedisTier {
+/** State of the Redis tier, with the reason if it is down. */
+export interface RedisTierStatus {
   readonly state: 'off' | 'up' | 'down'
   readonly reason?: string
 }
 
-function redisTierOf (redis: StatusParts['redis']): RedisTier {
+function redisTierStatusOf (redis: StatusSources['redis']): RedisTierStatus {
   if (redis === undefined) return { state: 'off' }
   return redis.isUp ? { state: 'up' } : { state: 'down', reason: redis.fault }
 }
 
-function upstreamOf (member: Member, shown: bigint | undefined) {
-  const { node: { name, release, budget }, window, health } = member
-  const state = stateOf(member)
+function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined) {
+  const { client: { name, release, budget }, window, health } = upstream
+  const state = upstreamStateOf(upstream)
   return {
     name,
     state: state.name,
     reason: state.reason,
-    circuit: health.isOpen ? 'open' : 'closed',
+    circuit: health.isCircuitOpen ? 'open' : 'closed',
     release,
     version: window && String(window.head),
     oldestVersion: window && String(window.oldest),
-    lagVersions: window && shown !== undefined ? String(shown > window.head ? shown - window.head : 0n) : undefined,
-    latencyMs: roundedMs(health.tookMs),
-    p95Ms: roundedMs(health.reads.p95),
-    underWay: budget.underWay,
-    waiting: budget.waiting
+    lagVersions: window && servedVersion !== undefined
+      ? String(servedVersion > window.head ? servedVersion - window.head : 0n)
+      : undefined,
+    latencyMs: roundedMs(health.latencyMs),
+    p95Ms: roundedMs(health.readLatency.p95),
+    underWay: budget.inFlight,
+    waiting: budget.queued
   }
 }
 
-/** What one process tells of itself. */
-export type Status = ReturnType<typeof statusOf>
+/** Status of one process. */
+export type ProcessStatus = ReturnType<typeof statusOf>
 
 function roundedMs (ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms * 100) / 100
 }
 
-function complaintOf (member: Member): string[] {
-  const { name } = member.node
-  const { name: state, reason } = stateOf(member)
+function degradedReasonsOf (upstream: Upstream): string[] {
+  const { name } = upstream.client
+  const { name: state, reason } = upstreamStateOf(upstream)
   switch (state) {
     case 'up':
       return []
     case 'unknown':
-      return [`${name} has not been heard of yet`]
-    case 'resting':
-      return [`${name} has asked for rest`]
+      return [`${name} has not answered yet`]
+    case 'backing_off':
+      return [`${name} is rate limiting varve: ${reason}`]
     case 'down':
-      return [`${name} does not answer: ${reason}`]
-    case 'fenced':
-      return [`${name} is not asked: ${reason}`]
+      return [`${name} is down: ${reason}`]
+    case 'quarantined':
+      return [`${name} is quarantined: ${reason}`]
   }
 }

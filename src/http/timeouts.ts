@@ -1,9 +1,9 @@
-/** Timeouts of a listener: a client that sends its head or body a byte at a time is cut off within seconds. */
+/** Timeouts of a listener: cut clients that send a request a byte at a time within seconds. */
 export const serverTimeouts = {
   requestTimeout: 7000,
-  // Load balancers such as nginx wait 60 s and must close first: a request that meets our close is lost.
+  // Exceeds nginx's 60 s, so that load balancers close first: a request that meets our close is lost.
   keepAliveTimeout: 72_000
 } as const
 
-/** The timeouts that the framework takes with the options of Node's server. */
+/** Timeouts that Fastify passes to Node's server as they are. */
 export const httpTimeouts = { headersTimeout: 5000, connectionsCheckingInterval: 500 } as const

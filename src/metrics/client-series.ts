@@ -1,25 +1,22 @@
 import { type Registry } from 'prom-client'
-import { addCounter, type Labelled } from './made.js'
+import { makeCollectedCounter, type LabelledValue } from './make-metrics.js'
 
-/**
- * What clients that are known by name have been answered: numbers to add to, as a hit has no time for more; the
- * library's form is made of them when they are scraped.
- */
+/** Counts requests per client key in plain maps, since the hit path is hot; converts them at a scrape. */
 export class ClientSeries {
   readonly #counts = new Map<string, Map<string, number>>()
 
   constructor (registry: Registry) {
-    addCounter(
+    makeCollectedCounter(
       registry,
       'varve_client_requests_total',
       () =>
         [...this.#counts].flatMap(([client, outcomes]) =>
-          [...outcomes].map(([outcome, count]): Labelled => [{ client, outcome }, count])
+          [...outcomes].map(([outcome, count]): LabelledValue => [{ client, outcome }, count])
         )
     )
   }
 
-  /** Has a series exist at 0. */
+  /** Creates a series at 0, so that its first request shows as an increase. */
   zero (client: string, outcome: string): void {
     this.#add(client, outcome, 0)
   }
@@ -28,9 +25,9 @@ export class ClientSeries {
     this.#add(client, outcome, 1)
   }
 
-  #add (client: string, outcome: string, more: number): void {
+  #add (client: string, outcome: string, count: number): void {
     let outcomes = this.#counts.get(client)
     if (outcomes === undefined) this.#counts.set(client, outcomes = new Map<string, number>())
-    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + more)
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + count)
   }
 }

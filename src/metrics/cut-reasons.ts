@@ -1,10 +1,20 @@
-/**
- * Why a client's connection was ended before the client would have: it took its time over the TLS handshake, its head
- * or its body; it read nothing of its response (`reading`), or was the slowest to read while memory in flight was short
- * (`memory`); it sent too many requests ahead; it was idle and made room for another; or there was no room for it.
- * Closed, as the metric's label.
- */
-export const cutReasons = ['handshake', 'head', 'body', 'reading', 'memory', 'ahead', 'room', 'full'] as const
+/** Reasons to close a client connection; labels of `varve_connections_cut_total`. */
+export const cutReasons = [
+  // Timed out in the TLS handshake, the request head or the request body.
+  'handshake',
+  'head',
+  'body',
+  // Read nothing of its response for 120 s.
+  'stalled',
+  // Was the slowest reader while responses in flight exceeded `limits.inFlightMb`.
+  'memory',
+  // Pipelined too many requests.
+  'pipelining',
+  // Was idle, and replaced by a new connection at the limit.
+  'idle',
+  // Was new, with the limit reached and no idle connection to replace.
+  'connection_limit'
+] as const
 
-/** One of the closed list. */
+/** Reason to close a client connection. */
 export type CutReason = typeof cutReasons[number]

@@ -1,65 +1,66 @@
 import { type Registry } from 'prom-client'
-import { type Memory } from '../cache/memory.js'
-import { type Arrivals } from '../chain/arrivals.js'
-import { type Asked } from '../chain/asked.js'
+import { type MemoryTier } from '../cache/memory-tier.js'
+import { type VersionWaits } from '../chain/version-waits.js'
+import { type LowestRequestedVersion } from '../chain/lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type Member } from '../upstreams/member.js'
-import { nodeStates, stateOf } from '../upstreams/node-state.js'
-import { type MetricName } from './list.js'
-import { addGauge, type Labelled } from './made.js'
+import { type Upstream } from '../upstreams/upstream.js'
+import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
+import { type MetricName } from './definitions.js'
+import { makeGauge, type LabelledValue } from './make-metrics.js'
 
-/** What gauges read at the moment of a scrape. */
-export interface Observed {
+/** Objects that gauges read at a scrape. */
+export interface GaugeSources {
   readonly tracker: Tracker
-  readonly arrivals: Pick<Arrivals, 'waiting'>
-  readonly asked: Asked
-  readonly memory: Memory
-  readonly fleet: { readonly members: readonly Member[] }
-  /** Whether Redis answers; undefined where none is configured. */
+  readonly versionWaits: Pick<VersionWaits, 'waiting'>
+  readonly lowestRequested: LowestRequestedVersion
+  readonly memory: MemoryTier
+  readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
+  /** Undefined if no Redis is configured. */
   readonly redis: { readonly isUp: boolean } | undefined
-  /** The release of this program. */
+  /** Release of varve. */
   readonly version: string
-  /** Whether the data is made up. */
   readonly isSandbox: boolean
-  /** Of a public listener over TLS. */
+  /** Present only on a TLS listener. */
   readonly certificate?: { readonly notAfterSeconds: number } | undefined
 }
 
-/** What gauges read of clients' connections. */
-export interface ObservedClients {
+/** Source of the connection gauges. */
+export interface ConnectionGaugeSource {
   readonly open: number
 }
 
-/** Registers what is measured when it is scraped. */
+/** Registers the gauges, which are read at a scrape. */
 export function addGauges (
   registry: Registry,
-  { tracker, arrivals, asked, memory, fleet, redis, version, isSandbox, certificate }: Observed
+  { tracker, versionWaits, lowestRequested, memory, upstreamPool, redis, version, isSandbox, certificate }: GaugeSources
 ): void {
-  const add = (name: MetricName, read: () => readonly Labelled[]): void => {
-    addGauge(registry, name, read)
+  const add = (name: MetricName, read: () => readonly LabelledValue[]): void => {
+    makeGauge(registry, name, read)
   }
-  const shown = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): Labelled[] => [[
+  const positionGauge = (read: (position: NonNullable<Tracker['position']>) => bigint) => (): LabelledValue[] => [[
     {},
     tracker.position === undefined ? NaN : Number(read(tracker.position))
   ]]
-  const each = (read: (member: Member) => number) => (): Labelled[] =>
-    fleet.members.map(member => [{ upstream: member.node.name }, read(member)])
-  const tier = (read: () => number) => (): Labelled[] => [[{ tier: 'memory' }, read()]]
-  add('varve_ledger_version', shown(({ head }) => head.version))
-  add('varve_ledger_oldest_version', shown(({ oldest }) => oldest.version))
-  add('varve_ledger_block_height', shown(({ head }) => head.blockHeight))
-  add('varve_ledger_oldest_block_height', shown(({ oldest }) => oldest.blockHeight))
+  const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
+    upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
+  const tier = (read: () => number) => (): LabelledValue[] => [[{ tier: 'memory' }, read()]]
+  add('varve_ledger_version', positionGauge(({ head }) => head.version))
+  add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
+  add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))
+  add('varve_ledger_oldest_block_height', positionGauge(({ oldest }) => oldest.blockHeight))
   add('varve_ledger_position_age_seconds', () => [[{}, tracker.ageMs / 1000]])
   add(
     'varve_oldest_asked_version',
-    () => [[{}, tracker.position === undefined ? NaN : Number(asked.within(tracker.position))]]
+    () => [[{}, tracker.position === undefined ? NaN : Number(lowestRequested.valueIn(tracker.position))]]
   )
-  add('varve_waiting_for_version', () => [[{}, arrivals.waiting]])
+  add('varve_waiting_for_version', () => [[{}, versionWaits.waiting]])
   add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
   add('varve_upstream_state', () =>
-    fleet.members.flatMap(member => {
-      const { name } = stateOf(member)
-      return nodeStates.map((state): Labelled => [{ upstream: member.node.name, state }, Number(state === name)])
+    upstreamPool.upstreams.flatMap(upstream => {
+      const { name } = upstreamStateOf(upstream)
+      return upstreamStates.map((
+        state
+      ): LabelledValue => [{ upstream: upstream.client.name, state }, Number(state === name)])
     }))
   add('varve_upstream_version', each(({ window }) => Number(window?.head ?? NaN)))
   add(
@@ -69,9 +70,9 @@ export function addGauges (
     )
   )
   add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
-  add('varve_upstream_under_way', each(({ node }) => node.budget.underWay))
-  add('varve_upstream_max_concurrent', each(({ node }) => node.budget.maxConcurrent))
-  add('varve_upstream_waiting', each(({ node }) => node.budget.waiting))
+  add('varve_upstream_under_way', each(({ client }) => client.budget.inFlight))
+  add('varve_upstream_max_concurrent', each(({ client }) => client.budget.maxConcurrent))
+  add('varve_upstream_waiting', each(({ client }) => client.budget.queued))
   add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])
   add('varve_redis_up', () => [[{}, Number(redis?.isUp ?? false)]])
   if (certificate !== undefined) {
@@ -85,7 +86,7 @@ export function addGauges (
   add('varve_build_info', () => [[{ version }, 1]])
 }
 
-/** Registers what is measured of clients' connections. */
-export function addGaugesOf (registry: Registry, clients: ObservedClients): void {
-  addGauge(registry, 'varve_connections', () => [[{}, clients.open]])
+/** Registers the gauges of client connections. */
+export function addConnectionGauges (registry: Registry, clients: ConnectionGaugeSource): void {
+  makeGauge(registry, 'varve_connections', () => [[{}, clients.open]])
 }

@@ -1,54 +1,54 @@
 import { Registry } from 'prom-client'
-import { type Arrival } from '../chain/arrivals.js'
+import { type VersionWaitResult } from '../chain/version-waits.js'
 import { ClientSeries } from './client-series.js'
 import { type CutReason } from './cut-reasons.js'
-import { addGauges, addGaugesOf, type Observed, type ObservedClients } from './gauges.js'
-import { endpointLabels, rowOf } from './list.js'
-import { counterOf, histogramOf } from './made.js'
+import { addGauges, addConnectionGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
+import { endpointLabels, definitionOf } from './definitions.js'
+import { makeCounter, makeHistogram } from './make-metrics.js'
 import { ProcessMetrics } from './process-metrics.js'
 import { type Counts } from './recent.js'
 import { RequestSeries } from './request-series.js'
-import { statusLabelOf } from './statuses.js'
-import { type ToldMetrics } from './summed.js'
-import { type HedgeResult } from '../upstreams/hedges.js'
+import { statusLabelOf } from './status-labels.js'
+import { type MetricSnapshots } from './summed-metrics.js'
+import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/auditor.js'
 import { outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { type EndpointName } from '../api/endpoints.js'
-import { type NotKeptReason } from '../api/lifetime.js'
+import { type NotStoredReason } from '../api/lifetime.js'
 import { type RedisOperation } from '../redis/operations.js'
 
-/** The endpoint label: a known read, or everything else. */
+/** Value of the `endpoint` label. */
 export type EndpointLabel = EndpointName | 'other'
 
-/** What varve counts and measures, made of the list of all metrics. */
+/** Metrics of one process, as definitions.ts lists them. */
 export class Metrics {
   readonly registry = new Registry()
 
   readonly #requests = new RequestSeries(this.registry, {
-    requests: rowOf('varve_requests_total'),
-    seconds: rowOf('varve_request_duration_seconds'),
-    bounds: rowOf('varve_request_duration_seconds').bounds
+    requests: definitionOf('varve_requests_total'),
+    seconds: definitionOf('varve_request_duration_seconds'),
+    bounds: definitionOf('varve_request_duration_seconds').bounds
   })
 
   readonly #clientRequests = new ClientSeries(this.registry)
-  readonly #limited = counterOf(this.registry, 'varve_limited_total')
-  readonly #upstreamRequests = counterOf(this.registry, 'varve_upstream_requests_total')
-  readonly #upstreamSeconds = histogramOf(this.registry, 'varve_upstream_request_duration_seconds')
-  readonly #hedges = counterOf(this.registry, 'varve_hedges_total')
-  readonly #pruned = counterOf(this.registry, 'varve_pruned_requests_total')
-  readonly #prunedDistance = histogramOf(this.registry, 'varve_pruned_distance_versions')
-  readonly #evictions = counterOf(this.registry, 'varve_cache_evictions_total')
-  readonly #writes = counterOf(this.registry, 'varve_cache_writes_total')
-  readonly #notStored = counterOf(this.registry, 'varve_not_stored_total')
-  readonly #staleLatest = counterOf(this.registry, 'varve_stale_latest_total')
-  readonly #waits = counterOf(this.registry, 'varve_version_waits_total')
-  readonly #audits = counterOf(this.registry, 'varve_audit_total')
-  readonly #resets = counterOf(this.registry, 'varve_chain_resets_total')
-  readonly #corrupt = counterOf(this.registry, 'varve_corrupt_entries_total')
-  readonly #redisErrors = counterOf(this.registry, 'varve_redis_errors_total')
-  readonly #redisSeconds = histogramOf(this.registry, 'varve_redis_duration_seconds')
-  readonly #cut = counterOf(this.registry, 'varve_connections_cut_total')
-  readonly #shed = counterOf(this.registry, 'varve_shed_total')
+  readonly #limited = makeCounter(this.registry, 'varve_limited_total')
+  readonly #upstreamRequests = makeCounter(this.registry, 'varve_upstream_requests_total')
+  readonly #upstreamSeconds = makeHistogram(this.registry, 'varve_upstream_request_duration_seconds')
+  readonly #hedges = makeCounter(this.registry, 'varve_hedges_total')
+  readonly #pruned = makeCounter(this.registry, 'varve_pruned_requests_total')
+  readonly #prunedDistance = makeHistogram(this.registry, 'varve_pruned_distance_versions')
+  readonly #evictions = makeCounter(this.registry, 'varve_cache_evictions_total')
+  readonly #writes = makeCounter(this.registry, 'varve_cache_writes_total')
+  readonly #notStored = makeCounter(this.registry, 'varve_not_stored_total')
+  readonly #staleLatest = makeCounter(this.registry, 'varve_stale_latest_total')
+  readonly #waits = makeCounter(this.registry, 'varve_version_waits_total')
+  readonly #audits = makeCounter(this.registry, 'varve_audit_total')
+  readonly #resets = makeCounter(this.registry, 'varve_chain_resets_total')
+  readonly #corrupt = makeCounter(this.registry, 'varve_corrupt_entries_total')
+  readonly #redisErrors = makeCounter(this.registry, 'varve_redis_errors_total')
+  readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
+  readonly #connectionsCut = makeCounter(this.registry, 'varve_connections_cut_total')
+  readonly #shed = makeCounter(this.registry, 'varve_shed_total')
 
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
 
@@ -58,31 +58,31 @@ export class Metrics {
     for (const endpoint of endpointLabels) for (const outcome of outcomeNames) this.#requests.zero(endpoint, outcome)
   }
 
-  /** Registers the gauges, which are read when they are scraped. */
-  observe (observed: Observed): void {
-    addGauges(this.registry, observed)
+  /** Registers the gauges, which are read at a scrape. */
+  registerGauges (sources: GaugeSources): void {
+    addGauges(this.registry, sources)
   }
 
-  /** The same of clients' connections. */
-  observeClients (clients: ObservedClients): void {
-    addGaugesOf(this.registry, clients)
+  /** Registers the gauges of client connections. */
+  registerConnectionGauges (clients: ConnectionGaugeSource): void {
+    addConnectionGauges(this.registry, clients)
   }
 
   get contentType (): string {
     return this.registry.contentType
   }
 
-  /** All of them as another process sums them up. */
-  async told (): Promise<ToldMetrics> {
-    return await this.registry.getMetricsAsJSON() as unknown as ToldMetrics
+  /** Returns all metrics for another process to sum. */
+  async snapshot (): Promise<MetricSnapshots> {
+    return await this.registry.getMetricsAsJSON() as unknown as MetricSnapshots
   }
 
-  /** All of them as Prometheus reads them. */
+  /** Returns all metrics in Prometheus' text format. */
   async text (): Promise<string> {
     return await this.registry.metrics()
   }
 
-  /** What the last minutes are told by: numbers, with no form of the library's to be made first. */
+  /** Counts for the recent history, read every few seconds without the library's conversion. */
   get counts (): Counts {
     return {
       outcomes: Object.fromEntries(outcomeNames.map(name => [name, this.#requests.total(name)])) as Counts['outcomes'],
@@ -95,8 +95,8 @@ export class Metrics {
     if (client !== undefined) this.#clientRequests.add(client, outcome)
   }
 
-  /** Has every client of the configuration be counted from 0. */
-  knows (clients: readonly string[]): void {
+  /** Creates the series of configured clients at 0. */
+  addClients (clients: readonly string[]): void {
     for (const client of clients) for (const outcome of outcomeNames) this.#clientRequests.zero(client, outcome)
   }
 
@@ -104,7 +104,7 @@ export class Metrics {
     this.#limited.inc({ by })
   }
 
-  asked (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
+  fetched (upstream: string, endpoint: string, status: string, tookSeconds: number): void {
     this.#upstreamRequests.inc({ upstream, endpoint, status: statusLabelOf(status) })
     this.#upstreamSeconds.observe({ upstream }, tookSeconds)
   }
@@ -113,7 +113,7 @@ export class Metrics {
     this.#hedges.inc({ result })
   }
 
-  notKept (endpoint: EndpointName, reason: NotKeptReason): void {
+  notStored (endpoint: EndpointName, reason: NotStoredReason): void {
     this.#notStored.inc({ endpoint, reason })
   }
 
@@ -127,8 +127,8 @@ export class Metrics {
     this.#staleLatest.inc()
   }
 
-  cut (reason: CutReason): void {
-    this.#cut.inc({ reason })
+  connectionCut (reason: CutReason): void {
+    this.#connectionsCut.inc({ reason })
   }
 
   shed (): void {
@@ -139,11 +139,11 @@ export class Metrics {
     this.#audits.inc({ result })
   }
 
-  waited (result: Arrival): void {
+  waited (result: VersionWaitResult): void {
     this.#waits.inc({ result })
   }
 
-  reset (): void {
+  chainReset (): void {
     this.#resets.inc()
   }
 
@@ -151,7 +151,7 @@ export class Metrics {
     this.#writes.inc({ tier: 'memory' })
   }
 
-  wroteShared (): void {
+  wroteToRedis (): void {
     this.#writes.inc({ tier: 'redis' })
   }
 
@@ -159,7 +159,7 @@ export class Metrics {
     this.#corrupt.inc()
   }
 
-  redisAsked (operation: RedisOperation, tookSeconds: number): void {
+  redisCalled (operation: RedisOperation, tookSeconds: number): void {
     this.#redisSeconds.observe({ operation }, tookSeconds)
   }
 

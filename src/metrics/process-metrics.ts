@@ -1,39 +1,39 @@
 import { collectDefaultMetrics, type Counter, type Registry } from 'prom-client'
-import { addCounter, addGauge, counterOf } from './made.js'
+import { makeCollectedCounter, makeGauge, makeCounter } from './make-metrics.js'
 
-/** What failed in a way that nobody foresaw: a request, a promise that nobody waited for, or a whole process. */
-export type Unhandled = 'request' | 'rejection' | 'exception'
+/** Origin of an unexpected error: a request, an unhandled rejection or an uncaught exception. */
+export type UnhandledKind = 'request' | 'rejection' | 'exception'
 
-// Their names are those of counters, which they are not, and what they are labelled with is whatever Node has open.
-const leftOut = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
+// Removes gauges with names of counters and labels from an open list, which law 10 forbids.
+const removedDefaults = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
   name => [name, `${name}_total`]
 )
 
-/** What befalls a process, whatever it is asked. */
+/** Metrics of the process itself. */
 export class ProcessMetrics {
   readonly #workersLost: Counter
   readonly #reloads: Counter
   readonly #unhandled: Counter
   readonly #exhausted: Counter
-  #isUnderstood = true
+  #wasLastReloadSuccessful = true
   #lostLines = (): number => 0
 
   constructor (registry: Registry) {
     collectDefaultMetrics({ register: registry })
-    // The library tells of no start where there are several processes; the first one's is the start of them all.
+    // Aggregates with the earliest start; the library would omit this gauge for several processes.
     Object.assign(registry.getSingleMetric('process_start_time_seconds') ?? {}, { aggregator: 'min' })
-    for (const name of leftOut) registry.removeSingleMetric(name)
-    this.#workersLost = counterOf(registry, 'varve_workers_lost_total')
-    this.#reloads = counterOf(registry, 'varve_config_reloads_total')
-    // Of several processes the one that reloads knows; the others have what they were begun with.
-    addGauge(registry, 'varve_config_last_reload_successful', () => [[{}, Number(this.#isUnderstood)]])
-    this.#unhandled = counterOf(registry, 'varve_unhandled_total')
-    this.#exhausted = counterOf(registry, 'varve_descriptors_exhausted_total')
-    addCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
+    for (const name of removedDefaults) registry.removeSingleMetric(name)
+    this.#workersLost = makeCounter(registry, 'varve_workers_lost_total')
+    this.#reloads = makeCounter(registry, 'varve_config_reloads_total')
+    // The primary counts reloads; workers keep their initial 1, and `min` shows the primary's value.
+    makeGauge(registry, 'varve_config_last_reload_successful', () => [[{}, Number(this.#wasLastReloadSuccessful)]])
+    this.#unhandled = makeCounter(registry, 'varve_unhandled_total')
+    this.#exhausted = makeCounter(registry, 'varve_descriptors_exhausted_total')
+    makeCollectedCounter(registry, 'varve_log_lines_lost_total', () => [[{}, this.#lostLines()]])
   }
 
-  /** Has the lines that a log has lost counted too. */
-  observeLog (lost: () => number): void {
+  /** Sets the source of the count of lost log lines. */
+  countLostLines (lost: () => number): void {
     this.#lostLines = lost
   }
 
@@ -41,16 +41,16 @@ export class ProcessMetrics {
     this.#workersLost.inc()
   }
 
-  exhausted (): void {
+  descriptorsExhausted (): void {
     this.#exhausted.inc()
   }
 
-  unhandled (kind: Unhandled): void {
+  unhandled (kind: UnhandledKind): void {
     this.#unhandled.inc({ kind })
   }
 
-  reloaded (result: 'exchanged' | 'refused'): void {
+  reloaded (result: 'reloaded' | 'rejected'): void {
     this.#reloads.inc({ result })
-    this.#isUnderstood = result === 'exchanged'
+    this.#wasLastReloadSuccessful = result === 'reloaded'
   }
 }

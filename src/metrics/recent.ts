@@ -1,35 +1,32 @@
 import { outcomeNames } from '../proxy/outcomes.js'
 
-/** Who answered a request for history that the nodes have pruned. */
+/** Sources of responses to requests for pruned history; labels of `varve_pruned_requests_total`. */
 export const prunedAnswers = ['cache', 'local', 'upstream'] as const
 
 const groups = { outcomes: outcomeNames, pruned: prunedAnswers }
 
-type Each<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
+type PerLabel<T> = { readonly [Group in keyof typeof groups]: Readonly<Record<typeof groups[Group][number], T>> }
 
-/** What was counted since the process began. */
-export type Counts = Each<number>
+/** Totals since the process started. */
+export type Counts = PerLabel<number>
 
-/** What was counted in the last minutes: a number for each step, the oldest first, the last one being under way. */
-export interface RecentTold extends Each<readonly number[]> {
+/** Counts of the last ten minutes: one number per step, oldest first; the last step is not over. */
+export interface RecentSnapshot extends PerLabel<readonly number[]> {
   readonly stepMs: number
-  /**
-   * When the last step began, in Unix time: steps begin at its multiples, so that those of several processes are the
-   * same.
-   */
+  /** Unix time at which the last step began; steps begin at multiples of `stepMs`, so those of all workers align. */
   readonly lastStepMs: number
 }
 
 const stepMs = 5000
-// Ten minutes, and the step that is under way.
-const mostSteps = 121
+// Ten minutes and the step that is not over.
+const maxSteps = 121
 
-/** The last minutes of one process: differences of what it counts anyway, so that a request costs nothing more. */
-export class Recent {
+/** Recent counts of one process: differences of its counters, so that requests cost nothing more. */
+export class RecentCounts {
   readonly #read: () => Counts
   readonly #wallClockMs: () => number
   readonly #firstMs: number
-  // By when each step began; those in which nothing came are not in it.
+  // Keyed by the start of the step; steps without a tick are absent.
   readonly #steps = new Map<number, Counts>()
   #before: Counts
 
@@ -40,35 +37,36 @@ export class Recent {
     this.#before = read()
   }
 
-  /** Some time has passed, less than a step where it is to be told well. */
+  /** Adds what was counted since the last tick to the current step; call it more often than once a step. */
   tick (): void {
     const now = this.#read()
     const before = this.#before
     const at = this.#stepNow()
-    const sofar = this.#steps.get(at)
+    const stepCounts = this.#steps.get(at)
     this.#steps.set(
       at,
-      each((group, name) => count(sofar, group, name) + count(now, group, name) - count(before, group, name))
+      mapLabels((group, name) =>
+        countIn(stepCounts, group, name) + countIn(now, group, name) - countIn(before, group, name)
+      )
     )
     this.#before = now
-    for (const step of this.#steps.keys()) if (step <= at - mostSteps * stepMs) this.#steps.delete(step)
+    for (const step of this.#steps.keys()) if (step <= at - maxSteps * stepMs) this.#steps.delete(step)
   }
 
-  /** How many steps are remembered. */
+  /** Number of steps in memory. */
   get size (): number {
     return this.#steps.size
   }
 
-  /** The last minutes up to now. */
-  get told (): RecentTold {
+  get snapshot (): RecentSnapshot {
     this.tick()
     const last = this.#stepNow()
-    const length = Math.min(mostSteps, (last - this.#firstMs) / stepMs + 1)
+    const length = Math.min(maxSteps, (last - this.#firstMs) / stepMs + 1)
     return {
       stepMs,
       lastStepMs: last,
-      ...each((group, name) =>
-        Array.from({ length }, (_, at) => count(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
+      ...mapLabels((group, name) =>
+        Array.from({ length }, (_, at) => countIn(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
       )
     }
   }
@@ -78,72 +76,72 @@ export class Recent {
   }
 }
 
-/** The last minutes of several processes; what those have told that are gone stays until it is as old as that. */
-export class RecentOfAll {
-  readonly #own: Recent
-  readonly #last = new Map<object, RecentTold>()
-  readonly #gone = new WeakSet<object>()
-  #ended: RecentTold
+/** Recent counts of all workers; those of an ended worker stay until they are ten minutes old. */
+export class MergedRecentCounts {
+  readonly #own: RecentCounts
+  readonly #last = new Map<object, RecentSnapshot>()
+  readonly #ended = new WeakSet<object>()
+  #removed: RecentSnapshot
 
   constructor (wallClockMs: () => number) {
-    // It answers no requests itself, and knows what time it is.
-    this.#own = new Recent(() => each(() => 0), wallClockMs)
-    this.#ended = this.#own.told
+    // The primary serves no requests; its own counts only give the current step.
+    this.#own = new RecentCounts(() => mapLabels(() => 0), wallClockMs)
+    this.#removed = this.#own.snapshot
   }
 
-  /**
-   * Takes in what a process tells now; one whose clock was begun before or after a jump of the system's stands
-   * elsewhere, and now is now all the same.
-   */
-  tells (process: object, told: RecentTold): void {
-    if (this.#gone.has(process)) return
-    const { lastStepMs } = this.#own.told
-    // What is told over the end of a step is of the step before.
-    const isOfNow = Math.abs(told.lastStepMs - lastStepMs) <= stepMs
-    this.#last.set(process, isOfNow ? told : { ...told, lastStepMs })
+  /** Replaces a worker's snapshot; one with a clock that differs by more than a step is moved to the current step. */
+  update (worker: object, snapshot: RecentSnapshot): void {
+    if (this.#ended.has(worker)) return
+    const { lastStepMs } = this.#own.snapshot
+    // Allows a step of difference: a snapshot may arrive after its step ended.
+    const isCurrent = Math.abs(snapshot.lastStepMs - lastStepMs) <= stepMs
+    this.#last.set(worker, isCurrent ? snapshot : { ...snapshot, lastStepMs })
   }
 
-  /** A process has ended. */
-  ends (process: object): void {
-    const told = this.#last.get(process)
-    this.#last.delete(process)
-    this.#gone.add(process)
-    if (told !== undefined) this.#ended = sumOf([this.#ended, told])
+  /** Moves the counts of an ended worker to the sum of removed ones. */
+  remove (worker: object): void {
+    const snapshot = this.#last.get(worker)
+    this.#last.delete(worker)
+    this.#ended.add(worker)
+    if (snapshot !== undefined) this.#removed = sumSnapshots([this.#removed, snapshot])
   }
 
-  get told (): RecentTold {
-    return sumOf([this.#own.told, this.#ended, ...this.#last.values()])
+  get snapshot (): RecentSnapshot {
+    return sumSnapshots([this.#own.snapshot, this.#removed, ...this.#last.values()])
   }
 }
 
-function sumOf (all: readonly RecentTold[]): RecentTold {
+function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
   const lastStepMs = Math.max(...all.map(({ lastStepMs: last }) => last))
-  const behind = ({ lastStepMs: last }: RecentTold): number => (lastStepMs - last) / stepMs
-  const length = Math.min(mostSteps, Math.max(...all.map(told => behind(told) + told.outcomes.miss.length)))
+  const stepsBehind = ({ lastStepMs: last }: RecentSnapshot): number => (lastStepMs - last) / stepMs
+  const length = Math.min(
+    maxSteps,
+    Math.max(...all.map(snapshot => stepsBehind(snapshot) + snapshot.outcomes.miss.length))
+  )
   return {
     stepMs,
     lastStepMs,
-    ...each((group, name) => {
-      const columns = all.map(told => ({ steps: listOf(told, group, name), behind: behind(told) }))
+    ...mapLabels((group, name) => {
+      const columns = all.map(snapshot => ({ steps: stepsOf(snapshot, group, name), behind: stepsBehind(snapshot) }))
       return Array.from(
         { length },
         (_, at) =>
-          columns.reduce((sum, { steps, behind: late }) => sum + (steps[steps.length - length + at + late] ?? 0), 0)
+          columns.reduce((sum, { steps, behind }) => sum + (steps[steps.length - length + at + behind] ?? 0), 0)
       )
     })
   }
 }
 
-function each<T> (of: (group: keyof typeof groups, name: string) => T): Each<T> {
+function mapLabels<T> (of: (group: keyof typeof groups, name: string) => T): PerLabel<T> {
   const make = (group: keyof typeof groups): Record<string, T> =>
     Object.fromEntries(groups[group].map(name => [name, of(group, name)]))
-  return { outcomes: make('outcomes'), pruned: make('pruned') } as Each<T>
+  return { outcomes: make('outcomes'), pruned: make('pruned') } as PerLabel<T>
 }
 
-function count (counts: Counts | undefined, group: keyof typeof groups, name: string): number {
+function countIn (counts: Counts | undefined, group: keyof typeof groups, name: string): number {
   return (counts?.[group] as Record<string, number> | undefined)?.[name] ?? 0
 }
 
-function listOf (told: RecentTold, group: keyof typeof groups, name: string): readonly number[] {
-  return (told[group] as Record<string, readonly number[]>)[name] ?? []
+function stepsOf (snapshot: RecentSnapshot, group: keyof typeof groups, name: string): readonly number[] {
+  return (snapshot[group] as Record<string, readonly number[]>)[name] ?? []
 }

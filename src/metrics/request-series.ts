@@ -1,25 +1,21 @@
 import { Counter, type Metric, type Registry } from 'prom-client'
-import { statusLabelOf } from './statuses.js'
+import { statusLabelOf } from './status-labels.js'
 
-/** How one metric of the two is called. */
-interface Named {
+interface NameAndHelp {
   readonly name: string
   readonly help: string
 }
 
-/** What is told of answered requests. */
+/** Names and buckets of the two metrics. */
 export interface RequestSeriesOptions {
-  readonly requests: Named
-  readonly seconds: Named
-  /** Upper bounds of the histogram's buckets, rising. */
+  readonly requests: NameAndHelp
+  readonly seconds: NameAndHelp
+  /** Upper bounds of the histogram's buckets, ascending. */
   readonly bounds: readonly number[]
 }
 
-/**
- * The times of one endpoint and outcome: for each bucket what fell into it alone, the last one being what no bound
- * holds.
- */
-interface Times {
+/** Durations of one endpoint and outcome; buckets are not cumulative, the last one is above all bounds. */
+interface Durations {
   readonly labels: { readonly endpoint: string, readonly outcome: string }
   readonly buckets: number[]
   readonly byStatus: Map<number, number>
@@ -27,19 +23,18 @@ interface Times {
 }
 
 /**
- * The two metrics that every answer adds to. The library finds a series by printing and hashing its labels, which took
- * longer than finding a kept answer does; here a request adds to numbers, and the library's forms are made of them when
- * they are scraped.
+ * Counts and times client requests. prom-client hashes labels per observation, which took longer than a cache look-up;
+ * this converts at a scrape.
  */
 export class RequestSeries {
   readonly #bounds: readonly number[]
-  readonly #times = new Map<string, Map<string, Times>>()
-  readonly #seconds: Named
+  readonly #durations = new Map<string, Map<string, Durations>>()
+  readonly #seconds: NameAndHelp
 
   constructor (registry: Registry, { requests, seconds, bounds }: RequestSeriesOptions) {
     this.#bounds = bounds
     this.#seconds = seconds
-    const all = (): Times[] => this.#all()
+    const all = (): Durations[] => this.#all()
     const counter: Counter = new Counter({
       name: requests.name,
       help: requests.help,
@@ -52,66 +47,66 @@ export class RequestSeries {
         }
       }
     })
-    // What a registry asks of a metric: its name, what it is at the moment, and to begin anew.
+    // Registers the members that a registry uses of a metric.
     registry.registerMetric({
       name: seconds.name,
       get: async () => this.#histogram(),
       reset: () => {
-        this.#times.clear()
+        this.#durations.clear()
       }
     } as unknown as Metric)
   }
 
-  /** Has a series exist at 0. */
+  /** Creates a series at 0, so that its first request shows as an increase. */
   zero (endpoint: string, outcome: string): void {
-    this.#timesOf(endpoint, outcome)
+    this.#durationsOf(endpoint, outcome)
   }
 
   add (endpoint: string, outcome: string, status: number, seconds: number): void {
-    const times = this.#timesOf(endpoint, outcome)
-    const { buckets, byStatus } = times
+    const durations = this.#durationsOf(endpoint, outcome)
+    const { buckets, byStatus } = durations
     byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
-    times.sum += seconds
+    durations.sum += seconds
     let at = 0
     while (seconds > (this.#bounds[at] ?? Infinity)) at++
     buckets[at] = (buckets[at] ?? 0) + 1
   }
 
-  /** How many requests were answered like this so far, of whatever endpoint. */
+  /** Returns the number of requests with an outcome, over all endpoints. */
   total (outcome: string): number {
     let total = 0
-    for (const outcomes of this.#times.values()) {
+    for (const outcomes of this.#durations.values()) {
       for (const count of outcomes.get(outcome)?.byStatus.values() ?? []) total += count
     }
     return total
   }
 
-  #timesOf (endpoint: string, outcome: string): Times {
-    let outcomes = this.#times.get(endpoint)
-    if (outcomes === undefined) this.#times.set(endpoint, outcomes = new Map<string, Times>())
-    let times = outcomes.get(outcome)
-    if (times === undefined) {
-      times = {
+  #durationsOf (endpoint: string, outcome: string): Durations {
+    let outcomes = this.#durations.get(endpoint)
+    if (outcomes === undefined) this.#durations.set(endpoint, outcomes = new Map<string, Durations>())
+    let durations = outcomes.get(outcome)
+    if (durations === undefined) {
+      durations = {
         labels: { endpoint, outcome },
         buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0),
         byStatus: new Map(),
         sum: 0
       }
-      outcomes.set(outcome, times)
+      outcomes.set(outcome, durations)
     }
-    return times
+    return durations
   }
 
-  #all (): Times[] {
-    return [...this.#times.values()].flatMap(outcomes => [...outcomes.values()])
+  #all (): Durations[] {
+    return [...this.#durations.values()].flatMap(outcomes => [...outcomes.values()])
   }
 
   #histogram (): object {
     const { name, help } = this.#seconds
     const values = this.#all().flatMap(({ labels, buckets, sum }) => {
       let count = 0
-      const lines = buckets.map((alone, at) => {
-        count += alone
+      const lines = buckets.map((bucketCount, at) => {
+        count += bucketCount
         return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: count }
       })
       return [...lines, { metricName: `${name}_sum`, labels, value: sum }, {

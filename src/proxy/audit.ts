@@ -1,130 +1,155 @@
-import { type Entry, tagOf } from '../cache/entry.js'
-import { wrongFormOf } from '../cache/wrong-form.js'
-import { type Word } from '../upstreams/spare.js'
-import { contentTypeOf, mediaTypeOf } from '../api/answer.js'
+import { type Entry, etagOf } from '../cache/entry.js'
+import { findCorruptCoding } from '../cache/corrupt-coding.js'
+import { type BackgroundResponse } from '../upstreams/background-candidates.js'
+import { contentTypeOf, mediaTypeOf } from '../api/upstream-response.js'
 import { type Coding } from '../api/coding.js'
-import { isExplained, type Said } from '../api/explained.js'
-import { judge, untruth } from '../api/lifetime.js'
-import { atVersion, classOf, isRendered, momentKeyOf, type Read, type ReadKeys } from '../api/read.js'
+import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
+import { judge, impossibleReason } from '../api/lifetime.js'
+import { atVersion, classOf, isRendered, microCacheKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { type AuditResult } from './auditor.js'
-import { isReset, questionOf } from './ask.js'
-import { cursorIn, ownValues } from './own-lines.js'
-import { type Parts } from './parts.js'
-import { saysPruned } from './events/streams.js'
-import { lookUp, versionOf } from './window.js'
+import { isReset, upstreamRequestOf } from './fetch-and-judge.js'
+import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
+import { type ProxyContext } from './proxy-context.js'
+import { reportsPruned } from './events/event-streams.js'
+import { lookUp, lowestVersionOf } from './memory-lookup.js'
 
 /**
  * Has a share of what is answered from the cache read again and held against what a node says now, byte for byte; no
  * answer waits for that.
  */
-export function auditHit (parts: Parts, read: Read, entry: Entry): void {
-  if (parts.auditor.draws(parts.settings.auditShare)) audit(parts, read, entry)
+export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {
+  if (context.auditor.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
 }
 
 /** The same for what was given once more without a look at what is kept. */
-export function auditAgain (parts: Parts, read: Read, keys: ReadKeys): void {
-  if (!parts.auditor.draws(parts.settings.auditShare)) return
-  const entry = classOf(read) === 'moving' ? parts.memory.get(momentKeyOf(keys)) : lookUp(parts, read, keys)
-  if (entry !== undefined) audit(parts, read, entry)
+export function auditRepeatedHit (context: ProxyContext, read: Read, keys: ReadKeys): void {
+  if (!context.auditor.shouldAudit(context.settings.auditShare)) return
+  const entry = classOf(read) === 'moving' ? context.memory.get(microCacheKeyOf(keys)) : lookUp(context, read, keys)
+  if (entry !== undefined) startAudit(context, read, entry)
 }
 
-function audit (parts: Parts, read: Read, entry: Entry): void {
-  const asked = askedOf(read, entry)
-  if (asked === undefined) return
-  const purges = parts.forgetting.times
-  parts.auditor.audit(async () => await compared(parts, { read, asked, entry, purges })).then(result => {
-    parts.tally.audited(result)
-  }, () => {
-    parts.tally.audited('unavailable')
-  })
+function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
+  const fetchedRead = auditedReadOf(read, entry)
+  if (fetchedRead === undefined) return
+  const invalidationCount = context.invalidator.count
+  context.auditor.run(async () => await compareWithUpstream(context, { read, fetchedRead, entry, invalidationCount }))
+    .then(result => {
+      context.tally.audited(result)
+    }, () => {
+      context.tally.audited('unavailable')
+    })
 }
 
 // What a state of the moment turned out to be is history too; what nodes know or reckon of the moment cannot be had
 // again.
-function askedOf (read: Read, { readAt }: Entry): Read | undefined {
+function auditedReadOf (read: Read, { readAt }: Entry): Read | undefined {
   if (classOf(read) !== 'moving') return read
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
 /** A hit: what was asked for, what history that is, what was given, and how many purges there had been. */
-interface Audited {
+interface AuditedHit {
   readonly read: Read
-  readonly asked: Read
+  readonly fetchedRead: Read
   readonly entry: Entry
-  readonly purges: number
+  readonly invalidationCount: number
 }
 
-async function compared (parts: Parts, audited: Audited, isSettled = false): Promise<AuditResult> {
-  const { asked: read, entry, purges } = audited
-  const { chain } = parts.tracker
-  const version = versionOf(read, entry)
+async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, isRetry = false): Promise<AuditResult> {
+  const { fetchedRead: read, entry, invalidationCount } = audited
+  const { chain } = context.tracker
+  const version = lowestVersionOf(read, entry)
   if (chain === undefined || version === undefined) return 'unavailable'
-  const word = await parts.nodes.askSpare(questionOf({ client: undefined }, read), {
-    version,
-    release: entry.release,
-    // What no release shows in can be told by any node; an entry of no known release counts as one of today.
-    takesOthers: !isRendered(read, entry.status) || entry.release === undefined
-  }, answer => untruth(read, answer) !== undefined ? 'untrue' : saysPruned(answer) ? 'gone' : undefined)
-  word?.answer.rest?.destroy()
-  if (word === undefined || isReset(parts, chain) || judge(read, word.answer, parts.settings).lifetime === undefined) {
+  const background = await context.upstreamPool.fetchInBackground(
+    upstreamRequestOf({ clientId: undefined }, read),
+    {
+      version,
+      release: entry.release,
+      // What no release shows in can be told by any node; an entry of no known release counts as one of today.
+      allowsOtherReleases: !isRendered(read, entry.status) || entry.release === undefined
+    },
+    response =>
+      impossibleReason(read, response) !== undefined ? 'impossible' : reportsPruned(response) ? 'pruned' : undefined
+  )
+  background?.response.rest?.destroy()
+  if (
+    background === undefined || isReset(context, chain) ||
+    judge(read, background.response, context.settings).lifetime === undefined
+  ) {
     return 'unavailable'
   }
-  const where = await differenceOf(parts, entry, word)
-  if (where === undefined) return 'equal'
-  const result = isHarmless(read, entry, word, where, parts.tracker.family) ? 'rendering' : 'different'
-  if (result === 'different' && where === 'body' && isRendered(read, entry.status) && !isSettled) {
+  const part = await findDifference(context, entry, background)
+  if (part === undefined) return 'equal'
+  const result = isHarmless(read, entry, background, part, context.tracker.family) ? 'rendering' : 'different'
+  if (result === 'different' && part === 'body' && isRendered(read, entry.status) && !isRetry) {
     // The node may have been upgraded since it was last asked what it runs (law 8); asked twice, since the first
     // question may have been on its way before that.
-    await parts.auditor.looksAt(word.node)
-    await parts.auditor.looksAt(word.node)
-    return await compared(parts, audited, true)
+    await context.auditor.refreshUpstreamStatus(background.upstream)
+    await context.auditor.refreshUpstreamStatus(background.upstream)
+    return await compareWithUpstream(context, audited, true)
   }
   // What has been purged, or replaced, meanwhile is none to be forgotten once more.
-  const now = parts.memory.get(entry.key)
-  if (parts.forgetting.hasMeant(entry, purges) || (now !== undefined && now.body !== entry.body)) return 'unavailable'
+  const current = context.memory.get(entry.key)
+  if (
+    context.invalidator.hasInvalidated(entry, invalidationCount) ||
+    (current !== undefined && current.body !== entry.body)
+  ) return 'unavailable'
   // At once, whatever becomes of telling the others.
-  parts.memory.delete(entry.key)
-  parts.auditor.differs({
+  context.memory.delete(entry.key)
+  context.auditor.onDifference({
     result,
     reads: [...new Set([read, audited.read])],
     chain,
-    where,
-    node: word.node,
-    kept: entry.body,
-    said: word.answer.body
+    part,
+    upstream: background.upstream,
+    cached: entry.body,
+    fetched: background.response.body
   })
   return result
 }
 
 /** The part of an answer that differs. */
-type Where = 'status' | 'content-type' | 'body' | 'cursor' | Coding
+type DifferingPart = 'status' | 'content-type' | 'body' | 'cursor' | Coding
 
-async function differenceOf (parts: Parts, entry: Entry, { answer }: Word): Promise<Where | undefined> {
-  if (answer.status !== entry.status) return 'status'
-  if (!answer.body.equals(entry.body)) return 'body'
-  if (contentTypeOf(answer) !== entry.contentType) return 'content-type'
-  const { cursor, gasUsed } = ownValues(answer, parts.tracker.family)
-  const values = new Set(entry.ownLines.filter((_line, at) => at % 2 === 1))
+async function findDifference (
+  context: ProxyContext,
+  entry: Entry,
+  { response }: BackgroundResponse
+): Promise<DifferingPart | undefined> {
+  if (response.status !== entry.status) return 'status'
+  if (!response.body.equals(entry.body)) return 'body'
+  if (contentTypeOf(response) !== entry.contentType) return 'content-type'
+  const { cursor, gasUsed } = readPerResponseValues(response, context.tracker.family)
+  const values = new Set(entry.perResponseHeaders.filter((_line, at) => at % 2 === 1))
   if ([...values].join() !== [...new Set([cursor, gasUsed])].filter(value => value !== undefined).join()) {
     return 'cursor'
   }
-  return await wrongFormOf(parts.memory.latestOf(entry) ?? entry)
+  return await findCorruptCoding(context.memory.latestOf(entry) ?? entry)
 }
 
 /**
  * Whether nothing is wrong with what was kept, as far as can be told: it is what some node said, and that may have said
  * so.
  */
-function isHarmless (read: Read, entry: Entry, { answer }: Word, where: Where, family: string | undefined): boolean {
-  if (where === 'content-type') {
-    return mediaTypeOf(answer) === entry.contentType.split(';', 1).join('').trim().toLowerCase()
+function isHarmless (
+  read: Read,
+  entry: Entry,
+  { response }: BackgroundResponse,
+  part: DifferingPart,
+  family: string | undefined
+): boolean {
+  if (part === 'content-type') {
+    return mediaTypeOf(response) === entry.contentType.split(';', 1).join('').trim().toLowerCase()
   }
   // How a cursor encodes where a page ends is the release's own affair.
-  if (where === 'cursor') return entry.release !== answer.release
-  return where === 'body' && tagOf(entry.contentType, entry.body) === entry.etag &&
-    isExplained(read, saidBy(entry), { ...answer, cursor: ownValues(answer, family).cursor })
+  if (part === 'cursor') return entry.release !== response.release
+  return part === 'body' && etagOf(entry.contentType, entry.body) === entry.etag &&
+    isExplainedByRendering(read, renderedBodyOf(entry), {
+      ...response,
+      cursor: readPerResponseValues(response, family).cursor
+    })
 }
 
-function saidBy ({ body, release, ownLines }: Entry): Said {
-  return { body, release, cursor: cursorIn(ownLines) }
+function renderedBodyOf ({ body, release, perResponseHeaders }: Entry): RenderedBody {
+  return { body, release, cursor: readCursorHeader(perResponseHeaders) }
 }

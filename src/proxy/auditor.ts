@@ -1,71 +1,71 @@
 import { type Chain } from '../chain/tracker.js'
 import { type Read } from '../api/read.js'
 
-/**
- * What came of reading again what was answered from the cache: nobody could tell, or it was the same, or it was not, be
- * it for what a release or a node's settings explain.
- */
+/** Results of an audit; `rendering` is a difference that a release or upstream setting explains. */
 export const auditResults = ['equal', 'different', 'rendering', 'unavailable'] as const
 
 /** One result of the closed list. */
 export type AuditResult = typeof auditResults[number]
 
-/** What was kept, and what a node says instead. */
-export interface Difference {
+/** Difference between a cached body and a new upstream response. */
+export interface AuditDifference {
   readonly result: 'different' | 'rendering'
-  /** What was asked of the node; what a client had asked for, where that was of the moment. */
+  /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
   readonly chain: Chain
-  /** The part of the answer that differs. */
-  readonly where: string
-  readonly node: string
-  readonly kept: Buffer
-  readonly said: Buffer
+  /** Part of the response that differs. */
+  readonly part: string
+  readonly upstream: string
+  readonly cached: Buffer
+  readonly fetched: Buffer
 }
 
-// Each may hold a whole answer, and what is looked at while clients wait takes their time.
-const mostUnderWay = 8
+// Each audit may hold a whole response in memory and competes with client requests.
+const maxConcurrentAudits = 8
 
-/** Draws what is audited, keeps audits few, and tells what they find. */
+/** Samples hits for audits, limits concurrent audits, and reports differences. */
 export class Auditor {
-  readonly differs: (difference: Difference) => void
-  /** Asks a node where it stands and what it runs. */
-  readonly looksAt: (node: string) => Promise<void>
-  #underWay = 0
+  readonly onDifference: (difference: AuditDifference) => void
+  /** Fetches the position and release of an upstream. */
+  readonly refreshUpstreamStatus: (node: string) => Promise<void>
+  #inFlight = 0
   #share = 0
-  #left = Infinity
+  #hitsLeft = Infinity
 
-  constructor (differs: (difference: Difference) => void, looksAt: (node: string) => Promise<void>) {
-    this.differs = differs
-    this.looksAt = looksAt
+  constructor (
+    onDifference: (difference: AuditDifference) => void,
+    refreshUpstreamStatus: (node: string) => Promise<void>
+  ) {
+    this.onDifference = onDifference
+    this.refreshUpstreamStatus = refreshUpstreamStatus
   }
 
   /**
-   * Whether this hit is drawn: one after each so many, about half as many more or fewer, so that a node has them evenly
-   * and no rhythm of clients hides any.
+   * Samples hits at random gaps of 50 % to 150 % of the mean.
+   * Upstream load stays even, and no periodic client pattern escapes audits.
    */
-  draws (share: number): boolean {
+  shouldAudit (share: number): boolean {
     if (share !== this.#share) {
       this.#share = share
-      this.#left = this.#gap
+      this.#hitsLeft = this.#nextGap
     }
-    if (--this.#left > 0) return false
-    this.#left = this.#gap
+    if (--this.#hitsLeft > 0) return false
+    this.#hitsLeft = this.#nextGap
     return true
   }
 
-  get #gap (): number {
+  get #nextGap (): number {
     return Math.round((0.5 + Math.random()) / this.#share)
   }
 
-  /** Begins one, unless there are enough. */
-  async audit (begin: () => Promise<AuditResult>): Promise<AuditResult> {
-    if (this.#underWay >= mostUnderWay) return 'unavailable'
-    this.#underWay++
+  /** Runs an audit, or returns 'unavailable' at the concurrency limit. */
+  async run (start: () => Promise<AuditResult>): Promise<AuditResult> {
+    if (this.#inFlight >= maxConcurrentAudits) return 'unavailable'
+    this.#inFlight++
     try {
-      return await begin()
+      return await start()
     } finally {
-      this.#underWay--
+      this.#inFlight--
     }
   }
 }

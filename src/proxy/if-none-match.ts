@@ -3,10 +3,10 @@
  * do, the best first. It takes precedence over dates, of which varve sends none; the tags are made only where a client
  * asks.
  */
-export function heldTag (ifNoneMatch: string | undefined, tags: () => readonly string[]): string | undefined {
+export function matchingTag (ifNoneMatch: string | undefined, tags: () => readonly string[]): string | undefined {
   if (ifNoneMatch === undefined) return undefined
   const [best] = tags()
   if (ifNoneMatch.trim() === '*') return best
-  const held = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
-  return tags().find(tag => held.has(tag))
+  const clientTags = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
+  return tags().find(tag => clientTags.has(tag))
 }

@@ -1,10 +1,10 @@
 import { type Entry } from '../cache/entry.js'
 import { type Position } from '../api/position.js'
-import { type Answer } from '../api/answer.js'
-import { type NotKeptReason } from '../api/lifetime.js'
-import { type RefusalStatus } from '../api/refusal.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type NotStoredReason } from '../api/lifetime.js'
+import { type ErrorResponseStatus } from '../api/error-response.js'
 
-/** Outcomes of what varve answers by itself: a granted preflight, and each kind of error response. */
+/** Outcomes of responses that varve makes itself: a granted preflight and each kind of error response. */
 export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'unavailable'] as const
 
 /** One of the closed list. */
@@ -16,22 +16,22 @@ export const outcomeNames = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'fo
 /** One of the closed list. */
 export type OutcomeName = typeof outcomeNames[number]
 
-/** What a fetch brought: the node's answer, and the entry made of it or the reason why there is none. */
-export type Fetched =
-  | { readonly answer: Answer, readonly entry: Entry, readonly notKept: undefined }
-  | { readonly answer: Answer, readonly entry: undefined, readonly notKept: NotKeptReason | undefined }
+/** Upstream response of a fetch, with its entry or the reason for not storing one. */
+export type FetchResult =
+  | { readonly response: UpstreamResponse, readonly entry: Entry, readonly notStored: undefined }
+  | { readonly response: UpstreamResponse, readonly entry: undefined, readonly notStored: NotStoredReason | undefined }
 
-/** A fetch of history, with the text that its answer may quote. */
-export type PinnedFetch = Fetched & { readonly text: string }
+/** Fetch of history, with the key of the request text that the response may quote. */
+export type HistoryFetch = FetchResult & { readonly textKey: string }
 
-/** What a flight for history brings: what replicas share, a node's answer, or that it is gone from every node. */
-export type Landing =
+/** Result of a coalesced history fetch: a Redis entry, an upstream response, or gone from every upstream. */
+export type HistoryResult =
   | { readonly from: 'redis', readonly entry: Entry }
-  | { readonly from: 'node', readonly fetched: PinnedFetch }
+  | { readonly from: 'node', readonly fetched: HistoryFetch }
   | { readonly from: 'nowhere', readonly version: bigint, readonly distance: bigint }
 
-/** An answered read. */
-export type Outcome = Hit | Fetch | Forward | Observation
+/** Outcome of a read that got a response. */
+export type Outcome = Hit | FetchOutcome | ForwardOutcome | Observation
 
 /** Answered from the cache: history, beyond the nodes' window where it is pruned, or what was so a moment ago. */
 export interface Hit {
@@ -41,76 +41,76 @@ export interface Hit {
   readonly position: Position | undefined
 }
 
-/** Answered by a node and looked for in the cache before. */
-export interface Fetch {
+/** Served by an upstream after a cache look-up. */
+export interface FetchOutcome {
   readonly name: 'miss' | 'collapsed'
-  readonly fetched: Fetched
+  readonly fetched: FetchResult
   readonly position: Position | undefined
 }
 
-/** Answered by a node, as nothing kept can answer it. */
-export interface Forward {
+/** Served by an upstream because no cached response applies. */
+export interface ForwardOutcome {
   readonly name: 'forwarded'
-  readonly fetched: Fetched
+  readonly fetched: FetchResult
   readonly position: Position | undefined
 }
 
-/** Answered by a node because varve only observes; counted as what it would have been. */
+/** Served by an upstream because varve only observes; counted under its would-be outcome. */
 export interface Observation {
   readonly name: 'observed'
   readonly wouldBe: OutcomeName
-  readonly fetched: Fetched
+  readonly fetched: FetchResult
   readonly position: Position | undefined
 }
 
-/** The name that an outcome is counted under. */
-export function countedAs (outcome: Outcome): OutcomeName {
+/** Returns the name for counting an outcome. */
+export function outcomeNameOf (outcome: Outcome): OutcomeName {
   return outcome.name === 'observed' ? outcome.wouldBe : outcome.name
 }
 
-/** Whether it was answered from the cache. */
+/** Narrows an outcome to a hit. */
 export function isHit (outcome: Outcome): outcome is Hit {
   return outcome.name === 'hit_memory' || outcome.name === 'hit_redis'
 }
 
-/** Whether an outcome may be had by all who asked for it together: what streams has one reader. */
+/** Reports that coalesced callers may share an outcome; a streamed body has one reader. */
 export function isShareable (outcome: Outcome): boolean {
-  return isHit(outcome) || outcome.fetched.answer.rest === undefined
+  return isHit(outcome) || outcome.fetched.response.rest === undefined
 }
 
-/** The same of what a flight for history brings. */
-export function isForMany (landing: Landing): boolean {
-  return landing.from !== 'node' || landing.fetched.answer.rest === undefined
+/** Reports that coalesced callers may share a history result; a streamed body has one reader. */
+export function isHistoryShareable (result: HistoryResult): boolean {
+  return result.from !== 'node' || result.fetched.response.rest === undefined
 }
 
-/** The Cache-Status line of an outcome (RFC 9211). */
+/** Prints the Cache-Status of an outcome (RFC 9211). */
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
     case 'hit_memory':
-      return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=memory'
+      return outcome.kind === 'pruned' ? prunedHitStatus : 'varve; hit; detail=memory'
     case 'hit_redis':
-      return outcome.kind === 'pruned' ? prunedHit : 'varve; hit; detail=redis'
+      return outcome.kind === 'pruned' ? prunedHitStatus : 'varve; hit; detail=redis'
     case 'collapsed':
       return 'varve; fwd=uri-miss; collapsed'
     case 'forwarded':
-      return passedStatus
+      return bypassStatus
     case 'observed':
-      return outcome.wouldBe.startsWith('hit_') ? `${passedStatus}; detail=would-hit` : passedStatus
+      return outcome.wouldBe.startsWith('hit_') ? `${bypassStatus}; detail=would-hit` : bypassStatus
     case 'miss': {
-      const { answer, entry, notKept } = outcome.fetched
-      const end = entry === undefined ? `detail=${notKept}` : 'stored'
-      return `varve; fwd=uri-miss; fwd-status=${answer.status}; ${end}`
+      const { response, entry, notStored } = outcome.fetched
+      const storeStatus = entry === undefined ? `detail=${notStored}` : 'stored'
+      return `varve; fwd=uri-miss; fwd-status=${response.status}; ${storeStatus}`
     }
   }
 }
 
-const prunedHit = 'varve; hit; detail=pruned'
+const prunedHitStatus = 'varve; hit; detail=pruned'
 
-/** The Cache-Status line of what is handed on without a look into the cache. */
-export const passedStatus = 'varve; fwd=bypass'
+/** Cache-Status of a response forwarded without a cache look-up. */
+export const bypassStatus = 'varve; fwd=bypass'
 
 /** Names the outcome of an error response that varve makes. */
-export function outcomeOfError (status: RefusalStatus): OwnOutcomeName {
+export function outcomeOfError (status: ErrorResponseStatus): OwnOutcomeName {
   switch (status) {
     case 410:
       return 'gone'
@@ -135,7 +135,7 @@ export function outcomeOfError (status: RefusalStatus): OwnOutcomeName {
   }
 }
 
-/** Prints the Cache-Status of what varve answers by itself: the outcome's own word. */
+/** Prints the Cache-Status of a response that varve makes itself. */
 export function ownStatusOf (outcome: OwnOutcomeName): string {
   return `varve; detail=${outcome}`
 }

@@ -1,25 +1,24 @@
-/** What an operator and the link see of a breaker. */
+/** State of the circuit breaker; open means that no commands are sent. */
 export type BreakerState = 'closed' | 'open'
 
-// So many failures one after another are no accident any more.
 const maxFailures = 5
-const probesAfterMs = [500, 1000, 2000] as const
+const probeBackoffMs = [500, 1000, 2000] as const
 
 /**
- * Stops asking what is sick, and asks again by probes of its own (within a second, growing to two), so that no read
- * pays for finding out.
+ * Circuit breaker: opens after five failures in a row, and closes by its own probes so that no read pays for them (law
+ * 6).
  */
 export class Breaker {
   readonly #probe: () => Promise<void>
   readonly #onChange: (state: BreakerState) => void
   #state: BreakerState = 'open'
   #failures = 0
-  #probes = 0
+  #failedProbes = 0
   #timer: NodeJS.Timeout | undefined
-  #underWay: Promise<void> | undefined
-  #isOver = false
+  #probing: Promise<void> | undefined
+  #isStopped = false
 
-  /** Begins open: whoever was never reached is not asked yet. */
+  /** Begins open, since Redis was never reached yet. */
   constructor (probe: () => Promise<void>, onChange: (state: BreakerState) => void) {
     this.#probe = probe
     this.#onChange = onChange
@@ -29,65 +28,65 @@ export class Breaker {
     return this.#state === 'closed'
   }
 
-  /** How many probes in a row have failed. */
+  /** Number of failed probes in a row. */
   get failedProbes (): number {
-    return this.#probes
+    return this.#failedProbes
   }
 
-  succeeded (): void {
+  recordSuccess (): void {
     this.#failures = 0
   }
 
-  failed (): void {
+  recordFailure (): void {
     if (++this.#failures >= maxFailures) this.open()
   }
 
-  /** Opens at once, where it is known that nothing can be reached. */
+  /** Opens at once, where the connection is known to be lost. */
   open (): void {
     if (this.#state === 'open' && this.#timer !== undefined) return
-    if (this.#state === 'closed') this.#change('open')
-    this.#probes = 0
-    this.#wait()
+    if (this.#state === 'closed') this.#setState('open')
+    this.#failedProbes = 0
+    this.#scheduleProbe()
   }
 
-  /** Probes now, as there is reason to believe that it has come back; resolves when it is known whether it has. */
+  /** Probes now, as after a reconnect; resolves with the probe, successful or not. */
   async probeNow (): Promise<void> {
-    this.#underWay ??= this.#try().finally(() => {
-      this.#underWay = undefined
+    this.#probing ??= this.#runProbe().finally(() => {
+      this.#probing = undefined
     })
-    await this.#underWay
+    await this.#probing
   }
 
   stop (): void {
-    this.#isOver = true
+    this.#isStopped = true
     clearTimeout(this.#timer)
   }
 
-  #wait (): void {
+  #scheduleProbe (): void {
     clearTimeout(this.#timer)
-    if (this.#isOver) return
+    if (this.#isStopped) return
     this.#timer = setTimeout(() => {
       this.probeNow().catch(() => {})
-    }, probesAfterMs[Math.min(this.#probes, probesAfterMs.length - 1)]).unref()
+    }, probeBackoffMs[Math.min(this.#failedProbes, probeBackoffMs.length - 1)]).unref()
   }
 
-  async #try (): Promise<void> {
+  async #runProbe (): Promise<void> {
     try {
       await this.#probe()
     } catch {
-      this.#probes++
-      return this.#wait()
+      this.#failedProbes++
+      return this.#scheduleProbe()
     }
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#failures = 0
-    this.#probes = 0
-    if (this.#state === 'open' && !this.#isOver) this.#change('closed')
+    this.#failedProbes = 0
+    if (this.#state === 'open' && !this.#isStopped) this.#setState('closed')
   }
 
-  #change (state: BreakerState): void {
+  #setState (state: BreakerState): void {
     this.#state = state
-    // A connection that varve itself ended is no outage.
-    if (!this.#isOver) this.#onChange(state)
+    // Ignores the end of the connection that varve itself closed.
+    if (!this.#isStopped) this.#onChange(state)
   }
 }

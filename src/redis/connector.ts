@@ -2,7 +2,7 @@ import { connect as connectPlain, type LookupFunction, type Socket } from 'node:
 import { connect as connectSecure, type ConnectionOptions } from 'node:tls'
 import { AbstractConnector, SentinelConnector } from 'ioredis'
 
-/** What ioredis says of one server. */
+/** Options that ioredis passes for one server. */
 interface Server {
   readonly host?: string
   readonly port?: number
@@ -12,8 +12,8 @@ interface Server {
 }
 
 /**
- * Connects to one server. The library's own hears one error of a socket alone; a TLS socket that is left in the middle
- * of a handshake tells of two where the certificate is refused, and one that nobody hears ends the process.
+ * Connects to one server and listens for every error. ioredis listens once; a failed TLS handshake emits two, and the
+ * second would end the process.
  */
 export class ServerConnector extends AbstractConnector {
   readonly #server: Server
@@ -26,29 +26,31 @@ export class ServerConnector extends AbstractConnector {
 
   async connect (): Promise<Socket> {
     const { host = 'localhost', port = 6379, tls, lookup } = this.#server
-    const where = { host, port, ...(lookup && { lookup }) }
+    const target = { host, port, ...(lookup && { lookup }) }
     this.connecting = true
-    this.stream = tls === undefined ? connectPlain(where) : connectSecure({ ...where, ...tls })
+    this.stream = tls === undefined ? connectPlain(target) : connectSecure({ ...target, ...tls })
     return this.stream.on('error', error => {
       this.firstError ??= error
     })
   }
 }
 
-/** Finds the master by its sentinels and connects to it, with an ear for every error too. */
+/** Finds the master through sentinels, with listeners for every error. */
 export class MasterConnector extends SentinelConnector {
   constructor (options: unknown) {
     super(options as ConstructorParameters<typeof SentinelConnector>[0])
-    // Its connections to sentinels would be the library's own; and nobody hears the errors of those that listen for a
-    // failover, which it then writes to the standard error.
-    const own = this as unknown as { connectToSentinel: (sentinel: unknown, more?: object) => NodeJS.EventEmitter }
-    const connect = own.connectToSentinel.bind(this)
+    // Gives sentinel connections our connector; their failover subscriptions need an error listener, else ioredis
+    // writes errors to standard error.
+    const internals = this as unknown as {
+      connectToSentinel: (sentinel: unknown, more?: object) => NodeJS.EventEmitter
+    }
+    const connect = internals.connectToSentinel.bind(this)
     const { lookup } = options as Server
-    own.connectToSentinel = (sentinel, more) =>
+    internals.connectToSentinel = (sentinel, more) =>
       connect(sentinel, { ...more, ...(lookup && { lookup }), Connector: ServerConnector }).on('error', () => {})
   }
 
-  override async connect (tell: (type: string, error: Error) => void): Promise<Socket> {
-    return (await super.connect(tell)).on('error', () => {})
+  override async connect (emitEvent: (type: string, error: Error) => void): Promise<Socket> {
+    return (await super.connect(emitEvent)).on('error', () => {})
   }
 }

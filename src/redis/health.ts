@@ -1,10 +1,11 @@
+import { Cluster, type Redis } from 'ioredis'
 import { type RedisLink } from './link.js'
-import { mastersOf } from './masters.js'
+import { type RedisClient } from './connection-options.js'
 
-const everyMs = 10_000
-const patientMs = 500
+const checkEveryMs = 10_000
+const checkTimeoutMs = 500
 
-/** What of Redis's own settings an operator should mend: looked at when it is reached, and now and then after that. */
+/** Checks Redis settings that an operator should fix: on connecting, then every 10 s. */
 export class RedisHealth {
   readonly #link: RedisLink
   #timer: NodeJS.Timeout | undefined
@@ -20,32 +21,39 @@ export class RedisHealth {
 
   start (): void {
     this.#timer = setInterval(() => {
-      this.look().catch(() => {})
-    }, everyMs).unref()
+      this.check().catch(() => {})
+    }, checkEveryMs).unref()
   }
 
   stop (): void {
     clearInterval(this.#timer)
   }
 
-  /** Looks at the settings of every server that is written to. */
-  async look (): Promise<void> {
-    const infos = await this.#link.ask(
+  /** Reads the settings of every master. */
+  async check (): Promise<void> {
+    const infos = await this.#link.run(
       'probe',
       async client => await Promise.all(mastersOf(client).map(async server => await server.info('memory'))),
-      patientMs
+      checkTimeoutMs
     )
     this.#warnings = [...new Set(infos.flatMap(warningsIn))]
   }
 }
 
-/** A server that does not say, as some hosted ones do not, is not blamed. */
+/** Lists the servers that take writes; each has its own settings. */
+function mastersOf (client: RedisClient): readonly Redis[] {
+  return client instanceof Cluster ? client.nodes('master') : [client]
+}
+
+/** Hosted servers may hide settings; an absent one is no warning. */
 function warningsIn (info: string): string[] {
   const valueOf = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
   return [
-    ...(valueOf('maxmemory') === '0' ? ['Redis has no maxmemory: it grows until its machine has no more'] : []),
+    ...(valueOf('maxmemory') === '0'
+      ? ['Redis has no maxmemory: set it, or Redis grows until its machine is out of memory']
+      : []),
     ...(valueOf('maxmemory_policy') === 'noeviction'
-      ? ['Redis has maxmemory-policy noeviction: when it is full it refuses writes; set allkeys-lru']
+      ? ['Redis has maxmemory-policy noeviction: a full Redis rejects writes; set allkeys-lru']
       : [])
   ]
 }

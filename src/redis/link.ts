@@ -1,21 +1,21 @@
 import { Cluster } from 'ioredis'
-import { within } from '../within.js'
+import { withTimeout } from '../with-timeout.js'
 import { Breaker } from './breaker.js'
 import { type RedisOperation } from './operations.js'
-import { type RedisClient } from './place.js'
+import { type RedisClient } from './connection-options.js'
 import { probe } from './probe.js'
 
-/** Told of everything that was asked of Redis and how it ended. */
+/** Counts commands and failures for metrics. */
 export interface RedisTally {
-  redisAsked(operation: RedisOperation, seconds: number): void
+  redisCalled(operation: RedisOperation, seconds: number): void
   redisFailed(operation: RedisOperation): void
 }
 
-/** What a link needs to know. */
-export interface LinkOptions {
-  /** How long an answer is waited for. */
+/** Settings of a Redis link. */
+export interface RedisLinkOptions {
+  /** Limit for the response to one command. */
   readonly timeoutMs: number
-  /** A key of varve's own to probe with, which need not exist. */
+  /** Key for probes; it need not exist. */
   readonly probeKey: string
   readonly now: () => number
   readonly tally: RedisTally
@@ -23,32 +23,35 @@ export interface LinkOptions {
   readonly onDown: (reason: string) => void
 }
 
-/** Redis gave no answer, or none in time, or was not asked because it is known to be sick. */
+/** Redis did not respond in time, or got no command because the circuit is open. */
 export class RedisFailure extends Error {}
 
-/** Why Redis is not used: it rejects the user, the password or the permission of varve, or gives no answer. */
-export type RedisFault = 'authentication failed' | 'does not answer'
+/** Reason why Redis is not used; a rejected user, password or permission counts as failed authentication. */
+export type RedisFault = 'authentication failed' | 'unreachable'
 
-// How long a server that refuses writes is put up with before another connection is tried.
-const shortestStayMs = 1000
-const longestStayMs = 60_000
+// Pause before reconnecting again while the server still rejects writes as a replica.
+const minReadOnlyWaitMs = 1000
+const maxReadOnlyWaitMs = 60_000
 
-const dead = new RedisFailure('Redis is not asked until it answers again')
-const late = new RedisFailure('no answer in time')
+const downFailure = new RedisFailure('Redis is down: no command is sent until a probe succeeds')
+const timeoutFailure = new RedisFailure('timed out')
 
-/** The one connection to Redis, of whatever kind, and whether it is worth asking (law 6: it can only help). */
+/**
+ * Connection to Redis with a circuit breaker, so that a slow or dead Redis costs reads little (law 6: the cache can
+ * only help).
+ */
 export class RedisLink {
   readonly #client: RedisClient
-  readonly #options: LinkOptions
+  readonly #options: RedisLinkOptions
   readonly #breaker: Breaker
-  #lastError = 'not reached yet'
-  #isFailureTold = false
+  #lastError = 'not connected yet'
+  #isFailureReported = false
   #reported: RedisFault | undefined
-  #doubt: Promise<void> | undefined
-  #stayMs = shortestStayMs
-  #stayUntilMs = -Infinity
+  #clusterProbe: Promise<void> | undefined
+  #readOnlyWaitMs = minReadOnlyWaitMs
+  #readOnlyWaitUntilMs = -Infinity
 
-  constructor (client: RedisClient, options: LinkOptions) {
+  constructor (client: RedisClient, options: RedisLinkOptions) {
     this.#client = client
     this.#options = options
     this.#breaker = new Breaker(async () => {
@@ -61,107 +64,108 @@ export class RedisLink {
     client.on('error', (error: Error) => {
       this.#connectionFailed(error.message)
     })
-    // A cluster tells only here what is wrong with one of its servers.
+    // Clusters report errors of a single server only by this event.
     client.on('node error', (error: Error) => {
       this.#connectionFailed(error.message)
     })
     client.on('ready', () => {
-      this.#isFailureTold = false
+      this.#isFailureReported = false
       this.#breaker.probeNow().catch(() => {})
     })
     client.on('reconnecting', () => {
-      this.#isFailureTold = false
+      this.#isFailureReported = false
     })
     client.on('close', () => {
-      // A server, or what stands before it, may also hang up without a word.
-      if (!this.#isFailureTold) this.#connectionFailed('the connection broke off')
+      // A server or proxy may close the connection without an error.
+      if (!this.#isFailureReported) this.#connectionFailed('connection closed')
       this.#breaker.open()
     })
   }
 
-  /** Whether it answers. */
   get isUp (): boolean {
     return this.#breaker.isClosed
   }
 
-  /** What went wrong last. */
   get lastError (): string {
     return this.#lastError
   }
 
-  /** Why it is not used while it is down. */
+  /** Fault to report while it is down. */
   get fault (): RedisFault {
-    // Sentinels and clusters wrap the server's own words.
+    // Searches anywhere in the message, since sentinels and clusters wrap the server's error.
     return /\b(?:WRONGPASS|NOAUTH|NOPERM|ERR invalid password)\b/.test(this.#lastError)
       ? 'authentication failed'
-      : 'does not answer'
+      : 'unreachable'
   }
 
-  /** Begins to connect; resolves when the first attempt has come to an end, well or not. */
+  /** Connects; resolves when the first attempt has ended, successful or not. */
   async start (): Promise<void> {
     this.#breaker.open()
-    const settled = new Promise<void>(resolve => {
+    const failed = new Promise<void>(resolve => {
       this.#client.once('close', resolve)
       this.#client.once('error', () => {
         resolve()
       })
     })
-    // The error listener has heard of what fails here.
+    // The error listener reports this failure.
     const connected = this.#client.connect().then(async () => {
       await this.#breaker.probeNow()
     }, () => {})
-    await within(this.#options.timeoutMs * 10, Promise.race([connected, settled]))
+    await withTimeout(this.#options.timeoutMs * 10, Promise.race([connected, failed]))
     if (!this.isUp && this.#reported === undefined) this.#reportDown()
   }
 
   /**
-   * Asks, unless it is known to be in vain; fails in time. An answer that says no is an answer, but for one that
-   * refuses varve itself.
+   * Sends a command unless the circuit is open; rejects within the time limit. Errors about one command alone do not
+   * count as failures.
    */
-  async ask<T> (
+  async run<T> (
     operation: RedisOperation,
-    work: (client: RedisClient) => Promise<T>,
-    withinMs: number = this.#options.timeoutMs
+    command: (client: RedisClient) => Promise<T>,
+    timeoutMs: number = this.#options.timeoutMs
   ): Promise<T> {
-    if (!this.#breaker.isClosed) throw dead
-    return await this.#ask(operation, work, withinMs)
+    if (!this.#breaker.isClosed) throw downFailure
+    return await this.#run(operation, command, timeoutMs)
   }
 
-  /** Ends the connection and all that waits on it. */
+  /** Closes the connection; pending commands fail. */
   stop (): void {
     this.#breaker.stop()
     this.#client.disconnect()
   }
 
-  /** Behind one name another server may be the master by now; the wait doubles where it turns out to be none. */
-  #leaveReplica (): void {
+  /**
+   * Reconnects, since another server behind the name may be the master by now; the pause doubles while writes stay
+   * rejected.
+   */
+  #reconnectFromReplica (): void {
     const nowMs = this.#options.now()
-    if (nowMs < this.#stayUntilMs) return
-    this.#stayUntilMs = nowMs + this.#stayMs
-    this.#stayMs = Math.min(this.#stayMs * 2, longestStayMs)
+    if (nowMs < this.#readOnlyWaitUntilMs) return
+    this.#readOnlyWaitUntilMs = nowMs + this.#readOnlyWaitMs
+    this.#readOnlyWaitMs = Math.min(this.#readOnlyWaitMs * 2, maxReadOnlyWaitMs)
     this.#client.disconnect(true)
   }
 
-  /** Five failures in a row may all be of one server of a cluster; whether the others answer is asked beside. */
-  #failed (): void {
-    if (!(this.#client instanceof Cluster)) return this.#breaker.failed()
+  /** Five failures in a row may concern one server of a cluster, so a probe of the others decides. */
+  #recordFailure (): void {
+    if (!(this.#client instanceof Cluster)) return this.#breaker.recordFailure()
     if (!this.#breaker.isClosed) return
-    this.#doubt ??= this.#probe().then(() => {}, () => {
-      this.#breaker.failed()
+    this.#clusterProbe ??= this.#probe().then(() => {}, () => {
+      this.#breaker.recordFailure()
     }).finally(() => {
-      this.#doubt = undefined
+      this.#clusterProbe = undefined
     })
   }
 
-  // Of several errors in one attempt the first is the cause.
+  // Keeps the first error of an attempt, which is the cause of the others.
   #connectionFailed (reason: string): void {
-    if (!this.#isFailureTold) this.#failedWith(reason)
-    this.#isFailureTold = true
+    if (!this.#isFailureReported) this.#setLastError(reason)
+    this.#isFailureReported = true
     this.#options.tally.redisFailed('connect')
   }
 
-  // Reports a rejected password also where an outage came first: it does not pass by itself.
-  #failedWith (reason: string): void {
+  // Reports a rejected password even after another outage was reported, since only an operator can fix it.
+  #setLastError (reason: string): void {
     this.#lastError = reason
     if (!this.isUp && this.fault === 'authentication failed' && this.#reported !== this.fault) this.#reportDown()
   }
@@ -172,54 +176,51 @@ export class RedisLink {
   }
 
   async #probe (): Promise<void> {
-    // A connection that leads nowhere looks just like a server that is frozen, but a new one may get through.
+    // Reconnects after every third failed probe: the connection may be dead although the server is not.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
-    await this.#ask('probe', async client => {
+    await this.#run('probe', async client => {
       await probe(client, this.#options.probeKey)
     }, this.#options.timeoutMs)
   }
 
-  async #ask<T> (operation: RedisOperation, work: (client: RedisClient) => Promise<T>, withinMs: number): Promise<T> {
+  async #run<T> (operation: RedisOperation, command: (client: RedisClient) => Promise<T>, limitMs: number): Promise<T> {
     const { now, tally, timeoutMs } = this.#options
-    if (this.#client.status !== 'ready') throw dead
-    const started = now()
+    if (this.#client.status !== 'ready') throw downFailure
+    const startedMs = now()
     try {
-      const answer = await within(withinMs, work(this.#client).then(value => ({ value })))
-      if (answer === undefined) throw late
-      // What nobody waits for may take longer, but it is no sign that reads would be answered in time.
-      if (now() - started <= timeoutMs) this.#breaker.succeeded()
-      if (operation === 'set') this.#stayMs = shortestStayMs
-      return answer.value
+      const result = await withTimeout(limitMs, command(this.#client).then(value => ({ value })))
+      if (result === undefined) throw timeoutFailure
+      // Background commands may take longer; such a success does not prove that reads get a response in time.
+      if (now() - startedMs <= timeoutMs) this.#breaker.recordSuccess()
+      if (operation === 'set') this.#readOnlyWaitMs = minReadOnlyWaitMs
+      return result.value
     } catch (error) {
       tally.redisFailed(operation)
-      if (isReply(error) && error.message.startsWith('READONLY')) this.#leaveReplica()
-      // A probe asks for nothing that Redis could deny for that one command alone.
-      if (!isWordOf(error) || operation === 'probe') {
-        // What came of a broken connection says less than what broke it.
-        if (error instanceof RedisFailure || isReply(error)) this.#failedWith(error.message)
-        else if (isGivenUp(error)) this.#failedWith(late.message)
-        if (operation !== 'probe') this.#failed()
+      if (isErrorReply(error) && error.message.startsWith('READONLY')) this.#reconnectFromReplica()
+      // An error response to a probe means that Redis does not serve varve at all.
+      if (!isCommandError(error) || operation === 'probe') {
+        // Keeps the cause: errors that follow from a broken connection say less.
+        if (error instanceof RedisFailure || isErrorReply(error)) this.#setLastError(error.message)
+        else if (isClientTimeout(error)) this.#setLastError(timeoutFailure.message)
+        if (operation !== 'probe') this.#recordFailure()
       }
       throw error
     } finally {
-      tally.redisAsked(operation, (now() - started) / 1000)
+      tally.redisCalled(operation, (now() - startedMs) / 1000)
     }
   }
 }
 
-/** Whether an error is Redis's own word on one command, and not that it cannot or will not serve. */
-function isWordOf (error: unknown): boolean {
-  return isReply(error) && !/^(?:NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
+/** True for an error about one command, as opposed to a server that cannot or will not serve. */
+function isCommandError (error: unknown): boolean {
+  return isErrorReply(error) && !/^(?:NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MASTERDOWN)\b/.test(error.message)
 }
 
-/**
- * Whether the client gave up waiting by itself, as it does where this process stood still for longer than it ever
- * waits.
- */
-function isGivenUp (error: unknown): boolean {
+/** True when ioredis's own limit ended a command, as after the process was suspended. */
+function isClientTimeout (error: unknown): boolean {
   return error instanceof Error && error.message === 'Command timed out'
 }
 
-function isReply (error: unknown): error is Error {
+function isErrorReply (error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }

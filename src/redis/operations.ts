@@ -1,4 +1,4 @@
-/** What is done at Redis: the closed list of metric labels. */
+/** Closed list of Redis operations: label `operation` of the Redis metrics. */
 export const redisOperations = [
   'get',
   'find',
@@ -12,5 +12,5 @@ export const redisOperations = [
   'connect'
 ] as const
 
-/** One of the closed list. */
+/** One operation of the closed list. */
 export type RedisOperation = typeof redisOperations[number]

@@ -1,9 +1,9 @@
 import { Cluster } from 'ioredis'
-import { type RedisClient } from './place.js'
+import { type RedisClient } from './connection-options.js'
 
 /**
- * Whether Redis answers for a key, which need not exist; of a cluster, whether any of its servers does: one that is
- * away is no reason to forget the others.
+ * Resolves when Redis responds for a key. In a cluster one server is enough: an outage of another must not disable the
+ * rest.
  */
 export async function probe (client: RedisClient, key: string): Promise<void> {
   if (!(client instanceof Cluster)) {
@@ -13,7 +13,7 @@ export async function probe (client: RedisClient, key: string): Promise<void> {
   await Promise.any(
     client.nodes('master').map(async server => {
       await server.exists(key).catch((error: unknown) => {
-        // Only one of them has the key; the others name that one.
+        // All servers but the key's owner respond MOVED, which proves that they respond.
         if (!(error instanceof Error) || !error.message.startsWith('MOVED')) throw error
       })
     })

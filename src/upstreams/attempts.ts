@@ -1,134 +1,140 @@
-import { type Answer, headerOf, speaksOfNode } from '../api/answer.js'
-import { type Flaw } from './best-answer.js'
-import { type Member } from './member.js'
-import { type FailureReason, NodeFailure, saysNothing } from './node-failure.js'
-import { type Question } from './question.js'
-import { restOf } from './retry-after.js'
-import { type Recall } from './taking-back.js'
+import { type UpstreamResponse, headerOf, reportsUpstreamFault } from '../api/upstream-response.js'
+import { type Flaw } from './best-response.js'
+import { type Upstream } from './upstream.js'
+import { type FailureReason, UpstreamFailure, isInconclusive } from './upstream-failure.js'
+import { type UpstreamRequest } from './upstream-request.js'
+import { readRetryAfterMs } from './retry-after.js'
+import { type CancelSignal } from './cancel-signal.js'
 
-/** Looks at an answer before it is taken: undefined where it is one. */
-export type Look = (answer: Answer) => Exclude<Flaw, 'sick' | 'resting'> | undefined
+/** Inspects a response before use; undefined accepts it. */
+export type InspectResponse = (response: UpstreamResponse) => Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
 
-/** Puts a question to a node. */
-export type Asks = (member: Member, timeoutMs?: number) => Promise<Answer>
+/** Sends the request of an attempt to one upstream. */
+export type FetchFrom = (upstream: Upstream, timeoutMs?: number) => Promise<UpstreamResponse>
 
-/** What an attempt came to; final where it has no flaw. */
+/** Response of one attempt; final where it has no flaw. */
 export interface Attempt {
-  readonly answer: Answer
+  readonly response: UpstreamResponse
   readonly flaw: Flaw | undefined
 }
 
-// A node that hangs is asked each second whether it is mended, and so never more than eight times at once. Its first
-// word is waited for as long as any answer of it: who is to decide at the start may be slow.
-const probeMs = 7000
+// Caps a probe at 7 s: with a probe a second, at most eight hang at once. The first probe gets the full timeout.
+const maxProbeMs = 7000
 
-// Nothing was heard of it at all.
-const unreached = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
+// Reasons that concern the whole upstream, not one read.
+const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
 
-// What another node may well answer better; its own 4xx is final.
-const failing = new Set([500, 502, 503, 504])
+// Statuses that another upstream may answer better; a 4xx is final.
+const failoverStatuses = new Set([500, 502, 503, 504])
 
-/** One question to one node, and what its health makes of it. */
+/** Runs requests against an upstream and records the results in its health. */
 export class Attempts {
   readonly #wallClockMs: () => number
-  readonly #onWord: () => void
-  // By member, and gone with it.
-  readonly #lastAsked = new WeakMap<Member, Question>()
-  readonly #askingAgain = new WeakSet<Member>()
-  readonly #probed = new WeakSet<Member>()
+  readonly #onFinished: () => void
+  readonly #lastRequest = new WeakMap<Upstream, UpstreamRequest>()
+  readonly #retrying = new WeakSet<Upstream>()
+  readonly #probed = new WeakSet<Upstream>()
 
-  constructor (wallClockMs: () => number, onWord: () => void) {
+  constructor (wallClockMs: () => number, onFinished: () => void) {
     this.#wallClockMs = wallClockMs
-    this.#onWord = onWord
+    this.#onFinished = onFinished
   }
 
-  /** Asks a node for data. */
-  read (member: Member, look: Look, timeoutMs: number | undefined, ask: Asks): Promise<Attempt> {
-    return this.#tell(member, ask(member, timeoutMs), look)
-  }
-
-  /** The same by a question that may be asked again, to find out whether it is mended. */
-  ask (
-    member: Member,
-    question: Question,
-    look: Look,
+  /** Runs an attempt with the given way of sending. */
+  run (
+    upstream: Upstream,
+    inspect: InspectResponse,
     timeoutMs: number | undefined,
-    signal: Recall | undefined
+    fetchFrom: FetchFrom
   ): Promise<Attempt> {
-    if (!member.health.isOpen) this.#lastAsked.set(member, question)
-    return this.#tell(member, member.ask(question, timeoutMs, signal), look)
+    return this.#record(upstream, fetchFrom(upstream, timeoutMs), inspect)
   }
 
-  /** Asks a node of itself. */
-  async probe (member: Member, question: Question): Promise<Answer> {
-    const timeoutMs = this.#probed.has(member) ? probeTimeOf(member) : member.node.timeoutMs
-    this.#probed.add(member)
-    const { answer } = await this.#tell(member, member.probe(question, timeoutMs), undefined)
-    if (member.health.isOpen) this.#askAgain(member).catch(() => {})
-    return answer
+  /** Fetches once, and remembers the request for a retry once the circuit is open. */
+  fetch (
+    upstream: Upstream,
+    request: UpstreamRequest,
+    inspect: InspectResponse,
+    timeoutMs: number | undefined,
+    signal: CancelSignal | undefined
+  ): Promise<Attempt> {
+    if (!upstream.health.isCircuitOpen) this.#lastRequest.set(upstream, request)
+    return this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
   }
 
-  /**
-   * A node that answers for itself while its reads fail is asked again, for nobody, the last thing before it was given
-   * up.
-   */
-  async #askAgain (member: Member): Promise<void> {
-    const question = this.#lastAsked.get(member)
-    if (question === undefined || this.#askingAgain.has(member)) return
-    this.#askingAgain.add(member)
+  /** Probes the upstream; success with an open circuit also retries the last read sent before it opened. */
+  async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
+    const timeoutMs = this.#probed.has(upstream) ? probeTimeoutMsOf(upstream) : upstream.client.timeoutMs
+    this.#probed.add(upstream)
+    const { response } = await this.#record(upstream, upstream.probe(request, timeoutMs), undefined)
+    if (upstream.health.isCircuitOpen) this.#retryLastRequest(upstream).catch(() => {})
+    return response
+  }
+
+  /** Probes may succeed while reads fail; only a read that succeeds closes the circuit then. */
+  async #retryLastRequest (upstream: Upstream): Promise<void> {
+    const request = this.#lastRequest.get(upstream)
+    if (request === undefined || this.#retrying.has(upstream)) return
+    this.#retrying.add(upstream)
     try {
-      const answer = await member.ask({ ...question, isOwn: true }, probeTimeOf(member))
-      answer.rest?.destroy()
-      if (!speaksOfNode(answer) && answer.stamped !== undefined) member.health.answered()
+      const response = await upstream.fetch({ ...request, isProbe: true }, probeTimeoutMsOf(upstream))
+      response.rest?.destroy()
+      if (!reportsUpstreamFault(response) && response.stamped !== undefined) upstream.health.recordSuccess()
     } finally {
-      this.#askingAgain.delete(member)
+      this.#retrying.delete(upstream)
     }
   }
 
-  async #tell (member: Member, asked: Promise<Answer>, look: Look | undefined): Promise<Attempt> {
-    const { health } = member
-    health.began()
+  async #record (
+    upstream: Upstream,
+    pending: Promise<UpstreamResponse>,
+    inspect: InspectResponse | undefined
+  ): Promise<Attempt> {
+    const { health } = upstream
+    health.recordStart()
     try {
-      const answer = await asked
-      const flaw = this.#judge(answer, look)
+      const response = await pending
+      const flaw = this.#findFlaw(response, inspect)
       switch (flaw) {
-        case 'resting':
-          health.rest(restOf(headerOf(answer, 'retry-after'), headerOf(answer, 'date'), this.#wallClockMs()))
+        case 'backing_off':
+          health.backOff(
+            readRetryAfterMs(headerOf(response, 'retry-after'), headerOf(response, 'date'), this.#wallClockMs())
+          )
           break
-        case 'sick':
-          health.failed(`it answers ${answer.status}`, look === undefined)
+        case 'unhealthy':
+          health.recordFailure(`status ${response.status}`, inspect === undefined)
           break
-        case 'untrue':
-          health.failed('it gives answers that cannot be true')
-          answer.rest?.destroy()
+        case 'impossible':
+          health.recordFailure('impossible response')
+          response.rest?.destroy()
           break
-        case 'behind':
-        case 'gone':
-        case 'thin':
-        case 'thin_behind':
+        case 'lagging':
+        case 'pruned':
+        case 'partial':
+        case 'partial_lagging':
         case undefined:
-          if (look === undefined) health.probed()
-          else health.answered()
+          if (inspect === undefined) health.recordProbeSuccess()
+          else health.recordSuccess()
       }
-      return { answer, flaw }
+      return { response, flaw }
     } catch (error) {
-      if (error instanceof NodeFailure && !saysNothing(error)) {
-        health.failed(error.told, look === undefined || unreached.has(error.reason))
+      if (error instanceof UpstreamFailure && !isInconclusive(error)) {
+        health.recordFailure(error.description, inspect === undefined || unreachableReasons.has(error.reason))
       }
       throw error
     } finally {
-      health.ended()
-      this.#onWord()
+      health.recordEnd()
+      this.#onFinished()
     }
   }
 
-  #judge (answer: Answer, look: Look | undefined): Flaw | undefined {
-    if (answer.status === 429) return 'resting'
-    const seen = look?.(answer)
-    return failing.has(answer.status) && seen !== 'untrue' && seen !== 'gone' ? 'sick' : seen
+  #findFlaw (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
+    if (response.status === 429) return 'backing_off'
+    const found = inspect?.(response)
+    return failoverStatuses.has(response.status) && found !== 'impossible' && found !== 'pruned' ? 'unhealthy' : found
   }
 }
 
-function probeTimeOf ({ node }: Member): number {
-  return Math.min(node.timeoutMs, probeMs)
+function probeTimeoutMsOf ({ client }: Upstream): number {
+  return Math.min(client.timeoutMs, maxProbeMs)
 }

@@ -1,222 +1,216 @@
 import { FairQueue } from './fair-queue.js'
-import { Pace, paceOf } from './pace.js'
-import { type Recall } from './taking-back.js'
+import { RateLimiter, rateLimitOf } from './rate-limiter.js'
+import { type CancelSignal } from './cancel-signal.js'
 
-/** How much may be asked of a node. */
+/** Limits of one upstream. */
 export interface BudgetOptions {
   readonly maxConcurrent: number
-  /** Null: as many as come. */
+  /** Null: no limit. */
   readonly requestsPerSecond: number | null
   readonly now: () => number
 }
 
-/** Who waits for a turn, and until when. */
-export interface Wish {
-  readonly client: string | undefined
-  /** Asked by varve for itself: before all others, and never refused. */
-  readonly isOwn: boolean
+/** Request for a slot, with a queue timeout. */
+export interface SlotRequest {
+  readonly clientId: string | undefined
+  /** Probes go before client requests and are never shed. */
+  readonly isProbe: boolean
   readonly timeoutMs: number
-  readonly signal: Recall | undefined
+  readonly signal: CancelSignal | undefined
 }
 
-/** There was no turn: too many wait, or it did not come in time. */
-export class NoTurn extends Error {}
+/** No slot was free: the queue is full, or the queue timeout passed. */
+export class NoSlotError extends Error {}
 
 interface Waiter {
-  begin(turn: Turn): void
-  refuse(): void
+  start(slot: UpstreamSlot): void
+  reject(): void
 }
 
-// With the limit of connections, how many reads may be under way or waiting for one.
-const waitingPerConnection = 8
+// Requests in flight and queued per allowed connection.
+const queuedPerConnection = 8
 
-/**
- * How much of a node is in use, and who waits for it: no more than so many at once, no more than so many a second, and
- * no more waiting than can be served soon.
- */
+/** Slots and queue of one upstream: limits concurrency, rate, and the queue to what can be served in time. */
 export class Budget {
-  /** How many may have their turn at once. */
   readonly maxConcurrent: number
-  readonly #pace: Pace | undefined
-  readonly #own = new Set<Waiter>()
-  readonly #queue = new FairQueue<Waiter>()
+  readonly #rateLimiter: RateLimiter | undefined
+  readonly #probeQueue = new Set<Waiter>()
+  readonly #clientQueue = new FairQueue<Waiter>()
   readonly #onIdle: Array<() => void> = []
-  #underWay = 0
-  #wasOwn = false
+  #inFlight = 0
+  #wasProbeServed = false
   #timer: NodeJS.Timeout | undefined
 
   constructor ({ maxConcurrent, requestsPerSecond, now }: BudgetOptions) {
     this.maxConcurrent = maxConcurrent
-    this.#pace = requestsPerSecond === null ? undefined : new Pace(paceOf(requestsPerSecond), now)
+    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(rateLimitOf(requestsPerSecond), now)
   }
 
-  /** How many have their turn. */
-  get underWay (): number {
-    return this.#underWay
+  get inFlight (): number {
+    return this.#inFlight
   }
 
-  /** How many wait for one. */
-  get waiting (): number {
-    return this.#own.size + this.#queue.size
+  get queued (): number {
+    return this.#probeQueue.size + this.#clientQueue.size
   }
 
   /**
-   * Whether more than is needed should not be asked: a client waits, or half of the connections or of the second is
-   * used up, by others than so many.
+   * True when optional requests should stay away: a client queues, or half of a limit is used. `exceptCount` leaves out
+   * the caller's own.
    */
-  isTight (own = 0): boolean {
-    return this.#queue.size > 0 || (this.#underWay - own) * 2 >= this.maxConcurrent ||
-      this.#pace?.isHalfUsed(own) === true
+  isBusy (exceptCount = 0): boolean {
+    return this.#clientQueue.size > 0 || (this.#inFlight - exceptCount) * 2 >= this.maxConcurrent ||
+      this.#rateLimiter?.isHalfUsed(exceptCount) === true
   }
 
-  /** Whether more than half would be left after one more. */
-  get hasSpare (): boolean {
-    return !this.isTight(-1)
+  /** True when one more request would leave over half of each limit free. */
+  get hasSpareCapacity (): boolean {
+    return !this.isBusy(-1)
   }
 
-  /** Whether a turn is to be waited for. */
+  /** True when a request would queue. */
   get isFull (): boolean {
-    return this.waiting > 0 || !this.#hasTurn
+    return this.queued > 0 || !this.#hasFreeSlot
   }
 
-  /** A turn at once, without a promise; undefined where it is to be waited for. */
-  take (isOwn: boolean): Turn | undefined {
-    const isFirst = isOwn ? this.#own.size === 0 : this.waiting === 0
-    return isFirst && this.#hasTurn ? this.#begin() : undefined
+  /** Takes a free slot synchronously; undefined where the request must queue. */
+  tryAcquire (isProbe: boolean): UpstreamSlot | undefined {
+    const isFirst = isProbe ? this.#probeQueue.size === 0 : this.queued === 0
+    return isFirst && this.#hasFreeSlot ? this.#startSlot() : undefined
   }
 
-  /** A turn when it comes; fails with NoTurn, or with the signal's reason. */
-  async wait ({ client = '', isOwn, timeoutMs, signal }: Wish): Promise<Turn> {
-    if (!isOwn) this.#makeRoom(client, timeoutMs)
+  /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
+  async acquire ({ clientId = '', isProbe, timeoutMs, signal }: SlotRequest): Promise<UpstreamSlot> {
+    if (!isProbe) this.#shedExcess(clientId, timeoutMs)
     return await new Promise((resolve, reject) => {
-      const leave = (): void => {
+      const leaveQueue = (): void => {
         clearTimeout(timer)
-        signal?.removeEventListener('abort', takeBack)
-        this.#own.delete(waiter)
-        this.#queue.remove(client, waiter)
+        signal?.removeEventListener('abort', onCancel)
+        this.#probeQueue.delete(waiter)
+        this.#clientQueue.remove(clientId, waiter)
       }
       const waiter: Waiter = {
-        begin: turn => {
-          leave()
-          resolve(turn)
+        start: slot => {
+          leaveQueue()
+          resolve(slot)
         },
-        refuse: () => {
-          leave()
-          reject(new NoTurn('no turn'))
-          this.#tellIfIdle()
+        reject: () => {
+          leaveQueue()
+          reject(new NoSlotError('no upstream slot'))
+          this.#notifyIfIdle()
         }
       }
-      const takeBack = (): void => {
-        leave()
+      const onCancel = (): void => {
+        leaveQueue()
         reject(signal?.reason)
-        this.#tellIfIdle()
+        this.#notifyIfIdle()
       }
-      const timer = setTimeout(waiter.refuse, timeoutMs)
-      signal?.addEventListener('abort', takeBack, { once: true })
-      if (isOwn) this.#own.add(waiter)
-      else this.#queue.add(client, waiter)
-      this.#serve()
+      const timer = setTimeout(waiter.reject, timeoutMs)
+      signal?.addEventListener('abort', onCancel, { once: true })
+      if (isProbe) this.#probeQueue.add(waiter)
+      else this.#clientQueue.add(clientId, waiter)
+      this.#serveQueue()
     })
   }
 
-  /** Resolves when nothing is under way, and nothing waits. */
-  async idle (): Promise<void> {
+  /** Resolves when nothing is in flight or queued. */
+  async waitUntilIdle (): Promise<void> {
     await new Promise<void>(resolve => {
       this.#onIdle.push(resolve)
-      this.#tellIfIdle()
+      this.#notifyIfIdle()
     })
   }
 
-  /** Nobody gets a turn any more that waits for one. */
+  /** Rejects all queued requests. */
   close (): void {
     clearTimeout(this.#timer)
-    for (const waiter of this.#own) waiter.refuse()
-    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) next.refuse()
+    for (const waiter of this.#probeQueue) waiter.reject()
+    for (let next = this.#clientQueue.shift(); next !== undefined; next = this.#clientQueue.shift()) next.reject()
   }
 
-  #tellIfIdle (): void {
-    if (this.#underWay === 0 && this.waiting === 0) { for (const resolve of this.#onIdle.splice(0)) resolve() }
+  #notifyIfIdle (): void {
+    if (this.#inFlight === 0 && this.queued === 0) { for (const resolve of this.#onIdle.splice(0)) resolve() }
   }
 
-  get #hasTurn (): boolean {
-    return this.#underWay < this.maxConcurrent && (this.#pace === undefined || this.#pace.readyInMs <= 0)
+  get #hasFreeSlot (): boolean {
+    return this.#inFlight < this.maxConcurrent && (this.#rateLimiter === undefined || this.#rateLimiter.readyInMs <= 0)
   }
 
-  // Whoever floods makes room for those who do not; what could not be served in time has no room at all (law 10).
-  #makeRoom (client: string, timeoutMs: number): void {
-    const room = Math.min(
-      this.maxConcurrent * waitingPerConnection - this.#underWay,
-      this.#pace?.within(timeoutMs) ?? Infinity
+  // Drops from the longest queue first, so a flood costs only its own client; rejects beyond what can be served in time
+  // (law 10).
+  #shedExcess (clientId: string, timeoutMs: number): void {
+    const capacity = Math.min(
+      this.maxConcurrent * queuedPerConnection - this.#inFlight,
+      this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
     )
-    if (this.#queue.size < room) return
-    const other = this.#queue.lastOfMost(client)
-    if (other === undefined) throw new NoTurn('too many wait')
-    other.refuse()
+    if (this.#clientQueue.size < capacity) return
+    const displaced = this.#clientQueue.tailOfLongest(clientId)
+    if (displaced === undefined) throw new NoSlotError('upstream queue full')
+    displaced.reject()
   }
 
-  #begin (): Turn {
-    this.#underWay++
-    this.#pace?.take()
-    return new Turn(this.#pace, () => {
-      this.#underWay--
-      this.#serve()
-      this.#tellIfIdle()
+  #startSlot (): UpstreamSlot {
+    this.#inFlight++
+    this.#rateLimiter?.reserve()
+    return new UpstreamSlot(this.#rateLimiter, () => {
+      this.#inFlight--
+      this.#serveQueue()
+      this.#notifyIfIdle()
     }, () => {
-      this.#serve()
+      this.#serveQueue()
     })
   }
 
-  #serve (): void {
-    while (this.waiting > 0 && this.#underWay < this.maxConcurrent) {
-      const readyInMs = this.#pace?.readyInMs ?? 0
-      if (readyInMs > 0) return this.#serveIn(readyInMs)
-      this.#next()?.begin(this.#begin())
+  #serveQueue (): void {
+    while (this.queued > 0 && this.#inFlight < this.maxConcurrent) {
+      const readyInMs = this.#rateLimiter?.readyInMs ?? 0
+      if (readyInMs > 0) return this.#serveQueueAfter(readyInMs)
+      this.#nextWaiter()?.start(this.#startSlot())
     }
   }
 
-  // Its own questions come first, but never twice in a row while clients wait: a node that may be asked little would be
-  // asked nothing else.
-  #next (): Waiter | undefined {
-    const [own] = this.#own
-    this.#wasOwn = own !== undefined && !(this.#wasOwn && this.#queue.size > 0)
-    return this.#wasOwn ? own : this.#queue.shift()
+  // Alternates probes with clients while both queue: under a low rate limit probes would otherwise take every slot.
+  #nextWaiter (): Waiter | undefined {
+    const [probe] = this.#probeQueue
+    this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && this.#clientQueue.size > 0)
+    return this.#wasProbeServed ? probe : this.#clientQueue.shift()
   }
 
-  // One timer for all of them; what hangs on a question that is still to be sent is served when that is.
-  #serveIn (ms: number): void {
+  // Keeps one timer for the queue; with an infinite wait, the next sent request serves the queue.
+  #serveQueueAfter (ms: number): void {
     if (this.#timer !== undefined || ms === Infinity) return
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      this.#serve()
+      this.#serveQueue()
     }, Math.ceil(ms))
   }
 }
 
-/** What a question has while it is under way. */
-export class Turn {
-  readonly #pace: Pace | undefined
-  readonly #onOver: () => void
+/** Slot of one request in flight. */
+export class UpstreamSlot {
+  readonly #rateLimiter: RateLimiter | undefined
+  readonly #onReleased: () => void
   readonly #onSent: () => void
   #isSent = false
 
-  constructor (pace: Pace | undefined, onOver: () => void, onSent: () => void) {
-    this.#pace = pace
-    this.#onOver = onOver
+  constructor (rateLimiter: RateLimiter | undefined, onReleased: () => void, onSent: () => void) {
+    this.#rateLimiter = rateLimiter
+    this.#onReleased = onReleased
     this.#onSent = onSent
   }
 
-  /** It is on its way, perhaps once more. */
-  sent (): void {
-    if (this.#pace === undefined) return
-    if (this.#isSent) this.#pace.sentAgain()
-    else this.#pace.sent()
+  /** Records that the request was sent, perhaps again on another connection. */
+  markSent (): void {
+    if (this.#rateLimiter === undefined) return
+    if (this.#isSent) this.#rateLimiter.recordResent()
+    else this.#rateLimiter.recordSent()
     this.#isSent = true
     this.#onSent()
   }
 
-  /** It is out of the way. */
-  over (): void {
-    if (!this.#isSent) this.#pace?.drop()
-    this.#onOver()
+  /** Frees the slot; an unsent request gives its reservation back. */
+  release (): void {
+    if (!this.#isSent) this.#rateLimiter?.releaseReservation()
+    this.#onReleased()
   }
 }

@@ -1,6 +1,6 @@
-/** Those who wait, by client: the clients are served in turn, each in the order of its coming. */
+/** Queue that serves clients round-robin, and the waiters of one client in order of arrival. */
 export class FairQueue<T extends object> {
-  // In the order in which they are served; whoever was served goes to the end.
+  // Keeps service order: a served client moves to the end.
   readonly #clients = new Map<string, Set<T>>()
   #size = 0
 
@@ -8,42 +8,40 @@ export class FairQueue<T extends object> {
     return this.#size
   }
 
-  add (client: string, waiter: T): void {
-    const waiting = this.#clients.get(client) ?? new Set()
-    this.#clients.set(client, waiting.add(waiter))
+  add (clientId: string, waiter: T): void {
+    const waiting = this.#clients.get(clientId) ?? new Set()
+    this.#clients.set(clientId, waiting.add(waiter))
     this.#size++
   }
 
-  /** It waits no longer. */
-  remove (client: string, waiter: T): void {
-    const waiting = this.#clients.get(client)
+  remove (clientId: string, waiter: T): void {
+    const waiting = this.#clients.get(clientId)
     if (waiting?.delete(waiter) !== true) return
     this.#size--
-    if (waiting.size === 0) this.#clients.delete(client)
+    if (waiting.size === 0) this.#clients.delete(clientId)
   }
 
-  /** Who is served next. */
+  /** Removes and returns the next waiter. */
   shift (): T | undefined {
-    const [[client, waiting] = ['', new Set<T>()]] = this.#clients
+    const [[clientId, waiting] = ['', new Set<T>()]] = this.#clients
     const [waiter] = waiting
     if (waiter === undefined) return undefined
-    this.remove(client, waiter)
-    if (this.#clients.delete(client)) this.#clients.set(client, waiting)
+    this.remove(clientId, waiter)
+    if (this.#clients.delete(clientId)) this.#clients.set(clientId, waiting)
     return waiter
   }
 
   /**
-   * Who is to make room for a client's next one: the last of whoever has most, where the two have no more difference
-   * then than before.
+   * Finds the waiter to drop for a new one: the last of the longest queue, only where that leaves queues more equal.
    */
-  lastOfMost (client: string): T | undefined {
-    let most = (this.#clients.get(client)?.size ?? 0) + 1
-    let whose: Set<T> | undefined
+  tailOfLongest (clientId: string): T | undefined {
+    let longestSize = (this.#clients.get(clientId)?.size ?? 0) + 1
+    let longestQueue: Set<T> | undefined
     for (const waiting of this.#clients.values()) {
-      if (waiting.size <= most) continue
-      most = waiting.size
-      whose = waiting
+      if (waiting.size <= longestSize) continue
+      longestSize = waiting.size
+      longestQueue = waiting
     }
-    return whose && [...whose].at(-1)
+    return longestQueue && [...longestQueue].at(-1)
   }
 }

@@ -1,122 +1,112 @@
 import { Latency } from './latency.js'
 
-// So many failures one after another are no accident any more.
-const maxFailures = 5
-// Of each new answer so much goes into what is thought of its time: the last dozen count.
-const newest = 0.15
-// Whatever a node says, it is looked at again some day.
-const longestRestMs = 3_600_000
+const circuitOpensAfterFailures = 5
+// Smoothing factor of the moving average: about the last dozen latencies count.
+const latencyWeight = 0.15
+// Caps Retry-After, so that every upstream is tried again within an hour.
+const maxBackoffMs = 3_600_000
 
-/** How a node has answered of late: what tells whether it is one to ask, and how soon it would answer. */
+/** Recent results of an upstream: decides on its circuit, its backoff and its expected latency. */
 export class Health {
-  /** What its reads took, without what it was asked of itself. */
-  readonly reads = new Latency()
+  /** Latencies of buffered reads; probes and streamed requests do not count. */
+  readonly readLatency = new Latency()
   readonly #now: () => number
   #failures = 0
-  // It was asked of itself, or could not be reached at all, and nothing has gone well since.
-  #isDead = false
-  #hasAnswered = false
-  #restsUntilMs = -Infinity
-  #tookMs: number | undefined
+  // True after a failed probe or connection, until a success.
+  #isUnreachable = false
+  #hasResponded = false
+  #backsOffUntilMs = -Infinity
+  #latencyMs: number | undefined
   #lastFailure: string | undefined
-  #underWay = 0
+  #inFlight = 0
 
   constructor (now: () => number) {
     this.#now = now
   }
 
-  /**
-   * Whether it has failed so often that it is asked only where nobody else is left, and looked at from time to time.
-   */
-  get isOpen (): boolean {
-    return this.#failures >= maxFailures
+  /** True after five failures in a row: only polls and reads without another upstream go there. */
+  get isCircuitOpen (): boolean {
+    return this.#failures >= circuitOpensAfterFailures
   }
 
-  /** Whether it answers, as far as is known: not before its first word. */
+  /** False before the first response. */
   get isUp (): boolean {
-    return this.#hasAnswered && !this.#isDead && !this.isOpen
+    return this.#hasResponded && !this.#isUnreachable && !this.isCircuitOpen
   }
 
-  /** Whether it has asked to be left alone. */
-  get isResting (): boolean {
-    return this.#now() < this.#restsUntilMs
+  /** True while it rate limits us. */
+  get isBackingOff (): boolean {
+    return this.#now() < this.#backsOffUntilMs
   }
 
-  /** Whether it is to be asked before those that are not well. */
-  get isWell (): boolean {
-    return !this.isResting && !this.isOpen
+  /** True when it ranks before unhealthy upstreams. */
+  get isHealthy (): boolean {
+    return !this.isBackingOff && !this.isCircuitOpen
   }
 
-  /** How long an answer took of late; undefined where there was none. */
-  get tookMs (): number | undefined {
-    return this.#tookMs
+  /** Moving average; undefined before the first response. */
+  get latencyMs (): number | undefined {
+    return this.#latencyMs
   }
 
-  /** What went wrong last, while nothing has gone well since. */
+  /** Last failure since the last success. */
   get lastFailure (): string | undefined {
     return this.#lastFailure
   }
 
-  /** How many questions are under way. */
-  get underWay (): number {
-    return this.#underWay
+  get inFlight (): number {
+    return this.#inFlight
   }
 
-  /** How long another question would take, as far as can be told; one that was never asked is tried at once. */
+  /** Estimates the time for one more request; an unmeasured upstream ranks first. */
   get load (): number {
-    return (this.#tookMs ?? 0) * (this.#underWay + 1)
+    return (this.#latencyMs ?? 0) * (this.#inFlight + 1)
   }
 
-  /** A question is on its way. */
-  began (): void {
-    this.#underWay++
+  recordStart (): void {
+    this.#inFlight++
   }
 
-  /** It is out of the way, however it ended. */
-  ended (): void {
-    this.#underWay--
+  recordEnd (): void {
+    this.#inFlight--
   }
 
-  /** It was answered as a node does. */
-  answered (): void {
-    if (this.isOpen) this.#tookMs = undefined
+  recordSuccess (): void {
+    if (this.isCircuitOpen) this.#latencyMs = undefined
     this.#failures = 0
-    this.#isDead = false
-    this.#hasAnswered = true
+    this.#isUnreachable = false
+    this.#hasResponded = true
     this.#lastFailure = undefined
   }
 
-  /**
-   * It was asked of itself and has answered: it is mended where it did not do that before; while reads alone fail, that
-   * is no answer to them.
-   */
-  probed (): void {
-    if (this.#isDead || this.#failures === 0) this.answered()
+  /** Counts as a success unless only reads have failed: a good probe does not prove that they work again. */
+  recordProbeSuccess (): void {
+    if (this.#isUnreachable || this.#failures === 0) this.recordSuccess()
   }
 
-  /**
-   * How long an answer was waited for in vain: how long it would have taken is not known, but for that it is longer.
-   */
-  tookLonger (waitedMs: number, isRead = false): void {
-    if (waitedMs > (this.#tookMs ?? 0)) this.took(waitedMs, isRead)
+  /** Raises the average by a wait that ended without a response; the true latency is longer. */
+  recordMinLatency (waitedMs: number, isRead = false): void {
+    if (waitedMs > (this.#latencyMs ?? 0)) this.recordLatency(waitedMs, isRead)
   }
 
-  /** How long an answer took: an error is quick, and tells nothing of how soon a read would be answered. */
-  took (tookMs: number, isRead = false): void {
-    if (isRead) this.reads.add(tookMs)
-    this.#tookMs = this.#tookMs === undefined ? tookMs : this.#tookMs + (tookMs - this.#tookMs) * newest
+  /** Only for responses other than upstream faults: errors come fast and would make a failing upstream look quick. */
+  recordLatency (tookMs: number, isRead = false): void {
+    if (isRead) this.readLatency.add(tookMs)
+    this.#latencyMs = this.#latencyMs === undefined
+      ? tookMs
+      : this.#latencyMs + (tookMs - this.#latencyMs) * latencyWeight
   }
 
-  /** It was not, or not in time, or with what cannot be true; it may be dead altogether. */
-  failed (reason: string, isDead = false): void {
+  /** Records a failed request; `isUnreachable` marks a fault of the whole upstream. */
+  recordFailure (reason: string, isUnreachable = false): void {
     this.#failures++
-    this.#isDead ||= isDead
+    this.#isUnreachable ||= isUnreachable
     this.#lastFailure = reason
   }
 
-  /** It has asked for rest; being busy is no failure. */
-  rest (forMs: number): void {
-    this.#hasAnswered = true
-    this.#restsUntilMs = Math.max(this.#restsUntilMs, this.#now() + Math.min(forMs, longestRestMs))
+  /** Backs off after a 429, which is not a failure. */
+  backOff (forMs: number): void {
+    this.#hasResponded = true
+    this.#backsOffUntilMs = Math.max(this.#backsOffUntilMs, this.#now() + Math.min(forMs, maxBackoffMs))
   }
 }

@@ -1,24 +1,24 @@
-/** How many reads may be asked of a second node: never more in all than the share of them and the burst. */
+/** Token bucket that caps hedges at a share of reads plus a burst. */
 export class HedgeBucket {
   readonly #share: number
   readonly #burst: number
-  #granted: number
+  #tokens: number
 
   constructor (share: number, burst: number) {
     this.#share = share
     this.#burst = burst
-    this.#granted = burst
+    this.#tokens = burst
   }
 
-  /** A read has come, which earns its share of one. */
+  /** Adds the share that one read earns. */
   earn (): void {
-    this.#granted = Math.min(this.#burst, this.#granted + this.#share)
+    this.#tokens = Math.min(this.#burst, this.#tokens + this.#share)
   }
 
-  /** Takes one, where there is one. */
+  /** Takes a token where there is one. */
   take (): boolean {
-    if (this.#granted < 1) return false
-    this.#granted--
+    if (this.#tokens < 1) return false
+    this.#tokens--
     return true
   }
 }

@@ -1,25 +1,25 @@
-// Of fewer a streak of bad luck would make what is rare look usual.
-const windowSize = 500
-const enough = 50
-// Sorting is dear beside a read, and one more time changes little.
-const renewedEvery = 25
+// Keeps 500 samples; below 50, a few slow reads would distort the percentile.
+const maxSamples = 500
+const minSamples = 50
+// Sorting costs much beside a read, and one more sample changes little.
+const recomputeEvery = 25
 
-/** How long a node's last reads took. */
+/** Sliding window of read latencies. */
 export class Latency {
-  readonly #times = new Float64Array(windowSize)
+  readonly #samplesMs = new Float64Array(maxSamples)
   #count = 0
   #p95: number | undefined
   #countAtP95 = 0
 
   add (tookMs: number): void {
-    this.#times[this.#count++ % windowSize] = tookMs
+    this.#samplesMs[this.#count++ % maxSamples] = tookMs
   }
 
-  /** What all but one of twenty took no longer than; undefined until enough is known. */
+  /** 95th percentile; undefined below 50 samples. */
   get p95 (): number | undefined {
-    if (this.#count < enough) return undefined
-    if (this.#p95 === undefined || this.#count - this.#countAtP95 >= renewedEvery) {
-      const sorted = this.#times.slice(0, this.#count).sort()
+    if (this.#count < minSamples) return undefined
+    if (this.#p95 === undefined || this.#count - this.#countAtP95 >= recomputeEvery) {
+      const sorted = this.#samplesMs.slice(0, this.#count).sort()
       this.#p95 = sorted[Math.ceil(sorted.length * 0.95) - 1]
       this.#countAtP95 = this.#count
     }

@@ -1,53 +1,56 @@
-// Behind one address with nodes of two releases each poll may meet another; one that is not met for so long is gone.
-const mixedMs = 60_000
+// During an upgrade, nodes behind one address may alternate between releases; one not seen for a minute has been
+// replaced.
+const mixedReleasesMs = 60_000
 
 /**
- * Which releases live nodes run (law 8): those of this process's own nodes, and those that the other replicas tell of.
+ * Releases that live upstreams run, of this process and of the other replicas (law 8: rendering can change, history
+ * cannot).
  */
 export class LiveReleases {
   readonly #now: () => number
-  readonly #nodes = new Map<string, NodeReleases>()
-  #isUp: (node: string) => boolean = () => true
-  #heard: ReadonlySet<string> = new Set()
+  readonly #upstreams = new Map<string, UpstreamReleases>()
+  #isUp: (upstream: string) => boolean = () => true
+  #peerReleases: ReadonlySet<string> = new Set()
 
   constructor (now: () => number) {
     this.#now = now
   }
 
-  /** Who tells which of the nodes are live. */
-  watch (isUp: (node: string) => boolean): void {
+  /** Sets the check for upstreams that are up; until then all count as up. */
+  useUpCheck (isUp: (upstream: string) => boolean): void {
     this.#isUp = isUp
   }
 
-  /** A node has just said that it runs a release. */
-  saw (release: string, node = ''): void {
-    const known = this.#nodes.get(node) ?? new NodeReleases(this.#now)
-    this.#nodes.set(node, known)
-    known.saw(release)
+  record (release: string, upstream = ''): void {
+    const releases = this.#upstreams.get(upstream) ?? new UpstreamReleases(this.#now)
+    this.#upstreams.set(upstream, releases)
+    releases.record(release)
   }
 
-  /** What the other replicas say that their nodes run. */
-  heard (releases: Iterable<string>): void {
-    this.#heard = new Set(releases)
+  /** Replaces the releases that other replicas report. */
+  replacePeerReleases (releases: Iterable<string>): void {
+    this.#peerReleases = new Set(releases)
   }
 
-  /** What this process's own live nodes run. */
+  /** Releases of this process's upstreams that are up. */
   get own (): readonly string[] {
-    return [...new Set([...this.#nodes].flatMap(([node, releases]) => this.#isUp(node) ? releases.all : []))]
+    return [
+      ...new Set([...this.#upstreams].flatMap(([upstream, releases]) => this.#isUp(upstream) ? releases.all : []))
+    ]
   }
 
-  /** Whether no live node runs a release any more; while none is known, every entry counts as current. */
-  isGone (release: string): boolean {
-    for (const [node, { last }] of this.#nodes) if (last === release && this.#isUp(node)) return false
+  /** True when no live upstream runs the release; false while no own release is known. */
+  isRetiredRelease (release: string): boolean {
+    for (const [upstream, { last }] of this.#upstreams) if (last === release && this.#isUp(upstream)) return false
     const { own } = this
-    return own.length > 0 && !own.includes(release) && !this.#heard.has(release)
+    return own.length > 0 && !own.includes(release) && !this.#peerReleases.has(release)
   }
 }
 
-/** What the nodes behind one address run. */
-class NodeReleases {
+/** Releases of the nodes behind one address. */
+class UpstreamReleases {
   readonly #now: () => number
-  readonly #seenAt = new Map<string, number>()
+  readonly #seenAtMs = new Map<string, number>()
   #last: string | undefined
   #isMixedUntilMs = -Infinity
 
@@ -59,19 +62,21 @@ class NodeReleases {
     return this.#last
   }
 
-  // One that comes back after another means that both are running.
-  saw (release: string): void {
-    const now = this.#now()
-    const seenAt = this.#seenAt.get(release)
-    if (release !== this.#last && seenAt !== undefined && now - seenAt < mixedMs) this.#isMixedUntilMs = now + mixedMs
+  // Returning to an earlier release means that nodes of both are running.
+  record (release: string): void {
+    const nowMs = this.#now()
+    const seenAtMs = this.#seenAtMs.get(release)
+    if (release !== this.#last && seenAtMs !== undefined && nowMs - seenAtMs < mixedReleasesMs) {
+      this.#isMixedUntilMs = nowMs + mixedReleasesMs
+    }
     this.#last = release
-    this.#seenAt.set(release, now)
-    for (const [other, at] of this.#seenAt) if (now - at >= mixedMs) this.#seenAt.delete(other)
+    this.#seenAtMs.set(release, nowMs)
+    for (const [other, at] of this.#seenAtMs) if (nowMs - at >= mixedReleasesMs) this.#seenAtMs.delete(other)
   }
 
   get all (): readonly string[] {
-    const now = this.#now()
-    if (now >= this.#isMixedUntilMs) return this.#last === undefined ? [] : [this.#last]
-    return [...this.#seenAt].filter(([, at]) => now - at < mixedMs).map(([release]) => release)
+    const nowMs = this.#now()
+    if (nowMs >= this.#isMixedUntilMs) return this.#last === undefined ? [] : [this.#last]
+    return [...this.#seenAtMs].filter(([, at]) => nowMs - at < mixedReleasesMs).map(([release]) => release)
   }
 }

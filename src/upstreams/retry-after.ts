@@ -1,18 +1,22 @@
-const usualMs = 1000
+const defaultBackoffMs = 1000
 
 /**
- * For how long a Retry-After asks to be left alone, in seconds or until a date (RFC 9110, section 10.2.3); for a moment
- * where it says nothing that is known. The answer's own date counts for now, where it bears one: clocks differ.
+ * Reads Retry-After in seconds or as a date, relative to the response's Date because clocks differ (RFC 9110, section
+ * 10.2.3); default 1 s.
  */
-export function restOf (retryAfter: string | undefined, date: string | undefined, wallClockMs: number): number {
+export function readRetryAfterMs (
+  retryAfter: string | undefined,
+  date: string | undefined,
+  wallClockMs: number
+): number {
   const text = retryAfter?.trim() ?? ''
   if (/^[0-9]{1,9}$/.test(text)) return Number(text) * 1000
-  const untilMs = timeOf(text)
-  return untilMs === undefined ? usualMs : Math.max(0, untilMs - (timeOf(date) ?? wallClockMs))
+  const untilMs = readHttpDateMs(text)
+  return untilMs === undefined ? defaultBackoffMs : Math.max(0, untilMs - (readHttpDateMs(date) ?? wallClockMs))
 }
 
-// A date of HTTP begins with the name of a day; Date would make one of almost anything.
-function timeOf (text: string | undefined): number | undefined {
+// Requires a day name, since Date.parse accepts almost any text.
+function readHttpDateMs (text: string | undefined): number | undefined {
   const ms = text !== undefined && /^[A-Z][a-z]{2}/.test(text) ? Date.parse(text) : NaN
   return Number.isNaN(ms) ? undefined : ms
 }

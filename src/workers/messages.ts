@@ -1,67 +1,64 @@
 import { type Allowance } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
-import { type Headers, type StampedPosition } from '../api/position.js'
-import { type FailureReason } from '../upstreams/node-failure.js'
-import { type Refusal } from '../api/refusal.js'
+import { type ResponseHeaders, type StampedPosition } from '../api/position.js'
+import { type FailureReason } from '../upstreams/upstream-failure.js'
+import { type ErrorResponse } from '../api/error-response.js'
 
-/** How patient a stop is; all of it together ends within ten seconds. */
-export interface Patience {
-  /** How long clients with kept connections are told that these close, before the listener goes. */
+/** Deadlines of a shutdown, which ends within ten seconds in all. */
+export interface ShutdownDeadlines {
+  /** Time in which responses carry `connection: close`, before the listener closes. */
   readonly drainMs?: number
-  /** How long what is under way by then may take, before its readers are told that no node could answer. */
+  /** Time for requests in flight, before they fail with 503. */
   readonly graceMs?: number
-  /** How long those words may take to reach them. */
-  readonly lastMs?: number
+  /** Time for those error responses to reach their clients. */
+  readonly flushMs?: number
 }
 
-/** What came of asking a node of itself. */
-export type Polled =
-  | { readonly status: number, readonly headers: Headers, readonly body: Uint8Array }
+/** Result of polling an upstream. */
+export type PollResult =
+  | { readonly status: number, readonly headers: ResponseHeaders, readonly body: Uint8Array }
   | { readonly failure: FailureReason }
 
-/**
- * How many chains have borne this name so far, as far as processes have told each other: two that differ here may not
- * be on one chain.
- */
-export type Chapter = number
+/** Number of chain resets so far; processes whose numbers differ may be on different chains (law 7). */
+export type ChainResetCount = number
 
-/** What is asked of one worker for an operator. */
-export type Asked =
-  | { readonly what: 'metrics' | 'status' }
-  | { readonly what: 'purge' | 'follow', readonly body: Uint8Array }
+/** An operator's request to one worker. */
+export type WorkerQuery =
+  | { readonly kind: 'metrics' | 'status' }
+  | { readonly kind: 'purge' | 'purge_locally', readonly body: Uint8Array }
 
-/** What it answers: a value of what was asked for, or why not. */
-export type Told = { readonly value: unknown } | {
-  readonly refusal: Pick<Refusal, 'status' | 'code' | 'message' | 'lines'>
+/** Result of a query: its value, or an error. */
+export type WorkerQueryResult = { readonly value: unknown } | {
+  readonly errorResponse: Pick<ErrorResponse, 'status' | 'code' | 'message' | 'rawHeaders'>
 } | { readonly error: string }
 
-/** From the primary process to a worker. */
+/** Messages from the primary process to a worker. */
 export type ToWorker =
   | {
-    readonly kind: 'begin',
+    readonly kind: 'start',
     readonly config: Config,
     readonly sandboxUrl: string | undefined,
-    readonly chapter: Chapter
+    readonly resetCount: ChainResetCount
   }
-  | { readonly kind: 'polled', readonly node: string, readonly target: string, readonly polled: Polled }
-  | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
-  | { readonly kind: 'other_chain', readonly chapter: Chapter }
-  | { readonly kind: 'taken', readonly id: number, readonly waitMs: number }
-  | { readonly kind: 'ask', readonly id: number, readonly asked: Asked }
-  | { readonly kind: 'stop', readonly patience: Patience | undefined }
+  | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
+  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
+  | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
+  | { readonly kind: 'take_result', readonly id: number, readonly waitMs: number }
+  | { readonly kind: 'query', readonly id: number, readonly query: WorkerQuery }
+  | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
 
-/** From a worker to the primary process. */
+/** Messages from a worker to the primary process. */
 export type ToPrimary =
   | { readonly kind: 'up' }
   | { readonly kind: 'listening', readonly url: string }
   | { readonly kind: 'ready' }
   | { readonly kind: 'failed', readonly message: string }
   | { readonly kind: 'alive' }
-  | { readonly kind: 'poll', readonly node: string, readonly target: string, readonly timeoutMs: number }
-  | { readonly kind: 'head', readonly chapter: Chapter, readonly stamped: StampedPosition }
-  | { readonly kind: 'other_chain', readonly chapter: Chapter }
+  | { readonly kind: 'poll', readonly upstream: string, readonly target: string, readonly timeoutMs: number }
+  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
+  | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
   | { readonly kind: 'take', readonly id: number, readonly subject: string, readonly allowance: Allowance }
-  | { readonly kind: 'give_back', readonly subject: string, readonly allowance: Allowance }
-  | { readonly kind: 'dropped', readonly purge: Uint8Array }
-  | { readonly kind: 'last_word', readonly metrics: unknown, readonly recent: unknown }
-  | { readonly kind: 'answer', readonly id: number, readonly told: Told }
+  | { readonly kind: 'refund', readonly subject: string, readonly allowance: Allowance }
+  | { readonly kind: 'invalidated', readonly purge: Uint8Array }
+  | { readonly kind: 'final_report', readonly metrics: unknown, readonly recent: unknown }
+  | { readonly kind: 'query_result', readonly id: number, readonly result: WorkerQueryResult }

@@ -1,47 +1,44 @@
 import { type Allowance, type Buckets } from '../clients/buckets.js'
-import { within } from '../within.js'
+import { withTimeout } from '../with-timeout.js'
 
-/** Tells the primary process to take one for a client, or to give one back. */
+/** Sends a worker's token requests to the primary process. */
 export interface PrimaryBuckets {
   take(id: number, subject: string, allowance: Allowance): void
-  giveBack(subject: string, allowance: Allowance): void
+  refund(subject: string, allowance: Allowance): void
 }
 
-// The primary process has little else to do; while it hangs, each worker counts for itself.
-const answerMs = 250
+// The primary process normally responds at once; while it hangs, each worker counts alone.
+const takeTimeoutMs = 250
 
-/**
- * In a worker: what clients take is counted by the primary process for all, so that a limit is one wherever connections
- * were led.
- */
+/** Counts client limits in the primary process, so one limit holds across all workers. */
 export class RemoteBuckets implements Buckets {
   readonly #primary: PrimaryBuckets
-  readonly #alone: Buckets
-  readonly #waiting = new Map<number, (waitMs: number) => void>()
-  #asked = 0
+  readonly #fallback: Buckets
+  readonly #pending = new Map<number, (waitMs: number) => void>()
+  #lastId = 0
 
-  constructor (primary: PrimaryBuckets, alone: Buckets) {
+  constructor (primary: PrimaryBuckets, fallback: Buckets) {
     this.#primary = primary
-    this.#alone = alone
+    this.#fallback = fallback
   }
 
   async take (subject: string, allowance: Allowance): Promise<number> {
-    const id = ++this.#asked
-    const told = new Promise<number>(resolve => {
-      this.#waiting.set(id, resolve)
+    const id = ++this.#lastId
+    const result = new Promise<number>(resolve => {
+      this.#pending.set(id, resolve)
     })
     this.#primary.take(id, subject, allowance)
-    const waitMs = await within(answerMs, told)
-    this.#waiting.delete(id)
-    return waitMs ?? await this.#alone.take(subject, allowance)
+    const waitMs = await withTimeout(takeTimeoutMs, result)
+    this.#pending.delete(id)
+    return waitMs ?? await this.#fallback.take(subject, allowance)
   }
 
-  giveBack (subject: string, allowance: Allowance): void {
-    this.#primary.giveBack(subject, allowance)
+  refund (subject: string, allowance: Allowance): void {
+    this.#primary.refund(subject, allowance)
   }
 
-  /** What the primary process answers. */
-  hear (id: number, waitMs: number): void {
-    this.#waiting.get(id)?.(waitMs)
+  /** Resolves the request that this result belongs to. */
+  onTakeResult (id: number, waitMs: number): void {
+    this.#pending.get(id)?.(waitMs)
   }
 }

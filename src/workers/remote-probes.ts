@@ -1,77 +1,77 @@
-import { NodeFailure } from '../upstreams/node-failure.js'
-import { type Transport } from '../upstreams/node.js'
-import { type Received } from '../upstreams/reception.js'
-import { type Polled } from './messages.js'
+import { UpstreamFailure } from '../upstreams/upstream-failure.js'
+import { type Transport } from '../upstreams/upstream-client.js'
+import { type ReceivedResponse } from '../upstreams/response-receiver.js'
+import { type PollResult } from './messages.js'
 
-/** Has the primary process ask a node of itself. */
-export type AsksPrimary = (node: string, target: string, timeoutMs: number) => void
+/** Asks the primary process to poll an upstream. */
+export type PollThroughPrimary = (upstream: string, target: string, timeoutMs: number) => void
 
-/** A question of this worker that waits for its answer. */
-interface Waiter {
-  readonly node: string
+/** A probe of this worker that waits for its result. */
+interface PendingProbe {
+  readonly upstream: string
   readonly target: string
-  take(polled: Polled): void
+  settle(result: PollResult): void
 }
 
-/** In a worker: where nodes stand, as the primary process finds it out for all. */
+/** Sends a worker's probes through the primary process, which polls each upstream once for all workers. */
 export class RemoteProbes {
-  readonly #ask: AsksPrimary
-  // No more than the polls that may be under way at once.
-  readonly #waiters = new Set<Waiter>()
-  #atHand: { readonly node: string, readonly target: string, readonly polled: Polled } | undefined
+  readonly #poll: PollThroughPrimary
+  // Bounded by the number of polls in flight (law 10).
+  readonly #pending = new Set<PendingProbe>()
+  #latest: { readonly upstream: string, readonly target: string, readonly result: PollResult } | undefined
 
-  constructor (ask: AsksPrimary) {
-    this.#ask = ask
+  constructor (poll: PollThroughPrimary) {
+    this.#poll = poll
   }
 
-  /** What carries to one node what it is asked of itself. */
-  to ({ name: node, timeoutMs }: { readonly name: string, readonly timeoutMs: number }): Transport {
+  /** Builds a transport that carries the probes of one upstream. */
+  transportTo ({ name: upstream, timeoutMs }: { readonly name: string, readonly timeoutMs: number }): Transport {
     return {
-      ask: ({ target }, _maxBytes, _turn, onOver) => {
-        let settle: { resolve: (received: Received) => void, reject: (error: Error) => void } | undefined
-        const received = new Promise<Received>((resolve, reject) => {
-          settle = { resolve, reject }
+      send: ({ target }, _maxBytes, _slot, onDone) => {
+        let handlers: { resolve: (received: ReceivedResponse) => void, reject: (error: Error) => void } | undefined
+        const received = new Promise<ReceivedResponse>((resolve, reject) => {
+          handlers = { resolve, reject }
         })
         const end = (): void => {
-          if (this.#waiters.delete(waiter)) onOver()
+          if (this.#pending.delete(pending)) onDone()
         }
-        const waiter: Waiter = {
-          node,
+        const pending: PendingProbe = {
+          upstream,
           target,
-          take: polled => {
+          settle: result => {
             end()
-            if ('failure' in polled) settle?.reject(new NodeFailure(node, polled.failure, undefined))
+            if ('failure' in result) handlers?.reject(new UpstreamFailure(upstream, result.failure, undefined))
             else {
-              settle?.resolve({
-                status: polled.status,
-                headers: polled.headers,
-                body: Buffer.from(polled.body),
+              handlers?.resolve({
+                status: result.status,
+                headers: result.headers,
+                body: Buffer.from(result.body),
                 rest: undefined
               })
             }
           }
         }
-        this.#waiters.add(waiter)
-        if (this.#atHand?.node === node && this.#atHand.target === target) waiter.take(this.#atHand.polled)
-        else this.#ask(node, target, timeoutMs)
+        this.#pending.add(pending)
+        if (this.#latest?.upstream === upstream && this.#latest.target === target) pending.settle(this.#latest.result)
+        else this.#poll(upstream, target, timeoutMs)
         return {
           received,
-          giveUp: reason => {
+          cancel: reason => {
             end()
-            settle?.reject(reason)
+            handlers?.reject(reason)
           }
         }
       }
     }
   }
 
-  /** Gives a word to those who wait for it; where nobody does, `wake` has it asked for, and it is at hand then. */
-  hear (node: string, target: string, polled: Polled, wake: () => void): void {
-    const waiting = [...this.#waiters].filter(waiter => waiter.node === node && waiter.target === target)
-    for (const waiter of waiting) waiter.take(polled)
-    if (waiting.length > 0) return
-    this.#atHand = { node, target, polled }
-    wake()
-    this.#atHand = undefined
+  /** Resolves matching probes. If none waits, `pollAgain` starts one, which gets this result at once. */
+  onPollResult (upstream: string, target: string, result: PollResult, pollAgain: () => void): void {
+    const matching = [...this.#pending].filter(waiter => waiter.upstream === upstream && waiter.target === target)
+    for (const waiter of matching) waiter.settle(result)
+    if (matching.length > 0) return
+    this.#latest = { upstream, target, result }
+    pollAgain()
+    this.#latest = undefined
   }
 }

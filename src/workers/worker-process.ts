@@ -1,84 +1,90 @@
 import cluster, { type Worker } from 'node:cluster'
-import { whenLate, within } from '../within.js'
-import { endWhatIsNotTaken, type SentBack } from './handed-over.js'
-import { type Asked, type Patience, type ToPrimary, type Told, type ToWorker } from './messages.js'
+import { onTimeout, withTimeout } from '../with-timeout.js'
+import { closeUnacceptedConnections, type RejectedConnections } from './unaccepted-connections.js'
+import {
+  type WorkerQuery,
+  type ShutdownDeadlines,
+  type ToPrimary,
+  type WorkerQueryResult,
+  type ToWorker
+} from './messages.js'
 
-/** What a worker says that is not about itself alone. */
-export type Heard = Extract<
+/** Worker messages that concern other processes too. */
+export type WorkerMessage = Extract<
   ToPrimary,
-  { kind: 'poll' | 'head' | 'other_chain' | 'take' | 'give_back' | 'dropped' | 'last_word' }
+  { kind: 'poll' | 'head' | 'chain_reset' | 'take' | 'refund' | 'invalidated' | 'final_report' }
 >
 
-/** How a worker's process has ended. */
-export interface Ended {
+/** Exit code or signal of a worker process. */
+export interface WorkerExit {
   readonly code: number | null
   readonly signal: string | null
 }
 
-/** What a worker is begun with, and who hears it. */
+/** Start message and message listener of a worker. */
 export interface WorkerOptions {
-  readonly begin: () => Extract<ToWorker, { kind: 'begin' }>
-  readonly hear: (heard: Heard, from: WorkerProcess) => void
+  readonly startMessage: () => Extract<ToWorker, { kind: 'start' }>
+  readonly onMessage: (message: WorkerMessage, from: WorkerProcess) => void
 }
 
-// For an operator, and for who asks whether varve is ready: whoever has no answer by then does without it.
-const answerMs = { metrics: 1000, status: 250 }
-// How long what a process has said before it ended is still waited for.
-const lastWordMs = 100
-// On a machine that is busy a process takes its time until it says its first word.
-const startingTicks = 60
-// A purge waits for Redis, and for who reads what it is about.
-const purgeMs = 10_000
+// Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
+const queryTimeoutMs = { metrics: 1000, status: 250 }
+// Last messages may still arrive this long after the exit.
+const finalMessageTimeoutMs = 100
+// A busy machine may need a minute to start a process.
+const maxStartTicks = 60
+// A purge waits for Redis.
+const purgeTimeoutMs = 10_000
 
-/** One worker as the primary process sees it. */
+/** A worker process, as seen by the primary. */
 export class WorkerProcess {
-  /** Where it listens; fails where it has ended before that. */
+  /** Resolves with the address; rejects if the worker exits first. */
   readonly listening: Promise<string>
-  /** Has begun to ask the nodes, and heard one where any answers; fails where it has ended before that. */
+  /** Resolves when the worker has polled its upstreams; rejects if it exits first. */
   readonly ready: Promise<void>
-  readonly ended: Promise<Ended>
+  readonly exited: Promise<WorkerExit>
   readonly #worker: Worker
   readonly #options: WorkerOptions
-  readonly #answers = new Map<number, (told: Told) => void>()
-  readonly #steps = { listening: stepOf<string>(), ready: stepOf<undefined>() }
-  #asked = 0
+  readonly #pendingQueries = new Map<number, (result: WorkerQueryResult) => void>()
+  readonly #startup = { listening: deferred<string>(), ready: deferred<undefined>() }
+  #lastQueryId = 0
   #isListening = false
   #silentTicks = 0
   #isUp = false
 
-  constructor (options: WorkerOptions, sentBack: SentBack) {
+  constructor (options: WorkerOptions, rejectedConnections: RejectedConnections) {
     this.#options = options
     this.#worker = cluster.fork()
-    endWhatIsNotTaken(this.#worker.process, sentBack)
-    this.listening = this.#steps.listening.promise
-    this.ready = this.#steps.ready.promise
+    closeUnacceptedConnections(this.#worker.process, rejectedConnections)
+    this.listening = this.#startup.listening.promise
+    this.ready = this.#startup.ready.promise
     this.#worker.on('message', (message: ToPrimary) => {
-      this.#hear(message)
+      this.#onMessage(message)
     })
-    // What it said last may come after it has ended; where connections were on their way to it, Node tells of no end of
-    // that.
-    const heardOut = new Promise<void>(resolve => {
+    // Last messages may arrive after the exit. With connections in transit, Node.js never emits `disconnect`, so the
+    // wait is bounded.
+    const disconnected = new Promise<void>(resolve => {
       this.#worker.once('disconnect', resolve)
     })
-    this.ended = new Promise(resolve => {
+    this.exited = new Promise(resolve => {
       this.#worker.on('error', error => {
-        this.#fail(error.message)
-        // One that could not be begun tells of no end.
+        this.#failStartup(error.message)
+        // A process that could not start emits no `exit`.
         if (this.#worker.process.pid === undefined) resolve({ code: null, signal: null })
       })
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = false
-        this.#fail(`a worker has ended before it was ready: ${signal ?? code}`)
-        for (const answer of this.#answers.values()) answer({ error: 'the worker has ended' })
-        within(lastWordMs, heardOut).then(() => {
+        this.#failStartup(`the worker exited before it was ready: ${signal ?? code}`)
+        for (const answer of this.#pendingQueries.values()) answer({ error: 'the worker exited' })
+        withTimeout(finalMessageTimeoutMs, disconnected).then(() => {
           resolve({ code, signal })
         }, () => {})
       })
     })
   }
 
-  /** Whether it was begun with these. */
-  isOf (options: WorkerOptions): boolean {
+  /** Returns true if the worker was started with these options. */
+  hasSpec (options: WorkerOptions): boolean {
     return this.#options === options
   }
 
@@ -86,42 +92,42 @@ export class WorkerProcess {
     return this.#worker.process.pid ?? 0
   }
 
-  /** Whether clients may be led to it. */
+  /** True while the worker accepts connections. */
   get isListening (): boolean {
     return this.#isListening
   }
 
-  /** Whoever has ended is told nothing. */
-  tell (message: ToWorker): void {
+  /** Sends a message; drops it after the worker has exited. */
+  send (message: ToWorker): void {
     if (this.#worker.isConnected()) this.#worker.send(message, () => {})
   }
 
-  /** Asks it something; it may take its time, but not for ever. */
-  async ask (asked: Asked): Promise<Told> {
-    const id = ++this.#asked
-    const ms = asked.what === 'metrics' || asked.what === 'status' ? answerMs[asked.what] : purgeMs
-    let inTime = (): void => {}
-    const told = new Promise<Told>(resolve => {
-      this.#answers.set(id, resolve)
-      inTime = whenLate(ms, () => {
-        resolve({ error: 'the worker does not answer' })
+  /** Sends a query; resolves with an error after the timeout. */
+  async query (query: WorkerQuery): Promise<WorkerQueryResult> {
+    const id = ++this.#lastQueryId
+    const timeoutMs = query.kind === 'metrics' || query.kind === 'status' ? queryTimeoutMs[query.kind] : purgeTimeoutMs
+    let cancelTimeout = (): void => {}
+    const result = new Promise<WorkerQueryResult>(resolve => {
+      this.#pendingQueries.set(id, resolve)
+      cancelTimeout = onTimeout(timeoutMs, () => {
+        resolve({ error: 'the worker did not respond in time' })
       })
     })
-    this.tell({ kind: 'ask', id, asked })
-    return await told.finally(() => {
-      inTime()
-      this.#answers.delete(id)
+    this.send({ kind: 'query', id, query })
+    return await result.finally(() => {
+      cancelTimeout()
+      this.#pendingQueries.delete(id)
     })
   }
 
-  /** A second has passed; whether it has given no sign of life for so many that it never will. */
-  isStuckAfter (ticks: number): boolean {
-    return ++this.#silentTicks > (this.#isUp ? ticks : startingTicks)
+  /** Counts a second without a message; returns true once the worker counts as hung. */
+  countSilentTick (maxTicks: number): boolean {
+    return ++this.#silentTicks > (this.#isUp ? maxTicks : maxStartTicks)
   }
 
-  /** Has it answer what it has, and end; one that has not said a word yet has nothing, and would not hear it. */
-  stop (patience: Patience | undefined): void {
-    if (this.#isUp) this.tell({ kind: 'stop', patience })
+  /** Drains and stops the worker; kills it if it has sent no message yet, because it cannot receive one either. */
+  stop (deadlines: ShutdownDeadlines | undefined): void {
+    if (this.#isUp) this.send({ kind: 'stop', deadlines })
     else this.kill()
   }
 
@@ -129,59 +135,59 @@ export class WorkerProcess {
     this.#worker.process.kill('SIGKILL')
   }
 
-  #hear (message: ToPrimary): void {
+  #onMessage (message: ToPrimary): void {
     this.#silentTicks = 0
     switch (message.kind) {
       case 'up':
         this.#isUp = true
-        return this.tell(this.#options.begin())
+        return this.send(this.#options.startMessage())
       case 'listening':
         this.#isListening = true
-        return this.#steps.listening.resolve(message.url)
+        return this.#startup.listening.resolve(message.url)
       case 'ready':
-        return this.#steps.ready.resolve(undefined)
+        return this.#startup.ready.resolve(undefined)
       case 'failed':
-        return this.#fail(message.message)
-      case 'answer':
-        return this.#answers.get(message.id)?.(message.told)
+        return this.#failStartup(message.message)
+      case 'query_result':
+        return this.#pendingQueries.get(message.id)?.(message.result)
       case 'poll':
       case 'head':
-      case 'other_chain':
+      case 'chain_reset':
       case 'take':
-      case 'give_back':
-      case 'dropped':
-      case 'last_word':
-        return this.#options.hear(message, this)
+      case 'refund':
+      case 'invalidated':
+      case 'final_report':
+        return this.#options.onMessage(message, this)
       case 'alive':
     }
   }
 
-  #fail (message: string): void {
-    this.#steps.listening.reject(new Error(message))
-    this.#steps.ready.reject(new Error(message))
+  #failStartup (message: string): void {
+    this.#startup.listening.reject(new Error(message))
+    this.#startup.ready.reject(new Error(message))
   }
 }
 
-interface Step<T> {
+interface Deferred<T> {
   readonly promise: Promise<T>
   resolve(value: T): void
   reject(error: Error): void
 }
 
-function stepOf<T> (): Step<T> {
-  let settle: Pick<Step<T>, 'resolve' | 'reject'> | undefined
+function deferred<T> (): Deferred<T> {
+  let handlers: Pick<Deferred<T>, 'resolve' | 'reject'> | undefined
   const promise = new Promise<T>((resolve, reject) => {
-    settle = { resolve, reject }
+    handlers = { resolve, reject }
   })
-  // Who waits for none of them hears of its end.
+  // Handles the rejection, because not every promise has a waiter.
   promise.catch(() => {})
   return {
     promise,
     resolve: value => {
-      settle?.resolve(value)
+      handlers?.resolve(value)
     },
     reject: error => {
-      settle?.reject(error)
+      handlers?.reject(error)
     }
   }
 }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { type JsonObject, readObject } from '../../src/api/json-object.js'
 import { canonicalKey } from '../../src/api/table-key.js'
 import { readTypeTag, type TypeTag } from '../../src/api/type-tag.js'
-import { check, seeded } from '../support/properties.js'
+import { check, seedTitle } from '../support/properties.js'
 
 const read = (text: string): JsonObject | undefined => readObject(Buffer.from(text))
 
@@ -69,7 +69,7 @@ function isObjectOnce (text: string): boolean {
   }
 }
 
-t.test(`one JSON object is read and nothing else, as another strict reader does (${seeded})`, async () => {
+t.test(`one JSON object is read and nothing else, as another strict reader does (${seedTitle})`, async () => {
   check(fc.property(fc.oneof(valid, soup, spoilt), text => (read(text) !== undefined) === isObjectOnce(text)), 5000)
 })
 

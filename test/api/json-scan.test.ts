@@ -4,7 +4,7 @@ import t from 'tap'
 import { readBlockHead } from '../../src/api/block-head.js'
 import { readEventPage } from '../../src/api/event-page.js'
 import { countItems, itemsIn, membersIn, type Span, textIn, u64In } from '../../src/api/json-scan.js'
-import { check, seeded } from '../support/properties.js'
+import { check, seedTitle } from '../support/properties.js'
 
 /** JSON before it is printed; a scalar is its own text. */
 type Tree = string | { readonly items: readonly Tree[] } | {
@@ -103,7 +103,7 @@ function wholeOf (bytes: Buffer): Span | undefined {
   return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
 }
 
-t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seeded})`, async () => {
+t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seedTitle})`, async () => {
   check(
     fc.property(tree, blanks, (tree, blanks) => {
       const bytes = Buffer.from(print(tree, blanks))
@@ -113,7 +113,7 @@ t.test(`each span holds what a parser finds there, in the body's own order, at e
   )
 })
 
-t.test(`what is cut short is never read (${seeded})`, async () => {
+t.test(`what is cut short is never read (${seedTitle})`, async () => {
   check(
     fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
       const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
@@ -155,7 +155,7 @@ t.test('every short text of brackets, commas, colons, quotes, digits and blanks 
   }
 })
 
-t.test(`a body with a few marks changed is judged as a parser judges it (${seeded})`, async () => {
+t.test(`a body with a few marks changed is judged as a parser judges it (${seedTitle})`, async () => {
   const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(marks => marks.join(''))
   const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), mark: fc.constantFrom('', ...marks) })
   check(
@@ -177,7 +177,7 @@ t.test(`a body with a few marks changed is judged as a parser judges it (${seede
   )
 })
 
-t.test(`whatever the bytes are, reading them ends and never throws (${seeded})`, async () => {
+t.test(`whatever the bytes are, reading them ends and never throws (${seedTitle})`, async () => {
   const block = '{"block_height":"1","first_version":"1","last_version":"2","transactions":[{"a":"\\""}]}'
   const page = '[{"sequence_number":"1","version":"1","guid":{"creation_number":"1","account_address":"0x1"}}]'
   const damaged = fc.tuple(fc.constantFrom(block, page), fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat({ max: 3 }))

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
-import { type Answer } from '../../src/api/answer.js'
-import { judge, type Verdict } from '../../src/api/lifetime.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { judge, type StoreVerdict } from '../../src/api/lifetime.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { check, seeded } from '../support/properties.js'
-import { stamps } from '../support/stub-node.js'
+import { check, seedTitle } from '../support/properties.js'
+import { stamps } from '../support/stub-upstream.js'
 
 const bounds = { eventsTtlMs: 7000 }
 const path = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
@@ -38,7 +38,11 @@ const printed = (events: readonly Event[]): string =>
 const run = (start: bigint, count: number, version = 100n): Event[] =>
   Array.from({ length: count }, (_, at) => ({ sequence: start + BigInt(at), version: version + BigInt(at) }))
 
-function answer (body: string, headers: Record<string, string> = {}, change: Partial<Answer> = {}): Answer {
+function answer (
+  body: string,
+  headers: Record<string, string> = {},
+  change: Partial<UpstreamResponse> = {}
+): UpstreamResponse {
   // The stub's window is [10, 1000].
   const all = { 'content-type': 'application/json; charset=utf-8', ...stamps(headers) }
   return {
@@ -54,7 +58,7 @@ function answer (body: string, headers: Record<string, string> = {}, change: Par
 }
 
 const five = read('?start=20&limit=5')
-const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): Verdict =>
+const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): StoreVerdict =>
   judge(asked, answer(printed(events), headers), bounds)
 
 t.test('a full, contiguous page within the window stamped on it is kept for the time that pages are believed, and knows its lowest version', async t => {
@@ -98,7 +102,7 @@ t.test('any other page is not kept, each for its reason', async t => {
     ['an event from above the head', 'outside_window', run(20n, 5, 997n)]
   ]
   for (const [title, reason, events] of cases) {
-    t.strictSame(verdict(events), { lifetime: undefined, notKept: reason }, title)
+    t.strictSame(verdict(events), { lifetime: undefined, notStored: reason }, title)
   }
   for (
     const body of [
@@ -111,23 +115,27 @@ t.test('any other page is not kept, each for its reason', async t => {
       printed(run(20n, 5)).replace('"20"', '20')
     ]
   ) {
-    t.equal(judge(five, answer(body), bounds).notKept, 'unreadable', body.slice(0, 20))
+    t.equal(judge(five, answer(body), bounds).notStored, 'unreadable', body.slice(0, 20))
   }
 })
 
 t.test('what keeps any answer from being kept keeps a full page from it too', async t => {
   const full = printed(run(20n, 5))
   const rest = Object.assign((async function* () {})(), { destroy: () => {} })
-  const cases: [string, Answer][] = [
+  const cases: [string, UpstreamResponse][] = [
     ['vetoed', answer(full, { 'cache-control': 'no-store' })],
     ['vetoed', answer(full, { vary: 'Cookie' })],
     ['too_large', answer(full, {}, { rest })],
     ['incomplete', answer(full, {}, { isFramed: false })],
     ['no_position', answer(full, {}, { stamped: undefined })],
-    ...[500, 503, 410, 404, 429, 206].map((status): [string, Answer] => ['status', answer(full, {}, { status })])
+    ...[500, 503, 410, 404, 429, 206].map((
+      status
+    ): [string, UpstreamResponse] => ['status', answer(full, {}, { status })])
   ]
-  for (const [reason, given] of cases) t.equal(judge(five, given, bounds).notKept, reason, `${reason} ${given.status}`)
-  t.ok(judge(five, { ...answer(full, { 'cache-control': 'no-store' }), isVetoVoid: true }, bounds).lifetime)
+  for (const [reason, given] of cases) {
+    t.equal(judge(five, given, bounds).notStored, reason, `${reason} ${given.status}`)
+  }
+  t.ok(judge(five, { ...answer(full, { 'cache-control': 'no-store' }), ignoresCacheControl: true }, bounds).lifetime)
 })
 
 t.test('numbers are exact over all of u64: of starts, of sequence numbers and of versions', async t => {
@@ -136,21 +144,21 @@ t.test('numbers are exact over all of u64: of starts, of sequence numbers and of
   const at = (start: bigint, limit: number): Read => read(`?start=${start}&limit=${limit}`)
   t.equal(verdict(run(big, 2, big + 1n), window, at(big, 2)).lifetime?.lowestVersion, big + 1n)
   t.equal(
-    verdict(run(big, 2, big), window, at(big, 2)).notKept,
+    verdict(run(big, 2, big), window, at(big, 2)).notStored,
     'outside_window',
     'a double would call it the oldest version'
   )
-  t.equal(verdict(run(big, 2, big + 9n), window, at(big, 2)).notKept, 'outside_window', 'or the head')
-  t.equal(verdict(run(big + 1n, 2, big + 1n), window, at(big, 2)).notKept, 'pruned_page', 'or the start')
-  t.equal(verdict(run(big, 2, big + 1n), window, at(big + 1n, 2)).notKept, 'gapped_page')
+  t.equal(verdict(run(big, 2, big + 9n), window, at(big, 2)).notStored, 'outside_window', 'or the head')
+  t.equal(verdict(run(big + 1n, 2, big + 1n), window, at(big, 2)).notStored, 'pruned_page', 'or the start')
+  t.equal(verdict(run(big, 2, big + 1n), window, at(big + 1n, 2)).notStored, 'gapped_page')
   t.equal(
-    verdict([{ sequence: big, version: big + 1n }, { sequence: big, version: big + 1n }], window, at(big, 2)).notKept,
+    verdict([{ sequence: big, version: big + 1n }, { sequence: big, version: big + 1n }], window, at(big, 2)).notStored,
     'gapped_page'
   )
   t.ok(verdict(run(maxU64, 1), {}, at(maxU64, 1)).lifetime, 'the last number that there is')
-  t.equal(verdict(run(maxU64, 1), {}, at(maxU64, 2)).notKept, 'short_page')
+  t.equal(verdict(run(maxU64, 1), {}, at(maxU64, 2)).notStored, 'short_page')
   t.equal(
-    verdict([...run(maxU64, 1), { sequence: 0n, version: 101n }], {}, at(maxU64, 2)).notKept,
+    verdict([...run(maxU64, 1), { sequence: 0n, version: 101n }], {}, at(maxU64, 2)).notStored,
     'gapped_page',
     'nothing follows it'
   )
@@ -160,9 +168,9 @@ t.test('a missing limit is the one that nodes are said to take, and the page is 
   t.same(read('?start=20').page, { start: 20n, limit: 25n })
   t.same(read('?start=20', undefined, 40).page, { start: 20n, limit: 40n })
   t.ok(verdict(run(20n, 25), {}, read('?start=20')).lifetime)
-  t.equal(verdict(run(20n, 25), {}, read('?start=20', undefined, 40)).notKept, 'short_page')
-  t.equal(verdict(run(20n, 40), {}, read('?start=20')).notKept, 'gapped_page')
-  t.equal(verdict([], {}, read('?start=20&limit=0')).notKept, 'gapped_page', 'a page of nothing says nothing')
+  t.equal(verdict(run(20n, 25), {}, read('?start=20', undefined, 40)).notStored, 'short_page')
+  t.equal(verdict(run(20n, 40), {}, read('?start=20')).notStored, 'gapped_page')
+  t.equal(verdict([], {}, read('?start=20&limit=0')).notStored, 'gapped_page', 'a page of nothing says nothing')
 })
 
 t.test('the newest events, pages in BCS and other representations of a page are no page to keep', async t => {
@@ -175,11 +183,11 @@ t.test('the newest events, pages in BCS and other representations of a page are 
     ]
   ) {
     t.equal(asked.page, undefined)
-    t.equal(verdict(run(20n, 5), {}, asked).notKept, 'outside_window')
+    t.equal(verdict(run(20n, 5), {}, asked).notStored, 'outside_window')
   }
 })
 
-t.test(`a page is kept when it is exactly the events asked for, all within the window, and never else (${seeded})`, async () => {
+t.test(`a page is kept when it is exactly the events asked for, all within the window, and never else (${seedTitle})`, async () => {
   const changed = fc.constantFrom('none', 'none', 'drop', 'repeat', 'swap', 'guid', 'shift', 'add', 'version')
   check(
     fc.property(

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
-import { type Answer } from '../../src/api/answer.js'
-import { judge, type Verdict } from '../../src/api/lifetime.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { judge, type StoreVerdict } from '../../src/api/lifetime.js'
 import { type Read } from '../../src/api/read.js'
-import { readOf } from '../support/parts.js'
+import { readOfTarget } from '../support/proxy-context.js'
 
 const stamps = {
   'x-aptos-chain-id': '4',
@@ -14,9 +14,9 @@ const stamps = {
   'x-aptos-oldest-block-height': '1'
 }
 
-function verdictOn (read: Read, body: unknown, change: Record<string, string> = {}): Verdict {
+function verdictOn (read: Read, body: unknown, change: Record<string, string> = {}): StoreVerdict {
   const headers = { 'content-type': 'application/json', ...stamps, ...change }
-  const answer: Answer = {
+  const answer: UpstreamResponse = {
     status: 200,
     headers,
     body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
@@ -29,11 +29,11 @@ function verdictOn (read: Read, body: unknown, change: Record<string, string> = 
 }
 
 const whyNot = (read: Read, body: unknown, change?: Record<string, string>): string | undefined =>
-  verdictOn(read, body, change).notKept
+  verdictOn(read, body, change).notStored
 
 const hash = `0x${'ab'.repeat(32)}`
-const byHash = readOf(`/v1/transactions/by_hash/${hash}`)
-const byVersion = readOf('/v1/transactions/by_version/50')
+const byHash = readOfTarget(`/v1/transactions/by_hash/${hash}`)
+const byVersion = readOfTarget('/v1/transactions/by_version/50')
 const user = (version: number | string = 50, more: object = {}): object => ({
   version: String(version),
   hash,
@@ -82,7 +82,7 @@ t.test('what is not certainly a transaction is not kept', async t => {
   }
 })
 
-const listing = (query: string): Read => readOf(`/v1/transactions?${query}`)
+const listing = (query: string): Read => readOfTarget(`/v1/transactions?${query}`)
 const run = (first: number, count: number): object[] => Array.from({ length: count }, (_, at) => user(first + at))
 
 t.test('a list from a version on is kept when it is full, or cut by the node\'s own limit before the head', async t => {
@@ -121,7 +121,7 @@ const block = {
   last_version: '59',
   transactions: null
 }
-const byHeight = readOf('/v1/blocks/by_height/5')
+const byHeight = readOfTarget('/v1/blocks/by_height/5')
 
 t.test('a block asked for by its height is judged as one asked for by a version', async t => {
   t.strictSame(verdictOn(byHeight, block).lifetime, {
@@ -130,7 +130,7 @@ t.test('a block asked for by its height is judged as one asked for by a version'
     lowestVersion: undefined,
     page: undefined
   })
-  t.equal(whyNot(readOf('/v1/blocks/by_height/6'), block), 'wrong_block')
+  t.equal(whyNot(readOfTarget('/v1/blocks/by_height/6'), block), 'wrong_block')
   t.equal(whyNot(byHeight, { ...block, last_version: '90' }), 'newest_block')
   t.equal(whyNot(byHeight, block, { 'x-aptos-block-height': '5' }), 'newest_block')
   t.equal(
@@ -140,7 +140,7 @@ t.test('a block asked for by its height is judged as one asked for by a version'
   )
   t.equal(whyNot(byHeight, { ...block, first_version: '5', last_version: '9' }), 'outside_window')
   t.equal(
-    whyNot(readOf('/v1/blocks/by_height/5?with_transactions=true'), { ...block, transactions: [{}] }),
+    whyNot(readOfTarget('/v1/blocks/by_height/5?with_transactions=true'), { ...block, transactions: [{}] }),
     'truncated_block'
   )
   t.equal(whyNot(byHeight, '{}'), 'unreadable')

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
-import { type Answer } from '../../src/api/answer.js'
-import { type Bounds, judge, untruth } from '../../src/api/lifetime.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { type LifetimeOptions, judge, impossibleReason } from '../../src/api/lifetime.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
-const bounds: Bounds = { eventsTtlMs: 1000 }
+const bounds: LifetimeOptions = { eventsTtlMs: 1000 }
 
-const whyNotKept = (read: Read, answer: Answer, given: Bounds): string | undefined =>
-  untruth(read, answer) ?? judge(read, answer, given).notKept
+const whyNotKept = (read: Read, answer: UpstreamResponse, given: LifetimeOptions): string | undefined =>
+  impossibleReason(read, answer) ?? judge(read, answer, given).notStored
 
 function read (target: string, accept?: string): Read {
   const match = matchEndpoint(target, 'GET')
@@ -37,7 +37,7 @@ const stamps = {
 
 function answer (
   change: { status?: number, headers?: Record<string, string | string[] | undefined>, body?: string } = {}
-): Answer {
+): UpstreamResponse {
   const headers = { 'content-type': 'application/json; charset=utf-8', ...stamps, ...change.headers }
   return {
     status: change.status ?? 200,
@@ -123,13 +123,13 @@ t.test('an item that did not exist at a version never existed then: table_item_n
 })
 
 t.test('everything else is not kept, each for its reason', async t => {
-  const cases: [string, Answer][] = [
+  const cases: [string, UpstreamResponse][] = [
     ...[500, 503, 429, 403, 400, 206, 204, 304, 301, 410].map((
       status
-    ): [string, Answer] => ['status', answer({ status })]),
+    ): [string, UpstreamResponse] => ['status', answer({ status })]),
     ...['version_not_found', 'resource_not_found', 'block_not_found', ''].map((
       code
-    ): [string, Answer] => ['status', answer({ status: 404, body: missing(code) })]),
+    ): [string, UpstreamResponse] => ['status', answer({ status: 404, body: missing(code) })]),
     ['status', answer({ status: 404, body: 'not json' })],
     ['status', answer({ status: 404, body: 'null' })],
     [
@@ -167,8 +167,10 @@ t.test('everything else is not kept, each for its reason', async t => {
     ['wrong_coding', answer({ headers: { 'content-encoding': 'gzip' } })],
     ...['no-store', 'private', 'No-Cache', 'max-age=5, no-store', 'private="x"'].map((
       value
-    ): [string, Answer] => ['vetoed', answer({ headers: { 'cache-control': value } })]),
-    ...['*', 'Accept, X-Api-Key', 'Cookie'].map((vary): [string, Answer] => ['vetoed', answer({ headers: { vary } })]),
+    ): [string, UpstreamResponse] => ['vetoed', answer({ headers: { 'cache-control': value } })]),
+    ...['*', 'Accept, X-Api-Key', 'Cookie'].map((
+      vary
+    ): [string, UpstreamResponse] => ['vetoed', answer({ headers: { vary } })]),
     ['vetoed', answer({ headers: { vary: ['Accept', 'Cookie'] } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-version': '49' } })],
     ['outside_window', answer({ headers: { 'x-aptos-ledger-oldest-version': '51' } })],
@@ -192,7 +194,7 @@ t.test('a node configured with ignoreCacheControl has no veto', async t => {
   t.equal(
     whyNotKept(
       modules,
-      { ...answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), isVetoVoid: true },
+      { ...answer({ headers: { 'cache-control': 'no-store', vary: '*' } }), ignoresCacheControl: true },
       bounds
     ),
     undefined
@@ -200,21 +202,24 @@ t.test('a node configured with ignoreCacheControl has no veto', async t => {
 })
 
 t.test('a 200 that cannot be true is told from an answer that is merely not kept', async t => {
-  t.equal(untruth(modules, answer()), undefined)
-  t.equal(untruth(modules, answer({ headers: { 'x-aptos-chain-id': undefined } })), 'no_position')
-  t.equal(untruth(modules, answer({ headers: { 'content-type': 'text/html' } })), 'wrong_type')
-  t.equal(untruth(modules, answer({ headers: { 'content-encoding': 'br' } })), 'wrong_coding')
+  t.equal(impossibleReason(modules, answer()), undefined)
+  t.equal(impossibleReason(modules, answer({ headers: { 'x-aptos-chain-id': undefined } })), 'no_position')
+  t.equal(impossibleReason(modules, answer({ headers: { 'content-type': 'text/html' } })), 'wrong_type')
+  t.equal(impossibleReason(modules, answer({ headers: { 'content-encoding': 'br' } })), 'wrong_coding')
   t.equal(
-    untruth(modules, { ...answer(), isFramed: false }),
+    impossibleReason(modules, { ...answer(), isFramed: false }),
     'incomplete',
     'what ends with its connection may have been cut short'
   )
   for (const status of [204, 206, 302, 304]) {
-    t.equal(untruth(modules, answer({ status })), 'status', `nothing was asked for that a ${status} answers`)
+    t.equal(impossibleReason(modules, answer({ status })), 'status', `nothing was asked for that a ${status} answers`)
   }
-  t.equal(untruth(modules, answer({ headers: { 'cache-control': 'no-store' } })), undefined)
+  t.equal(impossibleReason(modules, answer({ headers: { 'cache-control': 'no-store' } })), undefined)
   t.equal(
-    untruth(modules, answer({ status: 503, headers: { 'content-type': 'text/html', 'x-aptos-chain-id': undefined } })),
+    impossibleReason(
+      modules,
+      answer({ status: 503, headers: { 'content-type': 'text/html', 'x-aptos-chain-id': undefined } })
+    ),
     undefined,
     'errors are handed on'
   )
@@ -222,7 +227,7 @@ t.test('a 200 that cannot be true is told from an answer that is merely not kept
 
 t.test('node info bears no position and is JSON whatever was asked', async t => {
   const info = read('/v1/info', 'application/x-bcs')
-  t.equal(untruth(info, answer({ headers: { 'x-aptos-chain-id': undefined } })), undefined)
+  t.equal(impossibleReason(info, answer({ headers: { 'x-aptos-chain-id': undefined } })), undefined)
 })
 
 // A block of ten versions below the head of 90.
@@ -323,7 +328,7 @@ t.test('with transactions a block has as many as its range says, without it has 
 t.test('in BCS a block is judged alike, in either form of its list and above 2^53', async t => {
   const high = 2n ** 63n
   const asked = (query = ''): Read => read(`/v1/blocks/by_version/${high + 1n}${query}`, 'application/x-bcs')
-  const inBcs = (first: bigint, last: bigint, list: number[], head = high + 9n): Answer => {
+  const inBcs = (first: bigint, last: bigint, list: number[], head = high + 9n): UpstreamResponse => {
     const bytes = Buffer.alloc(64)
     for (const [value, offset] of [[5n, 0], [first, 48], [last, 56]] as const) bytes.writeBigUInt64LE(value, offset)
     return {
@@ -331,7 +336,8 @@ t.test('in BCS a block is judged alike, in either form of its list and above 2^5
       body: Buffer.concat([bytes, Buffer.from(list)])
     }
   }
-  const verdict = (query: string, given: Answer): string | undefined => whyNotKept(asked(query), given, bounds)
+  const verdict = (query: string, given: UpstreamResponse): string | undefined =>
+    whyNotKept(asked(query), given, bounds)
   const whole = '?with_transactions=true'
   for (const list of [[], [0]]) {
     t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or the mark of none after it')

@@ -4,13 +4,13 @@ import { mediaTypes } from '../../src/api/accept.js'
 import { endpointNames } from '../../src/api/endpoints.js'
 import { keysOf, targetOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { Refusal } from '../../src/api/refusal.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
 import { startSandbox } from '#sandbox'
-import { ask, type Got } from '../support/client.js'
-import { isOnPurpose, isRefused } from '../support/refused.js'
-import { check, checkAsync, seeded } from '../support/properties.js'
-import { furtherRequest } from '../support/further-requests.js'
-import { spelledRequest, type Spelled } from '../support/requests.js'
+import { sendRequest, type TestResponse } from '../support/client.js'
+import { isStricterThanNode, isRejectedRequest } from '../support/rejected-requests.js'
+import { check, checkAsync, seedTitle } from '../support/properties.js'
+import { additionalRequest } from '../support/additional-requests.js'
+import { requestVariant, type RequestVariant } from '../support/request-variants.js'
 
 // The sandbox reads requests by itself, so it is the judge of what varve makes of them; it stands still meanwhile.
 const sandbox = await startSandbox({ blockMs: 0 })
@@ -18,26 +18,26 @@ t.teardown(async () => {
   await sandbox.close()
 })
 
-function readOf ({ method, target, accept, contentType, body }: Spelled): Read | Refusal | undefined {
+function readOf ({ method, target, accept, contentType, body }: RequestVariant): Read | ErrorResponse | undefined {
   try {
     const match = matchEndpoint(target, method)
     return match &&
       readRequest(match, { method, accept, contentType, body: Buffer.from(body ?? '') }, { eventsDefault: 25 })
   } catch (error) {
-    if (error instanceof Refusal) return error
+    if (error instanceof ErrorResponse) return error
     throw error
   }
 }
 
-async function direct ({ method, target, accept, contentType, body }: Spelled): Promise<Got> {
+async function direct ({ method, target, accept, contentType, body }: RequestVariant): Promise<TestResponse> {
   const headers = {
     ...(accept !== undefined && { accept }),
     ...(contentType !== undefined && { 'content-type': contentType })
   }
-  return await ask(sandbox.url, target, { method, headers, ...(body !== undefined && { body }) })
+  return await sendRequest(sandbox.url, target, { method, headers, ...(body !== undefined && { body }) })
 }
 
-async function canonical (read: Read): Promise<Got> {
+async function canonical (read: Read): Promise<TestResponse> {
   return await direct({
     method: read.endpoint.method,
     target: targetOf(read),
@@ -47,10 +47,10 @@ async function canonical (read: Read): Promise<Got> {
   })
 }
 
-const anyRequest = fc.oneof(spelledRequest, furtherRequest)
+const anyRequest = fc.oneof(requestVariant, additionalRequest)
 
 const meaningOf = (
-  { status, headers, body }: Got
+  { status, headers, body }: TestResponse
 ): unknown => [status, body, headers['content-type'], headers['x-aptos-cursor']]
 
 const primitives = new Set([
@@ -86,15 +86,15 @@ function namesUnknownType ({ body, path }: Read): boolean {
 
 // A node reads the types of a view's call when it knows its ledger, so that it may refuse the version before, and says
 // its position with either.
-const isRefusedLater = ({ target }: Spelled, { status }: Got): boolean =>
+const isRefusedLater = ({ target }: RequestVariant, { status }: TestResponse): boolean =>
   target.startsWith('/v1/view') && [400, 404, 410].includes(status)
 
-t.test(`random requests read by every row of the table, so that a new one has to be spelled at random too (${seeded})`, async t => {
+t.test(`random requests read by every row of the table, so that a new one has to be spelled at random too (${seedTitle})`, async t => {
   const read = new Set<string>()
   check(
     fc.property(anyRequest, spelled => {
       const found = readOf(spelled)
-      if (found !== undefined && !(found instanceof Refusal)) read.add(found.endpoint.name)
+      if (found !== undefined && !(found instanceof ErrorResponse)) read.add(found.endpoint.name)
     }),
     3000
   )
@@ -102,37 +102,40 @@ t.test(`random requests read by every row of the table, so that a new one has to
   t.same(endpointNames.filter(name => !read.has(name)), ['info'])
 })
 
-t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seeded})`, async () => {
+t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seedTitle})`, async () => {
   await checkAsync(
     fc.asyncProperty(anyRequest, async spelled => {
       const read = readOf(spelled)
       const got = await direct(spelled)
       if (read === undefined) {
-        return isRefused(got) || ['index', 'healthy', 'other'].includes(sandbox.asked.log.at(-1)?.endpoint ?? '')
+        return isRejectedRequest(got) ||
+          ['index', 'healthy', 'other'].includes(sandbox.requests.latest.at(-1)?.endpoint ?? '')
       }
-      if (read instanceof Refusal) return isRefused(got) || isOnPurpose(spelled) || isRefusedLater(spelled, got)
+      if (read instanceof ErrorResponse) {
+        return isRejectedRequest(got) || isStricterThanNode(spelled) || isRefusedLater(spelled, got)
+      }
       const same = await canonical(read)
       // A refusal may quote the text that was sent; it is kept for nobody.
       if (
-        isRefused(got)
+        isRejectedRequest(got)
           ? got.status !== same.status
           : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))
       ) return false
       // Whether a cursor, an unknown type name, a raw key or what a view is asked with can be used is the node's own
       // word; all else that varve reads it reads too.
-      return !isRefused(got) || targetOf(read).includes('start=') ||
+      return !isRejectedRequest(got) || targetOf(read).includes('start=') ||
         ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
     }),
     250
   )
 })
 
-t.test(`two requests that the node answers differently never share a key (${seeded})`, async () => {
-  const answers = new Map<string, { spelled: Spelled, meaning: string }>()
+t.test(`two requests that the node answers differently never share a key (${seedTitle})`, async () => {
+  const answers = new Map<string, { spelled: RequestVariant, meaning: string }>()
   await checkAsync(
     fc.asyncProperty(anyRequest, async spelled => {
       const read = readOf(spelled)
-      if (read === undefined || read instanceof Refusal) return
+      if (read === undefined || read instanceof ErrorResponse) return
       const got = await direct(spelled)
       const keys = keysOf(read, { id: 4, generation: 1 })
       const key = got.status === 200 ? keys.value : keys.text

@@ -1,31 +1,31 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { isPinned, ownCursor, pinCursor, readPinned } from '../../src/api/pinned-cursor.js'
+import { isPinnedCursor, upstreamCursorOf, pinCursor, readPinnedCursor } from '../../src/api/pinned-cursor.js'
 import { keysOf, targetOf } from '../../src/api/read.js'
-import { readOf } from '../support/parts.js'
-import { check, seeded } from '../support/properties.js'
+import { readOfTarget } from '../support/proxy-context.js'
+import { check, seedTitle } from '../support/properties.js'
 
 const own = fc.uint8Array({ minLength: 1, maxLength: 60 }).map(bytes => Buffer.from(bytes).toString('hex')).filter(
-  text => !isPinned(text)
+  text => !isPinnedCursor(text)
 )
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
 const modules = '/v1/accounts/0x1/modules'
 const chain = { id: 4, generation: 1 }
 
-t.test(`a pinned cursor is hex, carries its version and the node's own cursor, and is pinned once however often it is pinned (${seeded})`, async () => {
+t.test(`a pinned cursor is hex, carries its version and the node's own cursor, and is pinned once however often it is pinned (${seedTitle})`, async () => {
   check(fc.property(u64, u64, own, (version, other, cursor) => {
     const pinned = pinCursor(version, cursor)
-    const back = readPinned(pinned)
-    return /^(?:[0-9a-f]{2})+$/.test(pinned) && back?.version === version && back.own === cursor &&
-      ownCursor(pinned) === cursor && pinCursor(other, pinned) === pinCursor(other, cursor)
+    const back = readPinnedCursor(pinned)
+    return /^(?:[0-9a-f]{2})+$/.test(pinned) && back?.version === version && back.upstreamCursor === cursor &&
+      upstreamCursorOf(pinned) === cursor && pinCursor(other, pinned) === pinCursor(other, cursor)
   }))
 })
 
-t.test(`a read with a pinned cursor is the read at its version from the node's own cursor on, in one key with it (${seeded})`, async () => {
+t.test(`a read with a pinned cursor is the read at its version from the node's own cursor on, in one key with it (${seedTitle})`, async () => {
   check(fc.property(u64, own, fc.boolean(), (version, cursor, isUpper) => {
     const pinned = pinCursor(version, cursor)
-    const read = readOf(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)
-    const plain = readOf(`${modules}?ledger_version=${version}&start=${cursor}&limit=5`)
+    const read = readOfTarget(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)
+    const plain = readOfTarget(`${modules}?ledger_version=${version}&start=${cursor}&limit=5`)
     return keysOf(read, chain).value === keysOf(plain, chain).value && targetOf(read) === targetOf(plain) &&
       read.isPinned && !plain.isPinned
   }))
@@ -33,20 +33,24 @@ t.test(`a read with a pinned cursor is the read at its version from the node's o
 
 t.test('a real cursor pins nothing, and is its own', async t => {
   for (const cursor of ['00ab', '76', '7661727666', '017661727665']) {
-    t.same([readPinned(cursor), ownCursor(cursor), isPinned(cursor)], [undefined, cursor, false])
-    t.match(readOf(`${modules}?start=${cursor}`), { version: undefined, isPinned: false, query: [['start', cursor]] })
+    t.same([readPinnedCursor(cursor), upstreamCursorOf(cursor), isPinnedCursor(cursor)], [undefined, cursor, false])
+    t.match(readOfTarget(`${modules}?start=${cursor}`), {
+      version: undefined,
+      isPinned: false,
+      query: [['start', cursor]]
+    })
   }
 })
 
 t.test('a version beside a pinned cursor must be the same one', async t => {
   const pinned = pinCursor(500n, '00ab')
-  t.match(readOf(`${modules}?start=${pinned}&ledger_version=0500`), {
-    version: 500n,
-    speaksOf: 500n,
+  t.match(readOfTarget(`${modules}?start=${pinned}&ledger_version=0500`), {
+    ledgerVersion: 500n,
+    requestedVersion: 500n,
     isPinned: true,
     query: [['start', '00ab']]
   })
-  t.throws(() => readOf(`${modules}?start=${pinned}&ledger_version=501`), { status: 400, code: 'invalid_input' })
+  t.throws(() => readOfTarget(`${modules}?start=${pinned}&ledger_version=501`), { status: 400, code: 'invalid_input' })
 })
 
 t.test('a pinned cursor that is cut short or broken is refused', async t => {
@@ -61,6 +65,6 @@ t.test('a pinned cursor that is cut short or broken is refused', async t => {
       `${pinned}zz`
     ]
   ) {
-    t.throws(() => readOf(`${modules}?start=${cursor}`), { status: 400, code: 'invalid_input' }, cursor)
+    t.throws(() => readOfTarget(`${modules}?start=${cursor}`), { status: 400, code: 'invalid_input' }, cursor)
   }
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { namesOf, positionLines, readPosition } from '../../src/api/position.js'
-import { stamps } from '../support/stub-node.js'
+import { headerNamesOf, positionHeaders, readPosition } from '../../src/api/position.js'
+import { stamps } from '../support/stub-upstream.js'
 
 t.test('a node that makes up names of ever new families is read as ever', async t => {
   for (let at = 0; at < 100; at++) {
@@ -94,7 +94,7 @@ t.test('versions above 2^53 are exact', async t => {
     })
   )?.position
   t.equal(position?.head.version, 18446744073709551615n)
-  t.same(position && positionLines(position, namesOf('x-aptos-')).slice(2, 6), [
+  t.same(position && positionHeaders(position, headerNamesOf('x-aptos-')).slice(2, 6), [
     'x-aptos-ledger-version',
     '18446744073709551615',
     'x-aptos-ledger-oldest-version',
@@ -104,10 +104,13 @@ t.test('versions above 2^53 are exact', async t => {
 
 t.test('a position is written in the order in which nodes write it', async t => {
   const read = readPosition(stamps())
-  t.same(read && positionLines(read.position, namesOf(read.family)), Object.entries(stamps()).flat())
+  t.same(read && positionHeaders(read.position, headerNamesOf(read.family)), Object.entries(stamps()).flat())
   t.notOk(
     read &&
-      positionLines({ ...read.position, head: { ...read.position.head, epoch: undefined } }, namesOf('x-aptos-'))
+      positionHeaders(
+        { ...read.position, head: { ...read.position.head, epoch: undefined } },
+        headerNamesOf('x-aptos-')
+      )
         .includes('x-aptos-epoch'),
     'the epoch only where the node gives it'
   )

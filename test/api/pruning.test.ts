@@ -1,14 +1,14 @@
 import t from 'tap'
-import { ask, item } from '../support/client.js'
-import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { sendRequest, tableItemLookup } from '../support/client.js'
+import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
 const local = 'varve; detail=gone'
-const table = item('u64', '"7"')
+const table = tableItemLookup('u64', '"7"')
 const words = (more: object, version: string, code = 'block_pruned'): string =>
   JSON.stringify({ error_code: code, message: `Ledger version(${version}) has been pruned`, ...more })
-const gone: Array<[string, Parameters<typeof ask>[2]]> = [
+const gone: Array<[string, Parameters<typeof sendRequest>[2]]> = [
   ['/v1/tables/0x5eed/item?ledger_version=2000', table],
   ['/v1/accounts/0x1/modules?ledger_version=2000&limit=1', {}],
   ['/v1/blocks/by_version/2000', {}],
@@ -20,11 +20,11 @@ t.test('what is below the node\'s window and not kept is answered without asking
   const { sandbox, varve } = await varveAtSandbox(t)
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   for (const [at, [target, how]] of gone.entries()) {
     const got = await varve.get(target, how)
-    t.equal(sandbox.asked.total, at, 'the node is asked by the test alone')
-    const direct = await ask(sandbox.url, target, how)
+    t.equal(sandbox.requests.total, at, 'the node is asked by the test alone')
+    const direct = await sendRequest(sandbox.url, target, how)
     t.same([got.status, got.body], [410, direct.body], target)
     t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
     for (
@@ -59,7 +59,7 @@ t.test('behind a load-balanced upstream the node is asked each time, and its 410
       })
     }
   }
-  t.equal(sandbox.asked.total, 2 * gone.length)
+  t.equal(sandbox.requests.total, 2 * gone.length)
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="upstream"}'), 4)
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="block_by_version",answer="local"}'), 0)
   t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="block_by_version"}'), 4)
@@ -71,7 +71,7 @@ t.test('what the cache has is served beyond the window, marked and counted, unde
   sandbox.ledger.grow(3)
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   for (const [at, [target, how]] of gone.entries()) {
     t.match(await varve.get(target, how), {
       status: 200,
@@ -85,7 +85,7 @@ t.test('what the cache has is served beyond the window, marked and counted, unde
     t.ok(await varve.metric(`varve_pruned_requests_total{endpoint="${endpoints[at]}",answer="cache"}`))
     t.ok((await varve.metric(`varve_pruned_distance_versions_sum{endpoint="${endpoints[at]}"}`) ?? 0) > 0)
   }
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
 })
 
 t.test('where an operator will not have it served it is refused like what was never kept, or left to the node', async t => {
@@ -99,14 +99,14 @@ t.test('where an operator will not have it served it is refused like what was ne
     )
     sandbox.ledger.pruneTo(600)
     await varve.get('/v1/accounts/0x1/modules?limit=1')
-    sandbox.asked.reset()
+    sandbox.requests.reset()
     for (const [target, how] of gone) {
       t.match(await varve.get(target, how), {
         status: 410,
         headers: { [status]: answerLocally ? local : /fwd-status=410/ }
       })
     }
-    t.equal(sandbox.asked.total, answerLocally ? 0 : gone.length)
+    t.equal(sandbox.requests.total, answerLocally ? 0 : gone.length)
     t.equal(
       await varve.metric(
         `varve_pruned_requests_total{endpoint="table_item",answer="${answerLocally ? 'local' : 'upstream'}"}`
@@ -119,7 +119,7 @@ t.test('where an operator will not have it served it is refused like what was ne
 t.test('a node that has its history back is asked for it again, and one ahead of the window is never refused', async t => {
   const window = { oldest: '600' }
   const positions = (): Record<string, string> => stamps({ 'x-aptos-ledger-oldest-version': window.oldest })
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('[]')
   }, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...positions() }).end('{}')
@@ -132,7 +132,7 @@ t.test('a node that has its history back is asked for it again, and one ahead of
   window.oldest = '10'
   t.match(await varve.get(`${target}700`), { status: 200 }, 'any answer teaches the window')
   t.match(await varve.get(`${target}599`), { status: 200, headers: { [status]: /stored/ } })
-  t.equal(stub.asked.length, 4)
+  t.equal(stub.requests.length, 4)
 })
 
 t.test('the window\'s edge can fall inside a kept block: its older versions are answered from it as pruned, or refused, its others as ever', async t => {
@@ -145,8 +145,8 @@ t.test('the window\'s edge can fall inside a kept block: its older versions are 
     transactions: null
   })
   for (const serveCached of [true, false]) {
-    const stub = await stubNode(t, (_request, response) => {
-      ok(response, body, { 'x-aptos-ledger-oldest-version': '505' })
+    const stub = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, body, { 'x-aptos-ledger-oldest-version': '505' })
     })
     const varve = await varveAt(t, stub.url, { pruned: { serveCached } })
     const got: unknown[] = []
@@ -161,15 +161,15 @@ t.test('the window\'s edge can fall inside a kept block: its older versions are 
       'varve; hit; detail=memory',
       below
     ])
-    t.equal(stub.asked.length, 1)
+    t.equal(stub.requests.length, 1)
     t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="block_by_version"}'), 1 + 5)
   }
 })
 
 t.test('what an old release rendered and no node has any more is served as it is, without asking (law 8)', async t => {
   let index = { release: 'aaaa', oldest: '10' }
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   }, (_request, response) => {
     response.writeHead(200, {
       'content-type': 'application/json',
@@ -185,12 +185,12 @@ t.test('what an old release rendered and no node has any more is served as it is
   let seen = await read()
   for (let tries = 0; seen === 'varve; hit; detail=memory' && tries < 500; tries++) seen = await read()
   t.same([seen, await read()], Array(2).fill('varve; hit; detail=pruned'))
-  t.equal(stub.asked.length, 1)
+  t.equal(stub.requests.length, 1)
 })
 
 t.test('a 410 for a version within the known window is believed for that answer alone, and has no distance', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => {
-    if (nth > 2) ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth > 2) respondOk(response, '[]')
     else response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(words({}, '500'))
   })
   const varve = await varveAt(t, stub.url)
@@ -205,7 +205,7 @@ t.test('a 410 for a version within the known window is believed for that answer 
 
 t.test('a node that was set back to a longer history is asked, and the oldest version shown is its, although the head shown does not go back', async t => {
   let position = stamps({ 'x-aptos-ledger-oldest-version': '600' })
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...position }).end('[]')
   }, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...position }).end('{}')
@@ -224,7 +224,7 @@ t.test('a node that was set back to a longer history is asked, and the oldest ve
       headers: { [status]: /stored/, 'x-node-ledger-version': '1000', 'x-node-ledger-oldest-version': '10' }
     })
   }
-  t.equal(stub.asked.length, 2)
+  t.equal(stub.requests.length, 2)
 })
 
 t.test('an answer of another chain is no word on what this one\'s node has', async t => {
@@ -233,7 +233,7 @@ t.test('an answer of another chain is no word on what this one\'s node has', asy
     'content-type': 'application/json',
     ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' })
   })
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, answer()).end('[]')
   }, (_request, response) => {
     response.writeHead(200, answer()).end('{}')
@@ -243,7 +243,7 @@ t.test('an answer of another chain is no word on what this one\'s node has', asy
   for (let round = 0; round < 2; round++) {
     t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
   }
-  t.equal(stub.asked.length, 1, 'and it is not asked for data until its chain is the right one')
+  t.equal(stub.requests.length, 1, 'and it is not asked for data until its chain is the right one')
 })
 
 t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is what the next local 410 carries', async t => {
@@ -254,9 +254,9 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
     secret: 'x'
   }
   let header: Record<string, string> = { 'x-aptos-archival-endpoint': 'https://archive.example/v1', 'x-secret': 'x' }
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(410, { 'content-type': 'application/json', ...stamps(), ...header }).end(words(more, '12'))
-  }, answerIndex)
+  }, respondToIndex)
   const varve = await varveAt(t, stub.url)
   const plain = { message: 'Ledger version(5) has been pruned', error_code: 'version_pruned', vm_error_code: null }
   const localOne = async (): Promise<{ body: unknown, archive: unknown }> => {
@@ -304,7 +304,7 @@ t.test('a 410 that is about something else teaches nothing of pruning', async t 
     'gone',
     'null'
   ]
-  const stub = await stubNode(t, (_request, response, nth) => {
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
     response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(bodies[nth - 1])
   })
   const varve = await varveAt(t, stub.url)
@@ -313,8 +313,8 @@ t.test('a 410 that is about something else teaches nothing of pruning', async t 
 })
 
 t.test('while no position is known nothing is said to be gone: the node is asked', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   }, (_request, response) => {
     response.writeHead(503).end()
   })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { purgeOf, readPurge } from '../../src/api/purge-request.js'
+import { encodePurge, readPurge } from '../../src/api/purge-request.js'
 import { targetOf } from '../../src/api/read.js'
 
 const read = (body: unknown): ReturnType<typeof readPurge> =>
@@ -142,7 +142,7 @@ t.test('a purge made from a read means that very read', async t => {
   for (const request of requests) {
     const wanted = readPurge(Buffer.from(JSON.stringify(request)), { eventsDefault: 25 })
     if (wanted.all) throw new Error('not everything')
-    const again = readPurge(purgeOf(wanted.read), { eventsDefault: 99 })
+    const again = readPurge(encodePurge(wanted.read), { eventsDefault: 99 })
     t.same(again, wanted, request.url)
   }
 })

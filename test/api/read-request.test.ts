@@ -2,21 +2,21 @@ import fc from 'fast-check'
 import t from 'tap'
 import { atVersion, keysOf, targetOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { Refusal } from '../../src/api/refusal.js'
-import { check, seeded } from '../support/properties.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
+import { check, seedTitle } from '../support/properties.js'
 import {
   address,
   addressStyle,
   integerStyle,
-  plainTag,
-  spellAddress,
-  spellInteger,
-  spellTag,
+  canonicalTag,
+  renderAddress,
+  renderInteger,
+  renderTag,
   struct,
   tag,
   tagStyle,
   u64
-} from '../support/spellings.js'
+} from '../support/value-variants.js'
 
 const chain = { id: 4, generation: 1 }
 
@@ -52,12 +52,12 @@ const upstreamOf = (target: string, sent?: Sent): string => {
     : `${found.endpoint.method} ${targetOf(found)} ${found.accept} ${found.body?.sent ?? ''}`
 }
 
-const refusalOf = (target: string, sent?: Sent): Refusal | undefined => {
+const refusalOf = (target: string, sent?: Sent): ErrorResponse | undefined => {
   try {
     read(target, sent)
     return undefined
   } catch (error) {
-    if (error instanceof Refusal) return error
+    if (error instanceof ErrorResponse) return error
     throw error
   }
 }
@@ -67,7 +67,7 @@ const item = '/v1/tables/0xab/item'
 const body = (key: string, keyType = 'u64', valueType = 'u64'): string =>
   `{"key_type":"${keyType}","value_type":"${valueType}","key":${key}}`
 
-t.test(`every spelling of a modules read gives one key and one upstream request (${seeded})`, async () => {
+t.test(`every spelling of a modules read gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -84,20 +84,20 @@ t.test(`every spelling of a modules read gives one key and one upstream request 
             ? [...Buffer.from(text)].map(byte => `%${byte.toString(16)}`).join('')
             : encodeURIComponent(text)
         const parameters = [
-          `ledger_version=${encode(spellInteger(version, vStyle))}`,
-          `limit=${encode(spellInteger(BigInt(limit), lStyle))}`,
+          `ledger_version=${encode(renderInteger(version, vStyle))}`,
+          `limit=${encode(renderInteger(BigInt(limit), lStyle))}`,
           'unknown=1&unknown=2'
         ]
         if (isTurned) parameters.reverse()
         const plain = `/v1/accounts/0x${account}/modules?ledger_version=${version}&limit=${limit}`
-        const spelled = `/v1/accounts/${encode(encode(spellAddress(account, aStyle)))}/modules?${parameters.join('&')}`
+        const spelled = `/v1/accounts/${encode(encode(renderAddress(account, aStyle)))}/modules?${parameters.join('&')}`
         return keyOf(plain) === keyOf(spelled) && upstreamOf(plain) === upstreamOf(spelled)
       }
     )
   )
 })
 
-t.test(`every spelling of an event listing gives one key and one upstream request (${seeded})`, async () => {
+t.test(`every spelling of an event listing gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -108,29 +108,29 @@ t.test(`every spelling of an event listing gives one key and one upstream reques
       integerStyle,
       (account, aStyle, handle, hStyle, start, sStyle) => {
         const plain = `/v1/accounts/0x${account}/events/${
-          encodeURIComponent(plainTag(handle))
+          encodeURIComponent(canonicalTag(handle))
         }/deposit_events?start=${start}`
-        const spelled = `/v1/accounts/${spellAddress(account, aStyle)}/events/${
-          encodeURIComponent(encodeURIComponent(spellTag(handle, hStyle)))
-        }/deposit_events?start=${encodeURIComponent(spellInteger(start, sStyle))}`
+        const spelled = `/v1/accounts/${renderAddress(account, aStyle)}/events/${
+          encodeURIComponent(encodeURIComponent(renderTag(handle, hStyle)))
+        }/deposit_events?start=${encodeURIComponent(renderInteger(start, sStyle))}`
         return keyOf(plain) === keyOf(spelled) && upstreamOf(plain) === upstreamOf(spelled)
       }
     )
   )
 })
 
-t.test(`every spelling of a table item's types gives one key and one upstream request (${seeded})`, async () => {
+t.test(`every spelling of a table item's types gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(address, addressStyle, tag, tagStyle, tag, tagStyle, (handle, hStyle, key, kStyle, value, vStyle) => {
-      const plain = { body: JSON.stringify({ key_type: plainTag(key), value_type: plainTag(value), key: 'k' }) }
+      const plain = { body: JSON.stringify({ key_type: canonicalTag(key), value_type: canonicalTag(value), key: 'k' }) }
       const spelled = {
         body: JSON.stringify(
-          { key: 'k', extra: { key: 1 }, value_type: spellTag(value, vStyle), key_type: spellTag(key, kStyle) },
+          { key: 'k', extra: { key: 1 }, value_type: renderTag(value, vStyle), key_type: renderTag(key, kStyle) },
           null,
           2
         )
       }
-      const target = `/v1/tables/${spellAddress(handle, hStyle)}/item`
+      const target = `/v1/tables/${renderAddress(handle, hStyle)}/item`
       return keyOf(`/v1/tables/0x${handle}/item`, plain) === keyOf(target, spelled) &&
         upstreamOf(`/v1/tables/0x${handle}/item`, plain) === upstreamOf(target, spelled)
     })
@@ -453,10 +453,10 @@ t.test('a second question mark belongs to a name, as it does for nodes', async t
 })
 
 t.test('a read knows the version that its answer speaks of', async t => {
-  t.equal(read(`${modules}?ledger_version=5`)?.speaksOf, 5n)
-  t.equal(read('/v1/blocks/by_version/%2B007')?.speaksOf, 7n)
-  t.equal(read(modules)?.speaksOf, undefined)
-  t.equal(atVersion(read(modules) as Read, 9n).speaksOf, 9n)
+  t.equal(read(`${modules}?ledger_version=5`)?.requestedVersion, 5n)
+  t.equal(read('/v1/blocks/by_version/%2B007')?.requestedVersion, 7n)
+  t.equal(read(modules)?.requestedVersion, undefined)
+  t.equal(atVersion(read(modules) as Read, 9n).requestedVersion, 9n)
 })
 
 t.test('an absolute request target is read as its path', async t => {

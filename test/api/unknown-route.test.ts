@@ -1,22 +1,22 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { Refusal } from '../../src/api/refusal.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
 import {
   localTarget,
-  methodNotAllowed,
-  passedTarget,
+  methodNotAllowedError,
+  forwardedTarget,
   type PassThrough,
-  requireLegal,
-  versionIn
+  requireLegalTarget,
+  versionInTarget
 } from '../../src/api/unknown-route.js'
-import { check, seeded } from '../support/properties.js'
+import { check, seedTitle } from '../support/properties.js'
 
 /** The target that goes upstream, or the status of the refusal. */
 function fate (target: string, method = 'GET', policy: PassThrough = 'reads'): string | number {
   try {
-    return passedTarget(target, method, policy)
+    return forwardedTarget(target, method, policy)
   } catch (error) {
-    if (error instanceof Refusal) return error.status
+    if (error instanceof ErrorResponse) return error.status
     throw error
   }
 }
@@ -24,13 +24,13 @@ function fate (target: string, method = 'GET', policy: PassThrough = 'reads'): s
 function refusedAs (
   t: Test,
   target: string,
-  expected: { status: number, code: string, lines?: string[] },
+  expected: { status: number, code: string, rawHeaders?: string[] },
   method = 'GET',
   policy: PassThrough = 'reads'
 ): void {
   t.throws(
     () => {
-      passedTarget(target, method, policy)
+      forwardedTarget(target, method, policy)
     },
     expected,
     `${method} ${target} of ${policy}`
@@ -125,7 +125,7 @@ t.test('other methods are refused with those that there are, and paths outside /
       refusedAs(
         t,
         '/v1/x',
-        { status: 405, code: 'web_framework_error', lines: ['allow', 'GET, HEAD, POST'] },
+        { status: 405, code: 'web_framework_error', rawHeaders: ['allow', 'GET, HEAD, POST'] },
         method,
         policy
       )
@@ -155,7 +155,7 @@ t.test('other methods are refused with those that there are, and paths outside /
       refusedAs(t, target, { status: 404, code: 'web_framework_error' }, method, 'all')
     }
   }
-  t.match(methodNotAllowed('GET'), { status: 405, lines: ['allow', 'GET'] })
+  t.match(methodNotAllowedError('GET'), { status: 405, rawHeaders: ['allow', 'GET'] })
   t.end()
 })
 
@@ -262,11 +262,11 @@ t.test('what no node reads in a target is refused, and so is what does not decod
   ) {
     t.equal(fate(target), target)
     t.doesNotThrow(() => {
-      requireLegal(target)
+      requireLegalTarget(target)
     })
   }
   t.throws(() => {
-    requireLegal('/v1/<')
+    requireLegalTarget('/v1/<')
   }, { status: 400, code: 'invalid_input' })
   t.end()
 })
@@ -301,7 +301,7 @@ const piece = fc.constantFrom(
   '\u00e9'
 )
 
-t.test(`whatever is passed on is what was asked, and stays under /v1 for whoever resolves it after decoding it up to twice (${seeded})`, t => {
+t.test(`whatever is passed on is what was asked, and stays under /v1 for whoever resolves it after decoding it up to twice (${seedTitle})`, t => {
   let passed = 0
   check(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.constantFrom('reads', 'all'), (pieces, policy) => {
@@ -336,9 +336,9 @@ t.test('what an unknown route is about is read where it is certain, since it onl
     ['?ledger_version=0x5', undefined],
     ['?ledger_version=123456789012345678901', undefined]
   ]
-  for (const [query, version] of cases) t.equal(versionIn(`/v1/accounts/0x1/memo${query}`), version, query)
-  t.equal(versionIn('/v1/transactions/auxiliary_info?start_version=5&limit=2'), 5n)
-  t.equal(versionIn('/v1/accounts/0x1/transactions?start=5'), undefined, 'that is a sequence number')
+  for (const [query, version] of cases) t.equal(versionInTarget(`/v1/accounts/0x1/memo${query}`), version, query)
+  t.equal(versionInTarget('/v1/transactions/auxiliary_info?start_version=5&limit=2'), 5n)
+  t.equal(versionInTarget('/v1/accounts/0x1/transactions?start=5'), undefined, 'that is a sequence number')
 })
 
 t.test('a rejected route names the value of passThrough that would forward it', t => {
@@ -359,10 +359,10 @@ t.test('a rejected route names the value of passThrough that would forward it', 
     ['GET', '/v1/set_failpoint', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: all']
   ]
   for (const [method, target, policy, message] of cases) {
-    t.throws(() => passedTarget(target, method, policy), { status: 404, code: 'web_framework_error', message })
+    t.throws(() => forwardedTarget(target, method, policy), { status: 404, code: 'web_framework_error', message })
   }
   t.throws(
-    () => passedTarget('/v2/x', 'GET', 'none'),
+    () => forwardedTarget('/v2/x', 'GET', 'none'),
     { message: 'not found' },
     'no value forwards what is not under /v1'
   )

@@ -1,15 +1,16 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { until } from '../support/until.js'
-import { nodeOf } from '../support/replicas.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { varveAt } from '../support/varve.js'
-import { type Command, run, start } from '../cli/command.js'
+import { type Command, runCommand, startCommand } from '../cli/command.js'
 
 // Stopping takes a second, for the clients' sake; the tests that stop something wait side by side.
 t.jobs = 6
-const together = { buffered: true }
+// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = '/v1/accounts/0x1/modules?limit=1&ledger_version=2000'
 
@@ -19,11 +20,11 @@ async function sandbox (
   argv: readonly string[],
   environment: Record<string, string> = {}
 ): Promise<{ command: Command, url: string, adminUrl: string }> {
-  const command = start(t, [...argv, ...free], { environment })
-  const [, url = '', adminUrl = ''] = await command.saw(
+  const command = startCommand(t, [...argv, ...free], { environment })
+  const [, url = '', adminUrl = ''] = await command.waitForOutput(
     /"url":"([^"]+)","adminUrl":"([^"]+)",(?:"workers":\d+,)?"msg":"listening"/
   )
-  await until(async () => (await ask(adminUrl, '/readyz')).status === 200, 'ready')
+  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, 'ready')
   return { command, url, adminUrl }
 }
 
@@ -45,7 +46,7 @@ async function rawResponse (url: string, text: string): Promise<string> {
 
 t.test(
   'without an upstream serve ends with 2, before it listens, and names --upstream and --sandbox',
-  together,
+  together(),
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'workers: 1\nupstreams: []\n' }), 'v.yaml')
     for (
@@ -56,7 +57,7 @@ t.test(
         [['--config', file], {}]
       ] as const
     ) {
-      const { code, out, err } = await run(t, [...argv, ...free], environment)
+      const { code, out, err } = await runCommand(t, [...argv, ...free], environment)
       t.same([code, out], [2, ''])
       t.match(
         err,
@@ -68,7 +69,7 @@ t.test(
 
 t.test(
   '--sandbox, or VARVE_SANDBOX=1, together with an upstream is a mistake, wherever that comes from',
-  together,
+  together(),
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9" }]\n' }), 'v.yaml')
     const sources: Array<[string[], Record<string, string>, string]> = [
@@ -86,16 +87,16 @@ t.test(
       [['--config', file], { VARVE_SANDBOX: '1' }, 'upstreams: expected none together with VARVE_SANDBOX']
     ]
     for (const [argv, environment, said] of sources) {
-      const { code, out, err } = await run(t, ['serve', ...argv, ...free], environment)
+      const { code, out, err } = await runCommand(t, ['serve', ...argv, ...free], environment)
       t.same([code, out], [2, ''])
       t.ok(err.includes(`\n  ${said}, which serves made-up data: remove the upstreams, or `), err)
     }
-    t.match(await run(t, ['check', file], { VARVE_SANDBOX: '1' }), {
+    t.match(await runCommand(t, ['check', file], { VARVE_SANDBOX: '1' }), {
       code: 2,
       out: '',
       err: 'expected none together with VARVE_SANDBOX'
     })
-    t.match(await run(t, ['serve', ...free], { VARVE_SANDBOX: 'yes' }), {
+    t.match(await runCommand(t, ['serve', ...free], { VARVE_SANDBOX: 'yes' }), {
       code: 2,
       out: '',
       err: '\n  VARVE_SANDBOX: expected 1 or 0\n'
@@ -109,22 +110,22 @@ for (
     '2'
   ], { VARVE_SANDBOX: '1' }]] as const
 ) {
-  t.test(`with ${how} every public response says X-Varve-Sandbox: true`, together, async t => {
+  t.test(`with ${how} every public response says X-Varve-Sandbox: true`, together(), async t => {
     const { url } = await sandbox(t, argv, environment)
     const origin = { origin: 'https://app.example' }
     const json = { 'content-type': 'application/json' }
-    const responses: Array<[string, Promise<Awaited<ReturnType<typeof ask>>>]> = [
-      ['a miss', ask(url, modules)],
-      ['a page of another origin', ask(url, modules, { headers: origin })],
-      ['a HEAD', ask(url, modules, { method: 'HEAD' })],
-      ['a latest read', ask(url, '/v1')],
-      ['a read passed through', ask(url, '/v1/spec.json')],
-      ['a malformed value', ask(url, `${modules}x`)],
-      ['an unknown route', ask(url, '/v2/nothing')],
-      ['a method that no route has', ask(url, modules, { method: 'DELETE' })],
+    const responses: Array<[string, Promise<Awaited<ReturnType<typeof sendRequest>>>]> = [
+      ['a miss', sendRequest(url, modules)],
+      ['a page of another origin', sendRequest(url, modules, { headers: origin })],
+      ['a HEAD', sendRequest(url, modules, { method: 'HEAD' })],
+      ['a latest read', sendRequest(url, '/v1')],
+      ['a read passed through', sendRequest(url, '/v1/spec.json')],
+      ['a malformed value', sendRequest(url, `${modules}x`)],
+      ['an unknown route', sendRequest(url, '/v2/nothing')],
+      ['a method that no route has', sendRequest(url, modules, { method: 'DELETE' })],
       [
         'a preflight',
-        ask(url, modules, {
+        sendRequest(url, modules, {
           method: 'OPTIONS',
           headers: {
             ...origin,
@@ -134,7 +135,7 @@ for (
       ],
       [
         'a preflight that is refused',
-        ask(url, modules, {
+        sendRequest(url, modules, {
           method: 'OPTIONS',
           headers: {
             ...origin,
@@ -144,20 +145,20 @@ for (
       ],
       [
         'a body that is too long',
-        ask(url, '/v1/tables/0x5eed/item', {
+        sendRequest(url, '/v1/tables/0x5eed/item', {
           method: 'POST',
           headers: json,
           body: 'x'.repeat(2_000_000)
         })
       ],
-      ['a node\'s own error', ask(url, '/v1/accounts/0xdead/modules?ledger_version=2000')]
+      ['a node\'s own error', sendRequest(url, '/v1/accounts/0xdead/modules?ledger_version=2000')]
     ]
     for (const [what, asked] of responses) t.match((await asked).headers, { 'x-varve-sandbox': 'true' }, what)
     for (let nth = 0; nth < 6; nth++) {
-      const got = await ask(url, modules)
+      const got = await sendRequest(url, modules)
       t.match(got.headers, { 'x-varve-sandbox': 'true' }, String(got.headers['cache-status']))
       const { etag = '' } = got.headers
-      t.match(await ask(url, modules, { headers: { 'if-none-match': String(etag) } }), {
+      t.match(await sendRequest(url, modules, { headers: { 'if-none-match': String(etag) } }), {
         status: 304,
         headers: { 'x-varve-sandbox': 'true' }
       })
@@ -176,37 +177,38 @@ for (
 
 t.test(
   'a sandbox says so in the log, in /readyz, in /status.json and in a metric, and is ready all the same',
-  together,
+  together(),
   async t => {
     const { command, adminUrl } = await sandbox(t, ['--sandbox'])
     t.match(command.log()[0], {
       level: 40,
       msg: 'sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks'
     })
-    const { status, body } = await ask(adminUrl, '/readyz')
+    const { status, body } = await sendRequest(adminUrl, '/readyz')
     t.same([status, JSON.parse(body)], [200, { ready: true, degraded: ['sandbox'] }])
-    t.match(JSON.parse((await ask(adminUrl, '/status.json')).body), {
+    t.match(JSON.parse((await sendRequest(adminUrl, '/status.json')).body), {
       degraded: ['sandbox'],
       varve: { isSandbox: true }
     })
-    t.match((await ask(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
+    t.match((await sendRequest(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
   }
 )
 
-t.test('two workers of a sandbox are one sandbox in /readyz and in the metric', together, async t => {
+t.test('two workers of a sandbox are one sandbox in /readyz and in the metric', together(), async t => {
   const { adminUrl } = await sandbox(t, ['--sandbox', '--workers', '2'])
   await until(
     async () =>
-      (JSON.parse((await ask(adminUrl, '/readyz')).body) as { degraded: string[] }).degraded.join() === 'sandbox',
+      (JSON.parse((await sendRequest(adminUrl, '/readyz')).body) as { degraded: string[] }).degraded.join() ===
+        'sandbox',
     'both are ready'
   )
-  t.match((await ask(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
+  t.match((await sendRequest(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
 })
 
-t.test('in front of a node nothing says sandbox', together, async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+t.test('in front of a node nothing says sandbox', together(), async t => {
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { head: { pollMs: 1000 } })
   for (let nth = 0; nth < 3; nth++) t.equal((await varve.get(modules)).headers['x-varve-sandbox'], undefined)
-  t.same(JSON.parse((await ask(varve.adminUrl, '/readyz')).body), { ready: true, degraded: [] })
+  t.same(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), { ready: true, degraded: [] })
   t.equal(await varve.metric('varve_sandbox'), 0)
 })

@@ -1,13 +1,13 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { runWorker, WorkerLine } from '../../src/app/worker.js'
+import { runWorker, PrimaryChannel } from '../../src/app/worker.js'
 import { configSchema } from '../../src/config/schema.js'
 import { type ToPrimary, type ToWorker } from '../../src/workers/messages.js'
-import { ask } from '../support/client.js'
-import { nodeOf } from '../support/replicas.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
-type Answered = Extract<ToPrimary, { kind: 'answer' }>
+type Answered = Extract<ToPrimary, { kind: 'query_result' }>
 
 /** A worker in this very process, whose primary is the test: it asks the node itself when it is told to. */
 async function worker (
@@ -16,39 +16,44 @@ async function worker (
   listen = '127.0.0.1:0'
 ): Promise<
   {
-    line: WorkerLine,
+    line: PrimaryChannel,
     said: ToPrimary[],
     url: () => string,
     ended: Promise<void>,
-    asks: (asked: Extract<ToWorker, { kind: 'ask' }>['asked']) => Promise<Answered['told']>
+    asks: (asked: Extract<ToWorker, { kind: 'query' }>['query']) => Promise<Answered['result']>
   }
 > {
   const said: ToPrimary[] = []
   let asked = 0
-  const line = new WorkerLine((message, onSent) => {
+  const line = new PrimaryChannel((message, onSent) => {
     onSent?.()
     said.push(message)
     if (message.kind !== 'poll') return
     fetch(nodeUrl + message.target).then(async answer => {
-      line.hear({
-        kind: 'polled',
-        node: message.node,
+      line.onMessage({
+        kind: 'poll_result',
+        upstream: message.upstream,
         target: message.target,
-        polled: {
+        result: {
           status: answer.status,
           headers: Object.fromEntries(answer.headers),
           body: Buffer.from(await answer.arrayBuffer())
         }
       })
     }, () => {
-      line.hear({ kind: 'polled', node: message.node, target: message.target, polled: { failure: 'refused' } })
+      line.onMessage({
+        kind: 'poll_result',
+        upstream: message.upstream,
+        target: message.target,
+        result: { failure: 'refused' }
+      })
     })
   })
   const config = configSchema.parse({ listen, upstreams: [{ name: 'node', url: nodeUrl }], head: { pollMs: 600_000 } })
-  line.hear({ kind: 'begin', config, sandboxUrl: undefined, chapter: 3 })
-  const ended = line.serve(await line.begun, pino({ level: 'silent' }))
+  line.onMessage({ kind: 'start', config, sandboxUrl: undefined, resetCount: 3 })
+  const ended = line.serve(await line.started, pino({ level: 'silent' }))
   t.teardown(async () => {
-    line.hear({ kind: 'stop', patience: { drainMs: 0 } })
+    line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })
     await ended.catch(() => {})
   })
   return {
@@ -56,13 +61,13 @@ async function worker (
     said,
     ended,
     url: () => said.flatMap(message => message.kind === 'listening' ? [message.url] : []).join(),
-    asks: async what => {
+    asks: async query => {
       const id = ++asked
-      line.hear({ kind: 'ask', id, asked: what })
+      line.onMessage({ kind: 'query', id, query })
       const answer = (): Answered | undefined =>
-        said.find((message): message is Answered => message.kind === 'answer' && message.id === id)
+        said.find((message): message is Answered => message.kind === 'query_result' && message.id === id)
       await until(() => answer() !== undefined, 'it has answered')
-      return answer()?.told ?? { error: 'nothing' }
+      return answer()?.result ?? { error: 'nothing' }
     }
   }
 }
@@ -70,42 +75,44 @@ async function worker (
 const target = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 
 t.test('a worker listens, hears from the primary process where nodes stand, and says what it has found out', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, said, url, asks, ended } = await worker(t, node.url)
   await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
-  t.equal(node.asked.of('index'), 1)
-  t.match(await ask(url(), target), { status: 200 })
+  t.equal(node.requests.countFor('index'), 1)
+  t.match(await sendRequest(url(), target), { status: 200 })
   node.ledger.grow(3)
-  await ask(url(), '/v1/accounts/0x1/modules?limit=1')
+  await sendRequest(url(), '/v1/accounts/0x1/modules?limit=1')
   const heads = said.flatMap(message => message.kind === 'head' ? [message] : [])
-  t.match(heads.at(-1), { chapter: 3, stamped: { position: { head: { version: node.ledger.head.version } } } })
-  t.match(await asks({ what: 'status' }), {
+  t.match(heads.at(-1), { resetCount: 3, stamped: { position: { head: { version: node.ledger.head.version } } } })
+  t.match(await asks({ kind: 'status' }), {
     value: { ready: true, pid: process.pid, upstreams: [{ name: 'node', state: 'up' }] }
   })
-  t.match(await asks({ what: 'metrics' }), { value: [{ name: String, values: Array }] })
-  t.match(await asks({ what: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
+  t.match(await asks({ kind: 'metrics' }), { value: [{ name: String, values: Array }] })
+  t.match(await asks({ kind: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
     value: { everywhere: true }
   })
-  t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ what: 'follow', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
+  t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
+  t.match(await asks({ kind: 'purge_locally', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
     value: undefined
   })
-  t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ what: 'follow', body: Buffer.from('{"all":true}') }), { value: undefined })
-  t.match((await ask(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ what: 'purge', body: Buffer.from('{}') }), { refusal: { status: 400, code: 'invalid_input' } })
-  line.hear({ kind: 'stop', patience: { drainMs: 0 } })
+  t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
+  t.match(await asks({ kind: 'purge_locally', body: Buffer.from('{"all":true}') }), { value: undefined })
+  t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
+  t.match(await asks({ kind: 'purge', body: Buffer.from('{}') }), {
+    errorResponse: { status: 400, code: 'invalid_input' }
+  })
+  line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })
   await ended
-  t.match(said.at(-1), { kind: 'last_word', metrics: Array }, 'what it has counted is told last')
+  t.match(said.at(-1), { kind: 'final_report', metrics: Array }, 'what it has counted is told last')
 })
 
 t.test('a head that another worker has seen is shown, unless that one may be on another chain; then each node is compared', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, said, url } = await worker(t, node.url)
   await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
-  const shown = async (): Promise<unknown> => (await ask(url(), target)).headers['x-node-ledger-version']
+  const shown = async (): Promise<unknown> => (await sendRequest(url(), target)).headers['x-node-ledger-version']
   node.ledger.grow(1)
-  await ask(url(), '/v1/accounts/0x1/modules?limit=1')
+  await sendRequest(url(), '/v1/accounts/0x1/modules?limit=1')
   const [head] = said.flatMap(message => message.kind === 'head' ? [message.stamped] : [])
   t.ok(head)
   if (head === undefined) return
@@ -120,41 +127,41 @@ t.test('a head that another worker has seen is shown, unless that one may be on 
       }
     }
   })
-  line.hear({ kind: 'head', chapter: 4, stamped: later(9n) })
+  line.onMessage({ kind: 'head', resetCount: 4, stamped: later(9n) })
   t.equal(await shown(), String(node.ledger.head.version))
-  line.hear({ kind: 'head', chapter: 3, stamped: later(7n) })
+  line.onMessage({ kind: 'head', resetCount: 3, stamped: later(7n) })
   t.equal(await shown(), String(node.ledger.head.version + 7n))
   const polls = (): number => said.filter(({ kind }) => kind === 'poll').length
   const before = polls()
-  line.hear({ kind: 'other_chain', chapter: 3 })
+  line.onMessage({ kind: 'chain_reset', resetCount: 3 })
   t.equal(polls(), before, 'it is there already')
-  line.hear({ kind: 'other_chain', chapter: 4 })
+  line.onMessage({ kind: 'chain_reset', resetCount: 4 })
   t.equal(polls(), before + 1)
   node.ledger.grow(2)
   // What the primary process has found out, though this worker did not ask.
   const index = await fetch(`${node.url}/v1`)
-  line.hear({
-    kind: 'polled',
-    node: 'node',
+  line.onMessage({
+    kind: 'poll_result',
+    upstream: 'node',
     target: '/v1',
-    polled: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) }
+    result: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) }
   })
   await until(async () => await shown() === String(node.ledger.head.version), 'it is taken in')
 })
 
 t.test('a worker that cannot listen says so, and leaves nothing behind', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { ended } = await worker(t, node.url, new URL(node.url).host)
   await t.rejects(ended, { message: /^cannot listen on .* \(listen\): .*EADDRINUSE/ })
 })
 
 t.test('a worker that has not begun yet says so to an operator', async t => {
   const said: ToPrimary[] = []
-  new WorkerLine(message => {
+  new PrimaryChannel(message => {
     said.push(message)
-  }).hear({ kind: 'ask', id: 1, asked: { what: 'status' } })
+  }).onMessage({ kind: 'query', id: 1, query: { kind: 'status' } })
   await until(() => said.length === 1, 'it has answered')
-  t.match(said, [{ kind: 'answer', id: 1, told: { error: 'the worker has not begun yet' } }])
+  t.match(said, [{ kind: 'query_result', id: 1, result: { error: 'the worker has not started yet' } }])
 })
 
 t.test('nobody but varve begins a worker', async t => {
@@ -169,7 +176,7 @@ t.test('nobody but varve begins a worker', async t => {
       onSignal: () => {},
       onFault: () => {},
       exit: () => {},
-      waitingBytes: () => 0,
+      bufferedBytes: () => 0,
       program: { file: '', flags: [] }
     }),
     { message: 'unknown command worker' }

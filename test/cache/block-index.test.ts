@@ -2,29 +2,29 @@ import fc from 'fast-check'
 import t from 'tap'
 import { BlockIndex } from '../../src/cache/block-index.js'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
-import { Memory } from '../../src/cache/memory.js'
-import { check, seeded } from '../support/properties.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
+import { check, seedTitle } from '../support/properties.js'
 
 const nothing = { wrote: () => {}, evicted: () => {} }
 
-function block (first: bigint, last: bigint, height: bigint, blocks = 'json'): Entry {
+function block (first: bigint, last: bigint, height: bigint, blockIndexKey = 'json'): Entry {
   return makeEntry({
-    key: `${blocks} ${height}`,
+    key: `${blockIndexKey} ${height}`,
     status: 200,
     contentType: 'application/json',
-    body: Buffer.from(`${blocks} ${height}`),
-    ownLines: [],
+    body: Buffer.from(`${blockIndexKey} ${height}`),
+    perResponseHeaders: [],
     release: undefined,
-    block: { blocks, first, last }
+    block: { blockIndexKey, first, last }
   })
 }
 
 t.test('a version leads to the block that holds it, and to no other', async t => {
-  const memory = new Memory(1e6, nothing, () => 0)
+  const memory = new MemoryTier(1e6, nothing, () => 0)
   const high = 2n ** 63n
   for (
     const [first, last, height] of [[10n, 19n, 1n], [20n, 20n, 2n], [30n, 12_029n, 4n], [high, high + 1n, 9n]] as const
-  ) memory.set(block(first, last, height))
+  ) memory.put(block(first, last, height))
   const heightAt = (version: bigint): string | undefined => memory.getBlock('json', version)?.body.toString()
   t.same([9n, 10n, 19n, 20n, 21n, 29n, 30n, 12_029n, 12_030n].map(heightAt), [
     undefined,
@@ -46,20 +46,20 @@ t.test('a version leads to the block that holds it, and to no other', async t =>
 })
 
 t.test('the index holds a record for each entry and no more: what is evicted, replaced or expired leaves none', async t => {
-  const memory = new Memory(20_000, nothing, () => 0)
-  for (let at = 0n; at < 500n; at++) memory.set(block(at * 10n, at * 10n + 9n, at))
+  const memory = new MemoryTier(20_000, nothing, () => 0)
+  for (let at = 0n; at < 500n; at++) memory.put(block(at * 10n, at * 10n + 9n, at))
   t.ok(memory.entries < 20)
   t.equal(memory.blocks, memory.entries)
   t.equal(memory.getBlock('json', 5n), undefined)
   t.ok(memory.getBlock('json', 4999n))
-  memory.set(block(4990n, 4999n, 499n))
+  memory.put(block(4990n, 4999n, 499n))
   t.equal(memory.blocks, memory.entries, 'the same block read again')
 })
 
 t.test('a block that is no longer believed is not found by its versions', async t => {
   let now = 0
-  const memory = new Memory(1e6, nothing, () => now)
-  memory.set({ ...block(0n, 9n, 1n), expiresAtMs: 5 })
+  const memory = new MemoryTier(1e6, nothing, () => now)
+  memory.put({ ...block(0n, 9n, 1n), expiresAtMs: 5 })
   t.ok(memory.getBlock('json', 3n))
   now = 5
   t.equal(memory.getBlock('json', 3n), undefined)
@@ -67,11 +67,11 @@ t.test('a block that is no longer believed is not found by its versions', async 
 })
 
 t.test('of two blocks that share a version one is a lie: the older word goes', async t => {
-  const memory = new Memory(1e6, nothing, () => 0)
+  const memory = new MemoryTier(1e6, nothing, () => 0)
   for (const [first, last, height] of [[0n, 9n, 1n], [10n, 19n, 2n], [20n, 29n, 3n]] as const) {
-    memory.set(block(first, last, height))
+    memory.put(block(first, last, height))
   }
-  memory.set(block(5n, 15n, 7n))
+  memory.put(block(5n, 15n, 7n))
   t.same([4n, 5n, 15n, 16n, 20n].map(version => memory.getBlock('json', version)?.body.toString()), [
     undefined,
     'json 7',
@@ -82,7 +82,7 @@ t.test('of two blocks that share a version one is a lie: the older word goes', a
   t.same([memory.entries, memory.blocks], [2, 2])
 })
 
-t.test(`whatever comes and goes, a version leads where a plain list says (${seeded})`, async () => {
+t.test(`whatever comes and goes, a version leads where a plain list says (${seedTitle})`, async () => {
   const range = fc.tuple(fc.nat(200), fc.nat(12), fc.boolean())
   check(fc.property(fc.array(range, { maxLength: 60 }), steps => {
     const index = new BlockIndex()

@@ -4,10 +4,10 @@ import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
-import { costOf, type Entry, type EntryParts, type Form, makeEntry } from '../../src/cache/entry.js'
-import { Memory } from '../../src/cache/memory.js'
+import { costOf, type Entry, type EntryParts, type Representation, makeEntry } from '../../src/cache/entry.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type Coding } from '../../src/api/coding.js'
-import { checkAsync, seeded } from '../support/properties.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
 
 const text = (length: number): Buffer =>
   Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
@@ -21,22 +21,22 @@ const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
     status: 200,
     contentType: 'application/json',
     body,
-    ownLines: ['x-aptos-cursor', '00'],
+    perResponseHeaders: ['x-aptos-cursor', '00'],
     release: undefined,
     ...change
   })
 
 const block = (first: bigint, last: bigint): Partial<EntryParts> => ({
   key: `b ${first}`,
-  block: { blocks: 'b', first, last }
+  block: { blockIndexKey: 'b', first, last }
 })
 
 function tier (
   maxBytes = 1e6,
   clock = { ms: 0 }
-): { memory: Memory, compressor: Compressor, tally: { evictions: number, writes: number } } {
+): { memory: MemoryTier, compressor: Compressor, tally: { evictions: number, writes: number } } {
   const tally = { evictions: 0, writes: 0 }
-  const memory = new Memory(maxBytes, {
+  const memory = new MemoryTier(maxBytes, {
     wrote: () => {
       tally.writes++
     },
@@ -47,14 +47,14 @@ function tier (
   return { memory, compressor: new Compressor(memory), tally }
 }
 
-function keptIn (memory: Memory, key = 'k'): Entry {
+function keptIn (memory: MemoryTier, key = 'k'): Entry {
   const kept = memory.get(key)
   if (kept === undefined) throw new Error(`nothing is kept under ${key}`)
   return kept
 }
 
-function unpack (form: Form): Buffer {
-  switch (form.lines[form.lines.indexOf('content-encoding') + 1]) {
+function unpack (form: Representation): Buffer {
+  switch (form.rawHeaders[form.rawHeaders.indexOf('content-encoding') + 1]) {
     case 'br':
       return brotliDecompressSync(form.body)
     case 'gzip':
@@ -99,14 +99,14 @@ t.test('a thousand hits that ask for a coding have it made once, and none of the
   for (const coding of ['br', 'gzip'] as const) {
     const { memory, compressor } = tier()
     const plain = entry(text(5000))
-    memory.set(plain)
-    const hits = (): Set<Form> =>
-      new Set(Array.from({ length: 1000 }, () => compressor.formOf(keptIn(memory), [coding])))
+    memory.put(plain)
+    const hits = (): Set<Representation> =>
+      new Set(Array.from({ length: 1000 }, () => compressor.representationOf(keptIn(memory), [coding])))
     t.same([...hits()], [plain], 'what is there goes out')
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
-    await compressor.idle()
-    t.same([...hits()].map(({ lines }) => lines[3]), [coding])
+    await compressor.waitUntilIdle()
+    t.same([...hits()].map(({ rawHeaders }) => rawHeaders[3]), [coding])
     t.same(jobs, [])
   }
 })
@@ -115,26 +115,29 @@ t.test('a client that asks for no coding gets none, also where it is there, and 
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
-  memory.set(plain)
-  t.equal(compressor.formOf(plain, []), plain)
+  memory.put(plain)
+  t.equal(compressor.representationOf(plain, []), plain)
   t.same(jobs, [])
-  compressor.formOf(plain, ['gzip'])
+  compressor.representationOf(plain, ['gzip'])
   jobs.pop()?.end()
-  await compressor.idle()
-  for (const codings of [[], ['br']] as const) t.same(compressor.formOf(keptIn(memory), codings).body, plain.body)
+  await compressor.waitUntilIdle()
+  for (const codings of [[], ['br']] as const) {
+    t.same(compressor.representationOf(keptIn(memory), codings).body, plain.body)
+  }
   t.same(jobs.map(({ coding }) => coding), ['br'])
   jobs.pop()?.end()
-  await compressor.idle()
+  await compressor.waitUntilIdle()
 })
 
 t.test('until the form that a client likes best is made it gets the next best that is there', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
-  memory.set(entry(text(5000)))
-  const hit = (codings: readonly Coding[]): string | undefined => compressor.formOf(keptIn(memory), codings).lines[3]
+  memory.put(entry(text(5000)))
+  const hit = (codings: readonly Coding[]): string | undefined =>
+    compressor.representationOf(keptIn(memory), codings).rawHeaders[3]
   const end = async (): Promise<void> => {
     jobs.pop()?.end()
-    await compressor.idle()
+    await compressor.waitUntilIdle()
   }
   hit(['gzip'])
   t.equal(hit(['br', 'gzip']), '5000', 'one form of an entry is made at a time')
@@ -159,14 +162,14 @@ t.test('a coded form has the very bytes in it, a tag of its own, its own length 
     ) {
       const { memory, compressor } = tier()
       const plain = entry(body)
-      memory.set(plain)
-      compressor.formOf(plain, [coding])
-      await compressor.idle()
-      const form = compressor.formOf(keptIn(memory), [coding])
+      memory.put(plain)
+      compressor.representationOf(plain, [coding])
+      await compressor.waitUntilIdle()
+      const form = compressor.representationOf(keptIn(memory), [coding])
       t.same(unpack(form), body)
       t.ok(form.body.length < body.length)
       t.equal(form.body.buffer.byteLength, form.body.length, 'no larger buffer lives as long as it')
-      t.same(form.lines, [
+      t.same(form.rawHeaders, [
         'content-type',
         'application/json',
         'content-encoding',
@@ -188,15 +191,18 @@ t.test('what is small stays plain, and so does what does not shrink, which is no
   for (const coding of ['br', 'gzip'] as const) {
     const { memory, compressor } = tier()
     const [small, packed] = [entry(text(255), { key: 's' }), entry(dense(5000), { key: 'd' })]
-    for (const each of [small, packed]) memory.set(each)
+    for (const each of [small, packed]) memory.put(each)
     const { bytes } = memory
-    compressor.formOf(small, [coding])
+    compressor.representationOf(small, [coding])
     t.same(jobs, [])
-    compressor.formOf(packed, [coding])
+    compressor.representationOf(packed, [coding])
     jobs.pop()?.end()
-    await compressor.idle()
+    await compressor.waitUntilIdle()
     for (let hit = 0; hit < 10; hit++) {
-      t.same(compressor.formOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).lines, packed.lines)
+      t.same(
+        compressor.representationOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).rawHeaders,
+        packed.rawHeaders
+      )
     }
     t.same(jobs, [])
     t.equal(memory.bytes, bytes)
@@ -210,10 +216,10 @@ t.test('an entry that goes while its form is made is not brought back', async t 
   const old = entry(text(3000), { expiresAtMs: 5 })
   const fates: readonly [string, () => void, Entry | undefined][] = [
     ['evicted', () => {
-      memory.set(entry(dense(8000), { key: 'other' }))
+      memory.put(entry(dense(8000), { key: 'other' }))
     }, undefined],
     ['pushed out by one that does not fit', () => {
-      memory.set(entry(dense(20_000)))
+      memory.put(entry(dense(20_000)))
     }, undefined],
     ['expired', () => {
       clock.ms = 5
@@ -222,45 +228,45 @@ t.test('an entry that goes while its form is made is not brought back', async t 
   ]
   for (const [fate, befall] of fates) {
     clock.ms = 0
-    memory.set(old)
-    compressor.formOf(old, ['br'])
+    memory.put(old)
+    compressor.representationOf(old, ['br'])
     befall()
     const bytes = memory.bytes
     jobs.pop()?.end()
-    await compressor.idle()
+    await compressor.waitUntilIdle()
     t.equal(memory.get('k'), undefined, fate)
     t.equal(memory.bytes, bytes, fate)
   }
-  memory.set(old)
-  compressor.formOf(old, ['br'])
+  memory.put(old)
+  compressor.representationOf(old, ['br'])
   const fresh = entry(text(4000))
-  memory.set(fresh)
-  t.equal(compressor.formOf(fresh, ['br']), fresh)
+  memory.put(fresh)
+  t.equal(compressor.representationOf(fresh, ['br']), fresh)
   jobs.pop()?.end()
-  await compressor.idle()
+  await compressor.waitUntilIdle()
   t.equal(memory.get('k'), fresh, 'nor does the form of what was there before become that of what is there now')
-  compressor.formOf(fresh, ['br'])
+  compressor.representationOf(fresh, ['br'])
   jobs.pop()?.end()
-  await compressor.idle()
-  t.same(unpack(compressor.formOf(keptIn(memory), ['br'])), fresh.body)
+  await compressor.waitUntilIdle()
+  t.same(unpack(compressor.representationOf(keptIn(memory), ['br'])), fresh.body)
 })
 
 t.test('what a reader holds of an entry that has gone is packed for nobody, and what was packed before is given to it all the same', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier(7000)
   const tooLarge = entry(text(6000))
-  memory.set(tooLarge)
-  t.equal(compressor.formOf(tooLarge, ['br']), tooLarge)
+  memory.put(tooLarge)
+  t.equal(compressor.representationOf(tooLarge, ['br']), tooLarge)
   t.same(jobs, [])
   const plain = entry(text(2000))
-  memory.set(plain)
-  compressor.formOf(plain, ['br'])
+  memory.put(plain)
+  compressor.representationOf(plain, ['br'])
   jobs.pop()?.end()
-  await compressor.idle()
+  await compressor.waitUntilIdle()
   const packed = keptIn(memory)
-  memory.set(entry(text(3000)))
-  t.equal(compressor.formOf(packed, ['gzip', 'br']).lines[3], 'br')
-  t.equal(compressor.formOf(plain, ['br']), plain, 'never with the bytes of what is there now')
+  memory.put(entry(text(3000)))
+  t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br')
+  t.equal(compressor.representationOf(plain, ['br']), plain, 'never with the bytes of what is there now')
   t.same(jobs, [])
 })
 
@@ -268,40 +274,42 @@ t.test('a reader that comes late with the entry as it was gets the form that was
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
-  memory.set(plain)
-  compressor.formOf(plain, ['br'])
+  memory.put(plain)
+  compressor.representationOf(plain, ['br'])
   jobs.pop()?.end()
-  await compressor.idle()
-  t.equal(compressor.formOf(plain, ['br']).lines[3], 'br')
+  await compressor.waitUntilIdle()
+  t.equal(compressor.representationOf(plain, ['br']).rawHeaders[3], 'br')
   t.same(jobs, [])
-  compressor.formOf(plain, ['gzip'])
+  compressor.representationOf(plain, ['gzip'])
   jobs.pop()?.end()
-  await compressor.idle()
-  t.same(Object.keys(keptIn(memory).coded), ['br', 'gzip'], 'what it asks for besides is kept beside that')
+  await compressor.waitUntilIdle()
+  t.same(Object.keys(keptIn(memory).encoded), ['br', 'gzip'], 'what it asks for besides is kept beside that')
 })
 
 t.test('a block goes on to answer for each of its versions while it is packed and after, by range, and one that another has pushed out does not', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
-  memory.set(entry(text(5000), block(10n, 19n)))
-  memory.set(entry(text(5000), block(20n, 20n)))
+  memory.put(entry(text(5000), block(10n, 19n)))
+  memory.put(entry(text(5000), block(20n, 20n)))
   const at = (version: bigint): Entry => memory.getBlock('b', version) ?? keptIn(memory, `a block of ${version}`)
   for (const coding of ['br', 'gzip'] as const) {
     for (let version = 10n; version < 20n; version++) {
-      t.notMatch(compressor.formOf(at(version), [coding]).lines[3], coding)
+      t.notMatch(compressor.representationOf(at(version), [coding]).rawHeaders[3], coding)
     }
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
-    await compressor.idle()
-    for (let version = 10n; version < 20n; version++) t.equal(compressor.formOf(at(version), [coding]).lines[3], coding)
-    t.same(unpack(compressor.formOf(at(15n), [coding])), text(5000))
-    t.equal(at(20n).coded[coding], undefined, 'its neighbour is another entry')
+    await compressor.waitUntilIdle()
+    for (let version = 10n; version < 20n; version++) {
+      t.equal(compressor.representationOf(at(version), [coding]).rawHeaders[3], coding)
+    }
+    t.same(unpack(compressor.representationOf(at(15n), [coding])), text(5000))
+    t.equal(at(20n).encoded[coding], undefined, 'its neighbour is another entry')
   }
   t.same([memory.getBlock('b', 9n), memory.getBlock('b', 21n), memory.entries], [undefined, undefined, 2])
-  compressor.formOf(at(20n), ['br'])
-  memory.set(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
+  compressor.representationOf(at(20n), ['br'])
+  memory.put(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
   jobs.pop()?.end()
-  await compressor.idle()
+  await compressor.waitUntilIdle()
   t.equal(at(20n).key, 'b other')
   t.equal(memory.entries, 2)
 })
@@ -310,10 +318,10 @@ t.test('the memory counts the coded forms, and lets go of others to make room fo
   const body = Buffer.from(dense(2000).toString('hex'))
   const one = costOf(entry(body))
   const { memory, compressor, tally } = tier(3 * one)
-  for (const key of ['0', '1', 'k']) memory.set(entry(body, { key }))
+  for (const key of ['0', '1', 'k']) memory.put(entry(body, { key }))
   t.equal(memory.bytes, 3 * one)
-  compressor.formOf(keptIn(memory), ['br'])
-  await compressor.idle()
+  compressor.representationOf(keptIn(memory), ['br'])
+  await compressor.waitUntilIdle()
   const packed = keptIn(memory)
   t.ok(costOf(packed) > one + 2000)
   t.equal(memory.get('0'), undefined, 'the least recently used')
@@ -325,13 +333,13 @@ t.test('a form that makes an entry dearer than the whole memory takes no hit awa
   const jobs = heldZlib(t)
   const body = Buffer.from(dense(20_000).toString('hex'))
   const { memory, compressor } = tier(costOf(entry(body)) + 1000)
-  memory.set(entry(body, block(1n, 9n)))
+  memory.put(entry(body, block(1n, 9n)))
   const { bytes } = memory
   for (const made of [1, 0, 0]) {
-    t.equal(compressor.formOf(memory.getBlock('b', 5n) ?? keptIn(memory), ['br']).body.length, body.length)
+    t.equal(compressor.representationOf(memory.getBlock('b', 5n) ?? keptIn(memory), ['br']).body.length, body.length)
     t.equal(jobs.length, made)
     jobs.pop()?.end()
-    await compressor.idle()
+    await compressor.waitUntilIdle()
     t.equal(memory.bytes, bytes)
   }
 })
@@ -340,14 +348,14 @@ t.test('two forms are made at a time, and who is turned away is heard at a later
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const keys = ['0', '1', '2', '3', '4']
-  for (const key of keys) memory.set(entry(text(5000), { key }))
+  for (const key of keys) memory.put(entry(text(5000), { key }))
   const hitAll = (): number =>
-    keys.filter(key => compressor.formOf(keptIn(memory, key), ['gzip']).lines[3] === 'gzip').length
+    keys.filter(key => compressor.representationOf(keptIn(memory, key), ['gzip']).rawHeaders[3] === 'gzip').length
   for (const made of [0, 2, 4]) {
     t.equal(hitAll(), made)
     t.equal(jobs.length, made === 4 ? 1 : 2)
     for (const job of jobs.splice(0)) job.end()
-    await compressor.idle()
+    await compressor.waitUntilIdle()
   }
   t.equal(hitAll(), 5)
 })
@@ -356,18 +364,18 @@ t.test('should zlib fail, the entry stays as it is and the next hit tries again'
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
-  memory.set(plain)
-  compressor.formOf(plain, ['br'])
+  memory.put(plain)
+  compressor.representationOf(plain, ['br'])
   jobs.pop()?.end(new Error('no memory left'))
-  await compressor.idle()
+  await compressor.waitUntilIdle()
   t.equal(memory.get('k'), plain)
-  t.equal(compressor.formOf(plain, ['br']), plain)
+  t.equal(compressor.representationOf(plain, ['br']), plain)
   jobs.pop()?.end()
-  await compressor.idle()
-  t.equal(compressor.formOf(plain, ['br']).lines[3], 'br')
+  await compressor.waitUntilIdle()
+  t.equal(compressor.representationOf(plain, ['br']).rawHeaders[3], 'br')
 })
 
-t.test(`however entries come, are packed and go, the memory stays within its bytes and nobody gets what was not kept (${seeded})`, async () => {
+t.test(`however entries come, are packed and go, the memory stays within its bytes and nobody gets what was not kept (${seedTitle})`, async () => {
   const key = fc.nat(7).map(String)
   const codings = fc.shuffledSubarray<Coding>(['br', 'gzip'])
   const step = fc.oneof(
@@ -385,17 +393,18 @@ t.test(`however entries come, are packed and go, the memory stays within its byt
         if (each.do === 'set') {
           const body = each.isDense ? dense(each.length, each.key) : text(each.length)
           last.set(each.key, body)
-          memory.set(entry(body, { key: each.key }))
-        } else if (each.do === 'idle') await compressor.idle()
+          memory.put(entry(body, { key: each.key }))
+        } else if (each.do === 'idle') await compressor.waitUntilIdle()
         else {
           const kept = memory.get(each.key)
           if (
-            kept !== undefined && !unpack(compressor.formOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))
+            kept !== undefined &&
+            !unpack(compressor.representationOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))
           ) throw new Error('another body')
         }
         if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
       }
-      await compressor.idle()
+      await compressor.waitUntilIdle()
       if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)
     }),
     100

@@ -2,10 +2,10 @@ import t from 'tap'
 import { type Anchor } from '../../src/chain/anchors.js'
 import { readPosition } from '../../src/api/position.js'
 import { readFinalBlock } from '../../src/chain/final-block.js'
-import { LedgerNode } from '../../src/upstreams/node.js'
-import { type Question } from '../../src/upstreams/question.js'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { startSandbox } from '#sandbox'
-import { stamps } from '../support/stub-node.js'
+import { stamps } from '../support/stub-upstream.js'
 
 const hash = `0x${'aB'.repeat(32)}`
 const block = {
@@ -38,24 +38,24 @@ async function readOf (
 
 t.test('a node is asked for the block of a height, without its transactions, and its hash is what it said', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new LedgerNode({
+  const node = new UpstreamClient({
     name: 'n',
     url: sandbox.url,
     headers: {},
     timeoutMs: 5000,
     maxConcurrent: 4,
     caFile: null,
-    maxGatheredBytes: 1e6,
+    maxBufferedBytes: 1e6,
     now: () => 0
-  }, { asked: () => {} })
+  }, { fetched: () => {} })
   t.teardown(async () => {
     await Promise.all([node.close(), sandbox.close()])
   })
-  const questions: Question[] = []
+  const questions: UpstreamRequest[] = []
   const read = async (height: number): Promise<Anchor | undefined> =>
     await readFinalBlock(async question => {
       questions.push(question)
-      return await node.ask(question)
+      return await node.fetch(question)
     }, BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
   t.match(questions, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
@@ -65,7 +65,7 @@ t.test('a node is asked for the block of a height, without its transactions, and
   t.equal(await read(99), undefined, 'pruned')
   t.equal(await read(5000), undefined, 'not there yet')
   sandbox.faults.add({ kind: 'reset' })
-  await t.rejects(read(998), { message: 'n: cut_short' }, 'a node that is down has no word on it')
+  await t.rejects(read(998), { message: 'n: truncated' }, 'a node that is down has no word on it')
 })
 
 t.test('only a whole final block of that very height, with a position, tells anything', async t => {
@@ -89,34 +89,36 @@ t.test('only a whole final block of that very height, with a position, tells any
 })
 
 t.test('a node that fails, or somebody else in its place, has no word on it now: that is told from having none', async t => {
-  for (const status of [429, 500, 503]) await t.rejects(readOf(status, '{}'), { message: 'the node: garbage' })
+  for (const status of [429, 500, 503]) {
+    await t.rejects(readOf(status, '{}'), { message: 'the upstream: invalid_response' })
+  }
   await t.rejects(
     readOf(200, JSON.stringify(block), {}),
-    { message: 'the node: garbage' },
+    { message: 'the upstream: invalid_response' },
     'an answer without a position, as gateways and panics give'
   )
-  await t.rejects(readOf(301, '', {}), { message: 'the node: garbage' })
+  await t.rejects(readOf(301, '', {}), { message: 'the upstream: invalid_response' })
 })
 
 t.test('a block that is too large to gather is let go, and tells nothing', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new LedgerNode({
+  const node = new UpstreamClient({
     name: 'n',
     url: sandbox.url,
     headers: {},
     timeoutMs: 5000,
     maxConcurrent: 4,
     caFile: null,
-    maxGatheredBytes: 20,
+    maxBufferedBytes: 20,
     now: () => 0
-  }, { asked: () => {} })
+  }, { fetched: () => {} })
   t.teardown(async () => {
     await Promise.all([node.close(), sandbox.close()])
   })
   let isLetGo = false
   t.equal(
     await readFinalBlock(async question => {
-      const answer = await node.ask(question)
+      const answer = await node.fetch(question)
       const { rest } = answer
       if (rest === undefined) throw new Error('it was gathered')
       return {

@@ -2,9 +2,9 @@ import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { HeadPoll, type PollState } from '../../src/chain/head-poll.js'
-import { LedgerNode } from '../../src/upstreams/node.js'
-import { type Answer } from '../../src/api/answer.js'
-import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
@@ -14,35 +14,35 @@ async function polled (
   pollMs = 10,
   now = { ms: 0 },
   asked?: string[]
-): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: LedgerNode, now: { ms: number } }> {
-  const stub = await stubNode(t, (request, response) => {
+): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: UpstreamClient, now: { ms: number } }> {
+  const stub = await startStubUpstream(t, (request, response) => {
     // A node that says nowhere where it stands, unless it is to be asked elsewhere.
     if (asked === undefined) {
       response.writeHead(200).end('{}')
       return
     }
     asked.push(request.url ?? '')
-    ok(response, '[]')
+    respondOk(response, '[]')
   }, index)
-  const node = new LedgerNode({
+  const node = new UpstreamClient({
     name: 'n',
     url: stub.url,
     headers: {},
     timeoutMs: 1000,
     maxConcurrent: 4,
     caFile: null,
-    maxGatheredBytes: 1000,
+    maxBufferedBytes: 1000,
     now: () => performance.now()
-  }, { asked: () => {} })
+  }, { fetched: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollState[] = []
-  const poll = new HeadPoll(async question => await node.ask(question), tracker, {
+  const poll = new HeadPoll(async question => await node.fetch(question), tracker, {
     pollMs,
     now: () => now.ms,
     isDue: () => tracker.ageMs >= pollMs,
     onState: state => states.push(state),
     onRelease: release => {
-      node.runs(release)
+      node.setRelease(release)
     }
   })
   t.teardown(async () => {
@@ -53,7 +53,7 @@ async function polled (
 }
 
 t.test('a poll learns the position and the release', async t => {
-  const { poll, states, tracker, node } = await polled(t, answerIndex)
+  const { poll, states, tracker, node } = await polled(t, respondToIndex)
   await poll.poll()
   t.equal(tracker.position?.head.version, 1000n)
   t.equal(node.release, 'aaaa')
@@ -64,7 +64,7 @@ t.test('polls at the same time share one question', async t => {
   let asked = 0
   const { poll } = await polled(t, (request, response) => {
     asked++
-    answerIndex(request, response)
+    respondToIndex(request, response)
   })
   await Promise.all([poll.poll(), poll.poll(), poll.poll()])
   t.equal(asked, 1)
@@ -138,8 +138,8 @@ t.test('a poll that is cut off because varve stops says nothing of the node', as
 })
 
 t.test('a poll that got no turn in time says nothing of the node', async t => {
-  const { poll, states, node } = await polled(t, answerIndex)
-  for (let nth = 0; nth < 4; nth++) node.budget.take(false)
+  const { poll, states, node } = await polled(t, respondToIndex)
+  for (let nth = 0; nth < 4; nth++) node.budget.tryAcquire(false)
   await poll.poll()
   t.same(states, [])
 })
@@ -164,7 +164,7 @@ t.test('in silence the head is asked for, and while traffic keeps the position f
   let arrived: () => void = () => {}
   const { poll, now } = await polled(t, (request, response) => {
     asked++
-    answerIndex(request, response)
+    respondToIndex(request, response)
     arrived()
   })
   await poll.start()
@@ -183,7 +183,7 @@ t.test('in silence the head is asked for, and while traffic keeps the position f
 t.test('the release is learned every fifteen seconds, however fresh the position is', async t => {
   let arrived: () => void = () => {}
   const { poll, now, tracker } = await polled(t, (request, response) => {
-    answerIndex(request, response)
+    respondToIndex(request, response)
     arrived()
   })
   await poll.start()
@@ -200,7 +200,7 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
   const now = { ms: 0 }
   const states: PollState[] = []
   const hanging: Array<(error: Error | undefined) => void> = []
-  const ask = async (): Promise<Answer> => {
+  const ask = async (): Promise<UpstreamResponse> => {
     const failure = await new Promise<Error | undefined>(resolve => {
       hanging.push(resolve)
     })
@@ -246,7 +246,7 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
 t.test('a node whose very first answer does not come is asked again all the same', async t => {
   let asked = 0
   const { poll, states } = await polled(t, (request, response) => {
-    if (asked++ > 0) answerIndex(request, response)
+    if (asked++ > 0) respondToIndex(request, response)
   })
   poll.start().catch(() => {})
   t.teardown(() => {

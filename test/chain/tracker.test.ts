@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type Position } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { check, seeded } from '../support/properties.js'
+import { check, seedTitle } from '../support/properties.js'
 
 const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Position => ({
   chainId,
@@ -10,7 +10,7 @@ const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Posi
   oldest: { version: BigInt(oldest), blockHeight: BigInt(oldest) }
 })
 
-t.test(`the position shown never goes back, in whatever order answers come (${seeded})`, async () => {
+t.test(`the position shown never goes back, in whatever order answers come (${seedTitle})`, async () => {
   check(fc.property(fc.array(fc.nat(100), { minLength: 1 }), versions => {
     const tracker = new Tracker(undefined, () => 0)
     let shown = -1n
@@ -96,8 +96,8 @@ t.test('where replicas share what they know there is no chain to key by until it
   const tracker = new Tracker(undefined, () => 0, {}, true)
   t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
   t.same([tracker.chain, tracker.chainId], [undefined, 4])
-  tracker.settle({ id: 4, generation: 3 }, undefined, true)
-  t.same([tracker.chain, tracker.generation, tracker.next], [{ id: 4, generation: 3 }, 3, 4])
+  tracker.setChain({ id: 4, generation: 3 }, undefined, true)
+  t.same([tracker.chain, tracker.generation, tracker.nextGeneration], [{ id: 4, generation: 3 }, 3, 4])
   t.equal(tracker.position?.head.version, 100n)
 })
 
@@ -109,18 +109,18 @@ t.test('a reset leaves a shared chain unsettled, tells where it stands now, and 
     }
   }, true)
   tracker.learn(at(1000), 'x-aptos-')
-  tracker.settle({ id: 4, generation: 1 }, undefined, true)
-  tracker.heardOf(6)
+  tracker.setChain({ id: 4, generation: 1 }, undefined, true)
+  tracker.noteGeneration(6)
   t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
-  t.same([resets, tracker.chain, tracker.position?.head.version, tracker.next], [[5n], undefined, 5n, 7])
-  tracker.heardOf(2)
-  t.equal(tracker.next, 7, 'the highest counts')
+  t.same([resets, tracker.chain, tracker.position?.head.version, tracker.nextGeneration], [[5n], undefined, 5n, 7])
+  tracker.noteGeneration(2)
+  t.equal(tracker.nextGeneration, 7, 'the highest counts')
 })
 
 t.test('a process on its own goes beyond the highest generation too', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(1000), 'x-aptos-')
-  tracker.heardOf(4)
+  tracker.noteGeneration(4)
   tracker.learn(at(5, 20_000), 'x-aptos-')
   t.same(tracker.chain, { id: 4, generation: 5 })
 })
@@ -128,38 +128,38 @@ t.test('a process on its own goes beyond the highest generation too', async t =>
 t.test('what is heard raises the position, never lowers it, and must be of this chain', async t => {
   const tracker = new Tracker(undefined, () => 0)
   const stamped = (position: Position): { position: Position, family: string } => ({ position, family: 'x-other-' })
-  t.equal(tracker.hear(stamped(at(1))), false, 'of which no node has spoken yet')
+  t.equal(tracker.learnProven(stamped(at(1))), false, 'of which no node has spoken yet')
   tracker.learn(at(100), 'x-aptos-')
-  t.equal(tracker.hear(stamped(at(90))), true)
+  t.equal(tracker.learnProven(stamped(at(90))), true)
   t.same([tracker.position, tracker.family], [at(100), 'x-aptos-'])
-  t.equal(tracker.hear(stamped(at(110))), true)
+  t.equal(tracker.learnProven(stamped(at(110))), true)
   t.same([tracker.stamped, tracker.position], [stamped(at(110)), at(110)])
-  t.equal(tracker.hear(stamped(at(120, 50))), false, 'a higher version at an earlier time')
-  t.equal(tracker.hear(stamped(at(50, 5000))), false, 'a lower one at a later time')
-  t.equal(tracker.hear(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
+  t.equal(tracker.learnProven(stamped(at(120, 50))), false, 'a higher version at an earlier time')
+  t.equal(tracker.learnProven(stamped(at(50, 5000))), false, 'a lower one at a later time')
+  t.equal(tracker.learnProven(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
   t.equal(tracker.position?.head.version, 110n)
-  tracker.settle({ id: 4, generation: 1 }, undefined, false)
+  tracker.setChain({ id: 4, generation: 1 }, undefined, false)
   t.equal(tracker.position, undefined)
-  t.equal(tracker.hear(stamped(at(7))), true, 'the first word where nothing is shown')
+  t.equal(tracker.learnProven(stamped(at(7))), true, 'the first word where nothing is shown')
   t.equal(tracker.position?.head.version, 7n)
 })
 
 t.test('a generation that is settled brings its head along: the higher one of the same chain is shown, one that contradicts is replaced', async t => {
   const tracker = new Tracker(undefined, () => 0, {}, true)
   tracker.learn(at(100), 'x-aptos-')
-  tracker.settle({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
+  tracker.setChain({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
   t.equal(tracker.position?.head.version, 100n)
-  tracker.settle({ id: 4, generation: 2 }, { position: at(120), family: 'x-aptos-' }, true)
+  tracker.setChain({ id: 4, generation: 2 }, { position: at(120), family: 'x-aptos-' }, true)
   t.equal(tracker.position?.head.version, 120n)
-  tracker.settle({ id: 4, generation: 3 }, { position: at(30, 9000), family: 'x-aptos-' }, false)
+  tracker.setChain({ id: 4, generation: 3 }, { position: at(30, 9000), family: 'x-aptos-' }, false)
   t.equal(tracker.position?.head.version, 30n)
 })
 
 t.test('what was only remembered is forgotten whole, but for a chain id that was configured', async t => {
   for (const configured of [undefined, 4]) {
     const tracker = new Tracker(configured, () => 0, {}, true)
-    tracker.settle({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
-    tracker.unsettle()
+    tracker.setChain({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
+    tracker.clearChain()
     t.same([tracker.chain, tracker.chainId, tracker.position], [undefined, configured, undefined])
   }
 })
@@ -167,7 +167,7 @@ t.test('what was only remembered is forgotten whole, but for a chain id that was
 t.test('who listens is told when the position moves on, and not when it is only confirmed', async t => {
   let times = 0
   const tracker = new Tracker(undefined, () => 0, {
-    onAhead: () => {
+    onAdvanced: () => {
       times++
     }
   })
@@ -177,27 +177,27 @@ t.test('who listens is told when the position moves on, and not when it is only 
 
 t.test('the oldest version shown is the one that live nodes can serve, whoever stamped the head, and is forgotten with the chain', async t => {
   const tracker = new Tracker(undefined, () => 0)
-  tracker.bound({ version: 5n, blockHeight: 1n })
+  tracker.setOldest({ version: 5n, blockHeight: 1n })
   t.equal(tracker.position, undefined, 'without a head there is nothing to show it with')
   tracker.learn(at(100), 'x-aptos-')
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
   tracker.learn(at(110), 'x-aptos-')
   t.same([tracker.position?.head.version, tracker.position?.oldest], [110n, { version: 5n, blockHeight: 1n }])
   const shown = tracker.stamped
-  tracker.bound({ version: 5n, blockHeight: 1n })
+  tracker.setOldest({ version: 5n, blockHeight: 1n })
   t.equal(tracker.stamped, shown, 'the same word changes nothing')
-  tracker.bound({ version: 60n, blockHeight: 6n })
+  tracker.setOldest({ version: 60n, blockHeight: 6n })
   t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
   t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
   t.same(tracker.position, at(20, 90_000))
   for (
     const forget of [(): void => {
-      tracker.settle({ id: 4, generation: 9 }, undefined, false)
+      tracker.setChain({ id: 4, generation: 9 }, undefined, false)
     }, () => {
-      tracker.unsettle()
+      tracker.clearChain()
     }]
   ) {
-    tracker.bound({ version: 7n, blockHeight: 7n })
+    tracker.setOldest({ version: 7n, blockHeight: 7n })
     forget()
     tracker.learn(at(30, 90_010), 'x-aptos-')
     t.same(tracker.position, at(30, 90_010))
@@ -207,11 +207,11 @@ t.test('the oldest version shown is the one that live nodes can serve, whoever s
 t.test('an oldest version above the head that is shown waits for its head: no history begins above its end', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(100), 'x-aptos-')
-  tracker.bound({ version: 5n, blockHeight: 1n })
+  tracker.setOldest({ version: 5n, blockHeight: 1n })
   // A node that was read for an audit, say, whose head is heard of with the next poll.
-  tracker.bound({ version: 101n, blockHeight: 11n })
+  tracker.setOldest({ version: 101n, blockHeight: 11n })
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
-  tracker.hear({ position: at(100), family: 'x-aptos-' })
+  tracker.learnProven({ position: at(100), family: 'x-aptos-' })
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
   tracker.learn(at(101), 'x-aptos-')
   t.same(tracker.position?.oldest, { version: 101n, blockHeight: 11n })

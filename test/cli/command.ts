@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { type Test } from 'tap'
-import { type ExitCode, type Fault, type Io } from '../../src/app/io.js'
+import { type ExitCode, type ProcessFault, type Io } from '../../src/app/io.js'
 import { main } from '../../src/cli/main.js'
 import { type Environment } from '../../src/config/load.js'
 
@@ -15,17 +15,17 @@ export interface Command {
   /** The log lines so far: those that are JSON. */
   log(): Array<Record<string, unknown>>
   /** Waits until what was written matches; rejects when the command ends before that. */
-  saw(pattern: RegExp): Promise<RegExpExecArray>
+  waitForOutput(pattern: RegExp): Promise<RegExpExecArray>
   signal(name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
   /** Has something befall the process past all that would take care of it. */
-  fault(kind: Fault, error: unknown): void
+  raiseFault(kind: ProcessFault, error: unknown): void
   /** The code with which the process ended itself at once. */
   readonly exited: Promise<number>
   hasExited(): boolean
 }
 
 /** Starts a command line; one that is still running when the test ends is stopped. */
-export function start (
+export function startCommand (
   t: Test,
   argv: readonly string[],
   { environment = {}, input = '', isTerminal = false, hasLostTerminal = false }: {
@@ -49,20 +49,20 @@ export function start (
       resolve(code)
     }
   })
-  const faultListeners: Array<(fault: Fault, error: unknown) => void> = []
+  const faultListeners: Array<(fault: ProcessFault, error: unknown) => void> = []
   const io: Io = {
     environment,
     in: () => Readable.from([Buffer.from(input)]),
     isTerminal,
     hasLostTerminal: () => hasLostTerminal,
     program: { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] },
-    waitingBytes: () => 0,
+    bufferedBytes: () => 0,
     onFault: listener => {
       faultListeners.push(listener)
     },
     exit,
     out: (text, done) => {
-      out += typeof text === 'string' ? text : Buffer.from(text).toString('latin1')
+      out += text
       wrote.dispatchEvent(new Event('text'))
       done?.()
     },
@@ -94,10 +94,10 @@ export function start (
     signal,
     exited,
     hasExited: () => hasExited,
-    fault: (kind, error) => {
+    raiseFault: (kind, error) => {
       for (const listener of faultListeners) listener(kind, error)
     },
-    saw: async pattern =>
+    waitForOutput: async pattern =>
       await new Promise((resolve, reject) => {
         const look = (): void => {
           const found = pattern.exec(out + err)
@@ -113,11 +113,11 @@ export function start (
 }
 
 /** Runs a command line to its end. */
-export async function run (
+export async function runCommand (
   t: Test,
   argv: readonly string[],
   environment: Environment = {}
 ): Promise<{ code: ExitCode, out: string, err: string }> {
-  const command = start(t, argv, { environment })
+  const command = startCommand(t, argv, { environment })
   return { code: await command.code, out: command.out(), err: command.err() }
 }

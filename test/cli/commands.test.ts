@@ -8,14 +8,15 @@ import { parse } from 'yaml'
 import { main } from '../../src/cli/main.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { ok, stubNode } from '../support/stub-node.js'
-import { run, start } from './command.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { runCommand, startCommand } from './command.js'
 
 // Stopping takes a second, for the clients' sake; the tests that stop something wait side by side.
 t.jobs = 8
-const together = { buffered: true }
+// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 /** An address that is taken for as long as the test runs. */
@@ -32,63 +33,69 @@ async function takenAddress (t: Test): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-t.test('the three curls of the sandbox banner are a miss, a hit, and a hit by another spelling', together, async t => {
-  const varve = start(t, ['--sandbox', ...free])
-  const [, url = '', adminUrl = ''] = await varve.saw(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
-  t.match(
-    varve.out(),
-    / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/
-  )
-  t.match(varve.log(), [
-    {
-      level: 40,
-      msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/,
-      url: /^http:\/\/127\.0\.0\.1:\d+$/
-    },
-    { msg: 'listening', url, adminUrl },
-    { msg: 'the node answers', node: 'sandbox' }
-  ])
-  const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
-  t.equal(curls.length, 3)
-  const statuses: unknown[] = []
-  for (const [, base = '', target = ''] of curls) statuses.push((await ask(base, target)).headers['cache-status'])
-  t.match(statuses, [/fwd=uri-miss.*stored$/, 'varve; hit; detail=memory', 'varve; hit; detail=memory'])
-  t.match(await ask(adminUrl, '/readyz'), { status: 200 })
-  varve.signal('SIGTERM')
-  t.equal(await varve.code, 0)
-  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGTERM' }, { msg: 'stopped' }])
-  t.equal(varve.err(), '')
-  await t.rejects(ask(url, '/v1/info'), { code: 'ECONNREFUSED' })
-  await t.rejects(ask(adminUrl, '/healthz'), { code: 'ECONNREFUSED' })
-  await t.rejects(
-    ask(String(varve.log()[0]?.['url']), '/v1'),
-    { code: 'ECONNREFUSED' },
-    'the embedded node ends with it'
-  )
-})
+t.test(
+  'the three curls of the sandbox banner are a miss, a hit, and a hit by another spelling',
+  together(),
+  async t => {
+    const varve = startCommand(t, ['--sandbox', ...free])
+    const [, url = '', adminUrl = ''] = await varve.waitForOutput(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
+    t.match(
+      varve.out(),
+      / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/
+    )
+    t.match(varve.log(), [
+      {
+        level: 40,
+        msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/,
+        url: /^http:\/\/127\.0\.0\.1:\d+$/
+      },
+      { msg: 'listening', url, adminUrl },
+      { msg: 'upstream is up', node: 'sandbox' }
+    ])
+    const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
+    t.equal(curls.length, 3)
+    const statuses: unknown[] = []
+    for (const [, base = '', target = ''] of curls) {
+      statuses.push((await sendRequest(base, target)).headers['cache-status'])
+    }
+    t.match(statuses, [/fwd=uri-miss.*stored$/, 'varve; hit; detail=memory', 'varve; hit; detail=memory'])
+    t.match(await sendRequest(adminUrl, '/readyz'), { status: 200 })
+    varve.signal('SIGTERM')
+    t.equal(await varve.code, 0)
+    t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGTERM' }, { msg: 'stopped' }])
+    t.equal(varve.err(), '')
+    await t.rejects(sendRequest(url, '/v1/info'), { code: 'ECONNREFUSED' })
+    await t.rejects(sendRequest(adminUrl, '/healthz'), { code: 'ECONNREFUSED' })
+    await t.rejects(
+      sendRequest(String(varve.log()[0]?.['url']), '/v1'),
+      { code: 'ECONNREFUSED' },
+      'the embedded node ends with it'
+    )
+  }
+)
 
 t.test(
   'SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew',
-  together,
+  together(),
   async t => {
-    const stub = await stubNode(t, (_request, response) => {
-      ok(response, '[]')
+    const stub = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, '[]')
     })
-    const varve = start(t, ['--upstream', stub.url, ...free], {
+    const varve = startCommand(t, ['--upstream', stub.url, ...free], {
       environment: { NO_COLOR: '1' },
       isTerminal: true,
       hasLostTerminal: true
     })
-    await varve.saw(/the node answers/)
+    await varve.waitForOutput(/upstream is up/)
     varve.signal('SIGHUP')
     t.equal(await varve.code, 0)
     t.match(varve.out(), / info {2}stopping signal=SIGHUP\n.* info {2}stopped\n$/)
   }
 )
 
-t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses that it took', together, async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses that it took', together(), async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const config = join(
     t.testdir({
@@ -97,8 +104,8 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
     }),
     'v.yaml'
   )
-  const varve = start(t, ['serve', '--config', config, '--redis', 'redis://:s3cret@127.0.0.1:1'])
-  await varve.saw(/the node/)
+  const varve = startCommand(t, ['serve', '--config', config, '--redis', 'redis://:s3cret@127.0.0.1:1'])
+  await varve.waitForOutput(/upstream is up/)
   const [listening] = varve.log()
   t.match(listening, {
     level: 30,
@@ -106,7 +113,7 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
     url: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/,
     adminUrl: /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
   })
-  t.match(await ask(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
+  t.match(await sendRequest(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
   varve.signal('SIGINT')
   t.equal(await varve.code, 0)
   t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner where nobody looks')
@@ -114,28 +121,43 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
   t.notMatch(varve.out() + varve.err(), /s3cret/)
 })
 
-t.test('a person at a terminal sees lines that are written for people, in colours, and no JSON', together, async t => {
-  const varve = start(t, ['--sandbox', ...free], { isTerminal: true })
-  await varve.saw(/the node answers/)
-  varve.signal('SIGTERM')
-  t.equal(await varve.code, 0)
-  t.same(varve.log(), [])
-  t.match(varve.out(), '\u001b[33mwarn \u001b[0m sandbox: serving made-up data')
-})
+t.test(
+  'a person at a terminal sees lines that are written for people, in colours, and no JSON',
+  together(),
+  async t => {
+    const varve = startCommand(t, ['--sandbox', ...free], { isTerminal: true })
+    await varve.waitForOutput(/upstream is up/)
+    varve.signal('SIGTERM')
+    t.equal(await varve.code, 0)
+    t.same(varve.log(), [])
+    t.match(varve.out(), '\u001b[33mwarn \u001b[0m sandbox: serving made-up data')
+  }
+)
 
-t.test('a person at a terminal sees the banner, with the node but without what its URL may hide', together, async t => {
-  const varve = start(t, ['serve', ...free, '--upstream', 'http://127.0.0.1:9/s3cret', '--log-level', 'silent'], {
-    isTerminal: true
-  })
-  await varve.saw(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
-  t.match(varve.out(), /memory {2}256 MB/)
-  varve.signal('SIGTERM')
-  t.equal(await varve.code, 0)
-  t.notMatch(varve.out(), /s3cret|sandbox/)
-  t.same(varve.log(), [], 'and no log line at level silent')
-})
+t.test(
+  'a person at a terminal sees the banner, with the node but without what its URL may hide',
+  together(),
+  async t => {
+    const varve = startCommand(t, [
+      'serve',
+      ...free,
+      '--upstream',
+      'http://127.0.0.1:9/s3cret',
+      '--log-level',
+      'silent'
+    ], {
+      isTerminal: true
+    })
+    await varve.waitForOutput(/ node {4}http:\/\/127\.0\.0\.1:9\/\*\*\*\n/)
+    t.match(varve.out(), /memory {2}256 MB/)
+    varve.signal('SIGTERM')
+    t.equal(await varve.code, 0)
+    t.notMatch(varve.out(), /s3cret|sandbox/)
+    t.same(varve.log(), [], 'and no log line at level silent')
+  }
+)
 
-t.test('the banner names the shared store, however it is reached, without its credentials', together, async t => {
+t.test('the banner names the shared store, however it is reached, without its credentials', together(), async t => {
   const cases: [string, string][] = [
     ['url: "redis://s3cret:s3cret@127.0.0.1:1/2"', 'redis://***:***@127.0.0.1:1/2'],
     ['cluster: ["127.0.0.1:1", "127.0.0.1:2"], password: s3cret', 'a cluster (127.0.0.1:1, 127.0.0.1:2)'],
@@ -146,10 +168,10 @@ t.test('the banner names the shared store, however it is reached, without its cr
     Object.fromEntries(cases.map(([redis], at) => [`${at}.yaml`, `cache: { redis: { ${redis} } }`]))
   )
   await Promise.all(cases.map(async ([, said], at) => {
-    const varve = start(t, ['--config', join(dir, `${at}.yaml`), ...free, '--upstream', 'http://127.0.0.1:9'], {
+    const varve = startCommand(t, ['--config', join(dir, `${at}.yaml`), ...free, '--upstream', 'http://127.0.0.1:9'], {
       isTerminal: true
     })
-    const [, shown] = await varve.saw(/\n {2}redis {3}(.*)\n/)
+    const [, shown] = await varve.waitForOutput(/\n {2}redis {3}(.*)\n/)
     t.equal(shown, said)
     varve.signal('SIGTERM')
     t.equal(await varve.code, 0)
@@ -159,12 +181,12 @@ t.test('the banner names the shared store, however it is reached, without its cr
 
 t.test(
   'a password that Redis refuses is told to an operator, and neither log nor /readyz repeats it',
-  together,
+  together(),
   async t => {
     const [redis, stub] = [
       await startRedis(t, { password: 'r1ght' }),
-      await stubNode(t, (_request, response) => {
-        ok(response, '[]')
+      await startStubUpstream(t, (_request, response) => {
+        respondOk(response, '[]')
       })
     ]
     for (
@@ -175,15 +197,19 @@ t.test(
       ]
     ) {
       const config = join(t.testdir({ 'v.yaml': `cache: { redis: { ${cache} } }` }), 'v.yaml')
-      const varve = start(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
+      const varve = startCommand(t, ['--config', config, ...free, '--upstream', stub.url, '--log-level', 'trace'], {
         environment: { NO_COLOR: '1' },
         isTerminal: true
       })
-      const [, url = '', adminUrl = ''] = await varve.saw(
-        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* the node answers node=/m
+      const [, url = '', adminUrl = ''] = await varve.waitForOutput(
+        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up node=/m
       )
-      t.match(await ask(url, '/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 }, 'reads go on without it')
-      const { body } = await ask(adminUrl, '/readyz')
+      t.match(
+        await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
+        { status: 200 },
+        'reads go on without it'
+      )
+      const { body } = await sendRequest(adminUrl, '/readyz')
       t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
       varve.signal('SIGTERM')
       t.equal(await varve.code, 0)
@@ -194,23 +220,23 @@ t.test(
 
 t.test(
   'an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do',
-  together,
+  together(),
   async t => {
     const taken = await takenAddress(t)
     const quiet = ['--upstream', 'http://127.0.0.1:9', '--log-level', 'silent']
-    t.same(await run(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), {
+    t.same(await runCommand(t, ['serve', '--listen', taken, '--admin', '127.0.0.1:0', ...quiet]), {
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop ` +
         'what listens there, or take another address with --listen (port 0 is a free one)\n'
     })
-    t.same(await run(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), {
+    t.same(await runCommand(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), {
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ` +
         `${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n`
     })
-    t.same(await run(t, ['sandbox', '--listen', taken]), {
+    t.same(await runCommand(t, ['sandbox', '--listen', taken]), {
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; ` +
@@ -221,20 +247,22 @@ t.test(
 
 t.test(
   'a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it',
-  together,
+  together(),
   async t => {
     const config = join(
       t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9", caFile: /nowhere/ca.pem }]' }),
       'v.yaml'
     )
-    const { code, err } = await run(t, ['--config', config, ...free])
+    const { code, err } = await runCommand(t, ['--config', config, ...free])
     t.equal(code, 2)
     t.match(err, /\n {2}upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/)
   }
 )
 
-t.test('a mistake ends varve with 2 before anything is served', together, async t => {
-  const { code, out, err } = await run(t, ['--workers', 'many', '--upstream', 'ftp://h'], { VARVE_LISTEN: 'nowhere' })
+t.test('a mistake ends varve with 2 before anything is served', together(), async t => {
+  const { code, out, err } = await runCommand(t, ['--workers', 'many', '--upstream', 'ftp://h'], {
+    VARVE_LISTEN: 'nowhere'
+  })
   t.equal(code, 2)
   t.equal(out, '')
   t.same(err.split('\n').slice(0, 1), ['varve: the configuration has 3 mistakes:'])
@@ -245,7 +273,7 @@ t.test('a mistake ends varve with 2 before anything is served', together, async 
 
 t.test(
   'check prints the effective settings as a configuration that is itself valid, secrets masked',
-  together,
+  together(),
   async t => {
     const text = `
 listen: 127.0.0.1:0
@@ -258,7 +286,7 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
 `
     const dir = t.testdir({ 'v.yaml': text })
     const environment = { VARVE_WORKERS: '4', VARVE_LOG_LEVEL: 'warn', VARVE_CONFIG: 'not this one' }
-    const { code, out, err } = await run(t, ['check', join(dir, 'v.yaml')], environment)
+    const { code, out, err } = await runCommand(t, ['check', join(dir, 'v.yaml')], environment)
     t.same([code, err], [0, ''])
     t.notMatch(out, /s3cret/)
     t.match(parse(out), {
@@ -272,31 +300,31 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
     t.strictSame(configSchema.parse(parse(out)), parse(out), 'every key is there and valid')
     t.notMatch(out, /no effect/)
     const again = t.testdir({ 'again.yaml': out })
-    t.match(await run(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
+    t.match(await runCommand(t, ['check', join(again, 'again.yaml')]), { code: 0, err: '' })
   }
 )
 
-t.test('check without a file is about the environment and the defaults', together, async t => {
-  t.strictSame(parse((await run(t, ['check'])).out), configSchema.parse({}))
+t.test('check without a file is about the environment and the defaults', together(), async t => {
+  t.strictSame(parse((await runCommand(t, ['check'])).out), configSchema.parse({}))
   const file = join(t.testdir({ 'v.yaml': 'mode: observe' }), 'v.yaml')
-  t.match(parse((await run(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
+  t.match(parse((await runCommand(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
     mode: 'observe',
     listen: '[::1]:0'
   })
 })
 
-t.test('check ends with 2 and every mistake, and repeats no secret', together, async t => {
+t.test('check ends with 2 and every mistake, and repeats no secret', together(), async t => {
   const dir = t.testdir({
     'one.yaml': 'colour: red',
     'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }'
   })
-  t.match(await run(t, ['check', join(dir, 'one.yaml')]), {
+  t.match(await runCommand(t, ['check', join(dir, 'one.yaml')]), {
     code: 2,
     out: '',
     err:
       /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/
   })
-  const { code, out, err } = await run(t, ['check', join(dir, 'more.yaml')])
+  const { code, out, err } = await runCommand(t, ['check', join(dir, 'more.yaml')])
   t.same([code, out], [2, ''])
   t.equal(
     err,
@@ -307,7 +335,7 @@ t.test('check ends with 2 and every mistake, and repeats no secret', together, a
   clients.keys.0: expected a map of keys
 `
   )
-  t.match(await run(t, ['check', join(dir, 'missing.yaml')]), {
+  t.match(await runCommand(t, ['check', join(dir, 'missing.yaml')]), {
     code: 2,
     out: '',
     err: `\n  ${
@@ -318,7 +346,7 @@ t.test('check ends with 2 and every mistake, and repeats no secret', together, a
 
 t.test(
   'a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong',
-  together,
+  together(),
   async t => {
     const cases: [string[], string][] = [
       [['explode'], 'unknown command explode; see varve --help'],
@@ -352,7 +380,7 @@ t.test(
     ]
     for (const [argv, sentence] of cases) {
       t.same(
-        await run(t, argv),
+        await runCommand(t, argv),
         { code: 2, out: '', err: `varve: ${sentence}\n` },
         argv.join(' ')
       )
@@ -360,7 +388,7 @@ t.test(
   }
 )
 
-t.test('every command tells its flags with --help and -h, and varve help names the commands', together, async t => {
+t.test('every command tells its flags with --help and -h, and varve help names the commands', together(), async t => {
   const cases: [string[], RegExp[]][] = [
     [['serve', '--help'], [
       /^varve serve: /,
@@ -393,41 +421,41 @@ t.test('every command tells its flags with --help and -h, and varve help names t
     [['help'], [/^varve: /, /varve \[serve\]/, /varve sandbox/, /varve check/]]
   ]
   for (const [argv, patterns] of cases) {
-    const { code, out, err } = await run(t, argv)
+    const { code, out, err } = await runCommand(t, argv)
     t.same([code, err], [0, ''], argv.join(' '))
     for (const pattern of patterns) t.match(out, pattern)
   }
 })
 
-t.test('varve help COMMAND prints the help of that command', together, async t => {
-  for (const command of ['serve', 'sandbox', 'check', 'explain', 'warm', 'export', 'import', 'record', 'replay']) {
-    const { code, out, err } = await run(t, ['help', command])
+t.test('varve help COMMAND prints the help of that command', together(), async t => {
+  for (const command of ['serve', 'sandbox', 'check', 'explain', 'warm', 'record', 'replay']) {
+    const { code, out, err } = await runCommand(t, ['help', command])
     t.match({ code, err }, { code: 0, err: '' })
     t.ok(out.startsWith(`varve ${command}: `), command)
-    t.equal(out, (await run(t, [command, '--help'])).out)
+    t.equal(out, (await runCommand(t, [command, '--help'])).out)
   }
 })
 
-t.test('varve check takes its file by --config as well, with mistakes told in the same words', together, async t => {
+t.test('varve check takes its file by --config as well, with mistakes told in the same words', together(), async t => {
   const dir = t.testdir({ 'good.yaml': 'workers: 2', 'bad.yaml': 'workers: many' })
   for (const [name, code] of [['good.yaml', 0], ['bad.yaml', 2]] as const) {
-    const given = await run(t, ['check', '--config', join(dir, name)])
+    const given = await runCommand(t, ['check', '--config', join(dir, name)])
     t.equal(given.code, code)
-    t.same(given, await run(t, ['check', join(dir, name)]))
-    t.same(given, await run(t, ['check', `--config=${join(dir, name)}`]))
+    t.same(given, await runCommand(t, ['check', join(dir, name)]))
+    t.same(given, await runCommand(t, ['check', `--config=${join(dir, name)}`]))
   }
 })
 
 t.test(
   'in front of a real node the banner\'s lines ask for the newest version, which every node has',
-  together,
+  together(),
   async t => {
     const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
     t.teardown(async () => {
       await node.close()
     })
-    const varve = start(t, [...free, '--upstream', node.url], { isTerminal: true })
-    const [shown] = await varve.saw(/( {4}V=.*\n)( {4}curl .*\n){3}/)
+    const varve = startCommand(t, [...free, '--upstream', node.url], { isTerminal: true })
+    const [shown] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
     const said = await promisify(execFile)('sh', ['-c', shown])
     t.same(said.stdout.match(/cache-status: .*?(?=\r)/g), [
       'cache-status: varve; fwd=uri-miss; fwd-status=200; stored',
@@ -437,25 +465,25 @@ t.test(
   }
 )
 
-t.test('where no node answers at the start, the log says so and what to look at', together, async t => {
-  const varve = start(t, [...free, '--upstream', 'http://127.0.0.1:9'])
-  await varve.saw(/no node has answered yet/)
+t.test('where no node answers at the start, the log says so and what to look at', together(), async t => {
+  const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
+  await varve.waitForOutput(/no node has answered yet/)
   t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, {
     level: 40,
     msg: /is each url of upstreams right, without \/v1/
   }])
 })
 
-t.test('the embedded node runs alone, honours its flags, and stops on either signal', together, async t => {
+t.test('the embedded node runs alone, honours its flags, and stops on either signal', together(), async t => {
   const flags = ['--seed', '7', '--blocks', '20', '--block-ms', '0', '--chain-id', '9', '--family', 'X-My-']
   const nodes = [
-    start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]),
-    start(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])
+    startCommand(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]),
+    startCommand(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])
   ] as const
   const bodies: string[] = []
   for (const node of nodes) {
-    const [, url = ''] = await node.saw(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
-    const got = await ask(url, '/v1')
+    const [, url = ''] = await node.waitForOutput(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
+    const got = await sendRequest(url, '/v1')
     t.match(got, { status: 200, headers: { 'x-my-chain-id': '9', 'x-my-block-height': '19' } })
     bodies.push(got.body)
   }
@@ -465,10 +493,10 @@ t.test('the embedded node runs alone, honours its flags, and stops on either sig
   t.same(await Promise.all(nodes.map(async ({ code }) => await code)), [0, 0])
 })
 
-t.test('the embedded node refuses what is no number', together, async t => {
+t.test('the embedded node refuses what is no number', together(), async t => {
   for (const flag of ['seed', 'blocks', 'block-ms', 'chain-id']) {
     for (const text of ['many', '-1', '1.5', '', '0x1', '9999999999']) {
-      const { code, err } = await run(t, ['sandbox', `--${flag}=${text}`])
+      const { code, err } = await runCommand(t, ['sandbox', `--${flag}=${text}`])
       t.equal(code, 2)
       t.ok(
         err.startsWith(`varve: --${flag} expects a whole number`) &&
@@ -479,7 +507,7 @@ t.test('the embedded node refuses what is no number', together, async t => {
   }
 })
 
-t.test('what fails without a reason of its own is told as it is', together, async t => {
+t.test('what fails without a reason of its own is told as it is', together(), async t => {
   let err = ''
   const code = await main(['help'], {
     environment: {},
@@ -490,7 +518,7 @@ t.test('what fails without a reason of its own is told as it is', together, asyn
     onSignal: () => {},
     onFault: () => {},
     exit: () => {},
-    waitingBytes: () => 0,
+    bufferedBytes: () => 0,
     err: text => {
       err += text
     },
@@ -537,7 +565,7 @@ const skip = existsSync(compiled) ? false : 'there is no dist/cli.js; npm run bu
 
 t.test(
   'the compiled program checks, serves, and ends with 0 within ten seconds of a SIGTERM',
-  { ...together, skip },
+  { ...together(), skip },
   async t => {
     let toldAt = 0
     const [good, bad, served] = await Promise.all([
@@ -557,8 +585,8 @@ t.test(
   }
 )
 
-t.test('the entry hands over the arguments, the environment and the exit code', together, async t => {
-  const { code, out, err } = await program(t, join(import.meta.dirname, '../../src/cli.ts'), [
+t.test('the entry hands over the arguments, the environment and the exit code', together(), async t => {
+  const { code, out, err } = await program(t, join(import.meta.dirname, '../../dist/cli.js'), [
     'sandbox',
     '--listen',
     '127.0.0.1:0'
@@ -567,24 +595,24 @@ t.test('the entry hands over the arguments, the environment and the exit code', 
   t.match(out, /made-up node on http/)
 })
 
-t.test('varve --help names the commands', together, async t => {
-  for (const flag of ['--help', '-h']) t.same(await run(t, [flag]), await run(t, ['help']))
+t.test('varve --help names the commands', together(), async t => {
+  for (const flag of ['--help', '-h']) t.same(await runCommand(t, [flag]), await runCommand(t, ['help']))
 })
 
-t.test('a start that fails leaves nothing behind that keeps the program alive', together, async t => {
+t.test('a start that fails leaves nothing behind that keeps the program alive', together(), async t => {
   const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
   const config = join(dir, 'v.yaml')
   writeFileSync(config, `tls: { certFile: ${dir}/c.pem, keyFile: ${dir}/k.pem }`)
-  const { code, out, err } = await run(t, ['--sandbox', '--config', config, ...free])
+  const { code, out, err } = await runCommand(t, ['--sandbox', '--config', config, ...free])
   t.match({ code, err }, { code: 1, err: /^varve: .*PEM.*\n$/ })
   await t.rejects(
-    ask(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'),
+    sendRequest(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'),
     { code: 'ECONNREFUSED' },
     'the embedded node is gone'
   )
 })
 
-t.test('the embedded node refuses numbers and names that it cannot use', together, async t => {
+t.test('the embedded node refuses numbers and names that it cannot use', together(), async t => {
   const cases: [string[], string][] = [
     [['--listen', '127.0.0.1:65536'], '--listen expects HOST:PORT, got 127.0.0.1:65536'],
     [['--chain-id', '256'], '--chain-id expects a whole number of at most 255, got 256'],
@@ -592,7 +620,7 @@ t.test('the embedded node refuses numbers and names that it cannot use', togethe
     [['--family', 'x y'], '--family expects letters, digits and -, got x y']
   ]
   for (const [flags, sentence] of cases) {
-    t.same(await run(t, ['sandbox', ...flags]), {
+    t.same(await runCommand(t, ['sandbox', ...flags]), {
       code: 2,
       out: '',
       err: `varve: ${sentence}; see varve sandbox --help\n`

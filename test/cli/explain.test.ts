@@ -3,10 +3,10 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type Environment } from '../../src/config/load.js'
 import { pinCursor } from '../../src/api/pinned-cursor.js'
-import { item } from '../support/client.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { tableItemLookup } from '../support/client.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
-import { run } from './command.js'
+import { runCommand } from './command.js'
 
 const one = `0x${'1'.padStart(64, '0')}`
 const modules = `/v1/accounts/${one}/modules`
@@ -16,7 +16,7 @@ async function explained (
   argv: readonly string[],
   environment: Environment = {}
 ): Promise<Record<string, string | null>> {
-  const { code, out, err } = await run(t, ['explain', ...argv], environment)
+  const { code, out, err } = await runCommand(t, ['explain', ...argv], environment)
   t.same([code, err], [0, ''])
   return parse(out) as Record<string, string | null>
 }
@@ -28,8 +28,8 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
     accept: 'application/json',
     key: `CHAIN.GENERATION json ${modules}?ledger_version=7&limit=5`,
     class: 'immutable',
-    why: 'the state at a ledger version never changes: kept until room is needed; its JSON is rendered by the ' +
-      'node, so it is read afresh when the node\'s release changes'
+    why: 'the state at a ledger version never changes: stored until evicted; its JSON is rendered by the ' +
+      'node, so it is refreshed when the node\'s release changes'
   })
   t.match(
     await explained(t, [
@@ -50,7 +50,7 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0X1::a::B%3C0x01::c::D%3E/f?start=3']), {
     upstream: `GET /v1/accounts/${one}/events/0x1%3A%3Aa%3A%3AB%3C0x1%3A%3Ac%3A%3AD%3E/f?start=3&limit=25`,
     class: 'page',
-    why: /kept for 3600 s/
+    why: /stored for 3600 s/
   })
   t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), {
     endpoint: 'info',
@@ -63,7 +63,7 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
     upstream: `GET ${modules}`,
     key: null,
     class: 'moving',
-    why: /never older than the question; what it reads is kept/
+    why: /never older than the request; what it reads is stored/
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f']), {
     key: null,
@@ -85,12 +85,12 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
     body: sent,
     key: `CHAIN.GENERATION json /v1/view?ledger_version=7 ${sent}`,
     class: 'immutable',
-    why: /nothing but the state at a ledger version.*kept until room is needed$/
+    why: /the state at a ledger version alone.*stored until evicted$/
   })
   t.match(await explained(t, ['POST', '/v1/view', '--data', view]), {
     key: null,
     class: 'moving',
-    why: /never older than the question; what it reads is kept/
+    why: /never older than the request; what it reads is stored/
   })
   t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', '0x00aB']), {
     body: 'application/x.aptos.view_function+bcs 0x00ab',
@@ -126,20 +126,20 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
     endpoint: 'transaction_by_version',
     upstream: 'GET /v1/transactions/by_version/5',
     class: 'immutable',
-    why: /never changes: kept until room is needed/
+    why: /never changes: stored until evicted/
   })
   const hash = 'aB'.repeat(32)
   t.match(await explained(t, ['GET', `/v1/transactions/by_hash/${hash}`]), {
     endpoint: 'transaction_by_hash',
     upstream: `GET /v1/transactions/by_hash/0x${hash.toLowerCase()}`,
     class: 'immutable',
-    why: /kept once it is committed, of the moment before/
+    why: /stored once it is committed, moving before/
   })
   t.match(await explained(t, ['GET', '/v1/transactions?start=05&limit=7']), {
     endpoint: 'transactions',
     upstream: 'GET /v1/transactions?start=5&limit=7',
     class: 'page',
-    why: /of the moment where it ends with the ledger/
+    why: /moving where it ends with the ledger/
   })
   t.match(await explained(t, ['GET', '/v1/transactions']), {
     key: null,
@@ -149,7 +149,7 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
   t.match(await explained(t, ['GET', '/v1/transactions?start=5', '--accept', 'application/x-bcs']), {
     key: null,
     class: 'moving',
-    why: /in BCS nobody can say/
+    why: /in BCS the transactions cannot be identified/
   })
   for (const path of ['/v1', '/v1/']) {
     t.match(await explained(t, ['GET', path]), {
@@ -157,7 +157,7 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
       upstream: 'GET /v1',
       key: 'moment CHAIN.GENERATION json /v1',
       class: 'moving',
-      why: /given again for 250 ms/
+      why: /reused for 250 ms/
     })
   }
   for (
@@ -173,7 +173,7 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
     t.match(await explained(t, ['GET', `/v1/accounts/1${path}?ledger_version=7`]), {
       endpoint,
       class: 'immutable',
-      why: /read afresh when the node's release changes$/
+      why: /refreshed when the node's release changes$/
     }, path)
   }
 })
@@ -246,11 +246,11 @@ t.test('explain goes by the configuration that it is given', async t => {
   t.match(await explained(t, ['GET', '/v1', '--config', config]), {
     endpoint: 'index',
     key: /^moment 4\.GENERATION/,
-    why: 'of the moment: an answer is given again for 40 ms'
+    why: 'moving: a response is reused for 40 ms'
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
     upstream: /limit=7$/,
-    why: /kept for 5 s/,
+    why: /stored for 5 s/,
     key: /^4\.GENERATION/
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
@@ -264,20 +264,20 @@ t.test('explain goes by the configuration that it is given', async t => {
   })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {
     key: /^moment 4\.GENERATION/,
-    why: 'of the moment: an answer is given again for 50 ms'
+    why: 'moving: a response is reused for 50 ms'
   })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
-  t.match(await run(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
+  t.match(await runCommand(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
 })
 
 t.test('what explain says is what varve does: the same upstream request, kept or not', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, stub.url, { latest: { infoMs: 0 } })
-  const table = item('u64', '"07"')
+  const table = tableItemLookup('u64', '"07"')
   for (
     const [target, how] of [
       [`${modules}?ledger_version=0500`, {}],
@@ -295,9 +295,9 @@ t.test('what explain says is what varve does: the same upstream request, kept or
       target,
       ...(how === table ? ['--data', String(table.body)] : [])
     ])
-    const before = stub.asked.length
+    const before = stub.requests.length
     const first = await varve.get(target, how)
-    t.same(stub.asked.slice(before), told['upstream'] === null ? [] : [told['upstream']], target)
+    t.same(stub.requests.slice(before), told['upstream'] === null ? [] : [told['upstream']], target)
     t.equal(
       String((await varve.get(target, how)).headers['cache-status']).includes('hit'),
       told['class'] === 'immutable',
@@ -319,16 +319,16 @@ t.test('two versions of one block have one key, and one read of the node', async
   for (const version of [firstVersion, lastVersion]) {
     t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 200 })
   }
-  t.equal(sandbox.asked.of('block_by_version'), 1)
+  t.equal(sandbox.requests.countFor('block_by_version'), 1)
 })
 
 t.test('a command line that says too little or too much ends with 2 and where to look', async t => {
   for (const argv of [[], ['GET'], ['GET', '/v1', '/v2'], ['GET', '/v1', '--colour', 'red']]) {
     t.match(
-      await run(t, ['explain', ...argv]),
+      await runCommand(t, ['explain', ...argv]),
       { code: 2, out: '', err: /see varve explain --help\n$/ },
       argv.join(' ')
     )
   }
-  t.match(await run(t, ['explain', '--help']), { code: 0, out: /varve explain METHOD PATH/ })
+  t.match(await runCommand(t, ['explain', '--help']), { code: 0, out: /varve explain METHOD PATH/ })
 })

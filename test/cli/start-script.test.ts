@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ask } from '../support/client.js'
-import { nodeOf } from '../support/replicas.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const root = join(import.meta.dirname, '../..')
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
@@ -43,7 +43,7 @@ async function started (
   })
   const came = await Promise.race([served, ended])
   if (typeof came !== 'string') return { code: came, said }
-  return { isSandbox: (await ask(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', said }
+  return { isSandbox: (await sendRequest(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', said }
 }
 
 t.test(
@@ -56,7 +56,7 @@ t.test(
 )
 
 t.test('npm start serves what is named, be it by flag, variable or file', { buffered: true }, async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   const file = join(t.testdir({ 'v.yaml': `upstreams: [{ url: "${url}" }]\n` }), 'v.yaml')
   const all = await Promise.all([
     started(t, [`--upstream=${url}`]),

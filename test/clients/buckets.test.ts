@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Buckets, LocalBuckets } from '../../src/clients/buckets.js'
-import { SharedBuckets } from '../../src/clients/shared-buckets.js'
+import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { RedisLink } from '../../src/redis/link.js'
-import { clientFor } from '../../src/redis/place.js'
+import { clientFor } from '../../src/redis/connection-options.js'
 import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
 import { startRedis } from '../support/redis-server.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -16,7 +16,7 @@ async function sharedAt (
   t: Test,
   redis: RedisProcess,
   alone: Buckets
-): Promise<{ buckets: SharedBuckets, failed: string[] }> {
+): Promise<{ buckets: RedisBuckets, failed: string[] }> {
   const failed: string[] = []
   const place = {
     url: redis.url,
@@ -34,7 +34,7 @@ async function sharedAt (
     probeKey: 'probe',
     now: () => performance.now(),
     tally: {
-      redisAsked: nothing,
+      redisCalled: nothing,
       redisFailed: operation => {
         failed.push(operation)
       }
@@ -47,7 +47,7 @@ async function sharedAt (
   })
   await link.start()
   await until(() => link.isUp, 'Redis answers')
-  return { buckets: new SharedBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
+  return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
 }
 
 /** Waits until so much has passed by the clock that is counted on, which a timer may be a moment ahead of. */
@@ -60,7 +60,7 @@ const refusing: Buckets = {
   take: () => {
     throw new Error('nobody should count alone')
   },
-  giveBack: () => {
+  refund: () => {
     throw new Error('nobody should count alone')
   }
 }
@@ -85,15 +85,15 @@ const rare = { perSecond: 0.001, burst: 2 }
 
 async function givesBack (t: Test, buckets: Buckets, subject = 'c'): Promise<void> {
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
-  buckets.giveBack(subject, rare)
+  buckets.refund(subject, rare)
   t.equal(await buckets.take(subject, rare), 0, 'one that was given back')
   t.ok(await buckets.take(subject, rare) > 0, 'and no more')
-  buckets.giveBack(subject, rare)
+  buckets.refund(subject, rare)
   t.equal(await buckets.take(subject, rare), 0, 'also after a refusal')
-  for (let nth = 0; nth < 5; nth++) buckets.giveBack(subject, rare)
+  for (let nth = 0; nth < 5; nth++) buckets.refund(subject, rare)
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   t.ok(await buckets.take(subject, rare) > 0, 'never more than a burst')
-  buckets.giveBack('stranger', rare)
+  buckets.refund('stranger', rare)
 }
 
 t.test('what was taken for nothing is given back, wherever it is counted', async t => {
@@ -102,12 +102,12 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
   const worker: RemoteBuckets = new RemoteBuckets({
     take: (id, subject, allowance) => {
       setImmediate(() => {
-        worker.hear(id, primary.take(subject, allowance))
+        worker.onTakeResult(id, primary.take(subject, allowance))
       })
     },
-    giveBack: (subject, allowance) => {
+    refund: (subject, allowance) => {
       setImmediate(() => {
-        primary.giveBack(subject, allowance)
+        primary.refund(subject, allowance)
       })
     }
   }, refusing)
@@ -119,13 +119,13 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
   await redis.kill()
   await givesBack(t, {
     take: (...taken) => buckets.take(...taken),
-    giveBack: (...given) => {
-      alone.giveBack(...given)
+    refund: (...given) => {
+      alone.refund(...given)
     }
   }, 'e')
   alone.take('d', rare)
   alone.take('d', rare)
-  buckets.giveBack('d', rare)
+  buckets.refund('d', rare)
   await until(() => alone.take('d', rare) === 0, 'it is given back where it was counted')
 })
 
@@ -187,7 +187,7 @@ t.test('counting in Redis: the same for all replicas together, on no clock but i
   let nth = 0
   await promises(t, {
     take: async (subject, allowance) => await (nth++ % 2 === 0 ? one : other).take(subject, allowance),
-    giveBack: () => {}
+    refund: () => {}
   }, passes)
   t.same(failed, [])
   for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} goes by itself`)
@@ -210,9 +210,9 @@ t.test('where Redis refuses, or is gone, a process counts by itself, and the fai
   t.same([await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)], [0, 0, 0])
   t.ok(await buckets.take('a', few) > 0)
   t.same(failed, ['limit', 'limit', 'limit', 'limit'])
-  t.match(buckets.refusal, /WRONGTYPE/)
+  t.match(buckets.scriptError, /WRONGTYPE/)
   t.equal(await buckets.take('c', few), 0)
-  t.equal(buckets.refusal, undefined, 'it is not refused for good')
+  t.equal(buckets.scriptError, undefined, 'it is not refused for good')
   await redis.kill()
   t.ok(await buckets.take('a', few) > 0)
   t.equal(await buckets.take('b', few), 0)
@@ -220,8 +220,8 @@ t.test('where Redis refuses, or is gone, a process counts by itself, and the fai
 
 t.test('a Redis that says what cannot be is not believed, be it to let everything through or nothing', async t => {
   for (const lie of ['0', '-1', null, NaN, -1, 1e12, Infinity, [0]]) {
-    const link = { ask: async () => lie } as unknown as RedisLink
-    const buckets = new SharedBuckets(link, '', new LocalBuckets(() => 0), () => 0)
+    const link = { run: async () => lie } as unknown as RedisLink
+    const buckets = new RedisBuckets(link, '', new LocalBuckets(() => 0), () => 0)
     t.same(
       [await buckets.take('a', few), await buckets.take('a', few), await buckets.take('a', few)],
       [0, 0, 0],
@@ -238,22 +238,22 @@ t.test('a worker has the first process count for all, and counts by itself while
     const worker: RemoteBuckets = new RemoteBuckets({
       take: (id, subject, allowance) => {
         setImmediate(() => {
-          worker.hear(id, first.take(subject, allowance))
+          worker.onTakeResult(id, first.take(subject, allowance))
         })
       },
-      giveBack: () => {}
+      refund: () => {}
     }, refusing)
     return worker
   })
   let nth = 0
   await promises(t, {
     take: async (subject, allowance) => await (workers[nth++ % 2] as RemoteBuckets).take(subject, allowance),
-    giveBack: () => {}
+    refund: () => {}
   }, async ms => {
     nowMs += ms
   })
-  const deserted: RemoteBuckets = new RemoteBuckets({ take: () => {}, giveBack: () => {} }, new LocalBuckets(() => 0))
+  const deserted: RemoteBuckets = new RemoteBuckets({ take: () => {}, refund: () => {} }, new LocalBuckets(() => 0))
   t.same(await Promise.all([1, 2, 3].map(async () => await deserted.take('a', few))), [0, 0, 0])
   t.ok(await deserted.take('a', few) > 0)
-  deserted.hear(1, 5)
+  deserted.onTakeResult(1, 5)
 })

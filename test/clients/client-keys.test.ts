@@ -1,5 +1,5 @@
 import t from 'tap'
-import { bearerIn, ClientKeys } from '../../src/clients/client-keys.js'
+import { readBearerToken, ClientKeys } from '../../src/clients/client-keys.js'
 
 const keys = new ClientKeys([{ name: 'shop', key: 'k-shop' }, { name: 'wallet', key: 'k-wallet' }])
 
@@ -24,8 +24,8 @@ t.test('a client is known by its key as a bearer or as an API key, and by nothin
     [{ 'x-api-key': ['k-shop', 'k-shop'] }, undefined],
     [{}, undefined]
   ]
-  for (const [headers, name] of cases) t.equal(keys.nameIn(headers), name, JSON.stringify(headers))
-  t.equal(new ClientKeys([]).nameIn({ authorization: 'Bearer k-shop' }), undefined)
+  for (const [headers, name] of cases) t.equal(keys.nameFor(headers), name, JSON.stringify(headers))
+  t.equal(new ClientKeys([]).nameFor({ authorization: 'Bearer k-shop' }), undefined)
 })
 
 t.test('no key can be had from what is kept of it', async t => {
@@ -33,7 +33,7 @@ t.test('no key can be had from what is kept of it', async t => {
 })
 
 t.test('a bearer is what stands behind its scheme, blanks around it apart', async t => {
-  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(bearerIn), [
+  t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(readBearerToken), [
     'a',
     'a',
     undefined,

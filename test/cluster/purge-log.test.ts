@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
-import { type ToForget } from '../../src/cache/shared-store.js'
+import { type Invalidation } from '../../src/cache/redis-tier.js'
 import { type Chain } from '../../src/chain/tracker.js'
 import { PurgeLog } from '../../src/cluster/purge-log.js'
 import { Purges } from '../../src/cluster/purges.js'
-import { SharedKeys } from '../../src/cluster/shared-keys.js'
+import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
-import { storeAt, storedOf, type TestStore } from '../support/shared-store.js'
+import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/redis-tier.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
@@ -14,10 +14,10 @@ const log = 'varve:1:purges 4'
 
 /** The purging side of one replica, with its looks in the test's hand. */
 interface Replica extends Purges {
-  readonly store: TestStore
+  readonly store: TestRedisTier
   /** What it had to forget, in order; `everything` where it could not know what. */
   readonly forgot: string[]
-  lastBlocks(): ToForget['blocks']
+  lastBlocks(): Invalidation['blocks']
   /** How many times it told the others to look. */
   readonly told: { times: number }
   /** The chain that it has agreed on with the others. */
@@ -27,25 +27,25 @@ interface Replica extends Purges {
 }
 
 async function replicaAt (t: Test, url: string): Promise<Replica> {
-  const store = await storeAt(t, url)
+  const store = await openRedisTier(t, url)
   const forgot: string[] = []
-  let last: ToForget['blocks'] = []
+  let last: Invalidation['blocks'] = []
   const told = { times: 0 }
   const agreed: Replica['agreed'] = { chain: { id: 4, generation: 1 } }
   const purges = new Purges({
     store,
-    log: new PurgeLog(new SharedKeys(store.link, 'varve:1:', 1000)),
+    log: new PurgeLog(new ExpiringKeys(store.link, 'varve:1:', 1000)),
     local: {
-      forget: ({ keys, blocks }) => {
+      invalidate: ({ keys, blocks }) => {
         forgot.push(...keys)
         last = blocks
       },
-      forgetAll: () => {
+      invalidateAll: () => {
         forgot.push('everything')
       }
     },
     chain: () => agreed.chain,
-    tell: async () => {
+    notifyReplicas: async () => {
       told.times++
     }
   })
@@ -57,7 +57,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
     agreed,
     purgeKey: async (key: string) => await purges.purge({ id: 4, generation: 1 }, () => ({ keys: [key], blocks: [] })),
     lookNow: async () => {
-      await purges.look(4)
+      await purges.sync(4)
     }
   })
 }
@@ -73,8 +73,8 @@ async function two (t: Test): Promise<{ redis: RedisProcess, a: Replica, b: Repl
 
 t.test('a purge is forgotten here at once, in Redis, and by another when it looks, once', async t => {
   const { redis, a, b } = await two(t)
-  a.store.keep({ stored: storedOf('k', 'old'), blocks: undefined, ttlMs: undefined })
-  await a.store.idle()
+  a.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  await a.store.waitUntilIdle()
   t.ok(await redis.client.exists('varve:1:k'))
   const purged = a.purgeKey('k')
   t.same(a.forgot, ['k'], 'before anything was asked of Redis')
@@ -115,7 +115,7 @@ t.test('more purges than the log holds: whoever knows none of a full one forgets
   for (let nth = 1; nth <= 300; nth++) await a.purgeKey(`m${nth}`)
   t.equal(await redis.client.llen(log), 256)
   t.ok(await redis.client.ttl(log) > 0)
-  b.store.keep({ stored: storedOf('waits', 'old'), blocks: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('waits', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   await b.lookNow()
   t.ok(b.forgot.slice(255).includes('everything'))
   const before = b.forgot.length
@@ -132,17 +132,17 @@ t.test('with more purges than the log holds, what waits to be written is let go 
   const [a, b] = [await replicaAt(t, redis.url), await replicaAt(t, network.url)]
   await b.lookNow()
   network.isRefusing = true
-  network.cut()
+  network.dropConnections()
   await until(() => !b.store.link.isUp, 'the link is down')
-  b.store.keep({ stored: storedOf('k0', 'old'), blocks: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('k0', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   for (let nth = 0; nth < 300; nth++) await a.purgeKey(`k${nth}`)
   network.isRefusing = false
   // As the agreement does: it looks before anything is written.
-  b.store.resume = () => {}
+  b.store.resumeWrites = () => {}
   await until(() => b.store.link.isUp, 'the link is up')
-  t.equal(b.store.waiting, 1)
+  t.equal(b.store.queued, 1)
   await b.lookNow()
-  t.equal(b.store.waiting, 0)
+  t.equal(b.store.queued, 0)
 })
 
 t.test('a log that is lost is written again by whoever knows it, and whoever did not know it learns all of it', async t => {
@@ -211,10 +211,10 @@ t.test('what Redis was not told of holds here, is bounded, keeps Redis from bein
   const redis = await startRedis(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await replicaAt(t, network.url), await replicaAt(t, redis.url)]
-  b.store.keep({ stored: storedOf('k0', 'old'), blocks: undefined, ttlMs: undefined })
-  await b.store.idle()
+  b.store.put({ stored: storedEntryOf('k0', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  await b.store.waitUntilIdle()
   network.isRefusing = true
-  network.cut()
+  network.dropConnections()
   await until(() => !a.store.link.isUp, 'the link is down')
   for (let nth = 0; nth < 256; nth++) t.equal(await a.purgeKey(`k${nth}`), false)
   t.equal(a.hasPending, true)
@@ -235,11 +235,11 @@ t.test('what Redis was not told of holds here, is bounded, keeps Redis from bein
 t.test('a purge of who has not agreed with the others yet is told when it has, under the keys that are agreed on', async t => {
   const { redis, a, b } = await two(t)
   a.agreed.chain = undefined
-  const whatIn = ({ generation }: Chain): ToForget => ({ keys: [`4.${generation} k`], blocks: [] })
+  const whatIn = ({ generation }: Chain): Invalidation => ({ keys: [`4.${generation} k`], blocks: [] })
   for (const generation of [1, 3]) {
-    b.store.keep({ stored: storedOf(`4.${generation} k`, 'old'), blocks: undefined, ttlMs: undefined })
+    b.store.put({ stored: storedEntryOf(`4.${generation} k`, 'old'), blockIndexKey: undefined, ttlMs: undefined })
   }
-  await b.store.idle()
+  await b.store.waitUntilIdle()
   t.equal(await a.purge({ id: 4, generation: 1 }, whatIn), false)
   t.same(a.forgot, ['4.1 k'])
   t.ok(a.hasPending)
@@ -256,13 +256,13 @@ t.test('a purge of who has not agreed with the others yet is told when it has, u
 t.test('what another replica is writing while it is purged does not stay in Redis', async t => {
   const { redis, a, b } = await two(t)
   // The server takes one connection's commands one after another, so what comes behind this one waits for the gate.
-  const gate = b.store.link.ask('probe', async client => await client.blpop('gate', 0), 10_000)
-  b.store.keep({ stored: storedOf('k', 'old'), blocks: undefined, ttlMs: undefined })
+  const gate = b.store.link.run('probe', async client => await client.blpop('gate', 0), 10_000)
+  b.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   await until(async () => /cmd=blpop/.test(String(await redis.client.call('CLIENT', 'LIST'))), 'it waits')
   t.equal(await a.purgeKey('k'), true)
   await redis.client.lpush('gate', '')
   await gate
-  await b.store.idle()
+  await b.store.waitUntilIdle()
   t.ok(await redis.client.exists('varve:1:k'), 'the write came after the purge')
   await b.lookNow()
   t.notOk(await redis.client.exists('varve:1:k'))

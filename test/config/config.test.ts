@@ -2,13 +2,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { boundsOfPolls } from '../../src/config/budgets.js'
-import { keysThatStay } from '../../src/config/exchange.js'
-import { type Environment, type Flags, type Loaded, loadConfig } from '../../src/config/load.js'
+import { pollBoundsOf } from '../../src/config/upstream-shares.js'
+import { keysNeedingRestart } from '../../src/config/restart-keys.js'
+import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
-import { shareOf } from '../../src/config/worker-share.js'
+import { workerConfigOf } from '../../src/config/worker-config.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
 const contract = `
@@ -49,7 +49,7 @@ downstream: { cacheControl: revalidate }
 `
 
 /** Loads a configuration file with this text. */
-function load (t: Test, text: string, environment: Environment = {}, flags: Flags = {}): Loaded {
+function load (t: Test, text: string, environment: Environment = {}, flags: Flags = {}): LoadedConfig {
   return loadConfig(environment, { config: join(t.testdir({ 'varve.yaml': text }), 'varve.yaml'), ...flags })
 }
 
@@ -672,15 +672,15 @@ t.test('each worker has its share of what all of them may take, to the byte, and
     upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }],
     cache: { memory: { maxMb: 100 } }
   })
-  const share = shareOf(config)
+  const share = workerConfigOf(config)
   t.match(share, {
     upstreams: [{ maxConcurrent: 3, requestsPerSecond: 3 }, { maxConcurrent: 82, requestsPerSecond: null }],
     hedge: { burst: 3, share: 0.05 }
   })
   t.ok(Number.isInteger(share.cache.memory.maxMb * 1024 * 1024))
   t.ok(share.cache.memory.maxMb * 3 <= 100 && share.cache.memory.maxMb * 3 > 99.9)
-  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
-  t.equal(shareOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
+  t.equal(workerConfigOf({ ...config, hedge: { ...config.hedge, burst: 0 } }).hedge.burst, 0, 'off is off')
+  t.equal(workerConfigOf({ ...config, hedge: { ...config.hedge, burst: 2 } }).hedge.burst, 1)
   for (const requestsPerSecond of [2, 3, 5, 10, 1000]) {
     for (const pollMs of [10, 1000, 600_000]) {
       const one = {
@@ -688,8 +688,8 @@ t.test('each worker has its share of what all of them may take, to the byte, and
         head: { pollMs },
         upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond }))
       }
-      const polls = boundsOfPolls({ maxConcurrent: 10, requestsPerSecond }, pollMs)
-      const [worker] = shareOf(one).upstreams
+      const polls = pollBoundsOf({ maxConcurrent: 10, requestsPerSecond }, pollMs)
+      const [worker] = workerConfigOf(one).upstreams
       t.ok(
         (worker?.requestsPerSecond ?? 0) * 3 + (polls.requestsPerSecond ?? 0) <= requestsPerSecond,
         `${requestsPerSecond} every ${pollMs}`
@@ -703,14 +703,14 @@ t.test('of two configurations it is known which keys a running process cannot ta
   const of = (text: string): Config => load(t, text).config
   const before = of('upstreams: [{ url: "http://a" }]')
   t.same(
-    keysThatStay(
+    keysNeedingRestart(
       before,
       of('upstreams: [{ url: "http://b" }]\nlimits: { bodyKb: 5 }\nlog: { level: warn }\nadmin: { token: other }')
     ),
     []
   )
   t.same(
-    keysThatStay(
+    keysNeedingRestart(
       before,
       of(
         'listen: h:1\nadmin: { listen: "h:2" }\nchainId: 4\nhead: { pollMs: 50 }\ncache: { redis: { url: ' +

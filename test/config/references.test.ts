@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Environment, loadConfig } from '../../src/config/load.js'
 import { type Config } from '../../src/config/schema.js'
-import { run } from '../cli/command.js'
+import { runCommand } from '../cli/command.js'
 
 const braced = (inside: string): string => `\${${inside}}`
 const stray = `expected ${braced('NAME')}, ${braced('file:PATH')}, or $$ for a literal dollar; $NAME and ${
@@ -20,9 +20,9 @@ function withHeader (t: Test, text: string): string {
 
 /** What check says of a configuration that is wrong. */
 async function checked (t: Test, config: string, environment: Environment = {}): Promise<string> {
-  const { code, out, err } = await run(t, ['check', config], environment)
+  const { code, out, err } = await runCommand(t, ['check', config], environment)
   t.same([code, out], [2, ''])
-  const serving = await run(
+  const serving = await runCommand(
     t,
     ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'],
     environment
@@ -126,7 +126,7 @@ t.test('a reference without quotes in a YAML map or list is one mistake, at its 
   ]
   for (const [text, place] of cases) {
     const config = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
-    t.same(await run(t, ['check', config], { X: 'x' }), {
+    t.same(await runCommand(t, ['check', config], { X: 'x' }), {
       code: 2,
       out: '',
       err: `varve: the configuration has a mistake:\n  ${config}, ${place}: ${said}\n`
@@ -138,15 +138,15 @@ t.test('a reference in a flag or a variable is a mistake, since nothing there is
   const url = `https://gateway.example/${braced('NODE_KEY')}`
   const said = 'expected no $' +
     '{: references are replaced in the configuration file alone; give the value itself, or name the key in a file'
-  t.match(await run(t, ['check'], { VARVE_UPSTREAM: url }), {
+  t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: url }), {
     code: 2,
     err: `\n  upstreams (from VARVE_UPSTREAM): ${said}\n`
   })
-  t.match(await run(t, ['serve', '--upstream', 'http://h', '--upstream', url]), {
+  t.match(await runCommand(t, ['serve', '--upstream', 'http://h', '--upstream', url]), {
     code: 2,
     err: `\n  upstreams (from --upstream): ${said}\n`
   })
-  t.match(await run(t, ['check'], { VARVE_REDIS: `redis://:${braced('PASSWORD')}@h` }), {
+  t.match(await runCommand(t, ['check'], { VARVE_REDIS: `redis://:${braced('PASSWORD')}@h` }), {
     code: 2,
     err: `\n  cache.redis.url (from VARVE_REDIS): ${said}\n`
   })
@@ -159,7 +159,7 @@ t.test(
     const config = join(dir, 'v.yaml')
     const check = async (upstreams: string): Promise<string> => {
       writeFileSync(config, `upstreams: [${upstreams}]\n`)
-      return (await run(t, ['check', config])).err
+      return (await runCommand(t, ['check', config])).err
     }
     const twice = (at: number, first: number): string =>
       `varve: the configuration in ${config} has a mistake:\n  upstreams.${at}.url: expected another URL, or ` +
@@ -179,11 +179,11 @@ t.test(
       ),
       ''
     )
-    t.match(await run(t, ['serve', '--upstream', 'http://h', '--upstream', 'http://h/']), {
+    t.match(await runCommand(t, ['serve', '--upstream', 'http://h', '--upstream', 'http://h/']), {
       code: 2,
       err: /^ {2}upstreams\.1\.url \(from --upstream\): expected another URL/m
     })
-    t.match(await run(t, ['check'], { VARVE_UPSTREAM: 'http://h,http://h' }), {
+    t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: 'http://h,http://h' }), {
       code: 2,
       err: /^ {2}upstreams\.1\.url \(from VARVE_UPSTREAM\): expected another URL/m
     })

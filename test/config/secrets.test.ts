@@ -12,7 +12,7 @@ import { type Environment, type Flags, loadConfig } from '../../src/config/load.
 import { ConfigError } from '../../src/config/mistakes.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { isNameLike, maskSecrets } from '../../src/config/secrets.js'
-import { check, seeded } from '../support/properties.js'
+import { check, seedTitle } from '../support/properties.js'
 
 const reference = (inside: string): string => `\${${inside}}`
 
@@ -53,7 +53,7 @@ function printed (environment: Environment, run: (io: Io) => unknown): string {
     program: { file: '', flags: [] },
     onSignal: () => {},
     onFault: () => {},
-    waitingBytes: () => 0,
+    bufferedBytes: () => 0,
     exit: () => {}
   })
   return text
@@ -168,7 +168,7 @@ function put (path: readonly string[], way: typeof ways[number], given: string):
   return tree
 }
 
-t.test(`a secret that stands in any place of the file, in any form, is in no mistake (${seeded})`, async t => {
+t.test(`a secret that stands in any place of the file, in any form, is in no mistake (${seedTitle})`, async t => {
   const dir = t.testdir({})
   let refused = 0
   check(
@@ -182,7 +182,7 @@ t.test(`a secret that stands in any place of the file, in any form, is in no mis
   t.ok(refused >= 120)
 })
 
-t.test(`nor where it came there from the environment, or from a file of its own (${seeded})`, async t => {
+t.test(`nor where it came there from the environment, or from a file of its own (${seedTitle})`, async t => {
   const dir = t.testdir({})
   check(
     fc.property(
@@ -203,7 +203,7 @@ t.test(`nor where it came there from the environment, or from a file of its own 
   t.pass()
 })
 
-t.test(`nor where it breaks the file, wherever it was put in (${seeded})`, async t => {
+t.test(`nor where it breaks the file, wherever it was put in (${seedTitle})`, async t => {
   const dir = t.testdir({})
   const text = stringify(whole)
   let broken = 0
@@ -218,7 +218,7 @@ t.test(`nor where it breaks the file, wherever it was put in (${seeded})`, async
   t.ok(broken > 30, 'many of them are no YAML')
 })
 
-t.test(`nor where it was given by a flag or a variable of another meaning (${seeded})`, async t => {
+t.test(`nor where it was given by a flag or a variable of another meaning (${seedTitle})`, async t => {
   const variables = ['VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS', 'VARVE_LOG_LEVEL']
   const flags = ['upstream', 'listen', 'admin', 'redis', 'workers', 'log-level'] as const
   check(
@@ -242,7 +242,7 @@ t.test(`nor where it was given by a flag or a variable of another meaning (${see
   t.pass()
 })
 
-t.test(`a secret in its place is in no word of check, explain and banner, however it came there (${seeded})`, async t => {
+t.test(`a secret in its place is in no word of check, explain and banner, however it came there (${seedTitle})`, async t => {
   const dir = t.testdir({})
   const inPlace = (text: string, name: string): unknown => ({
     ...whole,

@@ -3,13 +3,13 @@ import t from 'tap'
 import { loadConfig } from '../../src/config/load.js'
 import { nearestOf } from '../../src/config/nearest.js'
 import { knownVariables } from '../../src/config/variables.js'
-import { run } from '../cli/command.js'
+import { runCommand } from '../cli/command.js'
 
 const serve = ['serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
 t.test('a mistyped VARVE_UPSTREM ends serve and check with 2 and names VARVE_UPSTREAM', async t => {
   for (const argv of [serve, [...serve, '--sandbox'], ['check'], ['explain', 'GET', '/v1']]) {
-    const { code, out, err } = await run(t, argv, { VARVE_UPSTREM: 'http://127.0.0.1:9' })
+    const { code, out, err } = await runCommand(t, argv, { VARVE_UPSTREM: 'http://127.0.0.1:9' })
     t.same([code, out], [2, ''], argv.join(' '))
     t.match(
       err,
@@ -20,7 +20,7 @@ t.test('a mistyped VARVE_UPSTREM ends serve and check with 2 and names VARVE_UPS
 })
 
 t.test('every unknown variable is a mistake of its own, also an empty one', async t => {
-  const said = await run(t, ['check'], {
+  const said = await runCommand(t, ['check'], {
     VARVE_DISK: '/var',
     VARVE_SANDOBX: '',
     VARVE_: '1',

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { warningsOf } from '../../src/config/warnings.js'
-import { run } from '../cli/command.js'
+import { runCommand } from '../cli/command.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 const said = /reachable from other machines.*no admin\.token.*metrics and status/
@@ -53,15 +53,15 @@ t.test('varve check warns on its error output, and still prints the settings and
     'open.yaml': 'admin: { listen: "0.0.0.0:9464" }',
     'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }'
   })
-  const open = await run(t, ['check', join(dir, 'open.yaml')])
+  const open = await runCommand(t, ['check', join(dir, 'open.yaml')])
   t.match(open, {
     code: 0,
     out: /^admin:\n {2}listen: 0\.0\.0\.0:9464$/m,
     err: /^varve: warning: admin\.listen: .*reachable from other machines.*\n$/
   })
-  t.match(await run(t, ['check', join(dir, 'closed.yaml')]), { code: 0, err: '' })
+  t.match(await runCommand(t, ['check', join(dir, 'closed.yaml')]), { code: 0, err: '' })
   t.match(
-    await run(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }),
+    await runCommand(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }),
     { code: 0, err: /admin\.listen/ },
     'as in the image'
   )

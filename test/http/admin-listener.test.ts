@@ -3,8 +3,8 @@ import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { adminApp } from '../../src/http/admin-app.js'
-import { ask } from '../support/client.js'
-import { hurryClients } from '../support/hurried.js'
+import { sendRequest } from '../support/client.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
@@ -17,8 +17,8 @@ async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.
     metrics: { contentType: 'text/plain', text: async () => '' },
     readiness: async () => ({ ready: true, degraded: [] }),
     status: async () => ({}),
-    onUnforeseen: () => {},
-    purging: { token: () => null, purge: async () => ({ everywhere: true }) },
+    onUnexpectedError: () => {},
+    purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
     ...change
   })
   t.teardown(async () => {
@@ -57,7 +57,7 @@ async function clientOf (t: Test, url: string, sent: string): Promise<Client> {
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`
 
 t.test('a client that never ends its head or its body is answered 408 and closed within ten seconds', async t => {
-  const url = await listening(t, { purging: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
+  const url = await listening(t, { purgeRoute: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
   const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
   const began = performance.now()
   const slow = await Promise.all(
@@ -81,7 +81,7 @@ t.test('bytes that are no request are answered 400 in the shape of a node', asyn
 })
 
 t.test('of more than 64 connections the longest idle one is closed, and the new one is served', async t => {
-  hurryClients(t, 20)
+  accelerateClientTimeouts(t, 20)
   const url = await listening(t)
   const clients: Client[] = []
   for (let nth = 0; nth < 64; nth++) {
@@ -106,7 +106,7 @@ t.test('of more than 64 connections the longest idle one is closed, and the new 
 })
 
 t.test('where all 64 connections wait for a response the new one is closed, and the operator is told', async t => {
-  hurryClients(t, 20)
+  accelerateClientTimeouts(t, 20)
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -138,7 +138,7 @@ t.test('on loopback a Host that is no address, no localhost and not in admin.hos
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret', hosts: ['Admin.Example'] } })
   const { port } = new URL(varve.adminUrl)
   const withHost = async (host: string, target = '/status.json') =>
-    await ask(varve.adminUrl, target, { headers: { host } })
+    await sendRequest(varve.adminUrl, target, { headers: { host } })
   for (
     const host of [
       '127.0.0.1',
@@ -186,14 +186,14 @@ t.test('on loopback a Host that is no address, no localhost and not in admin.hos
     /^HTTP\/1\.1 403 /
   )
   const purge = async (host: string) =>
-    await ask(varve.adminUrl, '/purge', {
+    await sendRequest(varve.adminUrl, '/purge', {
       method: 'POST',
       headers: { host, authorization: 'Bearer secret' },
       body: '{"all":true}'
     })
   t.match(await purge('evil.example'), { status: 403, body: /admin\.hosts/ })
   t.match(await purge('localhost'), { status: 200 })
-  await varve.exchange(
+  await varve.reload(
     configSchema.parse({
       upstreams: [{ name: 'node', url: sandbox.url }],
       admin: { token: 'secret', hosts: ['evil.example'] }
@@ -209,13 +209,13 @@ t.test('a client of HTTP/1.0 that sends no Host is served, since no page can mak
 
 t.test('on an address of other networks any Host is taken, since names lead there on purpose', async t => {
   const url = (await listening(t, {}, '0.0.0.0')).replace('0.0.0.0', '127.0.0.1')
-  t.equal((await ask(url, '/healthz', { headers: { host: 'varve.monitoring' } })).status, 200)
+  t.equal((await sendRequest(url, '/healthz', { headers: { host: 'varve.monitoring' } })).status, 200)
 })
 
 t.test('with workers the admin listener looks at Host too', async t => {
   const { varve } = await varveAtSandbox(t, {}, { workers: 2, admin: { hosts: ['ops.example'] } })
-  t.match(await ask(varve.adminUrl, '/healthz', { headers: { host: 'evil.example' } }), { status: 403 })
-  t.match(await ask(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
+  t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'evil.example' } }), { status: 403 })
+  t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
 })
 
 t.test('admin.hosts takes names alone: an address with a port, a URL or a pattern is a mistake', async t => {

@@ -8,12 +8,12 @@ import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { cipherListOf } from '../../src/config/ciphers.js'
-import { Certificate, type Identity } from '../../src/http/certificate.js'
-import { certificate, certificateKey, lockedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
+import { Certificate, type TlsIdentity } from '../../src/http/certificate.js'
+import { certificate, certificateKey, encryptedKey, renewedCertificate, renewedKey } from '../support/certificate.js'
 import { until } from '../support/until.js'
 
 const dayMs = 86_400_000
-const terms = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
+const policy = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
 const first = new X509Certificate(certificate)
 const second = new X509Certificate(renewedCertificate)
 
@@ -22,15 +22,15 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': key })
   const [certFile, keyFile] = [join(dir, 'c.pem'), join(dir, 'k.pem')]
   const log: Array<Record<string, unknown>> = []
-  const shown: Identity[] = []
+  const shown: TlsIdentity[] = []
   const clock = { ms: Date.parse(second.validFrom) + dayMs }
   const held = new Certificate({
     certFile,
     keyFile,
-    terms,
+    policy,
     wallClockMs: () => clock.ms,
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
-    everyMs: 3_600_000
+    checkEveryMs: 3_600_000
   })
   held.watch(identity => shown.push(identity))
   t.teardown(() => {
@@ -52,17 +52,17 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
 
 t.test('a renewed certificate is taken when it is found the same twice, and the log says until when it is valid', async t => {
   const { held, log, shown, write } = inFiles(t)
-  await held.look()
+  await held.check()
   write(renewedCertificate, renewedKey)
-  await held.look()
+  await held.check()
   t.equal(shown.length, 0, 'it may still be being written')
-  await held.look()
-  await held.look()
+  await held.check()
+  await held.check()
   t.same(shown.map(({ cert }) => cert.toString()), [renewedCertificate])
-  t.same([held.notAfterSeconds, held.complaints], [Date.parse(second.validTo) / 1000, []])
+  t.same([held.notAfterSeconds, held.warnings], [Date.parse(second.validTo) / 1000, []])
   t.match(log, [{
     level: 30,
-    msg: 'a renewed certificate is in use',
+    msg: 'renewed certificate in use',
     notAfter: new Date(second.validTo).toISOString()
   }])
   t.equal(log.length, 1)
@@ -71,55 +71,60 @@ t.test('a renewed certificate is taken when it is found the same twice, and the 
 t.test('what cannot be used is refused once in the log, however often it is looked at, and is taken when it has been mended', async t => {
   const half = renewedCertificate.slice(0, 300)
   const cases: Array<[what: string, cert: string, key: string, reason: RegExp]> = [
-    ['key and certificate of two renewals', renewedCertificate, certificateKey, /no certificate with its key/],
-    ['half a certificate', half, renewedKey, /no certificate with its key/],
-    ['a chain of which the second is cut', `${renewedCertificate}\n${half}`, renewedKey, /no certificate with its key/],
-    ['empty files', '', '', /no certificate with its key/],
-    ['a key with a passphrase', renewedCertificate, lockedKey, /locked with a passphrase/]
+    ['key and certificate of two renewals', renewedCertificate, certificateKey, /not a certificate with its key/],
+    ['half a certificate', half, renewedKey, /not a certificate with its key/],
+    [
+      'a chain of which the second is cut',
+      `${renewedCertificate}\n${half}`,
+      renewedKey,
+      /not a certificate with its key/
+    ],
+    ['empty files', '', '', /not a certificate with its key/],
+    ['a key with a passphrase', renewedCertificate, encryptedKey, /encrypted with a passphrase/]
   ]
   for (const [what, cert, key, reason] of cases) {
     const { held, log, shown, write } = inFiles(t)
     write(cert, key)
-    for (let nth = 0; nth < 5; nth++) await held.look()
-    t.match([log.length, log[0]], [1, { level: 50, reason, msg: /refused, and the one before stays in use/ }], what)
-    t.match(held.complaints, [/^a renewed certificate is refused: /], what)
+    for (let nth = 0; nth < 5; nth++) await held.check()
+    t.match([log.length, log[0]], [1, { level: 50, reason, msg: /rejected: the current one stays in use/ }], what)
+    t.match(held.warnings, [/^a renewed certificate was rejected: /], what)
     t.same([shown.length, held.identity.cert.toString()], [0, certificate], what)
-    await t.rejects(held.renewed(), { message: reason }, 'an operator who asks for it is told so')
+    await t.rejects(held.prepareRenewal(), { message: reason }, 'an operator who asks for it is told so')
     write(renewedCertificate, renewedKey)
-    for (let nth = 0; nth < 3; nth++) await held.look()
-    t.same([shown.length, held.complaints, log.length], [1, [], 2], what)
+    for (let nth = 0; nth < 3; nth++) await held.check()
+    t.same([shown.length, held.warnings, log.length], [1, [], 2], what)
   }
 })
 
 t.test('a file that is gone for a moment is nothing to tell of, and one that stays away is told of once', async t => {
   const { held, log, write, certFile } = inFiles(t)
   rmSync(certFile)
-  await held.look()
+  await held.check()
   write(certificate, certificateKey)
-  await held.look()
-  await held.look()
-  t.same([log, held.complaints], [[], []])
+  await held.check()
+  await held.check()
+  t.same([log, held.warnings], [[], []])
   rmSync(certFile)
-  for (let nth = 0; nth < 4; nth++) await held.look()
+  for (let nth = 0; nth < 4; nth++) await held.check()
   t.match([log.length, log[0]], [1, { level: 50, reason: /ENOENT/ }])
   write(certificate, certificateKey)
-  await held.look()
-  t.same(held.complaints, [], 'the one in use is back')
+  await held.check()
+  t.same(held.warnings, [], 'the one in use is back')
 })
 
 t.test('one that has expired, or is not valid yet, does not take the place of one that is; its time may come', async t => {
   const { held, log, shown, clock, write } = inFiles(t)
   clock.ms = Date.parse(second.validFrom) - dayMs
   write(renewedCertificate, renewedKey)
-  for (let nth = 0; nth < 3; nth++) await held.look()
-  t.match([log.length, log[0], shown.length], [1, { reason: /^it is valid from .*Z only$/ }, 0])
+  for (let nth = 0; nth < 3; nth++) await held.check()
+  t.match([log.length, log[0], shown.length], [1, { reason: /^it is not valid before .*Z$/ }, 0])
   clock.ms += 2 * dayMs
-  await held.look()
+  await held.check()
   t.equal(shown.length, 1)
   clock.ms = Date.parse(first.validTo) + dayMs
   write(certificate, certificateKey)
-  for (let nth = 0; nth < 3; nth++) await held.look()
-  t.match([log.at(-1), shown.length], [{ reason: /^it has expired on .*Z$/ }, 1])
+  for (let nth = 0; nth < 3; nth++) await held.check()
+  t.match([log.at(-1), shown.length], [{ reason: /^it expired on .*Z$/ }, 1])
 })
 
 t.test('an operator is told days before the one in use ends, later where it is one of a few days, and when it has', async t => {
@@ -127,19 +132,19 @@ t.test('an operator is told days before the one in use ends, later where it is o
   const end = Date.parse(first.validTo)
   const at = (beforeMs: number): string[] => {
     clock.ms = end - beforeMs
-    return held.complaints
+    return held.warnings
   }
   t.same(at(8 * dayMs), [])
   t.same(at(6 * dayMs), [`the certificate in use expires on ${new Date(end).toISOString()}`])
-  t.same(at(-1), [`the certificate in use has expired on ${new Date(end).toISOString()}`])
+  t.same(at(-1), [`the certificate in use expired on ${new Date(end).toISOString()}`])
 })
 
 t.test('a pair that cannot be used is no start: two that do not belong together, and a key that is locked', async t => {
   t.throws(() => inFiles(t, certificate, renewedKey), {
-    message: /^tls\.certFile and tls\.keyFile are no certificate with its key: /
+    message: /^tls\.certFile and tls\.keyFile are not a certificate with its key: /
   })
-  t.throws(() => inFiles(t, renewedCertificate, lockedKey), {
-    message: 'tls.keyFile is locked with a passphrase, and varve has no way to be told one: expected a key without'
+  t.throws(() => inFiles(t, renewedCertificate, encryptedKey), {
+    message: 'tls.keyFile is encrypted with a passphrase, which varve cannot ask for: expected an unencrypted key'
   })
 })
 
@@ -148,15 +153,15 @@ t.test('looks come by themselves, one at a time', async t => {
   const held = new Certificate({
     certFile: join(dir, 'c.pem'),
     keyFile: join(dir, 'k.pem'),
-    terms,
+    policy,
     wallClockMs: () => Date.parse(second.validFrom) + dayMs,
     log: pino({ level: 'silent' }),
-    everyMs: 5
+    checkEveryMs: 5
   })
   t.teardown(() => {
     held.close()
   })
-  const shown: Identity[] = []
+  const shown: TlsIdentity[] = []
   held.watch(identity => shown.push(identity))
   writeFileSync(join(dir, 'k.pem'), renewedKey)
   writeFileSync(join(dir, 'c.pem'), renewedCertificate)
@@ -164,12 +169,12 @@ t.test('looks come by themselves, one at a time', async t => {
   t.equal(shown.length, 1)
   held.close()
   // One that is under way would have seen the files as they were.
-  await held.look()
+  await held.check()
   writeFileSync(join(dir, 'k.pem'), certificateKey)
   writeFileSync(join(dir, 'c.pem'), certificate)
-  await Promise.all([held.look(), held.look(), held.look()])
+  await Promise.all([held.check(), held.check(), held.check()])
   t.equal(shown.length, 1, 'three at the same time are one')
-  await held.look()
+  await held.check()
   t.equal(shown.length, 2)
 })
 
@@ -184,7 +189,7 @@ async function listener (t: Test) {
   const held = new Certificate({
     certFile: join(link, 'c.pem'),
     keyFile: join(link, 'k.pem'),
-    terms,
+    policy,
     wallClockMs: () => Date.parse(second.validFrom) + dayMs,
     log: pino({ level: 'silent' })
   })
@@ -238,8 +243,8 @@ t.test('a connection that is open goes on with the old certificate, a new one se
     t.match(await says(open), /^HTTP\/1\.1 200 OK[^]*well/)
     const session = open.getSession() ?? await ticket
     turn()
-    await held.look()
-    await held.look()
+    await held.check()
+    await held.check()
     t.match(await says(open), /^HTTP\/1\.1 200 OK[^]*well/)
     t.equal(open.getPeerCertificate().fingerprint256, first.fingerprint256)
     t.equal((await to({ maxVersion: version })).getPeerCertificate().fingerprint256, second.fingerprint256)
@@ -258,7 +263,7 @@ t.test('before and after a renewal no TLS below 1.2 is spoken, and nothing but H
     t.equal((await to({ ALPNProtocols: ['h2', 'http/1.1'] })).alpnProtocol, 'http/1.1')
     await t.rejects(to({ ALPNProtocols: ['h2'] }), { message: /no application protocol/ })
     turn()
-    await held.look()
-    await held.look()
+    await held.check()
+    await held.check()
   }
 })

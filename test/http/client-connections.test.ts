@@ -5,8 +5,8 @@ import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey } from '../support/certificate.js'
-import { hurryClients } from '../support/hurried.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -64,28 +64,28 @@ async function idle (): Promise<void> {
   })
 }
 
-async function holdingNode (t: Test): Promise<{ url: string, asked: string[], release: () => void }> {
+async function holdingNode (t: Test): Promise<{ url: string, requests: string[], release: () => void }> {
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
   })
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('600') === true) {
       held.then(() => {
-        ok(response, '[]')
+        respondOk(response, '[]')
       }, () => {})
-    } else ok(response, '[]')
+    } else respondOk(response, '[]')
   })
   return { ...stub, release }
 }
 
 for (const isSecure of [false, true]) {
   t.test(`where every place is taken the connection that is idle for longest makes room, and where none is idle the newcomer is closed at once${isSecure ? ', over TLS' : ''}`, async t => {
-    hurryClients(t, 60)
+    accelerateClientTimeouts(t, 60)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, node.url, { limits: { connections: 3 }, upstream: { timeoutMs: 60_000 }, ...tls })
-    t.equal(await varve.metric(cut('room')), 0, 'the series are there from the start')
+    t.equal(await varve.metric(cut('idle')), 0, 'the series are there from the start')
     const clients = []
     for (let nth = 0; nth < 3; nth++) {
       const client = clientOf(t, varve)
@@ -102,16 +102,16 @@ for (const isSecure of [false, true]) {
     await fourth.get(modules)
     await second.closed
     t.match([first, third].map(({ socket }) => socket.destroyed), [false, false])
-    t.equal(await varve.metric(cut('room')), 1)
+    t.equal(await varve.metric(cut('idle')), 1)
     for (const { socket } of [first, third, fourth]) socket.write(wire(held))
-    await until(() => node.asked.length === 2, 'all wait for the node')
+    await until(() => node.requests.length === 2, 'all wait for the node')
     await idle()
     for (let nth = 0; nth < 3; nth++) await clientOf(t, varve).closed
-    t.equal(await varve.metric(cut('full')), 3)
+    t.equal(await varve.metric(cut('connection_limit')), 3)
     t.equal(await varve.metric('varve_connections'), 3)
     t.match(JSON.parse(await fetch(`${varve.adminUrl}/readyz`).then(async response => await response.text())), {
       ready: true,
-      degraded: ['there is no room for more connections of clients']
+      degraded: ['connection limit reached: new clients replace idle ones or are closed']
     })
     await until(
       () => varve.log.some(({ turnedAway, limit }) => Number(turnedAway) > 0 && limit === 3),
@@ -128,7 +128,7 @@ for (const isSecure of [false, true]) {
 
 for (const isSecure of [false, true]) {
   t.test(`another configuration may allow fewer connections, and then as many idle ones end as have to, also where the next second comes before they are gone${isSecure ? ', over TLS' : ''}`, async t => {
-    hurryClients(t, 100, 2)
+    accelerateClientTimeouts(t, 100, 2)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, node.url, tls)
@@ -142,16 +142,16 @@ for (const isSecure of [false, true]) {
       limits: { connections: 1 },
       ...tls
     })
-    await varve.exchange(config)
+    await varve.reload(config)
     await until(() => clients.filter(({ socket }) => socket.destroyed).length === 2, 'two of three end')
     await idle()
     t.equal(await varve.metric('varve_connections'), 1)
-    t.equal(await varve.metric(cut('room')), 2)
+    t.equal(await varve.metric(cut('idle')), 2)
   })
 }
 
 t.test('a connection on which nothing but blank lines come is cut off, though each of them is a sign of life', async t => {
-  hurryClients(t, 10)
+  accelerateClientTimeouts(t, 10)
   const node = await holdingNode(t)
   const varve = await varveAt(t, node.url)
   const client = clientOf(t, varve)

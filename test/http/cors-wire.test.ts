@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { type Ask, type Got, item } from '../support/client.js'
+import { type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const explorer = 'https://explorer.example'
@@ -14,13 +14,13 @@ const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
-const from = (origin: string, how: Ask = {}): Ask => ({ ...how, headers: { ...how.headers, origin } })
-const corsNames = ({ headers }: Got): string[] =>
+const from = (origin: string, how: TestRequest = {}): TestRequest => ({ ...how, headers: { ...how.headers, origin } })
+const corsNames = ({ headers }: TestResponse): string[] =>
   Object.keys(headers).filter(name => name.startsWith('access-control-'))
-const varies = ({ headers }: Got): string[] =>
+const varies = ({ headers }: TestResponse): string[] =>
   (headers.vary ?? '').split(',').map(name => name.trim().toLowerCase()).filter(name => name !== '')
 
-function asks (origin: string, method: string, names?: string): Ask {
+function asks (origin: string, method: string, names?: string): TestRequest {
   return {
     method: 'OPTIONS',
     headers: {
@@ -32,7 +32,7 @@ function asks (origin: string, method: string, names?: string): Ask {
 }
 
 /** What of an answer lets a page of an origin read it. */
-function letsRead (t: Test, got: Got, origin: string, name: string): void {
+function letsRead (t: Test, got: TestResponse, origin: string, name: string): void {
   t.same(corsNames(got), [
     'access-control-allow-origin',
     'access-control-allow-credentials',
@@ -65,8 +65,8 @@ function letsRead (t: Test, got: Got, origin: string, name: string): void {
 
 t.test('whatever is answered, a page of another origin may read it, with its credentials, and can see position and cursor', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { limits: { bodyKb: 1 }, latest: { infoMs: 3_600_000 } })
-  const cells = item('u64', '"8"', 'vector<0x42::game::Cell>')
-  const known: ReadonlyArray<readonly [string, Ask, number, string | RegExp]> = [
+  const cells = tableItemLookup('u64', '"8"', 'vector<0x42::game::Cell>')
+  const known: ReadonlyArray<readonly [string, TestRequest, number, string | RegExp]> = [
     [`${modules}&limit=3`, {}, 200, /stored/],
     [`${modules}&limit=3`, {}, 200, /hit/],
     [`${modules}&limit=3`, { headers: { 'if-none-match': '*' } }, 304, /hit/],
@@ -137,14 +137,14 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
 t.test('every response varies by Origin, so no shared cache hands a page a response without CORS lines', async t => {
   const { varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' }, limits: { bodyKb: 1 } })
   const json = { 'content-type': 'application/json' }
-  const targets: ReadonlyArray<readonly [string, Ask, number]> = [
+  const targets: ReadonlyArray<readonly [string, TestRequest, number]> = [
     [modules, {}, 200],
     [modules, {}, 200],
     [modules, { headers: { 'if-none-match': '*' } }, 304],
     [modules, { method: 'HEAD' }, 200],
     [modules, { headers: { 'accept-encoding': 'gzip' } }, 200],
     [modules, { headers: { referer: `${explorer}/page`, 'access-control-request-method': 'GET' } }, 200],
-    [table, item('u64', '"8"', 'vector<0x42::game::Cell>'), 200],
+    [table, tableItemLookup('u64', '"8"', 'vector<0x42::game::Cell>'), 200],
     [latest, {}, 200],
     ['/v1/info', {}, 200],
     ['/v1/accounts/xyz/modules', {}, 400],
@@ -189,7 +189,7 @@ t.test('the Vary of an upstream is merged with ours, in one line and each name o
     [' , ', 'Origin']
   ] as const
   for (const [vary, wanted] of cases) {
-    const stub = await stubNode(t, (_request, response) => {
+    const stub = await startStubUpstream(t, (_request, response) => {
       const lines = [vary ?? []].flat().flatMap(value => ['vary', value])
       response.writeHead(200, ['content-type', 'application/json', ...Object.entries(stamps()).flat(), ...lines]).end(
         '{}'
@@ -224,9 +224,9 @@ t.test('a reload that allows origins, or no origin any more, changes the Vary of
   t.same(await variesByOrigin(), [false, false, false])
   const upstreams = [{ name: 'node', url: sandbox.url }]
   const open = configSchema.parse({ upstreams, cors: { origins: [explorer] } })
-  await varve.exchange(open)
+  await varve.reload(open)
   t.same(await variesByOrigin(), [true, true, true])
-  await varve.exchange({ ...open, cors: { origins: [] } })
+  await varve.reload({ ...open, cors: { origins: [] } })
   t.same(await variesByOrigin(), [false, false, false])
 })
 
@@ -261,7 +261,7 @@ t.test('where origins are listed, a page of any other is answered but may not re
       t.equal(got.status, target.includes('xyz') ? 400 : 200)
     }
   }
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   for (const origin of [explorer, 'null']) {
     t.match(await varve.get(modules, asks(origin, 'GET')), {
       status: 200,
@@ -347,7 +347,7 @@ t.test('a browser that asks first is granted GET and POST on any path with any h
     t.equal((await varve.get(modules, asks(explorer, 'POST', names))).headers['access-control-allow-headers'], names)
   }
   t.equal((await varve.get(modules, asks(explorer, 'GET'))).headers['access-control-allow-headers'], '*')
-  t.equal(sandbox.asked.total, 0, 'and no node hears of it')
+  t.equal(sandbox.requests.total, 0, 'and no node hears of it')
 })
 
 t.test('a browser that asks for another method, or for what no header can be called, is refused in the node\'s shape', async t => {
@@ -374,7 +374,7 @@ t.test('a browser that asks for another method, or for what no header can be cal
       )
     }
   }
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
 })
 
 t.test('what a node says of origins is not handed on: neither its lines nor the origin that it was once asked from', async t => {
@@ -387,8 +387,8 @@ t.test('what a node says of origins is not handed on: neither its lines nor the 
     'access-control-allow-private-network': 'true',
     vary: 'Origin'
   }
-  const stub = await stubNode(t, (request, response) => {
-    if (/0x0*1(?:\/|$)/.test(request.url ?? '')) ok(response, '[]', own)
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (/0x0*1(?:\/|$)/.test(request.url ?? '')) respondOk(response, '[]', own)
     else response.writeHead(404, { 'content-type': 'application/json', ...stamps(), ...own }).end('{}')
   })
   const varve = await varveAt(t, stub.url)
@@ -421,9 +421,9 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
   const held = new Promise<void>(resolve => {
     release = resolve
   })
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     held.then(() => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     }, () => {})
   })
   const varve = await varveAt(t, stub.url)
@@ -435,16 +435,16 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
     return got.map(({ headers }) => headers['access-control-allow-origin'])
   }
   const first = [all(stubbed), all(latest)]
-  while (stub.asked.length < 2) {
+  while (stub.requests.length < 2) {
     await new Promise(resolve => {
       setImmediate(resolve)
     })
   }
   release()
   for (const told of await Promise.all(first)) t.same(told, origins, 'misses and those who joined them')
-  const asked = stub.asked.length
+  const asked = stub.requests.length
   for (let round = 0; round < 3; round++) t.same(await all(stubbed), origins, 'hits')
-  t.equal(stub.asked.length, asked)
+  t.equal(stub.requests.length, asked)
   for (const target of ['/v1/accounts/0x9', '/v1/accounts/0x9/transactions', '/v1/accounts/xyz/modules']) {
     t.same(await all(target), origins, target)
   }
@@ -465,9 +465,9 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
 })
 
 t.test('nothing of a page\'s origin reaches a node', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
@@ -484,7 +484,7 @@ t.test('nothing of a page\'s origin reaches a node', async t => {
     const [target, body] of [
       [stubbed, undefined],
       [latest, undefined],
-      [table.replace('2000', '500'), item('u64', '"7"').body],
+      [table.replace('2000', '500'), tableItemLookup('u64', '"7"').body],
       ['/v1', undefined],
       ['/v1/accounts/0x1', undefined],
       ['/v1/accounts/0x1/transactions', undefined],
@@ -501,13 +501,13 @@ t.test('nothing of a page\'s origin reaches a node', async t => {
       target
     )
   }
-  t.equal(stub.asked.length, 7, 'the index apart')
-  t.notMatch(stub.headers.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
+  t.equal(stub.requests.length, 7, 'the index apart')
+  t.notMatch(stub.rawHeaders.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
 })
 
 t.test('what is not one origin is not echoed, and brings no line of its own into an answer', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const odd = [

@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
-import { namesOf, positionLines } from '../../src/api/position.js'
-import { Refusal } from '../../src/api/refusal.js'
+import { headerNamesOf, positionHeaders } from '../../src/api/position.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
 import { type AllowedOrigins, Cors } from '../../src/http/cors.js'
 
 const page = 'https://explorer.example'
@@ -17,7 +17,7 @@ function record (t: Test, lines: readonly string[]): Record<string, string> {
 }
 
 function exposed (cors: Cors, of: readonly string[]): string[] {
-  const lines = cors.linesFor(page, of)
+  const lines = cors.headersFor(page, of)
   return (lines[lines.indexOf('access-control-expose-headers') + 1] ?? '').split(', ')
 }
 
@@ -27,8 +27,8 @@ function preflight (origins: AllowedOrigins, change: IncomingHttpHeaders = {}): 
 
 t.test('a page of any origin may read, with its credentials, as it may at a node', async t => {
   for (const origin of [page, 'http://localhost:3000', 'null', 'chrome-extension://abc', 'x'.repeat(512)]) {
-    t.ok(open.isEchoed(origin), origin)
-    t.match(record(t, open.linesFor(origin, families)), {
+    t.ok(open.isAllowedOrigin(origin), origin)
+    t.match(record(t, open.headersFor(origin, families)), {
       'access-control-allow-origin': origin,
       'access-control-allow-credentials': 'true'
     })
@@ -36,7 +36,7 @@ t.test('a page of any origin may read, with its credentials, as it may at a node
 })
 
 t.test('the caller\'s Vary line is left to the caller', async t => {
-  t.same(Object.keys(record(t, open.linesFor(page, families))), [
+  t.same(Object.keys(record(t, open.headersFor(page, families))), [
     'access-control-allow-origin',
     'access-control-allow-credentials',
     'access-control-expose-headers'
@@ -44,8 +44,8 @@ t.test('the caller\'s Vary line is left to the caller', async t => {
 })
 
 t.test('an answer to a client that is no page of another origin says nothing of origins', async t => {
-  t.same(open.linesFor(undefined, families), [])
-  t.notOk(open.isEchoed(undefined))
+  t.same(open.headersFor(undefined, families), [])
+  t.notOk(open.isAllowedOrigin(undefined))
 })
 
 t.test('what cannot be one origin is never echoed, so nobody can write header lines of their own', async t => {
@@ -61,17 +61,17 @@ t.test('what cannot be one origin is never echoed, so nobody can write header li
       'x'.repeat(513)
     ]
   ) {
-    t.same(open.linesFor(origin, families), [], JSON.stringify(origin))
-    t.notOk(open.isEchoed(origin))
+    t.same(open.headersFor(origin, families), [], JSON.stringify(origin))
+    t.notOk(open.isAllowedOrigin(origin))
     t.equal(preflight('*', { origin }), undefined, 'nor does it ask first')
-    t.same(new Cors([origin]).linesFor(origin, families), [], 'not even where it is configured')
+    t.same(new Cors([origin]).headersFor(origin, families), [], 'not even where it is configured')
   }
 })
 
 t.test('where origins are listed, a page of any other may not read', async t => {
   const listed = new Cors([page, 'null'])
-  t.equal(record(t, listed.linesFor(page, families))['access-control-allow-origin'], page)
-  t.ok(listed.isEchoed('null'))
+  t.equal(record(t, listed.headersFor(page, families))['access-control-allow-origin'], page)
+  t.ok(listed.isAllowedOrigin('null'))
   for (
     const origin of [
       'https://other.example',
@@ -82,10 +82,10 @@ t.test('where origins are listed, a page of any other may not read', async t => 
       '*'
     ]
   ) {
-    t.same(listed.linesFor(origin, families), [], origin)
-    t.notOk(listed.isEchoed(origin))
+    t.same(listed.headersFor(origin, families), [], origin)
+    t.notOk(listed.isAllowedOrigin(origin))
   }
-  t.same(new Cors([]).linesFor(page, families), [], 'and where the list is empty none may')
+  t.same(new Cors([]).headersFor(page, families), [], 'and where the list is empty none may')
 })
 
 t.test('a page can see every header of the position and of the answer, in each family of names', async t => {
@@ -95,7 +95,7 @@ t.test('a page can see every header of the position and of the answer, in each f
     oldest: { version: 0n, blockHeight: 0n }
   }
   const names = families.flatMap(family => [
-    ...positionLines(position, namesOf(family)).filter((_text, at) => at % 2 === 0),
+    ...positionHeaders(position, headerNamesOf(family)).filter((_text, at) => at % 2 === 0),
     `${family}cursor`,
     `${family}gas-used`
   ])
@@ -114,7 +114,7 @@ t.test('when a node\'s family of names is learned, pages can see its headers fro
   t.ok(exposed(cors, ['x-node-', 'x-other-']).includes('x-other-cursor'), 'another family of the same number')
   t.notOk(exposed(cors, ['x-node-', 'x-other-']).includes('x-aptos-cursor'))
   const growing = ['x-node-']
-  cors.linesFor(page, growing)
+  cors.headersFor(page, growing)
   growing.push('x-aptos-')
   t.ok(exposed(cors, growing).includes('x-aptos-cursor'), 'though it were the same array')
 })
@@ -123,7 +123,7 @@ t.test('a browser that asks first is told what nodes tell it', async t => {
   const names = 'content-type, x-aptos-client'
   const grant = preflight('*', { 'access-control-request-method': 'POST', 'access-control-request-headers': names })
   t.equal(grant?.status, 200)
-  t.same(record(t, grant?.lines ?? []), {
+  t.same(record(t, grant?.rawHeaders ?? []), {
     'access-control-allow-origin': page,
     'access-control-allow-credentials': 'true',
     'access-control-allow-methods': 'GET,POST',
@@ -138,7 +138,7 @@ t.test('a browser that asks first is told what nodes tell it', async t => {
 t.test('a browser that names no headers is told that it may send any', async t => {
   for (const names of [undefined, '']) {
     const grant = preflight('*', names === undefined ? {} : { 'access-control-request-headers': names })
-    t.equal(record(t, grant?.lines ?? [])['access-control-allow-headers'], '*')
+    t.equal(record(t, grant?.rawHeaders ?? [])['access-control-allow-headers'], '*')
   }
 })
 
@@ -151,7 +151,7 @@ t.test('an OPTIONS request in which no browser asks first is no such request', a
 
 t.test('a browser that asks for what is not allowed is refused in the node\'s shape', async t => {
   const refused = (message: string, answer: ReturnType<Cors['preflight']>): void => {
-    t.ok(answer instanceof Refusal)
+    t.ok(answer instanceof ErrorResponse)
     t.match(answer, { status: 403, code: 'web_framework_error', message })
   }
   for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) {

@@ -1,13 +1,13 @@
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 for (const workers of [1, 2]) {
   t.test(`/metrics is gzipped for a client that asks for it, and plain for any other, with ${workers} worker(s)`, async t => {
     const { varve } = await varveAtSandbox(t, {}, { workers })
     const get = async (encoding: string | undefined, method = 'GET') =>
-      await ask(varve.adminUrl, '/metrics', {
+      await sendRequest(varve.adminUrl, '/metrics', {
         method,
         headers: encoding === undefined ? {} : { 'accept-encoding': encoding }
       })

@@ -1,10 +1,10 @@
 import { type ServerResponse } from 'node:http'
 import t from 'tap'
 import { type Sandbox } from '#sandbox'
-import { ask, type Ask, type Got, item } from '../support/client.js'
-import { fromMemory, status, stored } from '../support/said.js'
-import { several } from '../support/several.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { memoryHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { startWithUpstreams } from '../support/multiple-upstreams.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -12,11 +12,11 @@ const version_ = 'x-node-ledger-version'
 const forwarded = 'varve; fwd=bypass'
 const modules = '/v1/accounts/0xcafe/modules'
 const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
-const key = item('u64', '"7"')
+const key = tableItemLookup('u64', '"7"')
 const brief = { waitForVersion: { ms: 150 } }
 
 // What moves, whose answers bear the position that they were read at.
-const moving: Array<[target: string, how?: Ask]> = [
+const moving: Array<[target: string, how?: TestRequest]> = [
   [modules],
   ['/v1/tables/0x5eed/item', key],
   [events],
@@ -25,7 +25,9 @@ const moving: Array<[target: string, how?: Ask]> = [
   ['/v1'],
   ['/v1/-/healthy']
 ]
-const kept: Array<[target: string, how?: Ask]> = [[`${modules}?ledger_version=2000`], ['/v1/blocks/by_version/2000'], [
+const kept: Array<[target: string, how?: TestRequest]> = [[`${modules}?ledger_version=2000`], [
+  '/v1/blocks/by_version/2000'
+], [
   '/v1/blocks/by_height/300'
 ], [`${events}?start=500&limit=5`]]
 
@@ -35,8 +37,8 @@ const headOf = (sandbox: Sandbox | undefined): bigint => sandbox?.ledger.head.ve
 async function atLeast (
   varve: TestVarve,
   version: bigint | string | string[],
-  [target, how = {}]: [target: string, how?: Ask]
-): Promise<Got> {
+  [target, how = {}]: [target: string, how?: TestRequest]
+): Promise<TestResponse> {
   return await varve.get(target, {
     ...how,
     headers: { ...how.headers, 'X-Varve-Min-Ledger-Version': Array.isArray(version) ? version : String(version) }
@@ -44,7 +46,7 @@ async function atLeast (
 }
 
 t.test('who has seen a write at one node never reads from before it at another, and is told so where nobody else is left', async t => {
-  const { nodes: [one, two], varve, asked } = await several(t, [{}, {}], {
+  const { upstreams: [one, two], varve, takeRequestCounts } = await startWithUpstreams(t, [{}, {}], {
     head: { pollMs: 600_000 },
     latest: { gasMs: 0, indexMs: 0 }
   })
@@ -52,14 +54,14 @@ t.test('who has seen a write at one node never reads from before it at another, 
   const seen = headOf(two)
   for (const read of [...moving, ['/v1/info'] as [string]]) {
     const [target, how] = read
-    const truth = await ask(two?.url ?? '', target, how)
+    const truth = await sendRequest(two?.url ?? '', target, how)
     for (let nth = 0; nth < 3; nth++) {
       const got = await atLeast(varve, seen, read)
       t.equal(got.status, truth.status, target)
       if (target !== '/v1/info') t.match(got, { body: truth.body, headers: { [version_]: String(seen) } }, target)
     }
   }
-  t.equal(asked()[0], 0)
+  t.equal(takeRequestCounts()[0], 0)
   two?.faults.add({ kind: 'reset' })
   for (const read of moving) {
     t.match(await atLeast(varve, seen, read), {
@@ -79,7 +81,7 @@ t.test('who has seen a write at one node never reads from before it at another, 
 })
 
 t.test('an answer that is behind what was shown is one all the same where it is not behind what was asked for', async t => {
-  const { nodes: [one, two], varve } = await several(t, [{}, {}], { head: { pollMs: 600_000 } })
+  const { upstreams: [one, two], varve } = await startWithUpstreams(t, [{}, {}], { head: { pollMs: 600_000 } })
   const before = headOf(one)
   two?.ledger.grow(5)
   await atLeast(varve, headOf(two), [modules])
@@ -97,23 +99,26 @@ t.test('a version that is not reached yet is waited for, whatever the read and h
   for (const { status, headers } of await asked) {
     t.ok((status === 200 || status === 404) && BigInt(String(headers[version_])) >= target)
   }
-  t.match(await atLeast(varve, target, kept[0] ?? ['']), { status: 200, headers: { [status]: fromMemory } })
-  const node = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  t.match(await atLeast(varve, target, kept[0] ?? ['']), {
+    status: 200,
+    headers: { [cacheStatusHeader]: memoryHitStatus }
+  })
+  const node = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const other = await varveAt(t, node.url)
   for (const read of [[modules], ['/v1/accounts/0x1'], [`${modules}?ledger_version=500`]] as Array<[string]>) {
     t.match(await atLeast(other, 1000n, read), { status: 200 })
   }
-  t.same(node.headers.flat().filter(text => /x-varve/i.test(text)), [])
+  t.same(node.rawHeaders.flat().filter(text => /x-varve/i.test(text)), [])
 })
 
 t.test('what is not reached in time is not there: the node\'s own words from varve, with where the chain stands, and no node asked', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
   const head = headOf(sandbox)
   for (const read of kept) await varve.get(...read)
-  sandbox.asked.reset()
-  const all: Array<[target: string, how?: Ask]> = [...moving, ...kept, ['/v1/info'], [
+  sandbox.requests.reset()
+  const all: Array<[target: string, how?: TestRequest]> = [...moving, ...kept, ['/v1/info'], [
     `${modules}?ledger_version=${head}`
   ]]
   const answers = await Promise.all(all.map(async read => await atLeast(varve, head + 1n, read)))
@@ -127,14 +132,14 @@ t.test('what is not reached in time is not there: the node\'s own words from var
       status: 404,
       body,
       headers: {
-        [status]: 'varve; detail=rejected',
+        [cacheStatusHeader]: 'varve; detail=rejected',
         [version_]: String(head),
         'cache-control': 'no-store',
         'content-type': 'application/json'
       }
     })
   }
-  t.same(Object.keys(sandbox.asked.counts), ['index'])
+  t.same(Object.keys(sandbox.requests.counts), ['index'])
   t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), all.length)
 })
 
@@ -166,57 +171,61 @@ t.test('what is held for a moment is given only if it was read at that version, 
   for (const read of [[modules], ['/v1/tables/0x5eed/item', key], ['/v1/estimate_gas_price']] as typeof moving) {
     const before = headOf(sandbox)
     await varve.get(...read)
-    t.match(await atLeast(varve, before, read), { headers: { [status]: fromMemory } })
+    t.match(await atLeast(varve, before, read), { headers: { [cacheStatusHeader]: memoryHitStatus } })
     sandbox.ledger.grow(5)
     const after = headOf(sandbox)
-    t.match(await atLeast(varve, after, read), { headers: { [status]: forwarded, [version_]: String(after) } })
-    t.match(await atLeast(varve, after, read), { headers: { [status]: fromMemory, [version_]: String(after) } })
-    t.match(await varve.get(...read), { headers: { [status]: fromMemory, [version_]: String(after) } })
+    t.match(await atLeast(varve, after, read), {
+      headers: { [cacheStatusHeader]: forwarded, [version_]: String(after) }
+    })
+    t.match(await atLeast(varve, after, read), {
+      headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: String(after) }
+    })
+    t.match(await varve.get(...read), { headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: String(after) } })
   }
   await varve.get('/v1/info')
-  t.match(await varve.get('/v1/info'), { headers: { [status]: fromMemory } })
+  t.match(await varve.get('/v1/info'), { headers: { [cacheStatusHeader]: memoryHitStatus } })
   t.match(
     await atLeast(varve, 5n, ['/v1/info']),
-    { status: 200, headers: { [status]: forwarded } },
+    { status: 200, headers: { [cacheStatusHeader]: forwarded } },
     'info does not say when it was read'
   )
 })
 
 t.test('a read with a least version joins no fetch without it, or with another', async t => {
   const open: ServerResponse[] = []
-  const node = await stubNode(t, (_request, response) => {
+  const node = await startStubUpstream(t, (_request, response) => {
     open.push(response)
   })
   const varve = await varveAt(t, node.url)
   for (const target of [modules, `${events}?start=5&limit=5`]) {
     const asked = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]
     await until(() => open.length === 3, 'each is asked by itself')
-    for (const response of open.splice(0)) ok(response, '[]')
+    for (const response of open.splice(0)) respondOk(response, '[]')
     for (const got of await Promise.all(asked)) t.match(got, { status: 200 })
   }
   const same = [atLeast(varve, 900n, [`${modules}?ledger_version=500`]), varve.get(`${modules}?ledger_version=500`)]
   await until(() => open.length === 1, 'history is asked for once')
-  ok(open.splice(0)[0] as ServerResponse, '[]')
+  respondOk(open.splice(0)[0] as ServerResponse, '[]')
   t.same(
-    (await Promise.all(same)).map(({ headers }) => headers[status]).sort(),
-    [stored, 'varve; fwd=uri-miss; collapsed'].sort()
+    (await Promise.all(same)).map(({ headers }) => headers[cacheStatusHeader]).sort(),
+    [storedMissStatus, 'varve; fwd=uri-miss; collapsed'].sort()
   )
-  t.equal(node.asked.length, 7)
+  t.equal(node.requests.length, 7)
 })
 
 t.test('a least version that is no u64, or is repeated, is refused whatever the read; of what may write nothing is asked', async t => {
-  const node = await stubNode(t, (request, response) => {
+  const node = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, node.url, { passThrough: 'all' })
   const posted = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
-  const view: [target: string, how: Ask] = ['/v1/view', {
+  const view: [target: string, how: TestRequest] = ['/v1/view', {
     ...posted,
     body: '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
   }]
-  const reads: Array<[target: string, how?: Ask]> = [
+  const reads: Array<[target: string, how?: TestRequest]> = [
     ...moving,
     ...kept,
     ['/v1/info'],
@@ -242,16 +251,16 @@ t.test('a spelling that is known stands for no least version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
   const read = kept[0] ?? ['']
   const head = headOf(sandbox)
-  t.match(await atLeast(varve, head, read), { headers: { [status]: stored } })
+  t.match(await atLeast(varve, head, read), { headers: { [cacheStatusHeader]: storedMissStatus } })
   for (let nth = 0; nth < 3; nth++) {
-    t.match(await atLeast(varve, head, read), { headers: { [status]: fromMemory } })
-    t.match(await varve.get(...read), { headers: { [status]: fromMemory } })
+    t.match(await atLeast(varve, head, read), { headers: { [cacheStatusHeader]: memoryHitStatus } })
+    t.match(await varve.get(...read), { headers: { [cacheStatusHeader]: memoryHitStatus } })
     t.match(await atLeast(varve, head + 1n, read), { status: 404 })
   }
 })
 
 t.test('what cannot be shown to have been read at the version is no answer to who asks for it', async t => {
-  const node = await stubNode(t, (request, response) => {
+  const node = await startStubUpstream(t, (request, response) => {
     const isCode = request.url?.includes('gas') !== true
     response.writeHead(404, { 'content-type': 'application/json' }).end(
       JSON.stringify({
@@ -274,8 +283,11 @@ t.test('what cannot be shown to have been read at the version is no answer to wh
 })
 
 t.test('what is larger than may be kept is let go of where it is too old', async t => {
-  const node = await stubNode(t, (_request, response) => {
-    ok(response, 'x'.repeat(3 * 2 ** 20), { 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
+  const node = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, 'x'.repeat(3 * 2 ** 20), {
+      'x-aptos-ledger-version': '900',
+      'x-aptos-ledger-timestampusec': '900000'
+    })
   })
   const varve = await varveAt(t, node.url, { cache: { maxEntryMb: 1 }, upstream: { maxConcurrent: 2 } })
   for (let nth = 0; nth < 3; nth++) {
@@ -302,13 +314,16 @@ t.test('while varve only observes, a least version is kept to all the same', asy
   for (const read of [...moving, ...kept]) {
     t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
   }
-  t.match(await atLeast(varve, head + 1n, [modules]), { status: 404, headers: { [status]: 'varve; detail=rejected' } })
+  t.match(await atLeast(varve, head + 1n, [modules]), {
+    status: 404,
+    headers: { [cacheStatusHeader]: 'varve; detail=rejected' }
+  })
 })
 
 t.test('a page of another origin may send the header', async t => {
   const varve = await varveAt(
     t,
-    (await stubNode(t, (_request, response) => {
+    (await startStubUpstream(t, (_request, response) => {
       response.writeHead(404, stamps()).end()
     })).url
   )

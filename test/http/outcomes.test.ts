@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
-import { type Ask } from '../support/client.js'
+import { type TestRequest } from '../support/client.js'
 import { sendRaw } from '../support/raw.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?limit=1&ledger_version=${version}`
 const latest = '/v1/accounts/0x1/modules?limit=1'
-const asksFor = (method: string): Ask => ({
+const asksFor = (method: string): TestRequest => ({
   method: 'OPTIONS',
   headers: { origin: 'https://a.example', 'access-control-request-method': method }
 })
@@ -16,7 +16,7 @@ const memoryHit = { [statusHeader]: 'varve; hit; detail=memory' }
 /** One request that varve answers by itself, and the word for it. */
 interface Case {
   readonly target: string
-  readonly how?: Ask
+  readonly how?: TestRequest
   readonly status: number
   readonly word: string
   readonly endpoint?: string

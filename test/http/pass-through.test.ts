@@ -7,15 +7,15 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { passOn } from '../../src/proxy/pass-on.js'
+import { forwardRequest } from '../../src/proxy/forward-request.js'
 import { publicApp } from '../../src/http/public-app.js'
 import { certificate, certificateKey } from '../support/certificate.js'
-import { ask } from '../support/client.js'
-import { partsAt } from '../support/parts.js'
-import { publicPartsOf } from '../support/public-parts.js'
-import { checkAsync, seeded } from '../support/properties.js'
+import { sendRequest } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, rawNode, stamps, stubNode, type StubNode } from '../support/stub-node.js'
+import { respondOk, startRawUpstream, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -37,8 +37,8 @@ interface Reached {
 }
 
 /** A node that tells what reached it, bodies in hex. */
-async function echoNode (t: Test): Promise<StubNode> {
-  return await stubNode(t, (asked, response) => {
+async function echoNode (t: Test): Promise<StubUpstream> {
+  return await startStubUpstream(t, (asked, response) => {
     const chunks: Buffer[] = []
     asked.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
       const body = JSON.stringify({
@@ -47,7 +47,7 @@ async function echoNode (t: Test): Promise<StubNode> {
         headers: linesOf(asked.rawHeaders),
         body: Buffer.concat(chunks).toString('hex')
       })
-      ok(response, body, { 'content-length': String(Buffer.byteLength(body)) })
+      respondOk(response, body, { 'content-length': String(Buffer.byteLength(body)) })
     })
   })
 }
@@ -63,10 +63,10 @@ async function reached (url: string, bytes: string | Buffer): Promise<Reached> {
 }
 
 /** A node that is in the middle of answering whatever it is asked. */
-async function heldNode (t: Test): Promise<{ stub: StubNode, next: () => Promise<ServerResponse> }> {
+async function heldNode (t: Test): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
   const waiting: ServerResponse[] = []
   let arrived: () => void = () => {}
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     waiting.push(response)
     arrived()
   })
@@ -109,21 +109,21 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
     const varve = await varveAt(t, stub.url, { passThrough })
     for (const [method, target, policies] of asks) {
       if (target.includes('failpoint') && passThrough === 'all') continue
-      const before = stub.asked.length
+      const before = stub.requests.length
       const got = await varve.get(target, { method, ...(method === 'POST' && { body: '{}' }) })
       if (policies.includes(passThrough)) {
         t.match(got, { status: 200, headers: { [status]: bypass } }, `${method} ${target} of ${passThrough}`)
-        t.same(stub.asked.slice(before), [`${method} ${target}`])
+        t.same(stub.requests.slice(before), [`${method} ${target}`])
       } else {
         t.match(got, {
           status: 404,
           body: method === 'HEAD' ? '' : shape,
           headers: { [status]: 'varve; detail=rejected', 'content-type': 'application/json' }
         }, `${method} ${target} of ${passThrough}`)
-        t.equal(stub.asked.length, before)
+        t.equal(stub.requests.length, before)
       }
     }
-    const [raw, before] = ['{"key":"0xab"}', stub.asked.length]
+    const [raw, before] = ['{"key":"0xab"}', stub.requests.length]
     for (
       const [target, body, code] of [['/v1/view', question, 200], ['/v1/view', '{}', 400], [
         '/v1/tables/0xab/raw_item',
@@ -138,13 +138,13 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
       )
     }
     t.match(await varve.get('/v1/'), { status: 200, headers: { [status]: bypass } }, `the index of ${passThrough}`)
-    t.match(stub.asked.slice(before), ['POST /v1/view', /^POST \/v1\/tables\/0x0+ab\/raw_item$/])
+    t.match(stub.requests.slice(before), ['POST /v1/view', /^POST \/v1\/tables\/0x0+ab\/raw_item$/])
   }
 })
 
 t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, with a body and without', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   let tunnels = 0
@@ -173,7 +173,7 @@ t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, 
     }
   }
   t.equal(tunnels, 0)
-  t.equal(stub.asked.length, 0)
+  t.equal(stub.requests.length, 0)
   t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="405"}'), 3 * rest.length)
   const due = await sendRaw(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n`)
   t.same(statusesIn(due), [200], 'an answer that is due comes before the connection is closed')
@@ -214,7 +214,7 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
     ['nonsense', socket => socket.end('this is no HTTP\r\n\r\n'), 503]
   ]
   for (const [how, answer, code] of cases) {
-    const raw = await rawNode(t, answer)
+    const raw = await startRawUpstream(t, answer)
     const varve = await varveAt(t, raw.url, {
       chainId: 4,
       upstream: { timeoutMs: how === 'hang' ? 100 : 4000 },
@@ -237,7 +237,7 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
 })
 
 t.test('a kept connection that dies under a read, known or not, posted or not, costs one fresh try; under what may write it is the client\'s to repeat', async t => {
-  const raw = await rawNode(t, socket => {
+  const raw = await startRawUpstream(t, socket => {
     socket.write(
       ['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n')
     )
@@ -261,7 +261,7 @@ t.test('a node that nobody vouches for is not believed, one that the CA file vou
   let asked = 0
   const server = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     asked++
-    ok(response, '[]')
+    respondOk(response, '[]')
   })
   await new Promise<void>(resolve => {
     server.listen(0, '127.0.0.1', resolve)
@@ -422,7 +422,7 @@ t.test('of a node\'s headers those come back that are on the list: no cookie, no
     'x-theirs': '1',
     'x-node-ledger-version': '1000'
   }
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(307, { ...kept, ...dropped, location, ...stamps() }).end('moved')
   })
   location = `${stub.url}/v1/elsewhere`
@@ -468,7 +468,7 @@ t.test('of two lines of one name that a client believes the first is handed on, 
     'aa',
     ...Object.entries(stamps()).flat()
   ]
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, twice).end('hi')
   })
   const varve = await varveAt(t, stub.url)
@@ -481,7 +481,7 @@ t.test('of two lines of one name that a client believes the first is handed on, 
 
 t.test('an answer that is odd, or no HTTP at all, harms neither the process nor the next client', async t => {
   let answer = ''
-  const raw = await rawNode(t, socket => {
+  const raw = await startRawUpstream(t, socket => {
     socket.end(Buffer.from(answer, 'latin1'))
   })
   const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 500 } })
@@ -534,7 +534,7 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
 })
 
 t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', async t => {
-  const stub = await stubNode(t, (asked, response) => {
+  const stub = await startStubUpstream(t, (asked, response) => {
     const code = Number(asked.url?.slice(-3))
     response.writeHead(code, {
       ...stamps(),
@@ -548,14 +548,14 @@ t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', 
     agent.destroy()
   })
   for (const code of [204, 205, 301, 302, 303, 304, 307, 308, 204, 304]) {
-    const got = await ask(varve.url, `/v1/x/${code}`, { agent })
+    const got = await sendRequest(varve.url, `/v1/x/${code}`, { agent })
     t.match(got, {
       status: code,
       body: '',
       headers: { location: undefined, 'x-node-ledger-version': '1000', [status]: bypass, etag: '"a"' }
     })
   }
-  t.equal(stub.asked.length, 10, 'no redirect is followed')
+  t.equal(stub.requests.length, 10, 'no redirect is followed')
 })
 
 t.test('targets arrive as they were sent, byte for byte, however long', async t => {
@@ -616,7 +616,7 @@ const query = fc.option(
   { nil: undefined }
 )
 
-t.test(`whatever the target, what arrives is what was sent (${seeded})`, async t => {
+t.test(`whatever the target, what arrives is what was sent (${seedTitle})`, async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   await checkAsync(
@@ -657,7 +657,7 @@ t.test('what would lead out of /v1 or to another host never reaches the node', a
   for (const target of [`${spec}#x`, '/v1/<', '/v1/%', '/v1/%c0%af']) {
     t.match(await varve.get(target), { status: 400, body: shape }, target)
   }
-  t.equal(stub.asked.length, 0)
+  t.equal(stub.requests.length, 0)
   t.match(JSON.parse((await varve.get('http://evil.example/v1/x?y=http://evil.example/v1')).body), {
     target: '/v1/x?y=http://evil.example/v1',
     headers: { host: new URL(stub.url).host }
@@ -737,7 +737,7 @@ t.test('100-continue is met before the body is sent, and a body that is not want
   )
   const [first] = await once(socket, 'data') as [Buffer]
   t.equal(first.toString(), 'HTTP/1.1 100 Continue\r\n\r\n')
-  t.equal(stub.asked.length, 0)
+  t.equal(stub.requests.length, 0)
   socket.write('hi')
   const [second] = await once(socket, 'data') as [Buffer]
   t.match(second.toString(), /^HTTP\/1\.1 200 OK[^]*"body":"6869"/)
@@ -763,7 +763,7 @@ t.test('100-continue is met before the body is sent, and a body that is not want
       )
     }
   }
-  t.equal(stub.asked.length, 1)
+  t.equal(stub.requests.length, 1)
   t.match(
     await varve.get(posted, { method: 'POST', headers: { 'content-encoding': 'identity' }, body: 'x'.repeat(1024) }),
     { status: 200 }
@@ -772,7 +772,7 @@ t.test('100-continue is met before the body is sent, and a body that is not want
 
 t.test('a coded answer passes unharmed to a client that asked for it, and nobody else is given one', async t => {
   const text = 'x'.repeat(5000)
-  const stub = await stubNode(t, (asked, response) => {
+  const stub = await startStubUpstream(t, (asked, response) => {
     const isCoded = asked.headers['accept-encoding'] === 'gzip;q=0.5'
     response.writeHead(200, {
       ...stamps(),
@@ -821,15 +821,15 @@ t.test('a client that leaves takes its question back from the node, before the a
     }
   }
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1, 'which says nothing of the node')
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="taken_back"}'), 18)
+  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="cancelled"}'), 18)
   const last = varve.get(spec)
-  ok(await next(), 'well')
+  respondOk(await next(), 'well')
   t.match(await last, { status: 200, body: 'well' })
 })
 
 t.test('an answer that comes in the moment in which its client leaves is let go of', async t => {
   const stub = await echoNode(t)
-  const { parts } = partsAt(t, stub.url)
+  const { context } = contextAt(t, stub.url)
   let asked: () => void = () => {}
   const here = new Promise<void>(resolve => {
     asked = resolve
@@ -838,7 +838,7 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
   const letGo = new Promise<void>(resolve => {
     isLetGo = resolve
   })
-  const pass: typeof parts.nodes.pass = async (_question, _route, _look, signal) => {
+  const forward: typeof context.upstreamPool.forward = async (_question, _route, _look, signal) => {
     asked()
     await once(signal, 'abort')
     return {
@@ -857,7 +857,7 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
     }
   }
   const metrics = new Metrics()
-  const app = publicApp(publicPartsOf({ ...parts, nodes: { ...parts.nodes, pass } }, { metrics }))
+  const app = publicApp(httpContextOf({ ...context, upstreamPool: { ...context.upstreamPool, forward } }, { metrics }))
   t.teardown(async () => {
     await app.close()
   })
@@ -876,8 +876,8 @@ t.test('what is passed on is never kept, is counted as other, and teaches the po
     'x-aptos-ledger-timestampusec': '2000000',
     'x-aptos-block-height': '200'
   })
-  const stub = await stubNode(t, (asked, response, nth) => {
-    ok(response, `[${nth}]`, asked.url === spec ? further : {})
+  const stub = await startStubUpstream(t, (asked, response, nth) => {
+    respondOk(response, `[${nth}]`, asked.url === spec ? further : {})
   })
   const varve = await varveAt(t, stub.url)
   t.match((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers, { 'x-node-ledger-version': '1000' })
@@ -921,8 +921,8 @@ t.test('what is passed on is never kept, is counted as other, and teaches the po
 })
 
 t.test('an answer of another chain is no answer', async t => {
-  const stub = await stubNode(t, (asked, response) => {
-    ok(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {})
+  const stub = await startStubUpstream(t, (asked, response) => {
+    respondOk(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {})
   })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1 } })
   for (let round = 0; round < 20; round++) {
@@ -935,14 +935,14 @@ t.test('an answer of another chain is no answer', async t => {
   await until(async () => (await varve.get('/v1/well')).status === 200, 'it is asked again')
   t.match(await varve.get('/v1/well'), { headers: { 'x-node-chain-id': '4' } })
   const endless = await heldNode(t)
-  const { parts } = partsAt(t, endless.stub.url)
-  await parts.settle()
-  const passing = passOn(parts, { method: 'GET', target: spec, headers: {} }, new AbortController().signal)
+  const { context } = contextAt(t, endless.stub.url)
+  await context.resolveChain()
+  const passing = forwardRequest(context, { method: 'GET', target: spec, headers: {} }, new AbortController().signal)
   const response = await endless.next()
   const closed = once(response, 'close')
   response.writeHead(200, stamps({ 'x-aptos-chain-id': '5' })).write('x')
   const started = performance.now()
-  await t.rejects(passing, { message: 'the node serves another chain' })
+  await t.rejects(passing, { message: 'the upstream serves another chain' })
   await closed
   t.ok(performance.now() - started < 2000, 'let go of at once, not when its time is over')
 })
@@ -961,8 +961,8 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
     return got
   })
   await refused
-  t.equal(stub.asked.length, 1, 'while it has not answered anything')
-  for (let at = 0; at < 8; at++) ok(await next(), 'well')
+  t.equal(stub.requests.length, 1, 'while it has not answered anything')
+  for (let at = 0; at < 8; at++) respondOk(await next(), 'well')
   for (const got of await Promise.all(all)) {
     t.match(
       got,
@@ -972,14 +972,14 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
     )
   }
   t.equal(refusals, 32)
-  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="busy"}'), 32)
+  t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="no_slot"}'), 32)
 })
 
 t.test('hundreds of 503s, read or not, leave every connection free', async t => {
-  const stub = await stubNode(t, (asked, response) => {
+  const stub = await startStubUpstream(t, (asked, response) => {
     if (asked.url === spec) {
       response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000))
-    } else ok(response, '[]')
+    } else respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 2 } })
   const { hostname, port } = new URL(varve.url)
@@ -992,7 +992,7 @@ t.test('hundreds of 503s, read or not, leave every connection free', async t => 
     if (at % 3 === 2) sent.destroy()
     else await once(answer.resume(), 'end')
   }
-  t.equal(stub.asked.length, 300)
+  t.equal(stub.requests.length, 300)
   t.match(await varve.get('/v1/well'), { status: 200 })
 })
 
@@ -1009,7 +1009,7 @@ t.test('the real node\'s own answers come through as they are', async t => {
       [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]
     ] as const
   ) {
-    const direct = await ask(sandbox.url, target, how)
+    const direct = await sendRequest(sandbox.url, target, how)
     const got = await varve.get(target, how)
     t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [
       direct.status,
@@ -1030,8 +1030,8 @@ t.test('passing on leaves no warning of the process in an operator\'s log', asyn
   t.teardown(() => {
     process.off('warning', hear)
   })
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, 'x'.repeat(100_000))
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, 'x'.repeat(100_000))
   })
   const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
   for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
@@ -1043,8 +1043,8 @@ t.test('passing on leaves no warning of the process in an operator\'s log', asyn
 })
 
 t.test('a transaction that is sent without passThrough: all is rejected with the setting that would forward it', async t => {
-  const node = await stubNode(t, (_request, response) => {
-    ok(response, '{}')
+  const node = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '{}')
   })
   const varve = await varveAt(t, node.url)
   const { status, body } = await varve.get('/v1/transactions', {

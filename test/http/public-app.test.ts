@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
 import { publicApp } from '../../src/http/public-app.js'
-import { ask, item } from '../support/client.js'
+import { sendRequest, tableItemLookup } from '../support/client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
-import { partsAt } from '../support/parts.js'
-import { publicPartsOf } from '../support/public-parts.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -18,8 +18,8 @@ const table = '/v1/tables/0xab/item?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 
 t.test('what varve refuses has the node\'s shape, a code of the specification, and is counted', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const cases: [string, Parameters<typeof varve.get>[1], number, string][] = [
@@ -27,17 +27,17 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
     ['/v1/accounts/%c0%af/modules', {}, 400, 'invalid_input'],
     ['/v1/accounts/%/modules', {}, 400, 'invalid_input'],
     [`${modules}&ledger_version=500`, {}, 400, 'invalid_input'],
-    [table, { ...item('u64', '{"a":1,"a":2}') }, 400, 'invalid_input'],
+    [table, { ...tableItemLookup('u64', '{"a":1,"a":2}') }, 400, 'invalid_input'],
     [table, { body: '{}', headers: { 'content-type': 'text/plain' } }, 415, 'web_framework_error'],
     [table, { body: '{}', headers: {} }, 415, 'web_framework_error'],
     [table, { body: '{}', headers: { 'content-type': 'not a type' } }, 415, 'web_framework_error'],
     [
       table,
-      { ...item('u64', '"1"'), headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' } },
+      { ...tableItemLookup('u64', '"1"'), headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' } },
       415,
       'web_framework_error'
     ],
-    [table, item('0x1::string::String', JSON.stringify('x'.repeat(2000))), 413, 'web_framework_error'],
+    [table, tableItemLookup('0x1::string::String', JSON.stringify('x'.repeat(2000))), 413, 'web_framework_error'],
     [modules, { method: 'POST', body: '' }, 405, 'web_framework_error'],
     [modules, { method: 'DELETE' }, 405, 'web_framework_error'],
     [modules, { method: 'PROPFIND' }, 405, 'web_framework_error'],
@@ -59,7 +59,7 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
     }, `${how?.method ?? ''} ${target}`)
     t.equal(JSON.parse(got.body).error_code, code)
   }
-  t.equal(stub.asked.length, 0, 'none of it reached the node')
+  t.equal(stub.requests.length, 0, 'none of it reached the node')
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="rejected",status="405"}'), 3)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="415"}'), 4)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="413"}'), 1)
@@ -74,13 +74,13 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
 })
 
 t.test('a chunked body is accepted and goes upstream with its length', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
-      ok(response, JSON.stringify(request.headers))
+      respondOk(response, JSON.stringify(request.headers))
     })
   })
   const varve = await varveAt(t, stub.url)
-  const body = item('u64', '"1"').body?.toString() ?? ''
+  const body = tableItemLookup('u64', '"1"').body?.toString() ?? ''
   const text = await sendRaw(
     varve.url,
     `POST ${table} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${
@@ -93,8 +93,8 @@ t.test('a chunked body is accepted and goes upstream with its length', async t =
 })
 
 t.test('what is no request is refused and its connection closed', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const bad: [string, number][] = [
@@ -126,12 +126,12 @@ t.test('what is no request is refused and its connection closed', async t => {
     1,
     'and counted'
   )
-  t.equal(stub.asked.length, 0)
+  t.equal(stub.requests.length, 0)
 })
 
 t.test('a request with more header lines than are read is refused: none of them is dropped without a word', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 3; round++) await varve.get(modules)
@@ -149,17 +149,17 @@ t.test('a request with more header lines than are read is refused: none of them 
 })
 
 t.test('an old client without a Host is served and its connection closed', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
 
 t.test('an answer that is due comes before the word that what followed it was no request', async t => {
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     setTimeout(() => {
-      ok(response, '["due"]')
+      respondOk(response, '["due"]')
     }, 20)
   })
   const varve = await varveAt(t, stub.url)
@@ -178,9 +178,9 @@ t.test('what comes behind what was no request is not even read while an answer i
     process.off('warning', warn)
   })
   let answer = (): void => {}
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     answer = () => {
-      ok(response, '["due"]')
+      respondOk(response, '["due"]')
     }
   })
   const varve = await varveAt(t, stub.url)
@@ -196,7 +196,7 @@ t.test('what comes behind what was no request is not even read while an answer i
     })
   })
   socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
-  await until(() => stub.asked.length === 1, 'the node is asked')
+  await until(() => stub.requests.length === 1, 'the node is asked')
   for (let nth = 0; nth < 40; nth++) {
     await new Promise<void>(resolve => {
       socket.write('x', () => {
@@ -212,8 +212,8 @@ t.test('what comes behind what was no request is not even read while an answer i
 })
 
 t.test('a client that leaves within its body is counted as the client\'s doing', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
@@ -233,9 +233,9 @@ t.test('a client that leaves within its body is counted as the client\'s doing',
 })
 
 t.test('an expectation that nobody knows is refused, and 100-continue is met', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, stub.url)
@@ -246,7 +246,7 @@ t.test('an expectation that nobody knows is refused, and 100-continue is met', a
   })
   t.match(
     await varve.get(table, {
-      ...item('u64', '"7"'),
+      ...tableItemLookup('u64', '"7"'),
       headers: { 'content-type': 'application/json', expect: '100-continue' }
     }),
     { status: 200 }
@@ -254,8 +254,8 @@ t.test('an expectation that nobody knows is refused, and 100-continue is met', a
 })
 
 t.test('a client that breaks off within its request harms nobody', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
@@ -274,8 +274,8 @@ t.test('a client that breaks off within its request harms nobody', async t => {
 })
 
 t.test('a method that an endpoint does not have is refused with those that it has', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   t.match(await varve.get(modules, { method: 'PUT' }), { status: 405, headers: { allow: 'GET, HEAD' } })
@@ -283,9 +283,9 @@ t.test('a method that an endpoint does not have is refused with those that it ha
 })
 
 t.test('requests on one connection are answered in their order, hits and misses alike', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     setImmediate(() => {
-      ok(response, JSON.stringify(request.url))
+      respondOk(response, JSON.stringify(request.url))
     })
   })
   const varve = await varveAt(t, stub.url)
@@ -298,8 +298,8 @@ t.test('requests on one connection are answered in their order, hits and misses 
 })
 
 t.test('an unread body is not taken for the next request', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const smuggled = 'GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -309,12 +309,12 @@ t.test('an unread body is not taken for the next request', async t => {
       `application/json\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`
   )
   t.same(statusesIn(text), [400])
-  t.equal(stub.asked.length, 0)
+  t.equal(stub.requests.length, 0)
 })
 
 t.test('nothing that a client sends reaches the node unless it is in the key', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]', { 'set-cookie': 'a=b', 'access-control-allow-origin': 'https://evil.example' })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { 'set-cookie': 'a=b', 'access-control-allow-origin': 'https://evil.example' })
   })
   const varve = await varveAt(t, stub.url)
   const sneaky = {
@@ -339,7 +339,7 @@ t.test('nothing that a client sends reaches the node unless it is in the key', a
     'what the node says of origins is not for others'
   )
   t.notMatch(
-    [...stub.asked, ...stub.headers.flat()].join('\n'),
+    [...stub.requests, ...stub.rawHeaders.flat()].join('\n'),
     /evil|session|mine|6\.6\.6\.6|bytes|no-cache|x-forwarded|proxy-|trailers/i
   )
   t.match(await varve.get(modules, { headers: { 'cache-control': 'no-cache', pragma: 'no-cache' } }), {
@@ -358,26 +358,30 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   const here = new Promise<void>(resolve => {
     arrived = resolve
   })
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('500') === true) {
       arrived()
       held.then(() => {
-        ok(response, '["slow"]')
+        respondOk(response, '["slow"]')
       }, () => {})
-    } else ok(response, '[]')
+    } else respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const slow = varve.get(modules)
   await here
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-  await Promise.all(Array.from({ length: 4 }, async () => await ask(varve.url, '/v1/info', { agent })))
+  await Promise.all(Array.from({ length: 4 }, async () => await sendRequest(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
   // Four connections are open and idle; each is used again while the process is on its way out.
   const meanwhile = await Promise.all(
-    Array.from({ length: 40 }, async () => await ask(varve.url, '/v1/info', { agent }))
+    Array.from({ length: 40 }, async () => await sendRequest(varve.url, '/v1/info', { agent }))
   )
   t.ok(meanwhile.every(({ status, headers }) => status === 200 && headers.connection === 'close'))
-  t.match(await ask(varve.adminUrl, '/readyz'), { status: 503, body: /stopping/ }, 'and it is not ready for more')
+  t.match(
+    await sendRequest(varve.adminUrl, '/readyz'),
+    { status: 503, body: /stopping/ },
+    'and it is not ready for more'
+  )
   release()
   t.match(await slow, { status: 200, body: '["slow"]' })
   await stopping
@@ -390,7 +394,7 @@ t.test('a stop ends in time although a node never answers, and whoever waits is 
   const here = new Promise<void>(resolve => {
     arrived = resolve
   })
-  const stub = await stubNode(t, () => {
+  const stub = await startStubUpstream(t, () => {
     arrived()
   })
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
@@ -401,8 +405,8 @@ t.test('a stop ends in time although a node never answers, and whoever waits is 
 })
 
 t.test('the public listener speaks TLS where it is told to', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
@@ -414,8 +418,8 @@ t.test('the public listener speaks TLS where it is told to', async t => {
 })
 
 t.test('access lines are written where they are asked for, and never hold a credential', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules, { headers: { authorization: 'Bearer mine' } })
@@ -428,24 +432,24 @@ t.test('access lines are written where they are asked for, and never hold a cred
 })
 
 t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s shape, logged, and the process lives', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
-  const { parts } = partsAt(t, stub.url)
+  const { context } = contextAt(t, stub.url)
   const log: string[] = []
   const broken = {
-    ...parts,
-    settle: async () => {
+    ...context,
+    resolveChain: async () => {
       throw new TypeError('nobody foresaw this')
     }
   }
-  const app = publicApp(publicPartsOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
+  const app = publicApp(httpContextOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
   t.teardown(async () => {
     await app.close()
   })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   for (let round = 0; round < 2; round++) {
-    const got = await ask(url, modules)
+    const got = await sendRequest(url, modules)
     t.match(got, { status: 500, body: /"error_code":"internal_error"/ })
     t.notMatch(got.body, /foresaw/)
   }
@@ -453,9 +457,9 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
 })
 
 t.test('the time that an answer took counts from its request, whoever had to be asked for it', async t => {
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     setTimeout(() => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     }, 120)
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
@@ -469,24 +473,24 @@ t.test('the time that an answer took counts from its request, whoever had to be 
 })
 
 t.test('the admin listener serves metrics, health and readiness, and refuses to change anything', async t => {
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, stamps()).end()
   })
   const varve = await varveAt(t, stub.url)
-  t.match(await ask(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
-  t.match(await ask(varve.adminUrl, '/readyz'), { status: 200 })
+  t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200 })
   for (
     const how of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, {
       method: 'DELETE'
     }]
-  ) t.match(await ask(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
+  ) t.match(await sendRequest(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
   t.match(
-    await ask(varve.adminUrl, '/v1/info'),
+    await sendRequest(varve.adminUrl, '/v1/info'),
     { status: 404, body: shape },
     'reads are served on the public listener alone'
   )
   t.match(await varve.get('/metrics'), { status: 404 }, 'and metrics on the admin listener alone')
-  const { headers, body } = await ask(varve.adminUrl, '/metrics')
+  const { headers, body } = await sendRequest(varve.adminUrl, '/metrics')
   t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
   for (
     const series of [

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { ask, type Ask, type Got } from '../support/client.js'
+import { sendRequest, type TestRequest, type TestResponse } from '../support/client.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
@@ -13,8 +13,8 @@ async function varveWith (t: Test, given: string | null): Promise<TestVarve> {
   return varve
 }
 
-async function post (varve: TestVarve, body: string | Buffer, how: Ask = {}): Promise<Got> {
-  return await ask(varve.adminUrl, '/purge', {
+async function post (varve: TestVarve, body: string | Buffer, how: TestRequest = {}): Promise<TestResponse> {
+  return await sendRequest(varve.adminUrl, '/purge', {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
     ...how,
@@ -39,7 +39,7 @@ t.test('without a configured token every changing call is refused with 403 in th
       ] as const
     ) {
       const body = JSON.stringify({ url: modules })
-      const got = await ask(varve.adminUrl, target, {
+      const got = await sendRequest(varve.adminUrl, target, {
         method,
         headers: { 'content-length': String(body.length), ...(authorization !== undefined && { authorization }) },
         body
@@ -52,7 +52,7 @@ t.test('without a configured token every changing call is refused with 403 in th
     }
   }
   t.ok(await isKept(varve))
-  t.match(await ask(varve.adminUrl, '/healthz'), { status: 200 })
+  t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200 })
 })
 
 t.test('a wrong or missing token is refused with 401 in the node\'s shape, also before the body is looked at; the right one is taken', async t => {
@@ -90,12 +90,16 @@ t.test('a wrong or missing token is refused with 401 in the node\'s shape, also 
     }, authorization)
     t.notOk(await isKept(varve))
   }
-  t.match(await ask(varve.adminUrl, '/purge', { method: 'DELETE', headers: { authorization: `Bearer ${token}` } }), {
-    status: 403
-  }, 'there is one changing call')
-  t.match(await ask(varve.adminUrl, '/purge'), { status: 404 })
   t.match(
-    await ask(varve.url, '/purge', {
+    await sendRequest(varve.adminUrl, '/purge', { method: 'DELETE', headers: { authorization: `Bearer ${token}` } }),
+    {
+      status: 403
+    },
+    'there is one changing call'
+  )
+  t.match(await sendRequest(varve.adminUrl, '/purge'), { status: 404 })
+  t.match(
+    await sendRequest(varve.url, '/purge', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}` },
       body: '{"all":true}'

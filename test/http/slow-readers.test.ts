@@ -1,86 +1,37 @@
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
-import t, { type Test } from 'tap'
-import { ClientConnections } from '../../src/http/client-connections.js'
-import { hurryClients } from '../support/hurried.js'
-import { readAt } from '../support/slow-reader.js'
-import { ok, stubNode } from '../support/stub-node.js'
-import { until } from '../support/until.js'
-import { varveAt } from '../support/varve.js'
+import t from 'tap'
+import { type ResponseReader, readersToCut } from '../../src/http/slow-readers.js'
 
-const kilo = 1024
-const mega = 1024 * kilo
-const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const mega = 1024 * 1024
 
-async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname).on('error', () => {})
-  t.teardown(() => {
-    socket.destroy()
-  })
-  await once(socket, 'connect')
-  socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
-  return socket
+function reader (
+  bytesPerSecond: number,
+  memory: ArrayBufferLike = new ArrayBuffer(mega),
+  backlogTicks = 60
+): ResponseReader {
+  return { throughput: { backlogTicks, bytesPerSecond }, memory, queuedBytes: 64 * 1024 }
 }
 
-t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
-  // Every second of varve's passes in 10 ms, so a client reads a hundred times as fast.
-  hurryClients(t, 10)
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, 'x'.repeat(7.25 * mega))
-  })
-  const varve = await varveAt(t, stub.url)
-  const read = async (rate: number): Promise<number> => await readAt(await askedOn(t, varve.url, modules), rate * kilo)
-  const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
-  t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes came`)
-  t.equal(await varve.metric('varve_connections_cut_total{reason="reading"}'), 0)
+t.test('while responses in flight fit into memory, the slowest client is not cut', async t => {
+  t.same(readersToCut(3 * mega, [reader(0), reader(1), reader(2)]), [])
 })
 
-t.test('a client that reads nothing for 120 seconds is cut off', async t => {
-  hurryClients(t, 5)
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, 'x'.repeat(7.25 * mega))
-  })
-  const varve = await varveAt(t, stub.url)
-  const socket = (await askedOn(t, varve.url, modules)).pause()
-  await until(async () => await varve.metric('varve_connections_cut_total{reason="reading"}') === 1, 'it is cut off')
-  const size = await readAt(socket, Infinity)
-  t.ok(size < 7.25 * mega, `${size} bytes came`)
+t.test('where memory in flight is short the slowest clients are cut, and no more than needed', async t => {
+  const readers = [reader(150_000), reader(0), reader(32_000), reader(90_000)]
+  t.strictSame(readersToCut(2 * mega, readers), [readers[1], readers[2]])
 })
 
-t.test('where memory in flight is short the slowest client is cut off, and the others receive all', async t => {
-  const bytes = 8 * mega
-  const cuts: string[] = []
-  const tally = {
-    cut: (reason: string) => {
-      cuts.push(reason)
-    },
-    onFull: () => {}
-  }
-  const clients = new ClientConnections({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
-  const responses: ServerResponse[] = []
-  const server = createServer((_request, response) => {
-    const body = Buffer.alloc(bytes)
-    clients.holds(response, body)
-    response.end(body)
-    responses.push(response)
-  })
-  clients.attach(server)
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const sockets = await Promise.all([1, 2, 3].map(async () => (await askedOn(t, url, '/')).pause()))
-  await until(() => responses.length === 3, 'all responses are under way')
-  for (let second = 1; second <= 6; second++) clients.tick()
-  t.same(cuts, [], 'none is judged yet')
-  clients.tick()
-  t.same(cuts, ['memory'], 'one of three has to go')
-  clients.tick()
-  t.same(cuts, ['memory'], 'and no more than one')
-  const sizes = await Promise.all(sockets.map(async socket => await readAt(socket, Infinity)))
-  t.equal(sizes.filter(size => size > bytes).length, 2)
+t.test('of equally slow clients the one that is behind for longest is cut', async t => {
+  const readers = [reader(0, undefined, 20), reader(0, undefined, 30), reader(0, undefined, 10)]
+  t.strictSame(readersToCut(2 * mega, readers), [readers[1]])
+})
+
+t.test('a client is not judged in its first six seconds, however short memory is', async t => {
+  t.same(readersToCut(0, [reader(0, undefined, 1), reader(0, undefined, 6)]), [])
+})
+
+t.test('a body that many clients read at a time is counted once', async t => {
+  const shared = new ArrayBuffer(mega)
+  const readers = Array.from({ length: 100 }, () => reader(0, shared))
+  t.same(readersToCut(mega, readers), [])
+  t.equal(readersToCut(mega - 1, readers).length, 100)
 })

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { ask } from '../support/client.js'
-import { telling, wellTold } from '../support/told-status.js'
+import { sendRequest } from '../support/client.js'
+import { serveStatus, healthyStatus } from '../support/status-fixtures.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 import { startRedis } from '../support/redis-server.js'
-import { nodeOf } from '../support/replicas.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const folder = join(import.meta.dirname, '../../src/http/page')
 const policy =
@@ -25,11 +25,11 @@ interface Words {
   ago(ms: number): string
   bytes(count: unknown): string
   dateOf(usec: unknown): string | undefined
-  big(text: unknown): bigint | undefined
+  parseU64(text: unknown): bigint | undefined
 }
 
 t.test('the page and its files are served under a policy that lets nothing else run or load, and are never kept by anybody', async t => {
-  const { url } = await telling(t, { told: wellTold() })
+  const { url } = await serveStatus(t, { told: healthyStatus() })
   const types: Record<string, string> = {
     html: 'text/html; charset=utf-8',
     css: 'text/css; charset=utf-8',
@@ -46,20 +46,20 @@ t.test('the page and its files are served under a policy that lets nothing else 
       'referrer-policy': 'no-referrer',
       'content-type': types[file.split('.')[1] ?? '']
     }
-    const got = await ask(url, target)
+    const got = await sendRequest(url, target)
     t.match(got, { status: 200, headers }, target)
     t.equal(got.body, readFileSync(join(folder, file), 'utf8'), target)
-    t.match(await ask(url, target, { method: 'HEAD' }), {
+    t.match(await sendRequest(url, target, { method: 'HEAD' }), {
       status: 200,
       headers: { ...headers, 'content-length': String(got.bytes.length) },
       body: ''
     }, `HEAD ${target}`)
-    t.match(await ask(url, target, { method: 'POST' }), { status: 403, body: /api_disabled/ }, `POST ${target}`)
+    t.match(await sendRequest(url, target, { method: 'POST' }), { status: 403, body: /api_disabled/ }, `POST ${target}`)
   }
   for (const target of ['/status/', '/status/nothing.js', '/status/../status.html', '/status/%2e%2e/status-page.js']) {
-    t.match(await ask(url, target), { status: 404, body: /\/status, \/status\.json/ }, target)
+    t.match(await sendRequest(url, target), { status: 404, body: /\/status, \/status\.json/ }, target)
   }
-  t.match((await ask(url, '/status.json')).headers, {
+  t.match((await sendRequest(url, '/status.json')).headers, {
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     'content-type': /^application\/json/
@@ -96,7 +96,7 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
     version: string
   }
-  const told = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as ReturnType<typeof wellTold>
+  const told = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<typeof healthyStatus>
   t.match(told, {
     ready: true,
     varve: { version, mode: 'serve', isSandbox: false },
@@ -126,18 +126,18 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
 
 t.test('varve that only observes says so, and so does one whose node is made up', async t => {
   const { varve } = await varveAtSandbox(t, {}, { mode: 'observe' })
-  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
     varve: { mode: 'observe', isSandbox: false }
   })
   const alone = await varveAt(t, '', { upstreams: [] as never, isSandbox: true, head: { pollMs: 1000 } })
-  t.match(JSON.parse((await ask(alone.adminUrl, '/status.json')).body), {
+  t.match(JSON.parse((await sendRequest(alone.adminUrl, '/status.json')).body), {
     varve: { mode: 'serve', isSandbox: true },
     upstreams: [{ name: 'sandbox' }]
   })
 })
 
 t.test('whether Redis answers is told, and no secret of the configuration is', async t => {
-  const [redis, node] = [await startRedis(t, { password: 's3cret-redis' }), await nodeOf(t)]
+  const [redis, node] = [await startRedis(t, { password: 's3cret-redis' }), await startSandboxNode(t)]
   const varve = await varveAt(t, '', {
     admin: { listen: '127.0.0.1:0', token: 's3cret-token' },
     upstreams: [{ url: node.url, headers: { 'x-key': 's3cret-header' } }, { url: `${node.url}/s3cret-path` }] as never,
@@ -145,32 +145,34 @@ t.test('whether Redis answers is told, and no secret of the configuration is', a
     head: { pollMs: 100 },
     cache: { redis: { url: `redis://:s3cret-redis@127.0.0.1:${redis.port}` } }
   })
-  const told = async (): Promise<string> => (await ask(varve.adminUrl, '/status.json')).body
+  const told = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/status.json')).body
   await until(async () => (await told()).includes('"redis":{"state":"up"}'), 'Redis answers')
   await until(async () => (await told()).includes('"state":"down","reason"'), 'one node does not answer')
   t.notMatch(await told(), /s3cret/)
   await redis.kill()
-  await until(async () => (await told()).includes('"redis":{"state":"down","reason":"does not answer"}'), 'it is gone')
-  t.notMatch(await told() + (await ask(varve.adminUrl, '/status')).body, /s3cret/)
+  await until(async () => (await told()).includes('"redis":{"state":"down","reason":"unreachable"}'), 'it is gone')
+  t.notMatch(await told() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
 })
 
 t.test('several workers tell of the last minutes as one, also of what one that has gone has answered', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { workers: 2, log: { level: 'silent' } })
   for (let nth = 0; nth < 8; nth++) await varve.get(`${modules}&ledger_version=500`)
   const answered = async (): Promise<number> => {
-    const { recent } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as ReturnType<typeof wellTold>
+    const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<
+      typeof healthyStatus
+    >
     return Object.values(recent?.outcomes ?? {}).flat().reduce((sum, step) => sum + step, 0)
   }
   t.equal(await answered(), 8)
-  const { tiers, workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+  const { tiers, workers } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
     tiers: { memory: { entries: number } },
     workers: Array<{ pid: number }>
   }
   t.ok(tiers.memory.entries >= 1 && tiers.memory.entries <= 2)
   process.kill(workers[0]?.pid ?? NaN, 'SIGKILL')
   await until(async () => {
-    const { workers: now } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+    const { workers: now } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
       workers: Array<{ pid: number, ready: boolean }>
     }
     return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)
@@ -243,7 +245,7 @@ t.test('numbers, times and foreign texts are words that a person can read', asyn
     undefined,
     undefined
   ])
-  t.same(['7', '18446744073709551615', '-7', '', undefined].map(words.big), [
+  t.same(['7', '18446744073709551615', '-7', '', undefined].map(words.parseU64), [
     7n,
     18446744073709551615n,
     undefined,

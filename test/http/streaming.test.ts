@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { answerRead } from '../../src/proxy/answer-read.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
 import { type Outcome } from '../../src/proxy/outcomes.js'
-import { item } from '../support/client.js'
-import { hurryClients } from '../support/hurried.js'
-import { partsAt, readOf } from '../support/parts.js'
+import { tableItemLookup } from '../support/client.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stamps, stubNode, type StubNode } from '../support/stub-node.js'
+import { respondOk, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const mega = 1024 * 1024
@@ -36,10 +36,10 @@ async function heldNode (
   t: Test,
   length: number,
   isDeclared: boolean
-): Promise<{ stub: StubNode, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
+): Promise<{ stub: StubUpstream, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
   const waiting: ServerResponse[] = []
   let arrived: () => void = () => {}
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, isDeclared ? length : undefined).write(bodyOf(length - 10), () => {})
     waiting.push(response)
     arrived()
@@ -83,14 +83,14 @@ async function gone (response: ServerResponse): Promise<boolean> {
 
 async function bytesOf (outcome: Outcome): Promise<Buffer> {
   if (!('fetched' in outcome)) return outcome.entry.body
-  const { body, rest } = outcome.fetched.answer
+  const { body, rest } = outcome.fetched.response
   return Buffer.concat([body, rest === undefined ? Buffer.alloc(0) : await read(rest)])
 }
 
 t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not kept, and says why', async t => {
   const body = bodyOf(mega + 65_537)
   for (const isDeclared of [true, false]) {
-    const stub = await stubNode(t, (request, response) => {
+    const stub = await startStubUpstream(t, (request, response) => {
       request.resume().once('end', () => {
         begin(response, isDeclared ? body.length : undefined).end(body)
       })
@@ -112,7 +112,7 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
       ],
       [
         '/v1/tables/0xab/item?ledger_version=500',
-        item('u64', '"1"'),
+        tableItemLookup('u64', '"1"'),
         'table_item',
         'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
       ],
@@ -134,7 +134,7 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
         })
       }
     }
-    t.equal(stub.asked.length, 2 * cases.length)
+    t.equal(stub.requests.length, 2 * cases.length)
     t.equal(
       await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'),
       4,
@@ -154,7 +154,7 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
 t.test('an answer of just cache.maxEntryMb is kept, one byte more is not', async t => {
   for (const isDeclared of [true, false]) {
     for (const [length, said] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
-      const stub = await stubNode(t, (_request, response) => {
+      const stub = await startStubUpstream(t, (_request, response) => {
         begin(response, isDeclared ? length : undefined).end(bodyOf(length))
       })
       const varve = await varveAt(t, stub.url, small)
@@ -183,7 +183,7 @@ t.test('a client that does not read holds the node back, and not the answer in m
   const total = 64
   for (const target of [modules, other]) {
     let poured = 0
-    const stub = await stubNode(t, (_request, response) => {
+    const stub = await startStubUpstream(t, (_request, response) => {
       begin(response, undefined)
       const pour = (): void => {
         while (poured < total) {
@@ -225,17 +225,19 @@ t.test('those who joined the fetch of such an answer go on their own: one read o
       '/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=2'
     ]
   ) {
-    const stub = await stubNode(t, (_request, response) => {
+    const stub = await startStubUpstream(t, (_request, response) => {
       begin(response, undefined).end(bodyOf(2 * mega))
     })
-    const { parts } = partsAt(t, stub.url)
-    await parts.settle()
-    const outcomes = await Promise.all(Array.from({ length: 8 }, async () => await answerRead(parts, readOf(target))))
+    const { context } = contextAt(t, stub.url)
+    await context.resolveChain()
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, async () => await serveRead(context, readOfTarget(target)))
+    )
     t.notOk(outcomes.some(({ name }) => name === 'collapsed'))
     const bodies = await Promise.all(outcomes.map(bytesOf))
     t.ok(bodies.every(body => body.equals(bodyOf(2 * mega))), target)
-    t.equal(stub.asked.length, 8)
-    t.equal(parts.flights.size + parts.latestFlights.size, 0)
+    t.equal(stub.requests.length, 8)
+    t.equal(context.historyCoalescer.size + context.latestCoalescer.size, 0)
   }
 })
 
@@ -251,7 +253,7 @@ t.test('who began the fetch and leaves cancels its own read of the node and nobo
     const given = await Promise.race(reads.map(async (response, at) => await gone(response) ? at : -1))
     finish(reads[1 - given] as ServerResponse)
     t.ok(staying !== undefined && (await read(staying)).equals(bodyOf(2 * mega)), target)
-    t.equal(stub.asked.length, 2)
+    t.equal(stub.requests.length, 2)
   }
 })
 
@@ -303,8 +305,8 @@ t.test('an answer that breaks off breaks the client\'s connection, or it would b
 t.test('however it ends, the node\'s slot and connection are given back', async t => {
   let held: ServerResponse | undefined
   let arrived: () => void = () => {}
-  const stub = await stubNode(t, (request, response) => {
-    if (request.url?.includes('2/modules') === true) return ok(response, '[]')
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (request.url?.includes('2/modules') === true) return respondOk(response, '[]')
     held = response
     arrived()
   })
@@ -324,7 +326,7 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
       leave()
       await t.rejects(answer)
       await varve.get('/v2')
-      begin(response, stub.asked.length % 2 === 0 ? undefined : 2 * mega).write(bodyOf(2 * mega))
+      begin(response, stub.requests.length % 2 === 0 ? undefined : 2 * mega).write(bodyOf(2 * mega))
     }],
     ['cut by the node', async (response, answer) => {
       begin(response, 4 * mega).write(bodyOf(2 * mega))
@@ -352,7 +354,7 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
         await here
         await end(held as ServerResponse, answer)
       }
-      t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.asked.length}`), {
+      t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.requests.length}`), {
         status: 200,
         body: '[]'
       }, `${how}: ${target}`)
@@ -362,7 +364,7 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
 
 t.test('a large error comes through as it is, whole, and is not kept', async t => {
   for (const code of [404, 410, 429, 503]) {
-    const stub = await stubNode(t, (_request, response) => {
+    const stub = await startStubUpstream(t, (_request, response) => {
       begin(response, undefined, code).end(bodyOf(2 * mega))
     })
     const varve = await varveAt(t, stub.url, small)
@@ -374,7 +376,7 @@ t.test('a large error comes through as it is, whole, and is not kept', async t =
         [status]: target === modules ? `varve; fwd=uri-miss; fwd-status=${code}; detail=status` : 'varve; fwd=bypass'
       })
     }
-    t.equal(stub.asked.length, 3)
+    t.equal(stub.requests.length, 3)
   }
 })
 
@@ -384,20 +386,20 @@ t.test('a block whose transactions are over the limit is the node\'s, and the bl
   const target = `/v1/blocks/by_version/${last}?with_transactions=true`
   const direct = Buffer.from(await (await fetch(sandbox.url + target)).arrayBuffer())
   t.ok(direct.length > mega, `${direct.length} bytes`)
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   for (let round = 0; round < 2; round++) {
     const got = await varve.get(target)
     t.ok(got.bytes.equals(direct))
     t.match(got.headers, { [status]: /detail=too_large/ })
     t.match((await varve.get(`/v1/blocks/by_version/${last}`)).headers, { [status]: round === 0 ? /stored/ : /hit/ })
   }
-  t.equal(sandbox.asked.of('block_by_version'), 3)
+  t.equal(sandbox.requests.countFor('block_by_version'), 3)
 })
 
 t.test('a client that stalls within a long answer is cut off and lets go of the node; one that reads at its own pace is not', async t => {
   // The 120 s that a client may stall are over in 240 ms.
-  hurryClients(t, 10, 5)
-  const stub = await stubNode(t, (_request, response) => {
+  accelerateClientTimeouts(t, 10, 5)
+  const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, undefined)
     const pour = (): void => {
       while (response.write(bodyOf(mega)));
@@ -427,7 +429,7 @@ t.test('a client that stalls within a long answer is cut off and lets go of the 
     t.ok(performance.now() - started > 500, 'read for longer than one may stall')
     t.ok(await gone(answers.pop() as ServerResponse))
   }
-  t.equal(await varve.metric('varve_connections_cut_total{reason="reading"}'), 2, 'and is counted')
+  t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 2, 'and is counted')
 })
 
 t.test('an answer that is not handed on is let go of: one that lags, and a rendering that has become too large', async t => {
@@ -438,31 +440,34 @@ t.test('an answer that is not handed on is let go of: one that lags, and a rende
   })
   let release = 'aaaa'
   const answers: ServerResponse[] = []
-  const stub = await stubNode(t, (request, response, nth) => {
+  const stub = await startStubUpstream(t, (request, response, nth) => {
     answers.push(response)
     if (request.url === latest.replace('0x1', `0x${'1'.padStart(64, '0')}`)) {
       response.writeHead(200, { 'content-type': 'application/json', ...(nth === 1 ? older : stamps()) })
       if (nth === 1) response.write(bodyOf(2 * mega))
       else response.end(bodyOf(2 * mega))
-    } else if (release === 'aaaa') ok(response, '["kept"]')
+    } else if (release === 'aaaa') respondOk(response, '["kept"]')
     else begin(response, undefined).write(bodyOf(2 * mega))
   }, (_request, response) => {
     response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
   })
-  const { parts } = partsAt(t, stub.url)
-  await parts.settle()
-  const outcome = await answerRead(parts, readOf(latest))
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const outcome = await serveRead(context, readOfTarget(latest))
   t.ok(await gone(answers[0] as ServerResponse))
   t.ok((await bytesOf(outcome)).equals(bodyOf(2 * mega)))
-  await answerRead(parts, readOf(modules))
+  await serveRead(context, readOfTarget(modules))
   release = 'bbbb'
-  await parts.settle()
-  t.match(await answerRead(parts, readOf(modules)), { name: 'hit_memory', entry: { body: Buffer.from('["kept"]') } })
+  await context.resolveChain()
+  t.match(await serveRead(context, readOfTarget(modules)), {
+    name: 'hit_memory',
+    entry: { body: Buffer.from('["kept"]') }
+  })
   t.ok(await gone(answers.at(-1) as ServerResponse))
 })
 
 t.test('observing streams too', async t => {
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, undefined).end(bodyOf(2 * mega))
   })
   const varve = await varveAt(t, stub.url, { ...small, mode: 'observe' })
@@ -470,13 +475,13 @@ t.test('observing streams too', async t => {
     const got = await Promise.all([varve.get(target), varve.get(target)])
     t.ok(got.every(({ bytes }) => bytes.equals(bodyOf(2 * mega))))
   }
-  t.equal(stub.asked.length, 4)
+  t.equal(stub.requests.length, 4)
 })
 
 t.test('what follows it on the same connection waits for its end', async t => {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega))
-    else ok(response, '["next"]')
+    else respondOk(response, '["next"]')
   })
   const varve = await varveAt(t, stub.url, small)
   const text = await sendRaw(
@@ -492,7 +497,7 @@ t.test('a stop does not wait for a reader that stalls', async t => {
   const varve = await varveAt(t, stub.url, small)
   const response = await open(varve.url, modules)
   const answer = await begun()
-  await varve.stop({ drainMs: 0, graceMs: 50, lastMs: 50 })
+  await varve.stop({ drainMs: 0, graceMs: 50, flushMs: 50 })
   await t.rejects(read(response))
   t.ok(await gone(answer))
 })

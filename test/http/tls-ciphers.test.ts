@@ -3,15 +3,15 @@ import { connect, type SecureVersion } from 'node:tls'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey, rsaCertificate, rsaKey } from '../support/certificate.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 type Key = 'rsa' | 'ecdsa'
 type Tls = { readonly ciphers?: string, readonly minVersion?: 1.3 }
 
 async function over (t: Test, key: Key, tls: Tls = {}, more: object = {}): Promise<TestVarve> {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const [cert, secret] = key === 'rsa' ? [rsaCertificate, rsaKey] : [certificate, certificateKey]
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': secret })

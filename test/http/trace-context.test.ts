@@ -2,11 +2,11 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { publicApp } from '../../src/http/public-app.js'
 import { traceIdOf } from '../../src/http/trace-context.js'
-import { item } from '../support/client.js'
-import { partsAt } from '../support/parts.js'
-import { publicPartsOf } from '../support/public-parts.js'
+import { tableItemLookup } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -56,12 +56,12 @@ const answered = (varve: TestVarve): Array<Record<string, unknown>> => varve.log
 
 /** A node that answers everything, and what of traces each of its requests said. */
 async function heardOf (t: Test): Promise<{ url: string, traces: () => string[][] }> {
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
-    ok(response, '[]')
+    respondOk(response, '[]')
   })
   const tracesIn = (lines: string[]): string[] => lines.filter((_line, at) => /^trace/i.test(lines[at - at % 2] ?? ''))
-  return { url: stub.url, traces: () => stub.headers.map(tracesIn) }
+  return { url: stub.url, traces: () => stub.rawHeaders.map(tracesIn) }
 }
 
 t.test('a trace is read from a header of the form that the specification gives, and from nothing else', async t => {
@@ -85,7 +85,7 @@ t.test('every access line bears the trace of its request beside the request\'s n
     [modules, 'miss'],
     [modules, 'hit_memory'],
     [modules, 'hit_memory'],
-    ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', item('u64', '"1"')],
+    ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', tableItemLookup('u64', '"1"')],
     ['/v1/accounts/0x1/modules', 'forwarded'],
     [spec, 'forwarded'],
     ['/v1/accounts/nobody/modules', 'rejected'],
@@ -109,11 +109,11 @@ t.test('every access line bears the trace of its request beside the request\'s n
 
 t.test('what nobody foresaw is logged with the number and the trace of the request that it befell', async t => {
   const { url } = await heardOf(t)
-  const { parts } = partsAt(t, url)
+  const { context } = contextAt(t, url)
   const log: Array<Record<string, unknown>> = []
-  const whole = publicPartsOf({
-    ...parts,
-    settle: async () => {
+  const whole = httpContextOf({
+    ...context,
+    resolveChain: async () => {
       throw new TypeError('nobody foresaw this')
     }
   }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
@@ -169,10 +169,10 @@ t.test('what is no trace, or stands in several lines, goes nowhere, nor does the
 
 t.test('no known read brings a trace to a node: not the one that misses, nor one that joins it, nor one of the moment', async t => {
   const waiting: Array<() => void> = []
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
     waiting.push(() => {
-      ok(response, '[]')
+      respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
@@ -183,13 +183,16 @@ t.test('no known read brings a trace to a node: not the one that misses, nor one
   const moving = varve.get('/v1/accounts/0x1/modules', traced)
   const page = varve.get('/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=1', traced)
   const posted = varve.get('/v1/tables/0x5eed/item?ledger_version=500', {
-    ...item('u64', '"1"'),
+    ...tableItemLookup('u64', '"1"'),
     headers: { 'content-type': 'application/json', ...traced.headers }
   })
   await until(() => waiting.length === 4, 'and for all but the second')
   for (const answer of waiting) answer()
   await Promise.all([first, second, moving, page, posted])
-  t.same(stub.headers.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)), [])
+  t.same(
+    stub.rawHeaders.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)),
+    []
+  )
   t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [
     ['collapsed', other],
     ['miss', traceId]

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { printed } from '../../src/cache/printed.js'
-import { type Reply } from '../../src/proxy/stamp.js'
+import { printHeaders } from '../../src/cache/print-headers.js'
+import { type ClientResponse } from '../../src/proxy/stamper.js'
 import { writeHead } from '../../src/http/write-head.js'
 import { sendRaw } from '../support/raw.js'
 
-const lines = [
+const rawHeaders = [
   'X-NODE-CHAIN-ID',
   '4',
   'cache-status',
@@ -19,13 +19,18 @@ const lines = [
   'etag',
   '"a"'
 ]
-const kept: Reply = { status: 200, lines, text: printed(lines), body: Buffer.from('[42]') }
-const missing: Reply = { ...kept, status: 404 }
+const kept: ClientResponse = {
+  status: 200,
+  rawHeaders,
+  headerText: printHeaders(rawHeaders),
+  body: Buffer.from('[42]')
+}
+const missing: ClientResponse = { ...kept, status: 404 }
 
 // Under /printed the lines go out as they were printed before, elsewhere Node prints them.
-async function server (t: Test, reply: Reply, more: string[]): Promise<string> {
+async function server (t: Test, reply: ClientResponse, more: string[]): Promise<string> {
   const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
-    writeHead(response, request.url === '/printed' ? reply : { ...reply, text: undefined }, more)
+    writeHead(response, request.url === '/printed' ? reply : { ...reply, headerText: undefined }, more)
     response.end(request.method === 'HEAD' ? undefined : reply.body)
   }
   const listening: Server = createServer({ keepAliveTimeout: 72_000 }, answer).listen(0, '127.0.0.1')
@@ -77,13 +82,13 @@ t.test('a head that was printed before is on the wire what Node would have print
 
 t.test('a line that must not be written is refused by Node itself, and nothing is sent', async t => {
   const bad = ['etag', '"a"\r\nx: y']
-  const reply: Reply = { ...kept, lines: bad, text: printed(bad) }
+  const reply: ClientResponse = { ...kept, rawHeaders: bad, headerText: printHeaders(bad) }
   const answers = createServer((_request, response) => {
     t.throws(() => {
       writeHead(response, reply, [])
     }, { code: 'ERR_INVALID_CHAR' })
     t.notOk(response.headersSent)
-    writeHead(response, { status: 500, lines: [], body: undefined }, [])
+    writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [])
     response.end()
   }).listen(0, '127.0.0.1')
   t.teardown(() => {

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { hurried } from '../support/alerts/hurried-rules.js'
-import { nodeTroubles } from '../support/alerts/node-troubles.js'
-import { readAt, Stage, type Trouble } from '../support/alerts/stage.js'
-import { varveTroubles } from '../support/alerts/varve-troubles.js'
+import { accelerateRules } from '../support/alerts/accelerated-rules.js'
+import { upstreamAlertCases } from '../support/alerts/upstream-alert-cases.js'
+import { newHistoryTarget, AlertEnvironment, type AlertCase } from '../support/alerts/alert-environment.js'
+import { varveAlertCases } from '../support/alerts/varve-alert-cases.js'
 import { type Prometheus, type Rule, startPrometheus } from '../support/prometheus.js'
 import { startRedis } from '../support/redis-server.js'
-import { isAlert, rulesIn } from '../support/rules.js'
+import { isAlert, readRules } from '../support/prometheus-rules.js'
 import { until } from '../support/until.js'
 
 const rules = readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8')
@@ -24,7 +24,7 @@ const notMade: Readonly<Record<string, string>> = {
     'one of its own)',
   VarveEventLoopLate: 'likewise',
   VarveDescriptorsExhausted:
-    'descriptors that are gone are gone for the test as well (test/long/faults.test.ts has a process of its own)',
+    'descriptors that are gone are gone for the test as well (test/long/process-faults.test.ts has a process of its own)',
   VarveLogLinesLost: 'the log of these varves goes into the memory of the test',
   VarveCertificateEndsInTwoWeeks: 'it waits for an hour, here a minute, and is made as the other one is',
   VarveMemoryGrows: 'nothing should take so much'
@@ -32,30 +32,30 @@ const notMade: Readonly<Record<string, string>> = {
 
 const soonMs = 100_000
 
-const alerts = rulesIn(hurried(rules)).filter(isAlert)
+const alerts = readRules(accelerateRules(rules)).filter(isAlert)
 const made: string[] = []
 
 for (
-  const [of, troublesOf] of [['what befalls nodes', nodeTroubles], [
+  const [of, troublesOf] of [['what befalls nodes', upstreamAlertCases], [
     'what befalls varve itself',
-    varveTroubles
+    varveAlertCases
   ]] as const
 ) {
   t.test(
     `on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none, but for what the machine does to it (each minute of the rules is a second here)`,
     { timeout: 250_000 },
     async t => {
-      const stage = new Stage(t)
-      const well = await stage.varve([await stage.node(), await stage.node()], {
+      const stage = new AlertEnvironment(t)
+      const well = await stage.startVarve([await stage.startUpstream(), await stage.startUpstream()], {
         cache: { redis: { url: (await startRedis(t)).url } }
       })
-      stage.again(500, async nth => await well.get(readAt(500 + nth % 10)))
+      stage.repeat(500, async nth => await well.get(newHistoryTarget(500 + nth % 10)))
       const troubles = await troublesOf(t, stage)
       made.push(...troubles.map(({ alert }) => alert))
       const targets = [...new Set([well, ...troubles].map(instanceOf))]
       const prometheus = await startPrometheus(t, {
         targets,
-        rules: [stage.file('rules.yml', hurried(rules))],
+        rules: [stage.file('rules.yml', accelerateRules(rules))],
         interval: '1s'
       })
       await until(
@@ -68,9 +68,9 @@ for (
       await Promise.all(troubles.map(async trouble => {
         await fires(t, rulesNow, trouble)
       }))
-      for (const { mend } of troubles) await mend?.()
+      for (const { fix } of troubles) await fix?.()
       await Promise.all(troubles.map(async trouble => {
-        if (trouble.mend !== undefined) await ends(t, rulesNow, trouble)
+        if (trouble.fix !== undefined) await ends(t, rulesNow, trouble)
       }))
       // The event loop of all of them is that of the test, which has much to do; and one look that comes late is a
       // minute without any, as hurried.
@@ -92,8 +92,8 @@ t.test('each alert is made, or it is said why not', async t => {
   t.same(alerts.map(({ alert }) => alert).filter(name => !made.includes(name)).sort(), Object.keys(notMade).sort())
 })
 
-async function fires (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<void> {
-  const { alert, labels = {}, isValue, words } = trouble
+async function fires (t: Test, rulesNow: RulesNow, trouble: AlertCase): Promise<void> {
+  const { alert, labels = {}, isValue, description } = trouble
   // Kept as they were seen: a scrape that is late on a busy machine takes a series away for a moment.
   let seen: Firing[] = []
   await until(
@@ -113,13 +113,13 @@ async function fires (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<vo
     { alertname: alert, instance: instanceOf(trouble), job: 'varve', ...rule?.labels, ...labels },
     `${alert}: labels`
   )
-  t.match(annotations['description'], words, alert)
+  t.match(annotations['description'], description, alert)
   t.notMatch(Object.values(annotations).join('\n'), /\{\{|<no value>|<error/, alert)
   t.equal(seen.length, 1, `${alert}: one series`)
   t.ok(isValue(Number(value)), `${alert}: ${value}`)
 }
 
-async function ends (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<void> {
+async function ends (t: Test, rulesNow: RulesNow, trouble: AlertCase): Promise<void> {
   await until(async () => (await firing(rulesNow, trouble)).length === 0, `${trouble.alert} ends`, soonMs).catch(
     (error: Error) => {
       t.fail(error.message)
@@ -128,7 +128,7 @@ async function ends (t: Test, rulesNow: RulesNow, trouble: Trouble): Promise<voi
 }
 
 /** The alerts of a trouble that fire now. */
-async function firing (rulesNow: RulesNow, { alert, labels = {}, ...of }: Trouble): Promise<Firing[]> {
+async function firing (rulesNow: RulesNow, { alert, labels = {}, ...of }: AlertCase): Promise<Firing[]> {
   const rule = (await rulesNow()).find(({ name }) => name === alert)
   return rule?.alerts?.filter(({ labels: told, state }) =>
     state === 'firing' && has(told, { instance: instanceOf(of), ...labels })

@@ -4,11 +4,11 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { ask, type Ask, type Got, item } from '../support/client.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
-import { killWithUs } from '../support/kill-with-us.js'
-import { blocksIn } from '../support/readme/blocks.js'
-import { nodeOf } from '../support/replicas.js'
+import { killOnExit } from '../support/kill-on-exit.js'
+import { blocksIn } from '../support/readme/code-blocks.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -36,14 +36,14 @@ async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
   const child = spawn('nginx', ['-p', home, '-e', 'error.log', '-c', 'nginx.conf'], {
     stdio: ['ignore', 'ignore', 'inherit']
   })
-  killWithUs(child, home)
+  killOnExit(child, home)
   const ended = once(child, 'exit')
   t.teardown(async () => {
     child.kill()
     await ended
   })
   const url = `http://127.0.0.1:${port}`
-  await until(async () => await ask(url, '/').then(() => true, () => false), 'nginx takes connections')
+  await until(async () => await sendRequest(url, '/').then(() => true, () => false), 'nginx takes connections')
   return url
 }
 
@@ -51,7 +51,7 @@ async function stage (
   t: Test,
   change: Parameters<typeof varveAt>[2] = {}
 ): Promise<{ varve: TestVarve, url: string, before: (blocks: number) => bigint, oldest: bigint }> {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 5 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 5 })
   const varve = await varveAt(t, url, { trustProxy: ['loopback'], ...change })
   return {
     varve,
@@ -62,9 +62,9 @@ async function stage (
 }
 
 /** Has varve read something, and make its coded form, which it does after a first hit has asked for it. */
-async function prepared (varve: TestVarve, target: string, how: Ask, coding: string): Promise<Ask> {
+async function prepared (varve: TestVarve, target: string, how: TestRequest, coding: string): Promise<TestRequest> {
   const asked = { ...how, headers: { ...how.headers, 'accept-encoding': coding } }
-  const isReady = ({ status, bytes, headers }: Got): boolean =>
+  const isReady = ({ status, bytes, headers }: TestResponse): boolean =>
     coding === 'identity' || status !== 200 || bytes.length < 256 || headers['content-encoding'] === coding
   await varve.get(target, asked)
   await until(async () => isReady(await varve.get(target, asked)), `${target} is there in ${coding}`)
@@ -74,21 +74,21 @@ async function prepared (varve: TestVarve, target: string, how: Ask, coding: str
 t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none of what varve says', async t => {
   const { varve, url, before, oldest } = await stage(t)
   const version = before(3)
-  const reads: Array<{ target: string, how?: Ask }> = [
+  const reads: Array<{ target: string, how?: TestRequest }> = [
     { target: `/v1/accounts/0x1/modules?ledger_version=${version}` },
     {
       target: `/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E?ledger_version=${version}`
     },
     { target: `/v1/blocks/by_version/${version}?with_transactions=true` },
     { target: '/v1/accounts/0x1/events/0x1%3A%3Ablock%3A%3ABlockResource/new_block_events?start=3&limit=2' },
-    { target: `/v1/tables/0x1/item?ledger_version=${version}`, how: item('u64', '"5"') },
+    { target: `/v1/tables/0x1/item?ledger_version=${version}`, how: tableItemLookup('u64', '"5"') },
     { target: `/v1/blocks/by_version/${oldest - 1n}` },
     { target: '/v1/blocks/by_version/x' }
   ]
   for (const { target, how = {} } of reads) {
     for (const coding of ['identity', 'gzip', 'br']) {
       const asked = await prepared(varve, target, how, coding)
-      const [direct, behind] = [await varve.get(target, asked), await ask(url, target, asked)]
+      const [direct, behind] = [await varve.get(target, asked), await sendRequest(url, target, asked)]
       t.equal(behind.status, direct.status, target)
       t.ok(behind.bytes.equals(direct.bytes), `${target} in ${coding}, byte for byte`)
       for (
@@ -109,14 +109,17 @@ t.test('a copy is found to be the same through nginx, in its coded form too, and
   const { varve, url, before } = await stage(t)
   const target = `/v1/accounts/0x1/modules?ledger_version=${before(3)}`
   const asked = await prepared(varve, target, {}, 'gzip')
-  const [plain, coded] = [await ask(url, target), await ask(url, target, asked)]
+  const [plain, coded] = [await sendRequest(url, target), await sendRequest(url, target, asked)]
   t.equal(coded.headers['content-encoding'], 'gzip')
   t.equal(gunzipSync(coded.bytes).toString(), plain.body)
   t.not(coded.headers.etag, plain.headers.etag)
   for (const { headers: { etag = '' } } of [plain, coded]) {
-    t.equal((await ask(url, target, { headers: { 'accept-encoding': 'gzip', 'if-none-match': etag } })).status, 304)
+    t.equal(
+      (await sendRequest(url, target, { headers: { 'accept-encoding': 'gzip', 'if-none-match': etag } })).status,
+      304
+    )
   }
-  const { headers } = await ask(url, target, { method: 'HEAD' })
+  const { headers } = await sendRequest(url, target, { method: 'HEAD' })
   t.equal(headers.etag, plain.headers.etag)
   t.equal(headers['content-length'], plain.headers['content-length'])
 })
@@ -124,7 +127,7 @@ t.test('a copy is found to be the same through nginx, in its coded form too, and
 t.test('clients behind nginx are limited by the addresses that they have, and cannot choose another', async t => {
   const { url, before } = await stage(t, { limits: { client: { requestsPerSecond: 1, burst: 1 } } })
   const read = async (nth: number, localAddress: string, headers: Record<string, string> = {}): Promise<number> =>
-    (await ask(url, `/v1/blocks/by_version/${before(nth)}`, { localAddress, headers })).status
+    (await sendRequest(url, `/v1/blocks/by_version/${before(nth)}`, { localAddress, headers })).status
   t.same([await read(1, '127.0.0.2'), await read(2, '127.0.0.2')], [200, 429])
   t.equal(await read(2, '127.0.0.3'), 200, 'another client has a budget of its own')
   t.equal(

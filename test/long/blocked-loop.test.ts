@@ -1,9 +1,9 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { ask, type Ask, type Got, item } from '../support/client.js'
-import { type Program, startProgram } from '../support/soak/program.js'
-import { countingNode } from '../support/stub-node.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { type VarveProcess, startVarveProcess } from '../support/soak/varve-process.js'
+import { startCountingUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -12,9 +12,9 @@ const hot = '/v1/accounts/0x1/modules?ledger_version=500&limit=1'
 const rounds = 4
 
 /** Varve as a process of its own in front of a scripted node that reads no bodies, with one read in its memory. */
-async function startWarm (config: object = {}): Promise<Program> {
-  const node = await countingNode(t)
-  const program = await startProgram(t, {
+async function startWarm (config: object = {}): Promise<VarveProcess> {
+  const node = await startCountingUpstream(t)
+  const program = await startVarveProcess(t, {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0', token: 'admin-token-54' },
     upstreams: [{ name: 'node', url: node.url }],
@@ -22,7 +22,10 @@ async function startWarm (config: object = {}): Promise<Program> {
     limits: { loopLagMs: null },
     ...config
   })
-  await until(async () => String((await ask(program.url, hot)).headers['cache-status']).includes('hit'), 'a hit')
+  await until(
+    async () => String((await sendRequest(program.url, hot)).headers['cache-status']).includes('hit'),
+    'a hit'
+  )
   return program
 }
 
@@ -38,7 +41,7 @@ function slowdown (): number {
  * How long 95 of 100 hits take at most while a load is sent, on a machine without other work, in the best of some
  * rounds.
  */
-async function hitsMeanwhile (program: Program, load: () => Promise<unknown>): Promise<number> {
+async function hitsMeanwhile (program: VarveProcess, load: () => Promise<unknown>): Promise<number> {
   const agent = new Agent({ keepAlive: true })
   t.teardown(() => {
     agent.destroy()
@@ -53,7 +56,7 @@ async function hitsMeanwhile (program: Program, load: () => Promise<unknown>): P
     const tookMs: number[] = []
     while (!over.signal.aborted) {
       const began = performance.now()
-      await ask(program.url, hot, { agent })
+      await sendRequest(program.url, hot, { agent })
       tookMs.push(performance.now() - began)
       await pause(5)
     }
@@ -72,10 +75,10 @@ t.test('hits take under 50 ms at p95 under 50 hostile Authorization headers a se
   t.teardown(() => {
     agent.destroy()
   })
-  const fiftyIn = async (base: string, target: string, how: Ask, status: number): Promise<void> => {
+  const fiftyIn = async (base: string, target: string, how: TestRequest, status: number): Promise<void> => {
     const sent = []
     for (let nth = 0; nth < 50; nth++) {
-      sent.push(ask(base, target, { ...how, headers: blanks, agent }))
+      sent.push(sendRequest(base, target, { ...how, headers: blanks, agent }))
       await pause(20)
     }
     for (const got of await Promise.all(sent)) {
@@ -95,8 +98,8 @@ t.test('hits take under 50 ms at p95 under 50 hostile Authorization headers a se
 const megabyte = 1024 * 1024 - 400
 
 /** A look-up whose key repeats a text until it is a megabyte long. */
-function keyOf (type: string, before: string, text: string, after: string): Ask {
-  const { body = '', ...how } = item(
+function keyOf (type: string, before: string, text: string, after: string): TestRequest {
+  const { body = '', ...how } = tableItemLookup(
     type,
     before + `${text},`.repeat(Math.floor(megabyte / (text.length + 1))).slice(0, -1) + after
   )
@@ -115,7 +118,7 @@ t.test('hits take under 100 ms at p95 while four clients send bodies of 1 MB wit
   const program = await startWarm()
   const sendSix = async (nth: number): Promise<void> => {
     for (let round = 0; round < 6; round++) {
-      const { status } = await ask(
+      const { status } = await sendRequest(
         program.url,
         '/v1/tables/0x5eed/item?ledger_version=500',
         large[(nth + round) % large.length]
@@ -127,7 +130,10 @@ t.test('hits take under 100 ms at p95 while four clients send bodies of 1 MB wit
   t.ok(p95 < 100, `${p95} ms`)
 })
 
-const counted = async (count: number, send: (nth: number) => Promise<Got>): Promise<Record<number, number>> => {
+const counted = async (
+  count: number,
+  send: (nth: number) => Promise<TestResponse>
+): Promise<Record<number, number>> => {
   const seen: Record<number, number> = {}
   for (let nth = 0; nth < count; nth++) {
     const { status } = await send(nth)
@@ -137,8 +143,8 @@ const counted = async (count: number, send: (nth: number) => Promise<Got>): Prom
 }
 
 /** A look-up in a body of so many bytes at least. */
-function padded (bytes: number, junk = ''): Ask {
-  return item('u64', `"1"${' '.repeat(bytes)}${junk}`)
+function padded (bytes: number, junk = ''): TestRequest {
+  return tableItemLookup('u64', `"1"${' '.repeat(bytes)}${junk}`)
 }
 
 t.test('a body above 16 KB is charged before it is read, so that rejected ones end in 429', async t => {
@@ -174,5 +180,5 @@ t.test('a large body that a hit answers costs its client nothing, one that an up
   await until(async () => (await varve.get(target, padded(17_000))).status === 200, 'one is left')
   const seen = await counted(40, async nth => await varve.get(target, padded(20_000 + nth)))
   t.same(seen, { 200: 40 })
-  t.equal(sandbox.asked.of('table_item'), 1)
+  t.equal(sandbox.requests.countFor('table_item'), 1)
 })

@@ -2,18 +2,18 @@ import { renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { certificate, certificateKey, renewedCertificate, renewedKey } from '../support/certificate.js'
-import { ask } from '../support/client.js'
-import { nodeOf } from '../support/replicas.js'
-import { kept, subjectAt } from '../support/tls.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { openTlsConnection, subjectAt } from '../support/tls.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { quiet } from '../support/workers.js'
+import { quietConfig } from '../support/workers.js'
 
 // Files are looked at each ten seconds, and twice before they are believed.
 const soonMs = 40_000
 
 t.test('several processes each take a renewed certificate by themselves, and no connection is lost over it; what is wrong with one is told on /readyz', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({
     old: { 'c.pem': certificate, 'k.pem': certificateKey },
     new: { 'c.pem': renewedCertificate, 'k.pem': certificateKey }
@@ -21,14 +21,14 @@ t.test('several processes each take a renewed certificate by themselves, and no 
   const link = join(dir, 'now')
   symlinkSync(join(dir, 'old'), link)
   const varve = await varveAt(t, node.url, {
-    ...quiet,
+    ...quietConfig,
     workers: 2,
     tls: { certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem') }
   })
-  const open = await Promise.all([kept(t, varve.url), kept(t, varve.url)])
+  const open = await Promise.all([openTlsConnection(t, varve.url), openTlsConnection(t, varve.url)])
   const read = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
-  for (const connection of open) t.match(await connection.ask(read), /^HTTP\/1\.1 200 OK/)
-  const readiness = async (): Promise<string> => (await ask(varve.adminUrl, '/readyz')).body
+  for (const connection of open) t.match(await connection.send(read), /^HTTP\/1\.1 200 OK/)
+  const readiness = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/readyz')).body
   const subjects = async (): Promise<string> =>
     String([
       ...new Set([
@@ -45,7 +45,7 @@ t.test('several processes each take a renewed certificate by themselves, and no 
   renameSync(`${link}.next`, link)
   await until(
     async () =>
-      /a renewed certificate is refused: tls.certFile and tls.keyFile are no certificate with its key/.test(
+      /a renewed certificate was rejected: tls.certFile and tls.keyFile are not a certificate with its key/.test(
         await readiness()
       ),
     'the key of another is told of',
@@ -58,7 +58,7 @@ t.test('several processes each take a renewed certificate by themselves, and no 
   await until(async () => await readiness() === '{"ready":true,"degraded":[]}', 'nothing is wrong any more')
   t.not(await varve.metric('varve_tls_certificate_not_after_seconds'), before)
   for (const connection of open) {
-    t.match(await connection.ask(read), /^HTTP\/1\.1 200 OK/)
+    t.match(await connection.send(read), /^HTTP\/1\.1 200 OK/)
     t.equal(connection.subject(), 'CN=127.0.0.1')
   }
 })

@@ -5,17 +5,17 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { ask } from '../support/client.js'
-import { commandOf, lastOf, pairsOf, stagesIn } from '../support/deploy/dockerfile.js'
-import { make } from '../support/deploy/image.js'
-import { folders, manifestsOf, root, text } from '../support/deploy/manifests.js'
-import { faultsOf, isTyped } from '../support/deploy/typed.js'
+import { sendRequest } from '../support/client.js'
+import { commandOf, lastInstruction, pairsOf, readStages } from '../support/deploy/dockerfile.js'
+import { buildImage } from '../support/deploy/build-image.js'
+import { manifestFolders, manifestsOf, checkoutRoot, readCheckout } from '../support/deploy/manifests.js'
+import { typeErrorsOf, hasKubernetesType } from '../support/deploy/kubernetes-types.js'
 import { freePort } from '../support/free-port.js'
-import { type Ended, ended } from '../support/npm.js'
+import { type ProgramResult, runProgram } from '../support/run-npm.js'
 import { until } from '../support/until.js'
 
 const isRoot = process.getuid?.() === 0
-const missing = async (program: string): Promise<boolean> => (await ended(program, ['--version'])).code !== 0
+const missing = async (program: string): Promise<boolean> => (await runProgram(program, ['--version'])).code !== 0
 // Which an engine gives with the first word of its own, and a test takes from what it ran.
 const whole = <T>(what: T | undefined, name: string): T => {
   if (what === undefined) throw new Error(`there is no ${name}`)
@@ -24,49 +24,49 @@ const whole = <T>(what: T | undefined, name: string): T => {
 
 t.test('compose understands its file, with a node of one\'s own and as a demonstration', async t => {
   for (const [upstream, sandbox] of [['', '1'], ['http://host.docker.internal:8081', '']] as const) {
-    const { code, out, err } = await ended('docker-compose', ['--profile', 'demo', 'config'], {
-      cwd: root,
+    const { code, stdout, stderr } = await runProgram('docker-compose', ['--profile', 'demo', 'config'], {
+      cwd: checkoutRoot,
       env: { ...process.env, VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox }
     })
-    t.equal(code, 0, err)
-    const { services } = parse(out) as { services: Record<string, { environment?: Record<string, string | null> }> }
+    t.equal(code, 0, stderr)
+    const { services } = parse(stdout) as { services: Record<string, { environment?: Record<string, string | null> }> }
     t.same(Object.keys(services).sort(), ['grafana', 'prometheus', 'redis', 'traffic', 'varve'])
     t.match(services['varve']?.environment, { VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox })
   }
   const wrong = join(t.testdir(), 'docker-compose.yml')
-  writeFileSync(wrong, text('docker-compose.yml').replace('mem_limit:', 'mem_limits:'))
-  t.not((await ended('docker-compose', ['--file', wrong, 'config'])).code, 0, 'a word that is none is found out')
+  writeFileSync(wrong, readCheckout('docker-compose.yml').replace('mem_limit:', 'mem_limits:'))
+  t.not((await runProgram('docker-compose', ['--file', wrong, 'config'])).code, 0, 'a word that is none is found out')
 })
 
 t.test('every manifest has the keys of its kind, and values of their types, by Kubernetes\' own description', async t => {
-  const objects = folders.flatMap(manifestsOf).map(({ manifest }) => manifest)
-  t.same(objects.filter(({ kind }) => !isTyped(kind)).map(({ kind }) => kind).sort(), [
+  const objects = manifestFolders.flatMap(manifestsOf).map(({ manifest }) => manifest)
+  t.same(objects.filter(({ kind }) => !hasKubernetesType(kind)).map(({ kind }) => kind).sort(), [
     'PrometheusRule',
     'ServiceMonitor'
   ], 'those of the Prometheus operator are not Kubernetes\' own')
-  t.same(faultsOf(objects, join(root, '.tap/manifests')), [])
+  t.same(typeErrorsOf(objects, join(checkoutRoot, '.tap/manifests')), [])
   const wrong = JSON.stringify(objects).replace('"replicas":2', '"replicas":"2"').replace(
     '"failureThreshold"',
     '"failureTreshold"'
   )
-  t.equal(faultsOf(JSON.parse(wrong) as typeof objects, join(root, '.tap/manifests')).length, 2)
+  t.equal(typeErrorsOf(JSON.parse(wrong) as typeof objects, join(checkoutRoot, '.tap/manifests')).length, 2)
 })
 
 t.test('kustomize makes of the folders what is to be applied, where there is a kubectl', async t => {
-  if ((await ended('kubectl', ['kustomize', '--help'])).code !== 0) {
+  if ((await runProgram('kubectl', ['kustomize', '--help'])).code !== 0) {
     t.pass('there is no kubectl here', { skip: true })
     return
   }
   const [varve, monitoring] = await Promise.all(
-    folders.map(async folder => await ended('kubectl', ['kustomize', folder], { cwd: root }))
+    manifestFolders.map(async folder => await runProgram('kubectl', ['kustomize', folder], { cwd: checkoutRoot }))
   )
   for (const made of [varve, monitoring]) t.match(made, { code: 0, err: '' })
-  t.match(varve?.out, /^ {8}image: varve:\d+\.\d+\.\d+$/m)
+  t.match(varve?.stdout, /^ {8}image: varve:\d+\.\d+\.\d+$/m)
   const [, name = 'none'] =
-    /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.out ?? '') ?? []
-  t.match(varve?.out, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'another configuration is another rollout')
-  t.equal(monitoring?.out.match(/^kind: ConfigMap$/gm)?.length, 4)
-  t.equal(monitoring?.out.match(/^ {4}grafana_dashboard: "1"$/gm)?.length, 4)
+    /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.stdout ?? '') ?? []
+  t.match(varve?.stdout, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'another configuration is another rollout')
+  t.equal(monitoring?.stdout.match(/^kind: ConfigMap$/gm)?.length, 4)
+  t.equal(monitoring?.stdout.match(/^ {4}grafana_dashboard: "1"$/gm)?.length, 4)
 })
 
 t.test('systemd finds no fault with the unit, and little that varve may still do, where there is a systemd', async t => {
@@ -75,62 +75,73 @@ t.test('systemd finds no fault with the unit, and little that varve may still do
     return
   }
   const dir = t.testdir({ varve: '#!/bin/sh\n' })
-  await ended('chmod', ['+x', join(dir, 'varve')])
+  await runProgram('chmod', ['+x', join(dir, 'varve')])
   const file = join(dir, 'varve.service')
-  writeFileSync(file, text('deploy/systemd/varve.service').replace('/usr/local/bin/varve', join(dir, 'varve')))
-  t.match(await ended('systemd-analyze', ['verify', '--man=no', file]), { code: 0, err: '' })
-  const { code, out, err } = await ended('systemd-analyze', ['security', '--offline=true', '--threshold=20', file])
-  t.equal(code, 0, `${out}${err}`)
+  writeFileSync(file, readCheckout('deploy/systemd/varve.service').replace('/usr/local/bin/varve', join(dir, 'varve')))
+  t.match(await runProgram('systemd-analyze', ['verify', '--man=no', file]), { code: 0, err: '' })
+  const { code, stdout, stderr } = await runProgram('systemd-analyze', [
+    'security',
+    '--offline=true',
+    '--threshold=20',
+    file
+  ])
+  t.equal(code, 0, `${stdout}${stderr}`)
   writeFileSync(file, readFileSync(file, 'utf8').replace('ProtectSystem=strict', 'ProtectSystme=strict'))
-  t.match((await ended('systemd-analyze', ['verify', '--man=no', file])).err, /ProtectSystme/)
+  t.match((await runProgram('systemd-analyze', ['verify', '--man=no', file])).stderr, /ProtectSystme/)
 })
 
 t.test(
   'the Dockerfile, step by step: it holds what the package holds and what runs with it, and as nobody and as the first process varve serves, is asked how it is, and ends when it is told to',
   { timeout: 300_000 },
   async t => {
-    const stages = stagesIn(text('Dockerfile'))
+    const stages = readStages(readCheckout('Dockerfile'))
     const last = whole(stages.at(-1), 'stage')
     const dir = mkdtempSync(join(tmpdir(), 'varve-image-'))
     t.teardown(() => {
       rmSync(dir, { recursive: true, force: true })
     })
-    await ended('chmod', ['755', dir])
-    const { image } = await make(stages, dir)
+    await runProgram('chmod', ['755', dir])
+    const { image } = await buildImage(stages, dir)
     await holdsWhatThePackageHolds(t, join(image, 'app'))
     t.same(readdirSync(join(image, 'usr/local/bin')).sort(), ['node', 'varve'], 'no npm, nor anything else')
     // Root's, as an engine has it, and not to be written by anybody else: this test may be run by who owns it.
-    await ended('chmod', ['-R', 'a-w', image])
+    await runProgram('chmod', ['-R', 'a-w', image])
     t.teardown(async () => {
-      await ended('chmod', ['-R', 'u+w', dir])
+      await runProgram('chmod', ['-R', 'u+w', dir])
     })
-    t.equal((await ended('find', [image, '-not', '-perm', '-a+r'])).out, '', 'everybody may read all of it')
+    t.equal((await runProgram('find', [image, '-not', '-perm', '-a+r'])).stdout, '', 'everybody may read all of it')
 
     const [port, adminPort] = [await freePort(), await freePort()]
     const env = {
-      ...pairsOf(lastOf(last, 'ENV')),
+      ...pairsOf(lastInstruction(last, 'ENV')),
       VARVE_SANDBOX: '1',
       VARVE_LISTEN: `127.0.0.1:${port}`,
       VARVE_ADMIN: `0.0.0.0:${adminPort}`,
       PATH: join(image, 'usr/local/bin')
     }
-    const health = async (): Promise<Ended> => {
-      const [node = '', ...rest] = commandOf(lastOf(last, 'HEALTHCHECK'))
-      return await ended(join(image, 'usr/local/bin', node), rest, { env })
+    const health = async (): Promise<ProgramResult> => {
+      const [node = '', ...rest] = commandOf(lastInstruction(last, 'HEALTHCHECK'))
+      return await runProgram(join(image, 'usr/local/bin', node), rest, { env })
     }
     t.match(await health(), { code: 1, out: '', err: '' }, 'nobody answers yet')
-    const { child, pid } = await begun(t, commandsOf(last, image), lastOf(last, 'USER'), env)
+    const { child, pid } = await begun(t, commandsOf(last, image), lastInstruction(last, 'USER'), env)
     const [reads, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`]
-    await until(async () => (await ask(admin, '/readyz')).status === 200, 'ready')
+    await until(async () => (await sendRequest(admin, '/readyz')).status === 200, 'ready')
     t.match(await health(), { code: 0, out: '', err: '' })
 
-    const traffic = await ended(process.execPath, [join(root, 'deploy/compose/traffic.mjs'), reads, admin, '5', '40'])
+    const traffic = await runProgram(process.execPath, [
+      join(checkoutRoot, 'deploy/compose/traffic.mjs'),
+      reads,
+      admin,
+      '5',
+      '40'
+    ])
     t.match(traffic, {
       code: 0,
       out: /traffic: 40 reads a second for 5 s\ntraffic: \d+ reads, 0 of them without an answer\n/,
       err: ''
     })
-    const { body } = await ask(admin, '/metrics')
+    const { body } = await sendRequest(admin, '/metrics')
     for (const endpoint of ['table_item', 'account_modules', 'account_events', 'block_by_version']) {
       for (const outcome of ['hit_memory', 'miss']) {
         t.match(
@@ -142,7 +153,7 @@ t.test(
     }
     t.notMatch(body, /^varve_requests_total\{.*status="[45]/m, 'no read of it is a mistake')
 
-    process.kill(pid, lastOf(last, 'STOPSIGNAL') as NodeJS.Signals)
+    process.kill(pid, lastInstruction(last, 'STOPSIGNAL') as NodeJS.Signals)
     const [code] = await once(child, 'close') as [number | null]
     t.equal(code, 0, 'it has ended by itself')
     t.match(await health(), { code: 1 })
@@ -152,7 +163,7 @@ t.test(
 t.test('the traffic asks nothing of a varve that reads from a node of somebody\'s', async t => {
   const [port, adminPort] = [await freePort(), await freePort()]
   const env = { PATH: process.env['PATH'], VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `127.0.0.1:${adminPort}` }
-  const node = spawn(process.execPath, [join(root, 'dist/cli.js'), 'sandbox', '--listen', '127.0.0.1:0'], {
+  const node = spawn(process.execPath, [join(checkoutRoot, 'dist/cli.js'), 'sandbox', '--listen', '127.0.0.1:0'], {
     stdio: ['ignore', 'pipe', 'inherit']
   })
   t.teardown(() => {
@@ -163,17 +174,17 @@ t.test('the traffic asks nothing of a varve that reads from a node of somebody\'
     said += String(bytes)
   })
   await until(() => /http:\/\/127\.0\.0\.1:\d+/.test(said), 'the node listens')
-  const varve = spawn(process.execPath, [join(root, 'dist/cli.js')], {
+  const varve = spawn(process.execPath, [join(checkoutRoot, 'dist/cli.js')], {
     stdio: 'ignore',
     env: { ...env, VARVE_UPSTREAM: /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] }
   })
   t.teardown(() => {
     varve.kill('SIGKILL')
   })
-  await until(async () => (await ask(`http://127.0.0.1:${adminPort}`, '/readyz')).status === 200, 'ready')
+  await until(async () => (await sendRequest(`http://127.0.0.1:${adminPort}`, '/readyz')).status === 200, 'ready')
   t.match(
-    await ended(process.execPath, [
-      join(root, 'deploy/compose/traffic.mjs'),
+    await runProgram(process.execPath, [
+      join(checkoutRoot, 'deploy/compose/traffic.mjs'),
       `http://127.0.0.1:${port}`,
       `http://127.0.0.1:${adminPort}`,
       '5',
@@ -184,10 +195,11 @@ t.test('the traffic asks nothing of a varve that reads from a node of somebody\'
 })
 
 /** ENTRYPOINT and CMD, with what is in the image. */
-function commandsOf (last: Parameters<typeof lastOf>[0], image: string): string[] {
-  return [...commandOf(lastOf(last, 'ENTRYPOINT')), ...commandOf(lastOf(last, 'CMD'))].map((word, at) =>
-    at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word
-  )
+function commandsOf (last: Parameters<typeof lastInstruction>[0], image: string): string[] {
+  return [...commandOf(lastInstruction(last, 'ENTRYPOINT')), ...commandOf(lastInstruction(last, 'CMD'))].map((
+    word,
+    at
+  ) => at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word)
 }
 
 /** Begins it as the user of the image and as the first process of its own, where this one may do that. */
@@ -229,11 +241,13 @@ async function begun (
 }
 
 async function holdsWhatThePackageHolds (t: Test, app: string): Promise<void> {
-  const { code, out, err } = await ended('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root })
-  t.equal(code, 0, err)
-  const [{ files } = { files: [] }] = JSON.parse(out) as Array<{ files: Array<{ path: string }> }>
+  const { code, stdout, stderr } = await runProgram('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: checkoutRoot
+  })
+  t.equal(code, 0, stderr)
+  const [{ files } = { files: [] }] = JSON.parse(stdout) as Array<{ files: Array<{ path: string }> }>
   t.same(filesBelow(app).filter(path => !path.startsWith('node_modules/')), files.map(({ path }) => path).sort())
-  const { packages } = JSON.parse(text('package-lock.json')) as {
+  const { packages } = JSON.parse(readCheckout('package-lock.json')) as {
     packages: Record<string, { dev?: boolean, devOptional?: boolean }>
   }
   const atRunTime = Object.entries(packages).filter(([path, { dev, devOptional }]) =>

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config/load.js'
-import { type Command, start } from '../cli/command.js'
-import { ask, type Ask, type Got } from '../support/client.js'
+import { type Command, startCommand } from '../cli/command.js'
+import { sendRequest, type TestRequest, type TestResponse } from '../support/client.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { startRedis } from '../support/redis-server.js'
-import { nodeOf } from '../support/replicas.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 
 const folder = join(import.meta.dirname, '../../config')
@@ -21,7 +21,7 @@ const started = new Set<string>()
 interface Example {
   readonly varve: Command
   readonly adminUrl: string
-  get(target: string, how?: Ask): Promise<Got>
+  get(target: string, how?: TestRequest): Promise<TestResponse>
   status(): Promise<{ upstreams: Array<{ name: string, state: string }> }>
 }
 
@@ -42,16 +42,16 @@ async function run (
     ? text.replace('\nlimits:\n', '\nlimits:\n  loopLagMs: null\n')
     : `${text}limits: { loopLagMs: null }\n`
   const file = join(t.testdir({ [name]: text }), name)
-  const varve = start(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
+  const varve = startCommand(t, ['serve', '--config', file, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
     environment
   })
-  const [, url = '', adminUrl = ''] = await varve.saw(/"url":"(\S+?)","adminUrl":"(\S+?)","msg":"listening"/)
-  await until(async () => (await ask(adminUrl, '/readyz')).status === 200, `${name} is ready`)
+  const [, url = '', adminUrl = ''] = await varve.waitForOutput(/"url":"(\S+?)","adminUrl":"(\S+?)","msg":"listening"/)
+  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, `${name} is ready`)
   return {
     varve,
     adminUrl,
-    get: async (target, how) => await ask(url, target, how),
-    status: async () => JSON.parse((await ask(adminUrl, '/status.json')).body)
+    get: async (target, how) => await sendRequest(url, target, how),
+    status: async () => JSON.parse((await sendRequest(adminUrl, '/status.json')).body)
   }
 }
 
@@ -59,7 +59,7 @@ const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory
 const miss = { status: 200, headers: { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' } }
 
 t.test('one node: what has been read once is answered from memory, also when the node is gone', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const { get } = await run(t, 'one-node.yaml', { 'http://127.0.0.1:8081': node.url })
   t.match([await get(recent), await get(recent)], [miss, hit])
   await node.close()
@@ -67,8 +67,8 @@ t.test('one node: what has been read once is answered from memory, also when the
 })
 
 t.test('a hosted gateway: its key goes upstream and a client\'s own does not, history is kept although it says no-store, and what is gone is for it to say', async t => {
-  const gateway = await stubNode(t, (_request, response) => {
-    ok(response, '[]', { 'cache-control': 'no-store' })
+  const gateway = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { 'cache-control': 'no-store' })
   })
   const { varve, get } = await run(t, 'hosted-gateway.yaml', { 'https://gateway.example ': `${gateway.url} ` }, {
     GATEWAY_KEY: 'k-gateway-51'
@@ -79,15 +79,15 @@ t.test('a hosted gateway: its key goes upstream and a client\'s own does not, hi
     headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' }
   }])
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=5'), { status: 200 }, 'below the window that it stamps')
-  t.equal(gateway.asked.length, 2)
-  t.match(gateway.headers.map(lines => lines.join(' ')), [/k-gateway-51/, /k-gateway-51/])
-  t.notMatch(JSON.stringify(gateway.headers), /k-mine/)
+  t.equal(gateway.requests.length, 2)
+  t.match(gateway.rawHeaders.map(lines => lines.join(' ')), [/k-gateway-51/, /k-gateway-51/])
+  t.notMatch(JSON.stringify(gateway.rawHeaders), /k-mine/)
   t.notMatch(varve.out(), /k-gateway/)
 })
 
 t.test('pruned nodes with an archive: what the nodes have forgotten is read at the archive, once, and what it has forgotten too is 410', async t => {
-  const pruned = [await nodeOf(t, { prunedBlocks: 500 }), await nodeOf(t, { prunedBlocks: 500 })]
-  const archive = await nodeOf(t, { prunedBlocks: 20 })
+  const pruned = [await startSandboxNode(t, { prunedBlocks: 500 }), await startSandboxNode(t, { prunedBlocks: 500 })]
+  const archive = await startSandboxNode(t, { prunedBlocks: 20 })
   const swaps = {
     'http://10.0.0.1:8080': pruned[0]?.url ?? '',
     'http://10.0.0.2:8080': pruned[1]?.url ?? '',
@@ -95,14 +95,14 @@ t.test('pruned nodes with an archive: what the nodes have forgotten is read at t
   }
   const { get, status } = await run(t, 'pruned-and-archive.yaml', swaps, { ARCHIVE_KEY: 'k-archive' })
   await until(async () => (await status()).upstreams.every(({ state }) => state === 'up'), 'all are known')
-  const asked = (): number[] => [...pruned, archive].map(node => node.asked.of('account_modules'))
+  const asked = (): number[] => [...pruned, archive].map(node => node.requests.countFor('account_modules'))
   t.match([await get(old), await get(old)], [miss, hit])
   t.same(asked(), [0, 0, 1])
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=1'), { status: 410 })
 })
 
 t.test('a Redis Cluster: what one replica has read is a hit on the other, and after a restart', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const cluster = await startCluster(t, { password: 'k-redis' })
   const [first = '', second = '', third = ''] = cluster.hosts
   const swaps = {
@@ -118,18 +118,20 @@ t.test('a Redis Cluster: what one replica has read is a hit on the other, and af
     await run(t, 'redis-cluster.yaml', swaps, environment)
   ]
   const writes = async (): Promise<number> =>
-    Number(/^varve_cache_writes_total\{tier="redis"\} (\d+)$/m.exec((await ask(one.adminUrl, '/metrics')).body)?.[1])
+    Number(
+      /^varve_cache_writes_total\{tier="redis"\} (\d+)$/m.exec((await sendRequest(one.adminUrl, '/metrics')).body)?.[1]
+    )
   // So far apart that no two are one block.
   const blockOf = (nth: number): string => `/v1/blocks/by_version/${500 + 100 * nth}`
   let nth = 0
   // A replica that has just come up needs a moment until it agrees with the others, and reads nothing of theirs before
   // that.
   const isShared = async (): Promise<boolean> => {
-    const [target, before, asked] = [blockOf(++nth), await writes(), node.asked.of('block_by_version')]
+    const [target, before, asked] = [blockOf(++nth), await writes(), node.requests.countFor('block_by_version')]
     await one.get(target)
     await until(async () => await writes() > before, 'it is written')
     return (await other.get(target)).headers['cache-status'] === 'varve; hit; detail=redis' &&
-      node.asked.of('block_by_version') === asked + 1
+      node.requests.countFor('block_by_version') === asked + 1
   }
   for (let shared = 0; shared < 10; shared++) await until(isShared, 'the other has it, and the node was asked once')
   one.varve.signal('SIGTERM')
@@ -147,7 +149,10 @@ t.test('a Redis Cluster: what one replica has read is a hit on the other, and af
 
 t.test('two chains side by side: one Redis, and neither is ever answered with what is of the other, nor asks a node of the other', async t => {
   const redis = await startRedis(t)
-  const nodes = [await nodeOf(t, { chainId: 1, seed: 1 }), await nodeOf(t, { chainId: 2, seed: 2 })] as const
+  const nodes = [
+    await startSandboxNode(t, { chainId: 1, seed: 1 }),
+    await startSandboxNode(t, { chainId: 2, seed: 2 })
+  ] as const
   const environment = { REDIS_URL: redis.url }
   const a = await run(t, 'two-chains-a.yaml', { 'http://10.0.0.1:8080': nodes[0].url }, environment)
   const b = await run(t, 'two-chains-b.yaml', { 'http://10.0.0.2:8080': nodes[1].url }, environment)
@@ -158,14 +163,14 @@ t.test('two chains side by side: one Redis, and neither is ever answered with wh
     'both are written'
   )
   t.same([(await a.get(block)).body, (await b.get(block)).body], bodies)
-  t.same(nodes.map(node => node.asked.of('block_by_version')), [1, 1])
+  t.same(nodes.map(node => node.requests.countFor('block_by_version')), [1, 1])
   const [one, other] = ['two-chains-a.yaml', 'two-chains-b.yaml'].map(name =>
     loadConfig(environment, { config: join(folder, name) }).config
   )
   for (const key of ['listen', 'admin', 'chainId'] as const) {
     t.notSame(one?.[key], other?.[key], `both can run on one machine: ${key}`)
   }
-  const wrong = start(t, [
+  const wrong = startCommand(t, [
     '--config',
     join(
       t.testdir({
@@ -178,21 +183,21 @@ t.test('two chains side by side: one Redis, and neither is ever answered with wh
     '--admin',
     '127.0.0.1:0'
   ], { environment })
-  await wrong.saw(/the node serves another chain/)
+  await wrong.waitForOutput(/upstream serves another chain: quarantined/)
 })
 
 t.test('for everybody: who has no key is held to a few reads, a partner is not, and hits cost nothing', async t => {
   const [redis, a, b] = [
     await startRedis(t),
-    await nodeOf(t, { prunedBlocks: 0 }),
-    await nodeOf(t, { prunedBlocks: 0 })
+    await startSandboxNode(t, { prunedBlocks: 0 }),
+    await startSandboxNode(t, { prunedBlocks: 0 })
   ]
   const { get } = await run(t, 'public.yaml', { 'http://10.0.0.11:8080': a.url, 'http://10.0.0.12:8080': b.url }, {
     WALLET_KEY: 'k-wallet',
     EXPLORER_KEY: 'k-explorer',
     REDIS_URL: redis.url
   })
-  const read = async (how: Ask, from: number): Promise<number[]> =>
+  const read = async (how: TestRequest, from: number): Promise<number[]> =>
     await Promise.all(
       Array.from({ length: 90 }, async (_, nth) =>
         (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status)

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { fuzz } from '../support/fuzz/fuzz.js'
 import { startRedis } from '../support/redis-server.js'
-import { type Tally } from '../support/fuzz/tally.js'
+import { type FuzzTally } from '../support/fuzz/tally.js'
 
 // Another seed each time: SEED=n takes one again. FUZZ_REQUESTS=n and FUZZ_MINUTES=n say when to stop; without them ten
 // thousand requests are sent.
@@ -45,10 +45,10 @@ t.test(
   }
 )
 
-const percent = (tally: Tally, outcome: string): string => `${Math.round(100 * tally.shareOf(outcome))} %`
+const percent = (tally: FuzzTally, outcome: string): string => `${Math.round(100 * tally.shareOf(outcome))} %`
 
 /** A run in which hardly anything happened proves nothing. */
-function exercises (t: Test, tally: Tally): void {
+function exercises (t: Test, tally: FuzzTally): void {
   const hits = tally.shareOf('hit') + tally.shareOf('pruned hit')
   t.ok(hits >= 0.2, `${Math.round(100 * hits)} % of the requests were hits`)
   t.ok(tally.shareOf('refused') <= 0.6, `${percent(tally, 'refused')} of the requests were refused`)
@@ -56,7 +56,7 @@ function exercises (t: Test, tally: Tally): void {
     const outcome of [
       'pruned hit',
       'stored',
-      'not kept',
+      'not cacheable',
       'collapsed',
       'forwarded',
       'status 304',
@@ -74,9 +74,9 @@ function exercises (t: Test, tally: Tally): void {
       'audit equal'
     ]
   ) {
-    t.ok(tally.of(outcome) > 0, `${outcome}: ${tally.of(outcome)}`)
+    t.ok(tally.countOf(outcome) > 0, `${outcome}: ${tally.countOf(outcome)}`)
   }
   for (const endpoint of ['table_item', 'account_modules', 'account_events', 'block_by_version']) {
-    for (const hit of ['hit', 'redis hit']) t.ok(tally.of(`${hit} of ${endpoint}`) > 0, `${hit}s of ${endpoint}`)
+    for (const hit of ['hit', 'redis hit']) t.ok(tally.countOf(`${hit} of ${endpoint}`) > 0, `${hit}s of ${endpoint}`)
   }
 }

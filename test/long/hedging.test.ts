@@ -1,8 +1,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
-import { nodeOf } from '../support/replicas.js'
-import { inFrontOf } from '../support/several.js'
-import { timesOf } from '../support/times-of.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { startInFrontOf } from '../support/multiple-upstreams.js'
+import { readLatencies } from '../support/read-latencies.js'
 import { until } from '../support/until.js'
 
 // Drawn by the embedded node, from its own seed: the same reads stall each time.
@@ -16,20 +16,23 @@ async function stalling (
   t: Test,
   share: number
 ): Promise<{ p99: number, stalledMs: number, extra: number, mayBeExtra: number }> {
-  const nodes = [await nodeOf(t, { prunedBlocks: 0, seed }), await nodeOf(t, { prunedBlocks: 0, seed })]
+  const nodes = [
+    await startSandboxNode(t, { prunedBlocks: 0, seed }),
+    await startSandboxNode(t, { prunedBlocks: 0, seed })
+  ]
   nodes[1]?.faults.add({ kind: 'slow', ms: 40, match: 'account_modules' })
-  const served = await inFrontOf(t, nodes, { hedge: { share, burst: 10 } }, { timeoutMs: 5000 })
-  await until(async () => await served.up() === '1,1', 'both are up')
+  const served = await startInFrontOf(t, nodes, { hedge: { share, burst: 10 } }, { timeoutMs: 5000 })
+  await until(async () => await served.upStates() === '1,1', 'both are up')
   let read = 0
-  const isKnown = async (): Promise<boolean> => (await served.told('n1'))['p95Ms'] !== undefined
-  for (; !await isKnown(); read += 40) await timesOf(served, 2000 + read, 40)
+  const isKnown = async (): Promise<boolean> => (await served.statusOf('n1'))['p95Ms'] !== undefined
+  for (; !await isKnown(); read += 40) await readLatencies(served, 2000 + read, 40)
   nodes[0]?.faults.add({ kind: 'slow', ms: 1000, match: 'account_modules', share: 0.03 })
-  served.asked()
+  served.takeRequestCounts()
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
-  const times = await timesOf(served, 8000, 300)
-  const extra = served.asked().reduce((sum, asked) => sum + asked) - times.length
-  t.comment(`p95 of the one that stalls: ${String((await served.told('n1'))['p95Ms'])} ms, ${read} reads before`)
+  const times = await readLatencies(served, 8000, 300)
+  const extra = served.takeRequestCounts().reduce((sum, asked) => sum + asked) - times.length
+  t.comment(`p95 of the one that stalls: ${String((await served.statusOf('n1'))['p95Ms'])} ms, ${read} reads before`)
   return {
     mayBeExtra: share * (read + times.length) + 10,
     p99: times[Math.ceil(times.length * 0.99) - 1] ?? NaN,

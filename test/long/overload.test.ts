@@ -1,13 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { descriptorsOfProcess } from '../../src/app/room.js'
+import { maxDescriptorsOfProcess } from '../../src/app/connection-limit.js'
 import { startSandbox } from '#sandbox'
-import { ask } from '../support/client.js'
-import { Client, isHit, openTo, readBusily } from '../support/overload/crowd.js'
-import { slowManners } from '../support/overload/slow-manners.js'
-import { seriesOf, total } from '../support/soak/look.js'
-import { type Beginning, type Program, startProgram } from '../support/soak/program.js'
+import { sendRequest } from '../support/client.js'
+import {
+  PersistentClient,
+  isCacheHit,
+  openConnections,
+  readContinuously
+} from '../support/overload/persistent-clients.js'
+import { slowBehaviours } from '../support/overload/slow-behaviours.js'
+import { seriesOf, sumOfSeries } from '../support/soak/process-snapshot.js'
+import { type StartOptions, type VarveProcess, startVarveProcess } from '../support/soak/varve-process.js'
 import { until } from '../support/until.js'
 
 const idleCount = 5000
@@ -26,13 +31,13 @@ const largeHeight = 900
 async function warmProgram (
   t: Test,
   limits: object,
-  beginning: Beginning = {}
-): Promise<{ program: Program, large: string }> {
+  beginning: StartOptions = {}
+): Promise<{ program: VarveProcess, large: string }> {
   const sandbox = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
   t.teardown(async () => {
     await sandbox.close()
   })
-  const program = await startProgram(t, {
+  const program = await startVarveProcess(t, {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },
     upstreams: [{ name: 'node', url: sandbox.url }],
@@ -40,18 +45,18 @@ async function warmProgram (
     ...limits
   }, beginning)
   const large = `/v1/blocks/by_version/${sandbox.ledger.block(largeHeight).firstVersion}?with_transactions=true`
-  for (const target of [...hot, large]) for (let round = 0; round < 3; round++) await ask(program.url, target)
+  for (const target of [...hot, large]) for (let round = 0; round < 3; round++) await sendRequest(program.url, target)
   return { program, large }
 }
 
-function residentMb ({ pid }: Program): number {
+function residentMb ({ pid }: VarveProcess): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
 }
 
 const isLinux = process.platform === 'linux'
 const skip = !isLinux
   ? 'memory and descriptors are looked at as Linux shows them'
-  : descriptorsOfProcess() < neededDescriptors
+  : maxDescriptorsOfProcess() < neededDescriptors
   ? `this needs ${neededDescriptors} descriptors`
   : false
 
@@ -61,44 +66,46 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
 }, async t => {
   const { program, large } = await warmProgram(t, { limits: { loopLagMs: null } })
   const before = residentMb(program)
-  const idle = (await openTo(t, program.url, idleCount)).map(socket => new Client(socket))
+  const idle = (await openConnections(t, program.url, idleCount)).map(socket => new PersistentClient(socket))
   for (let at = 0; at < idle.length; at += 500) {
     await Promise.all(
       idle.slice(at, at + 500).map(async (client, nth) => {
-        if (!isHit(await client.get(hot[nth % hot.length] ?? ''))) t.fail('an idle client was no hit at its first read')
+        if (!isCacheHit(await client.get(hot[nth % hot.length] ?? ''))) {
+          t.fail('an idle client was no hit at its first read')
+        }
       })
     )
   }
   const withIdle = residentMb(program)
   const over = new AbortController()
-  const busy = (await openTo(t, program.url, busyCount)).map(socket => new Client(socket))
-  const reading = readBusily(busy, hot, over.signal)
+  const busy = (await openConnections(t, program.url, busyCount)).map(socket => new PersistentClient(socket))
+  const reading = readContinuously(busy, hot, over.signal)
   const misses: string[] = []
   const missing = (async () => {
     for (let version = 3000; !over.signal.aborted; version++) {
-      const { status, headers } = await ask(program.url, read(version))
+      const { status, headers } = await sendRequest(program.url, read(version))
       misses.push(`${status} ${String(headers['cache-status']).includes('fwd=uri-miss')}`)
       await pause(20)
     }
   })()
 
-  const manners = slowManners(large)
-  const slow = await openTo(t, program.url, slowCount)
+  const manners = slowBehaviours(large)
+  const slow = await openConnections(t, program.url, slowCount)
   const began = performance.now()
   slow.forEach((socket, at) => {
     manners[at % manners.length]?.begin(socket)
   })
   const drip = setInterval(() => {
     slow.forEach((socket, at) => {
-      if (!socket.destroyed) manners[at % manners.length]?.goOn(socket)
+      if (!socket.destroyed) manners[at % manners.length]?.continue(socket)
     })
   }, 500)
   t.teardown(() => {
     clearInterval(drip)
   })
-  const connections = async (): Promise<number> => total(await seriesOf(program), 'varve_connections')
+  const connections = async (): Promise<number> => sumOfSeries(await seriesOf(program), 'varve_connections')
   let most = 0
-  const readers = slow.filter((_, at) => manners[at % manners.length]?.isOfReading === true).length
+  const readers = slow.filter((_, at) => manners[at % manners.length]?.isSlowReader === true).length
   // One at most is that of a read that misses.
   await until(
     async () => {
@@ -119,10 +126,10 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
       )
     )
   }
-  t.equal(again.filter(isHit).length, idleCount, 'each idle one is there and is answered')
+  t.equal(again.filter(isCacheHit).length, idleCount, 'each idle one is there and is answered')
   over.abort()
   await missing
-  const { tookMs: times, others } = await reading
+  const { latenciesMs: times, nonHits } = await reading
   times.sort((a, b) => a - b)
   // That they are gone was asked of the same process that answered these, in the same queue.
   t.ok(tookMs - (times.at(-1) ?? 0) < goneMs, `they were gone after ${Math.round(tookMs)} ms`)
@@ -135,19 +142,20 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
     } ms; ${misses.length} misses; memory ${Math.round(before)}, ${Math.round(withIdle)} with idle ones, ${
       Math.round(most)
     } MB at most; cut ${
-      ['head', 'body', 'reading', 'ahead', 'room', 'full'].map(reason => `${reason} ${cut(reason)}`).join(', ')
+      ['head', 'body', 'stalled', 'pipelining', 'idle', 'connection_limit'].map(reason => `${reason} ${cut(reason)}`)
+        .join(', ')
     }`
   )
-  t.same(others, [], 'each read of a busy client was a hit')
+  t.same(nonHits, [], 'each read of a busy client was a hit')
   t.ok(times.length > 5000)
   t.ok(p99 < 3000, `p99 of ${p99} ms`)
   t.ok(
     misses.length > 20 && misses.every(miss => miss === '200 true'),
     misses.find(miss => miss !== '200 true') ?? `${misses.length} misses`
   )
-  t.equal(cut('room') + cut('full'), 0, 'there was room for all')
+  t.equal(cut('idle') + cut('connection_limit'), 0, 'there was room for all')
   t.ok(cut('head') > 0 && cut('body') > 0)
-  t.equal(cut('reading') + cut('memory'), 0, 'who reads slowly has 120 s, and what they read is in memory once')
+  t.equal(cut('stalled') + cut('memory'), 0, 'who reads slowly has 120 s, and what they read is in memory once')
   t.ok(withIdle - before < 250, `${withIdle - before} MB for ${idleCount} idle connections`)
   t.ok(most - withIdle < 300, `${most - withIdle} MB more while the slow ones were there`)
   t.same(program.errors, [])
@@ -166,10 +174,10 @@ t.test(
     const { program } = await warmProgram(t, {}, {
       flags: ['--import', `data:text/javascript,${encodeURIComponent(busy)}`]
     })
-    t.equal(total(await seriesOf(program), 'varve_shed_total'), 0)
+    t.equal(sumOfSeries(await seriesOf(program), 'varve_shed_total'), 0)
     let version = 3000
-    const miss = async (target = read(version++)): Promise<Awaited<ReturnType<typeof ask>>> =>
-      await ask(program.url, target)
+    const miss = async (target = read(version++)): Promise<Awaited<ReturnType<typeof sendRequest>>> =>
+      await sendRequest(program.url, target)
     t.equal((await miss()).status, 200)
     process.kill(program.pid, 'SIGUSR2')
     await until(async () => (await miss()).status === 503, 'misses are refused', 20_000)
@@ -178,14 +186,14 @@ t.test(
       t.match(got, { status: 503, headers: { 'retry-after': '1' }, body: /"error_code":"internal_error"/ }, target)
     }
     for (const target of hot) {
-      t.match(await ask(program.url, target), { status: 200, headers: { 'cache-status': /hit/ } })
+      t.match(await sendRequest(program.url, target), { status: 200, headers: { 'cache-status': /hit/ } })
     }
-    const readiness = await ask(program.adminUrl, '/readyz')
+    const readiness = await sendRequest(program.adminUrl, '/readyz')
     t.match(readiness, { status: 200, body: /only what is kept is served/ }, 'the admin listener is there, and says so')
-    t.ok(total(await seriesOf(program), 'varve_shed_total') > 3)
+    t.ok(sumOfSeries(await seriesOf(program), 'varve_shed_total') > 3)
     process.kill(program.pid, 'SIGUSR2')
     await until(async () => (await miss()).status === 200, 'misses are served again', 20_000)
-    t.match(await ask(program.adminUrl, '/readyz'), { status: 200, body: '"degraded":[]' })
+    t.match(await sendRequest(program.adminUrl, '/readyz'), { status: 200, body: '"degraded":[]' })
   }
 )
 
@@ -195,28 +203,29 @@ t.test(
   async t => {
     const descriptors = 700
     const { program } = await warmProgram(t, {}, { descriptors })
-    const idle = (await openTo(t, program.url, 250)).map(socket => new Client(socket))
+    const idle = (await openConnections(t, program.url, 250)).map(socket => new PersistentClient(socket))
     for (const client of idle) await client.get(hot[0] ?? '')
-    const crowd = await openTo(t, program.url, descriptors)
+    const crowd = await openConnections(t, program.url, descriptors)
     for (const socket of crowd) socket.resume()
     let version = 3000
     await until(
-      async () => total(await seriesOf(program), 'varve_connections_cut_total') >= 500,
+      async () => sumOfSeries(await seriesOf(program), 'varve_connections_cut_total') >= 500,
       'there is no room for so many'
     )
     await until(
       async () =>
-        total(await seriesOf(program), 'varve_connections') <= idle.filter(({ socket }) => !socket.destroyed).length,
+        sumOfSeries(await seriesOf(program), 'varve_connections') <=
+          idle.filter(({ socket }) => !socket.destroyed).length,
       'the silent ones are gone'
     )
     const misses = await Promise.all(
-      Array.from({ length: 100 }, async () => (await ask(program.url, read(version++))).status)
+      Array.from({ length: 100 }, async () => (await sendRequest(program.url, read(version++))).status)
     )
     t.ok(misses.every(status => status === 200), misses.join(' '))
     const series = await seriesOf(program)
     t.equal(series.get('varve_upstream_up{upstream="node"}'), 1)
-    t.equal(total(series, 'varve_upstream_requests_total', 'status="exhausted"'), 0)
-    t.ok(total(series, 'varve_connections') <= descriptors - 256 - 128)
+    t.equal(sumOfSeries(series, 'varve_upstream_requests_total', 'status="exhausted"'), 0)
+    t.ok(sumOfSeries(series, 'varve_connections') <= descriptors - 256 - 128)
     t.same(program.errors, [])
   }
 )

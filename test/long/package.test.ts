@@ -7,8 +7,8 @@ import { type AddressInfo } from 'node:net'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ask } from '../support/client.js'
-import { audit, ended } from '../support/npm.js'
+import { sendRequest } from '../support/client.js'
+import { auditPackages, runProgram } from '../support/run-npm.js'
 
 const root = join(import.meta.dirname, '../..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string, version: string }
@@ -27,12 +27,21 @@ function copyOf (dir: string): string {
   return dir
 }
 
+// Building takes longer than anything else here: what one test compares byte by byte, another one installs.
+const places = t.testdir()
+const packed = pack(t, copyOf(join(places, 'one')), join(places, 'first'))
+
 async function pack (t: Test, from: string, to: string): Promise<string> {
   mkdirSync(to)
-  const { code, err } = await ended('sh', ['-c', 'umask 022 && npm pack --silent --pack-destination "$1"', 'sh', to], {
+  const { code, stderr } = await runProgram('sh', [
+    '-c',
+    'umask 022 && npm pack --silent --pack-destination "$1"',
+    'sh',
+    to
+  ], {
     cwd: from
   })
-  t.equal(code, 0, err)
+  t.equal(code, 0, stderr)
   return join(to, tarball)
 }
 
@@ -51,7 +60,7 @@ async function registry (t: Test, listener: RequestListener): Promise<string> {
 }
 
 t.test('nothing is known against the packages that run in varve, by the word of the registry', async t => {
-  const audited = await audit(root, '--omit=dev', '--audit-level=low')
+  const audited = await auditPackages(root, '--omit=dev', '--audit-level=low')
   if ('notAsked' in audited) t.pass(`the registry could not be asked: ${audited.notAsked}`, { skip: true })
   else t.same(audited.findings, [])
 })
@@ -88,7 +97,7 @@ t.test('a finding is told from a registry that gives no answer', async t => {
   })
   const [finding, none, refused, gone] = await Promise.all(
     [knows, content, silent, '--registry=http://127.0.0.1:9/'].map(async at =>
-      await audit(root, '--omit=dev', '--fetch-retries=0', at)
+      await auditPackages(root, '--omit=dev', '--fetch-retries=0', at)
     )
   )
   t.same(finding, { findings: ['fastify: low'] })
@@ -99,9 +108,9 @@ t.test('a finding is told from a registry that gives no answer', async t => {
 
 t.test('the list of what varve is made of names every package that runs in it with its digest and licence, and no machine', async t => {
   const folder = copyOf(join(t.testdir(), 'some-folder'))
-  const { code, out, err } = await ended('npm', ['run', '--silent', 'release:sbom'], { cwd: folder })
-  t.equal(code, 0, err)
-  const bill = JSON.parse(out) as {
+  const { code, stdout, stderr } = await runProgram('npm', ['run', '--silent', 'release:sbom'], { cwd: folder })
+  t.equal(code, 0, stderr)
+  const bill = JSON.parse(stdout) as {
     bomFormat: string,
     metadata: { component: { name: string, version: string } },
     dependencies: Array<{ ref: string, dependsOn: string[] }>,
@@ -121,7 +130,7 @@ t.test('the list of what varve is made of names every package that runs in it wi
   t.same(bill.dependencies.map(({ ref }) => ref).sort(), [...known, `${manifest.name}@${manifest.version}`].sort())
   for (const { name, hashes, licenses } of bill.components) t.ok(hashes?.length === 1 && licenses?.length === 1, name)
   for (const place of ['some-folder', homedir(), root, 'registry', '.tgz', 'http://127.', 'localhost']) {
-    t.notOk(out.includes(place), place)
+    t.notOk(stdout.includes(place), place)
   }
 })
 
@@ -129,8 +138,10 @@ t.test('a tag is released that is the version, once the changelog tells of it', 
   const folder = copyOf(join(t.testdir(), 'copy'))
   const notes = async (tag: string, changelog: string): Promise<string> => {
     writeFileSync(join(folder, 'CHANGELOG.md'), changelog)
-    const { code, out, err } = await ended(process.execPath, ['scripts/release-notes.js', tag], { cwd: folder })
-    return code === 0 ? out : err
+    const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/release-notes.js', tag], {
+      cwd: folder
+    })
+    return code === 0 ? stdout : stderr
   }
   const { version } = manifest
   const log =
@@ -152,11 +163,11 @@ t.test('a tag is released that is the version, once the changelog tells of it', 
 
 t.test('the package is the same to the byte wherever it is packed, holds what a user needs and nothing else, and names no machine', async t => {
   const dir = t.testdir()
-  const one = await pack(t, copyOf(join(dir, 'one')), join(dir, 'first'))
+  const one = await packed
   const two = await pack(t, copyOf(join(dir, 'another-folder')), join(dir, 'second'))
   t.equal(digestOf(two), digestOf(one))
 
-  await ended('tar', ['xzf', one, '-C', dir])
+  await runProgram('tar', ['xzf', one, '-C', dir])
   const files = readdirSync(join(dir, 'package'), { recursive: true, withFileTypes: true }).filter(entry =>
     entry.isFile()
   ).map(entry => join(entry.parentPath ?? entry.path, entry.name))
@@ -193,9 +204,8 @@ t.test('the package is the same to the byte wherever it is packed, holds what a 
 
 t.test('what was packed is installed for all users, and runs from any folder with a bare environment', async t => {
   const dir = t.testdir({ elsewhere: {} })
-  const packed = await pack(t, copyOf(join(dir, 'copy')), join(dir, 'packed'))
   const prefix = join(dir, 'prefix')
-  const installed = await ended('npm', [
+  const installed = await runProgram('npm', [
     'install',
     '--global',
     '--prefix',
@@ -203,23 +213,23 @@ t.test('what was packed is installed for all users, and runs from any folder wit
     '--prefer-offline',
     '--no-audit',
     '--no-fund',
-    packed
+    await packed
   ], { cwd: dir })
-  if (installed.code !== 0 && unreachable.test(installed.err)) {
-    t.pass(`the registry could not be asked for packages: ${installed.err}`, { skip: true })
+  if (installed.code !== 0 && unreachable.test(installed.stderr)) {
+    t.pass(`the registry could not be asked for packages: ${installed.stderr}`, { skip: true })
     return
   }
-  t.equal(installed.code, 0, installed.err)
+  t.equal(installed.code, 0, installed.stderr)
   const bare = { cwd: join(dir, 'elsewhere'), env: { PATH: dirname(process.execPath) } }
   const varve = join(prefix, 'bin/varve')
 
-  t.match(await ended(varve, ['--help'], bare), { code: 0, out: /varve COMMAND --help/, err: '' })
-  t.match(await ended(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), {
+  t.match(await runProgram(varve, ['--help'], bare), { code: 0, out: /varve COMMAND --help/, err: '' })
+  t.match(await runProgram(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), {
     code: 0,
     out: /^listen: 127\.0\.0\.1:8080\n/,
     err: ''
   })
-  t.match(await ended(varve, ['check', 'missing.yaml'], bare), {
+  t.match(await runProgram(varve, ['check', 'missing.yaml'], bare), {
     code: 2,
     out: '',
     err: /missing\.yaml: there is no such file \(ENOENT\)/
@@ -248,15 +258,15 @@ t.test('what was packed is installed for all users, and runs from any folder wit
     child.stdout.on('data', bytes => {
       out += String(bytes)
       const [, found] = /"url":"([^"]+)","adminUrl":"[^"]+","msg":"listening"/.exec(out) ?? []
-      if (found !== undefined && out.includes('the node answers')) resolve(found)
+      if (found !== undefined && out.includes('upstream is up')) resolve(found)
     })
     child.once('close', () => {
       reject(new Error(`it has ended:\n${out}${err}`))
     })
   })
   const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
-  t.match(await ask(url, modules), { status: 200, headers: { 'cache-status': /stored/ } })
-  t.match(await ask(url, modules), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': /stored/ } })
+  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } })
   child.kill('SIGINT')
   t.same(await ending, [0, null])
   t.equal(err, '')

@@ -3,24 +3,29 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { queries } from '../support/dashboards.js'
 import { type Series } from '../support/prometheus.js'
-import { isAlert, rulesIn } from '../support/rules.js'
+import { isAlert, readRules } from '../support/prometheus-rules.js'
 import { until } from '../support/until.js'
-import { type Foretold, isAs, type Known } from '../support/watched/known.js'
-import { helping } from '../support/watched/predictions/helping.js'
-import { history } from '../support/watched/predictions/history.js'
-import { nodes } from '../support/watched/predictions/nodes.js'
-import { rules } from '../support/watched/predictions/rules.js'
-import { varve } from '../support/watched/predictions/varve.js'
-import { measuredBy, spanned } from '../support/watched/spanned.js'
-import { startStage } from '../support/watched/stage.js'
-import { asked, watch } from '../support/watched/watch.js'
+import { type ExpectedSeries, matchesExpected, type KnownTraffic } from '../support/monitored/known-traffic.js'
+import { helping } from '../support/monitored/predictions/helping.js'
+import { history } from '../support/monitored/predictions/history.js'
+import { nodes } from '../support/monitored/predictions/nodes.js'
+import { rules } from '../support/monitored/predictions/rules.js'
+import { varve } from '../support/monitored/predictions/varve.js'
+import { comparedExpression, overRange } from '../support/monitored/over-range.js'
+import { startMonitoredEnvironment } from '../support/monitored/monitored-environment.js'
+import { expandQuery, runMonitored } from '../support/monitored/monitored-run.js'
 
-const predictions: Record<string, Record<string, (known: Known) => Foretold[]>> = { helping, history, nodes, varve }
+const predictions: Record<string, Record<string, (known: KnownTraffic) => ExpectedSeries[]>> = {
+  helping,
+  history,
+  nodes,
+  varve
+}
 
 t.test('every query of every panel is, on a real Prometheus, what the traffic of three replicas foretells', async t => {
-  const stage = await startStage(t)
+  const stage = await startMonitoredEnvironment(t)
   const { prometheus } = stage
-  const { known, range, played } = await watch(stage)
+  const { known, range, scenarioRun } = await runMonitored(stage)
 
   await t.test('each has a prediction, and each prediction a query', async t => {
     t.same(
@@ -33,22 +38,22 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     await t.test(at, async t => {
       const [board = '', ...rest] = at.split('/')
       const foretold = predictions[board]?.[rest.join('/')]?.(known) ?? []
-      areAs(t, await prometheus.query(asked(expr, range), known.at), foretold)
+      areAs(t, await prometheus.query(expandQuery(expr, range), known.at), foretold)
     })
   }
 
   await t.test('what every rule records, and what every alert compares, is what the traffic foretells too', async t => {
-    const all = rulesIn(readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8'))
+    const all = readRules(readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8'))
     t.same(all.map(rule => isAlert(rule) ? rule.alert : rule.record), Object.keys(rules), 'each has a prediction')
     for (const rule of all) {
       await t.test(isAlert(rule) ? rule.alert : rule.record, async t => {
         const measured = await prometheus.query(
-          spanned(isAlert(rule) ? measuredBy(rule.expr) : rule.expr, range, all),
+          overRange(isAlert(rule) ? comparedExpression(rule.expr) : rule.expr, range, all),
           known.at
         )
         areAs(t, measured, rules[isAlert(rule) ? rule.alert : rule.record]?.(known) ?? [])
         // The conditions leave some of it, as it is.
-        const left = await prometheus.query(spanned(rule.expr, range, all), known.at)
+        const left = await prometheus.query(overRange(rule.expr, range, all), known.at)
         const values = new Map(measured.map(({ labels, points }) => [nameOf(labels), points[0]?.[1]]))
         for (const { labels, points } of left) {
           t.ok(Object.is(points[0]?.[1], values.get(nameOf(labels))), nameOf(labels))
@@ -59,18 +64,18 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
 
   await t.test('each is of the replicas that are chosen alone', async t => {
     for (const { at, expr } of queries()) {
-      const chosen = await prometheus.query(asked(expr, range, known.instance('tight')), known.at)
+      const chosen = await prometheus.query(expandQuery(expr, range, known.instance('tight')), known.at)
       for (const { labels } of chosen) {
         if ('instance' in labels) t.equal(labels['instance'], known.instance('tight'), at)
       }
-      const none = await prometheus.query(asked(expr, range, 'nobody'), known.at)
+      const none = await prometheus.query(expandQuery(expr, range, 'nobody'), known.at)
       t.ok(none.every(({ points }) => points[0]?.[1] === 0), `${at}: of none nothing but 0`)
     }
   })
 
   await t.test('each can be drawn over time', async t => {
     for (const { at, expr } of queries()) {
-      const drawn = await prometheus.queryRange(asked(expr, '3s'), {
+      const drawn = await prometheus.queryRange(expandQuery(expr, '3s'), {
         start: known.at - known.seconds,
         end: known.at,
         step: 1
@@ -78,20 +83,20 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
       t.ok(drawn.length > 0 || expr.includes('deriv'), at)
     }
   })
-  await played.letGo()
+  await scenarioRun.release()
 
   await t.test('a Redis that is gone is seen on every replica, with its errors', async t => {
     const query = (title: string): string =>
-      asked(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
+      expandQuery(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
     await stage.redis.kill()
     await until(
-      async () => (await prometheus.query(query('Redis answers'))).every(({ points }) => points[0]?.[1] === 0),
+      async () => (await prometheus.query(query('Redis reachable'))).every(({ points }) => points[0]?.[1] === 0),
       'no replica has it'
     )
     t.equal((await prometheus.query(query('Redis')))[0]?.points[0]?.[1], 0)
     await until(
       async () =>
-        (await prometheus.query(query('Errors by operation'))).some(({ labels, points }) =>
+        (await prometheus.query(query('Redis errors'))).some(({ labels, points }) =>
           labels['operation'] === 'connect' && (points[0]?.[1] ?? 0) > 0
         ),
       'it is tried in vain'
@@ -99,12 +104,12 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
   })
 })
 
-function areAs (t: Test, series: readonly Series[], foretold: readonly Foretold[]): void {
+function areAs (t: Test, series: readonly Series[], foretold: readonly ExpectedSeries[]): void {
   const found = new Map(series.map(({ labels, points }) => [nameOf(labels), points[0]?.[1] ?? NaN]))
   t.same([...found.keys()].sort(), foretold.map(({ labels }) => nameOf(labels)).sort(), 'its series')
   for (const { labels, value } of foretold) {
     const is = found.get(nameOf(labels)) ?? NaN
-    t.ok(isAs(is, value), `${nameOf(labels)} is ${is}, and should be ${JSON.stringify(value)}`)
+    t.ok(matchesExpected(is, value), `${nameOf(labels)} is ${is}, and should be ${JSON.stringify(value)}`)
   }
 }
 

@@ -3,19 +3,19 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { mostSeries } from '../../src/metrics/budget.js'
-import { metricList } from '../../src/metrics/list.js'
+import { maxSeries } from '../../src/metrics/series-count.js'
+import { metricList } from '../../src/metrics/definitions.js'
 import { certificate, certificateKey } from '../support/certificate.js'
-import { ask, item } from '../support/client.js'
+import { sendRequest, tableItemLookup } from '../support/client.js'
 import { sendRaw } from '../support/raw.js'
 import { startRedis } from '../support/redis-server.js'
-import { nodeOf } from '../support/replicas.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
-import { quiet } from '../support/workers.js'
+import { quietConfig } from '../support/workers.js'
 
 const head = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\n'
-const body = item('u64', '"1"').body?.toString() ?? ''
+const body = tableItemLookup('u64', '"1"').body?.toString() ?? ''
 const requests = [
   ...Array.from({ length: 8 }, () => `GET /v1/accounts/0x1/modules?ledger_version=2000&limit=1 ${head}\r\n`),
   `GET /v1/accounts/0x1/modules ${head}\r\n`,
@@ -57,12 +57,12 @@ async function faultsIn (metrics: string): Promise<{ readonly code: number, read
 
 async function isWell (t: Test, varve: TestVarve): Promise<void> {
   for (const request of requests) await sendRaw(varve.url, request)
-  t.same(await faultsIn((await ask(varve.adminUrl, '/metrics')).body), { code: 0, said: '' })
+  t.same(await faultsIn((await sendRequest(varve.adminUrl, '/metrics')).body), { code: 0, said: '' })
   const shown = await scrape(varve.adminUrl)
   for (const row of metricList) {
     const series = shown.get(row.name)?.series.length
     t.ok(
-      series !== undefined && series <= mostSeries(row, { upstreams: 1, clients: 1 }),
+      series !== undefined && series <= maxSeries(row, { upstreams: 1, clients: 1 }),
       `${row.name}: ${series} series`
     )
   }
@@ -73,7 +73,7 @@ t.test('promtool finds faults where there are some', async t => {
 })
 
 t.test('promtool finds no fault with what a varve under traffic shows, and all that dashboards ask of a process is there', async t => {
-  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
   const clients = { keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }] }
@@ -85,10 +85,10 @@ t.test('promtool finds no fault with what a varve under traffic shows, and all t
 })
 
 t.test('the same of two processes, as one', async t => {
-  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, tls, cache: { redis: { url: redis.url } } })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, tls, cache: { redis: { url: redis.url } } })
   await isWell(t, varve)
   const shown = await scrape(varve.adminUrl)
   t.same(shown.get('varve_build_info')?.series.map(({ value }) => value), [1])

@@ -7,12 +7,12 @@ import { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { readRecording } from '../../src/tools/recording/reading.js'
+import { readRecording } from '../../src/tools/recording/read-recording.js'
 import { startSandbox } from '#sandbox'
 import { certificate, certificateKey } from '../support/certificate.js'
-import { ask } from '../support/client.js'
-import { killWithUs } from '../support/kill-with-us.js'
-import { replayed } from '../support/recorded.js'
+import { sendRequest } from '../support/client.js'
+import { killOnExit } from '../support/kill-on-exit.js'
+import { startReplay } from '../support/recorder-and-replay.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
@@ -44,7 +44,7 @@ async function record (
     '--listen',
     '127.0.0.1:0'
   ], { stdio: ['ignore', 'pipe', 'pipe'] })
-  killWithUs(child, folder)
+  killOnExit(child, folder)
   t.teardown(() => {
     child.kill('SIGKILL')
   })
@@ -81,10 +81,10 @@ t.test('Ctrl-C in the midst of everything: what is under way comes to its end, a
   await Promise.all(asking)
   t.same(await ended, [0, null])
   t.match(said(), /\n\d+ questions? with (?:its|their) answers? in \d+ s, [\d.]+ [KM]B: .*report\.jsonl\n$/)
-  const { pairs, isTorn } = await readRecording(createReadStream(file))
+  const { exchanges, isTorn } = await readRecording(createReadStream(file))
   t.equal(isTorn, false)
-  t.ok(said().includes(`\n${pairs.length} questions`))
-  const again = await varveAt(t, (await replayed(t, file)).url)
+  t.ok(said().includes(`\n${exchanges.length} questions`))
+  const again = await varveAt(t, (await startReplay(t, file)).url)
   for (const [target, body] of answers) t.equal((await again.get(target)).body, body, target)
 })
 
@@ -105,7 +105,7 @@ t.test('a node over TLS is recorded where its certificate is vouched for, as NOD
     `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`,
     `export NODE_EXTRA_CA_CERTS='${ca}';`
   )
-  t.match(await ask(url, '/v1/info'), { status: 200, body: '/prefix/v1/info' })
+  t.match(await sendRequest(url, '/v1/info'), { status: 200, body: '/prefix/v1/info' })
   child.kill('SIGINT')
   t.same(await ended, [0, null])
 })
@@ -123,15 +123,15 @@ t.test('killed within a line it leaves a file that is read to its last whole lin
   })
   const { child, url, file, ended } = await record(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   const asking = (async () => {
-    for (;;) await ask(url, '/v1/long')
+    for (;;) await sendRequest(url, '/v1/long')
   })().catch(() => {})
   await until(() => readFileSync(file).length > 20_000_000, 'much is written')
   child.kill('SIGKILL')
   await ended
   await asking
-  const { pairs } = await readRecording(createReadStream(file))
-  t.ok(pairs.length >= 2)
-  for (const { answer } of pairs) t.equal(answer?.body?.length, 8_000_000)
+  const { exchanges } = await readRecording(createReadStream(file))
+  t.ok(exchanges.length >= 2)
+  for (const { answer } of exchanges) t.equal(answer?.body?.length, 8_000_000)
 })
 
 t.test('a file that the system lets grow no more ends it with a sentence and 1, and what it has is whole lines', async t => {
@@ -142,7 +142,7 @@ t.test('a file that the system lets grow no more ends it with a sentence and 1, 
   ])
   let nth = 0
   const asking = (async () => {
-    for (;;) await ask(url, `/v1/blocks/by_version/${14_300 + nth++}?with_transactions=true`)
+    for (;;) await sendRequest(url, `/v1/blocks/by_version/${14_300 + nth++}?with_transactions=true`)
   })().catch(() => {})
   t.same(await ended, [1, null])
   await asking
@@ -151,7 +151,7 @@ t.test('a file that the system lets grow no more ends it with a sentence and 1, 
     said(),
     /\n\d+ questions? with (?:its|their) answers? in [^\n]*\n {2}left out: \d+, since the disk did not take (?:it|them)\n/
   )
-  const { pairs, isTorn } = await readRecording(createReadStream(file))
-  t.ok(pairs.length > 0)
+  const { exchanges, isTorn } = await readRecording(createReadStream(file))
+  t.ok(exchanges.length > 0)
   t.equal(isTorn, false)
 })

@@ -1,18 +1,18 @@
 import t, { type Test } from 'tap'
-import { idleFromNow } from '../support/idle-from-now.js'
+import { startIdleMeter } from '../support/idle-meter.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import {
-  errorsOf,
-  isDegraded,
-  isTrue,
-  isUp,
+  redisErrorsOf,
+  checkDegraded,
+  checkResponse,
+  isRedisUp,
   marginMs,
   readiness,
-  sharersAt,
-  sharesNow,
+  startReplicaPair,
+  checkShared,
   slowestOf
-} from '../support/redis-faults.js'
+} from '../support/replica-pair.js'
 import { type SlowRedis, slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
@@ -35,7 +35,7 @@ const faults: Fault[] = [
     name: 'is killed and comes back empty',
     isDirect: true,
     isSilent: false,
-    says: /^Redis does not answer: .*ECONNREFUSED/,
+    says: /^Redis unreachable: .*ECONNREFUSED/,
     begin: async redis => {
       await redis.kill()
     },
@@ -46,7 +46,7 @@ const faults: Fault[] = [
   {
     name: 'is gone from behind what takes its connections',
     isSilent: false,
-    says: /^Redis does not answer: the connection broke off/,
+    says: /^Redis unreachable: connection closed/,
     begin: async redis => {
       await redis.kill()
     },
@@ -57,7 +57,7 @@ const faults: Fault[] = [
   {
     name: 'is frozen and goes on',
     isSilent: true,
-    says: /^Redis does not answer: no answer in time/,
+    says: /^Redis unreachable: timed out/,
     begin: redis => {
       redis.freeze()
     },
@@ -68,7 +68,7 @@ const faults: Fault[] = [
   {
     name: 'answers slower than a read may wait',
     isSilent: true,
-    says: /^Redis does not answer: no answer in time/,
+    says: /^Redis unreachable: timed out/,
     begin: (_, net) => {
       net.delayMs = 3 * timeoutMs
     },
@@ -79,21 +79,21 @@ const faults: Fault[] = [
   {
     name: 'answers with something that is not its protocol',
     isSilent: false,
-    says: /^Redis does not answer: Unknown RESP type/,
+    says: /^Redis unreachable: Unknown RESP type/,
     begin: (_, net) => {
-      net.answer = () => 'HTTP/1.1 400 Bad Request\r\n\r\n'
+      net.scriptedResponse = () => 'HTTP/1.1 400 Bad Request\r\n\r\n'
     },
     end: (_, net) => {
-      net.answer = undefined
+      net.scriptedResponse = undefined
     }
   },
   {
     name: 'cuts its connections and takes no new ones',
     isSilent: false,
-    says: /^Redis does not answer: ./,
+    says: /^Redis unreachable: ./,
     begin: (_, net) => {
       net.isRefusing = true
-      net.cut()
+      net.dropConnections()
     },
     end: (_, net) => {
       net.isRefusing = false
@@ -105,7 +105,7 @@ const faults: Fault[] = [
     says: /^Redis authentication failed: NOAUTH/,
     begin: async ({ client }, net) => {
       await client.config('SET', 'requirepass', 'other')
-      net.cut()
+      net.dropConnections()
     },
     end: async ({ client }) => {
       await client.config('SET', 'requirepass', '')
@@ -122,25 +122,28 @@ for (const fault of faults) {
 async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }: Fault): Promise<void> {
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
-  const sharers = await sharersAt(t, { url: isDirect ? redis.url : net.url, timeoutMs })
-  const { one, other, node, fresh } = sharers
-  const targets = (count: number): string[] => Array.from({ length: count }, fresh)
-  await sharesNow(t, sharers, 'it is shared before')
-  t.ok(await isUp(other))
-  t.same((await readiness(other)).degraded, [])
-  const before = await errorsOf(other)
+  const sharers = await startReplicaPair(t, { url: isDirect ? redis.url : net.url, timeoutMs })
+  const { first, second, upstream, newTarget } = sharers
+  const targets = (count: number): string[] => Array.from({ length: count }, newTarget)
+  await checkShared(t, sharers, 'it is shared before')
+  t.ok(await isRedisUp(second))
+  t.same((await readiness(second)).degraded, [])
+  const before = await redisErrorsOf(second)
 
   await begin(redis, net)
-  const costly = await slowestOf(t, other, targets(12))
+  const costly = await slowestOf(t, second, targets(12))
   t.ok(costly < timeoutMs + marginMs, `the slowest read took ${Math.round(costly)} ms`)
-  await until(async () => !await isUp(other), 'varve_redis_up is 0')
+  await until(async () => !await isRedisUp(second), 'varve_redis_up is 0')
   if (isSilent) t.ok(costly > timeoutMs * 0.9, 'a read did wait for it')
   // It has been tried again more than once, and was still sick.
   const tried = ({ connect = 0, probe = 0 }: Record<string, number>): number => connect + probe
-  await until(async () => tried(await errorsOf(other)) >= tried(before) + 2, 'the errors of trying again are counted')
-  t.notOk(await isUp(other), 'varve_redis_up is still 0')
-  await isDegraded(t, other, says)
-  const errors = await errorsOf(other)
+  await until(
+    async () => tried(await redisErrorsOf(second)) >= tried(before) + 2,
+    'the errors of trying again are counted'
+  )
+  t.notOk(await isRedisUp(second), 'varve_redis_up is still 0')
+  await checkDegraded(t, second, says)
+  const errors = await redisErrorsOf(second)
   if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'so are those of reading')
   t.same(Object.keys(errors).sort(), [
     'connect',
@@ -156,30 +159,30 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   ], 'under the closed list')
 
   const missed = targets(20)
-  const waited = idleFromNow()
-  await slowestOf(t, other, missed)
+  const waited = startIdleMeter()
+  await slowestOf(t, second, missed)
   const eachMs = waited() / missed.length
   t.ok(eachMs < timeoutMs / 3, `a read took ${eachMs.toFixed(1)} ms while it was known to be sick`)
-  t.same((await errorsOf(other)).get, errors.get, 'no read has asked it')
+  t.same((await redisErrorsOf(second)).get, errors.get, 'no read has asked it')
 
   await end(redis, net)
   const endedMs = performance.now()
-  await until(async () => await isUp(one) && await isUp(other), 'both use it again')
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both use it again')
   const backMs = performance.now() - endedMs
   t.ok(backMs < 3500, `it was used again after ${Math.round(backMs)} ms`)
-  await until(async () => (await readiness(other)).degraded.length === 0, 'nothing is degraded any more')
-  await sharesNow(t, sharers, 'it is shared again')
+  await until(async () => (await readiness(second)).degraded.length === 0, 'nothing is degraded any more')
+  await checkShared(t, sharers, 'it is shared again')
   const isWritten = (names: readonly string[], target: string): boolean =>
     names.some(name => name.includes(target.split('/')[3] ?? target))
   await until(async () => {
     const names = await redis.client.keys('*modules*')
     return missed.every(target => isWritten(names, target))
   }, 'what was read meanwhile is written')
-  const asked = node.asked.length
+  const asked = upstream.requests.length
   for (const target of missed) {
-    const got = await one.get(target)
-    isTrue(t, got, target)
+    const got = await first.get(target)
+    checkResponse(t, got, target)
     t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', 'what was read meanwhile is shared')
   }
-  t.equal(node.asked.length, asked, 'and the node is not asked for it')
+  t.equal(upstream.requests.length, asked, 'and the node is not asked for it')
 }

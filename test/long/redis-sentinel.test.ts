@@ -1,66 +1,66 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import {
-  isTrue,
-  isUp,
+  checkResponse,
+  isRedisUp,
   marginMs,
   readiness,
-  readOn,
-  sharersAt,
-  sharesNow,
+  startReads,
+  startReplicaPair,
+  checkShared,
   timeoutMs,
   untilShared
-} from '../support/redis-faults.js'
+} from '../support/replica-pair.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { until } from '../support/until.js'
 
 t.test('a failover while reads run makes no client error, and what is shared goes to the new master', async t => {
   const set = await startSentinel(t)
   const said = t.capture(console, 'error')
-  const sharers = await sharersAt(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
-  const { one, other, node, fresh } = sharers
-  await until(async () => await isUp(one) && await isUp(other), 'both are up')
-  await sharesNow(t, sharers, 'it is shared before')
+  const sharers = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
+  const { first: one, second, upstream, newTarget } = sharers
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up')
+  await checkShared(t, sharers, 'it is shared before')
   const first = set.master
-  const target = fresh()
+  const target = newTarget()
   await one.get(target)
 
-  const reading = readOn(t, other, fresh)
+  const reading = startReads(t, second, newTarget)
   await set.failover()
   t.not(set.master, first)
-  await until(async () => await isUp(one) && await isUp(other), 'both are up', 6000)
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up', 6000)
   const { reads, wrong, slowest } = await reading.stop()
   await untilShared(sharers)
-  await sharesNow(t, sharers, 'it is shared at the new master')
+  await checkShared(t, sharers, 'it is shared at the new master')
   t.equal(wrong, 0)
   t.ok(reads > 10)
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
   t.ok((await set.master.client.keys('varve:1:*modules*')).length > 0)
-  const asked = node.asked.length
-  isTrue(t, await other.get(target), target)
-  t.equal(node.asked.length, asked, 'what the old master had the new one has')
+  const asked = upstream.requests.length
+  checkResponse(t, await second.get(target), target)
+  t.equal(upstream.requests.length, asked, 'what the old master had the new one has')
   t.same(said(), [], 'nothing is said beside the log')
 })
 
 t.test('a master that is killed while reads run makes no client error, and the next one is used when it is announced', async t => {
   const set = await startSentinel(t)
   const said = t.capture(console, 'error')
-  const sharers = await sharersAt(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
-  const { one, other, fresh } = sharers
-  await until(async () => await isUp(one) && await isUp(other), 'both are up')
-  const reading = readOn(t, other, fresh)
+  const sharers = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
+  const { first, second, newTarget } = sharers
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up')
+  const reading = startReads(t, second, newTarget)
   const killed = set.killMaster()
-  await until(async () => !await isUp(other) && !await isUp(one), 'it is known to be gone')
-  t.ok((await readiness(other)).ready)
+  await until(async () => !await isRedisUp(second) && !await isRedisUp(first), 'it is known to be gone')
+  t.ok((await readiness(second)).ready)
   await killed
-  await until(async () => await isUp(one) && await isUp(other), 'both are up', 6000)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up', 6000)
   await untilShared(sharers)
   // The sentinels go one after the other: what has found its master needs none of them.
   for (const sentinel of set.sentinels) await sentinel.kill()
   await pause(1000)
-  t.ok(await isUp(one) && await isUp(other))
+  t.ok(await isRedisUp(first) && await isRedisUp(second))
   const { reads, wrong, slowest } = await reading.stop()
-  await sharesNow(t, sharers, 'it is shared')
+  await checkShared(t, sharers, 'it is shared')
   t.equal(wrong, 0)
   t.ok(reads > 10)
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Sandbox, type SandboxOptions, releases, startSandbox } from '#sandbox'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
@@ -44,7 +44,7 @@ async function rounds (
   nodes: readonly Sandbox[],
   bodies: ReadonlyMap<string, readonly string[]>
 ): Promise<number> {
-  for (const node of nodes) node.asked.reset()
+  for (const node of nodes) node.requests.reset()
   for (let round = 0; round < count; round++) {
     for (const varve of varves) {
       for (const target of targets) {
@@ -55,7 +55,7 @@ async function rounds (
       }
     }
   }
-  return nodes.reduce((sum, node) => sum + node.asked.of('account_modules'), 0)
+  return nodes.reduce((sum, node) => sum + node.requests.countFor('account_modules'), 0)
 }
 
 /** The rendering of each target by each release. */
@@ -66,7 +66,7 @@ async function renderings (
     const node = await nodeOf(t, { release })
     return new Map(
       await Promise.all(
-        targets.map(async target => [target, [(await ask(node.url, target)).body]] as [string, string[]])
+        targets.map(async target => [target, [(await sendRequest(node.url, target)).body]] as [string, string[]])
       )
     )
   }

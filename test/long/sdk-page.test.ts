@@ -2,9 +2,9 @@ import { type BrowserContext } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { startChromium } from '../support/browser.js'
-import { callOf, reads, refusals } from '../support/sdk/calls.js'
-import { groundOf, sameThroughVarve } from '../support/sdk/compare.js'
-import { readerInNode } from '../support/sdk/fresh.js'
+import { callOf, readCalls, nodeErrorCalls } from '../support/sdk/calls.js'
+import { chainFixtureOf, checkSameThroughVarve } from '../support/sdk/compare.js'
+import { readerInNode } from '../support/sdk/fresh-client.js'
 import { pageWithSdk, readerInPage } from '../support/sdk/page.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -18,11 +18,11 @@ async function contextOf (t: Test): Promise<BrowserContext> {
   return context
 }
 
-const linesOf = ({ asked }: Sandbox): string => asked.log.flatMap(({ headers }) => headers).join('\n')
+const linesOf = ({ requests }: Sandbox): string => requests.latest.flatMap(({ headers }) => headers).join('\n')
 
 t.test('what the official client reads and is refused in a page of another origin is through varve what it is from the node', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   const context = await contextOf(t)
   const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url])
   const readers = {
@@ -30,17 +30,17 @@ t.test('what the official client reads and is refused in a page of another origi
     first: await readerInPage(context, pageUrl, varve.url, ground),
     second: await readerInPage(context, pageUrl, varve.url, ground)
   }
-  await sameThroughVarve(t, sandbox, reads, 'value', readers)
-  await sameThroughVarve(t, sandbox, refusals, 'error', readers)
+  await checkSameThroughVarve(t, sandbox, readCalls, 'value', readers)
+  await checkSameThroughVarve(t, sandbox, nodeErrorCalls, 'error', readers)
 })
 
 t.test('through varve a page is told what a program in Node is told, but for the cursors, which the client reads nowhere in a page', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   const inPage = await readerInPage(await contextOf(t), await pageWithSdk(t, [varve.url]), varve.url, ground)
   const inNode = readerInNode(t, varve.url, ground)
-  for (const call of [...reads, ...refusals]) {
-    const [page, node] = [await inPage.tell(call), await inNode.tell(call)]
+  for (const call of [...readCalls, ...nodeErrorCalls]) {
+    const [page, node] = [await inPage.run(call), await inNode.run(call)]
     if (call.showsCursor === true) {
       t.match([page.told, node.told], [/"cursor":\{"undefined":true\}/, /"cursor":"[0-9a-f]+"/], call.title)
     } else t.same(page, node, call.title)
@@ -55,7 +55,7 @@ t.test('through varve a page is told what a program in Node is told, but for the
 
 t.test('the client\'s page sends its cookies, which varve keeps to itself, and takes none that a node sets', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   const context = await contextOf(t)
   // A cookie is its host's, whichever the port.
   await context.addCookies([{ name: 'session', value: 'of-the-user', url: varve.url }])
@@ -82,17 +82,17 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
   ) {
     sandbox.faults.clear()
     await set('through-varve')
-    sandbox.asked.reset()
-    t.match(await through.tell(callOf(title)), { told: /^\{"value":/ }, title)
-    asked += sandbox.asked.total
+    sandbox.requests.reset()
+    t.match(await through.run(callOf(title)), { told: /^\{"value":/ }, title)
+    asked += sandbox.requests.total
     t.notMatch(linesOf(sandbox), /cookie|session|of-the-user/i, `${title}: goes upstream without`)
   }
   t.ok(asked > 4)
   t.same(await cookies(), ['session=of-the-user'])
   sandbox.faults.clear()
   await set('from-the-node')
-  sandbox.asked.reset()
-  await direct.tell(callOf('latest table item'))
+  sandbox.requests.reset()
+  await direct.run(callOf('latest table item'))
   t.match(
     linesOf(sandbox),
     /\ncookie\nsession=of-the-user|^cookie\nsession=of-the-user/i,
@@ -104,10 +104,10 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
 t.test('a page whose origin is not among cors.origins is told nothing, and one that is reads as ever', async t => {
   const pageUrls = [await pageWithSdk(t, ['*']), await pageWithSdk(t, ['*'])]
   const { sandbox, varve } = await varveAtSandbox(t, {}, { cors: { origins: pageUrls.slice(0, 1) } })
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   const told = await Promise.all(pageUrls.map(async pageUrl => {
     const reader = await readerInPage(await contextOf(t), pageUrl, varve.url, ground)
-    return (await reader.tell(callOf('table item'))).told
+    return (await reader.run(callOf('table item'))).told
   }))
   t.match(told, [/^\{"value":/, /^\{"error":\{"name":"TypeError","message":"Failed to fetch"\}\}$/])
 })
@@ -118,7 +118,7 @@ t.test('a page reads in a gateway\'s 410 through varve which archive to go on at
   t.teardown(async () => {
     await archive.close()
   })
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   const body = {
     error_code: 'version_pruned',
     message: `Ledger version(${ground.prunedVersion}) has been pruned`,
@@ -134,9 +134,9 @@ t.test('a page reads in a gateway\'s 410 through varve which archive to go on at
     await readerInPage(context, pageUrl, sandbox.url, ground),
     await readerInPage(context, pageUrl, varve.url, ground)
   ]
-  const truth = await direct.tell(call)
+  const truth = await direct.run(call)
   t.match(JSON.parse(truth.told), { error: { class: 'AptosApiError', status: 410, data: body } })
-  for (const times of ['first', 'second']) t.same(await through.tell(call), truth, `the ${times} time`)
+  for (const times of ['first', 'second']) t.same(await through.run(call), truth, `the ${times} time`)
   const there = await readerInPage(context, pageUrl, archive.url, ground)
-  t.match((await there.tell(call)).told, /^\{"value":\{"block_height":/)
+  t.match((await there.run(call)).told, /^\{"value":\{"block_height":/)
 })

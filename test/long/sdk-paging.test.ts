@@ -1,7 +1,7 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
-import { freshSdk } from '../support/sdk/fresh.js'
-import { clientOf } from '../support/sdk/told.js'
+import { freshSdk } from '../support/sdk/fresh-client.js'
+import { clientOf } from '../support/sdk/call-result.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 // Listings are nothing that it remembers.
@@ -99,11 +99,11 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
     t.ok(cursors.length > 1)
     const { body } = await varve.get(`/v1/accounts/${cafe}/${listing}?ledger_version=${version}`)
     t.same(items, JSON.parse(body))
-    const asked = sandbox.asked.total
+    const asked = sandbox.requests.total
     const pageOf = pagesOf(clientAt(t, varve.url), 2)
     const again = await walk(async cursor => await pageOf(cursor ?? cursors[0]))
     t.same(again, { items: items.slice(2), cursors: cursors.slice(1) }, 'a page again is the same page')
-    t.equal(sandbox.asked.total, asked, 'without asking a node')
+    t.equal(sandbox.requests.total, asked, 'without asking a node')
   })
 }
 
@@ -121,5 +121,5 @@ t.test('the client leaves the version of a listing out, which is then read at th
   const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
   const listing = { accountAddress: cafe, options: { ledgerVersion: sandbox.ledger.oldest.version } }
   t.same(await through.getAccountModules(listing), await direct.getAccountModules(listing))
-  t.same(sandbox.asked.log.map(({ url }) => url.split('?')[1]), ['limit=1000', 'limit=1000'])
+  t.same(sandbox.requests.latest.map(({ url }) => url.split('?')[1]), ['limit=1000', 'limit=1000'])
 })

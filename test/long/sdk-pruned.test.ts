@@ -1,9 +1,9 @@
 import type { Aptos, AptosApiError } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
 import { type Sandbox, startSandbox } from '#sandbox'
-import { ask } from '../support/client.js'
-import { freshSdk } from '../support/sdk/fresh.js'
-import { clientOf } from '../support/sdk/told.js'
+import { sendRequest } from '../support/client.js'
+import { freshSdk } from '../support/sdk/fresh-client.js'
+import { clientOf } from '../support/sdk/call-result.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 // Blocks are nothing that it remembers.
@@ -83,9 +83,9 @@ t.test('when varve says 410 by itself, it names the archive that the gateway las
   const { sandbox, varve, archive, body } = await archivedChain(t, {})
   // varve does not know yet how far the node was pruned.
   t.equal(JSON.stringify((await errorOf(readBlock(clientAt(t, varve.url)))).data), body)
-  const asked = sandbox.asked.total
+  const asked = sandbox.requests.total
   const local = await errorOf(readBlock(clientAt(t, varve.url)))
-  t.equal(sandbox.asked.total, asked)
+  t.equal(sandbox.requests.total, asked)
   t.same(local.data, { ...JSON.parse(body) as object, vm_error_code: null })
   t.same(await goOn(t, local), await readBlock(clientAt(t, archive.url)))
 })
@@ -94,6 +94,6 @@ t.test('what varve has kept it gives the client after the node has pruned it, an
   const { sandbox, varve } = await varveAtSandbox(t)
   const before = await readBlock(clientAt(t, varve.url))
   sandbox.ledger.pruneTo(pruned)
-  t.equal((await ask(sandbox.url, `/v1/blocks/by_version/${version}`)).status, 410)
+  t.equal((await sendRequest(sandbox.url, `/v1/blocks/by_version/${version}`)).status, 410)
   t.same(await readBlock(clientAt(t, varve.url)), before)
 })

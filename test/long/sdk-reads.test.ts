@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
-import { callOf, mistakes, reads, refusals } from '../support/sdk/calls.js'
-import { groundOf, type Readers, sameThroughVarve } from '../support/sdk/compare.js'
-import { freshSdk, readerInNode } from '../support/sdk/fresh.js'
-import { clientOf } from '../support/sdk/told.js'
+import { callOf, varveErrorCalls, readCalls, nodeErrorCalls } from '../support/sdk/calls.js'
+import { chainFixtureOf, type Readers, checkSameThroughVarve } from '../support/sdk/compare.js'
+import { freshSdk, readerInNode } from '../support/sdk/fresh-client.js'
+import { clientOf } from '../support/sdk/call-result.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
 function readersOf (t: Test, sandbox: Sandbox, varve: TestVarve): Readers {
-  const ground = groundOf(sandbox)
+  const ground = chainFixtureOf(sandbox)
   return {
     direct: readerInNode(t, sandbox.url, ground),
     first: readerInNode(t, varve.url, ground),
@@ -19,26 +19,26 @@ t.test('what the official client reads through varve is what it reads from the n
   for (const pinned of [false, true]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned } })
     // The cursors of pinned listings carry a version: they have a test of their own.
-    const calls = reads.filter(({ showsCursor }) => !pinned || showsCursor !== true)
-    await sameThroughVarve(t, sandbox, calls, 'value', readersOf(t, sandbox, varve))
+    const calls = readCalls.filter(({ showsCursor }) => !pinned || showsCursor !== true)
+    await checkSameThroughVarve(t, sandbox, calls, 'value', readersOf(t, sandbox, varve))
   }
 })
 
 t.test('what the node refuses the official client, varve refuses with the same error', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  await sameThroughVarve(t, sandbox, refusals, 'error', readersOf(t, sandbox, varve))
+  await checkSameThroughVarve(t, sandbox, nodeErrorCalls, 'error', readersOf(t, sandbox, varve))
 })
 
 t.test('an account that is not there is told of alike, by a node that takes no address for one and through varve', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { statelessAccounts: false })
-  await sameThroughVarve(t, sandbox, [callOf('account of nobody')], 'error', readersOf(t, sandbox, varve))
+  await checkSameThroughVarve(t, sandbox, [callOf('account of nobody')], 'error', readersOf(t, sandbox, varve))
 })
 
 t.test('what no node could read varve refuses in its own words: to the client an error of the same class, status and members', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { direct, first } = readersOf(t, sandbox, varve)
-  for (const call of mistakes) {
-    const [theirs, ours] = [await direct.tell(call), await first.tell(call)]
+  for (const call of varveErrorCalls) {
+    const [theirs, ours] = [await direct.run(call), await first.run(call)]
     const shapeOf = ({ told }: { told: string }): unknown => {
       const { error: { message, data, ...error } } = JSON.parse(told) as {
         error: { message: string, data: { message: string, error_code: string } }
@@ -50,7 +50,7 @@ t.test('what no node could read varve refuses in its own words: to the client an
       error: { class: 'AptosApiError', status: 400, data: { error_code: 'invalid_input' } }
     })
   }
-  t.equal(sandbox.asked.total, mistakes.length, 'by the direct reads alone')
+  t.equal(sandbox.requests.total, varveErrorCalls.length, 'by the direct reads alone')
 })
 
 t.test('where varve wants a key the client\'s own is taken, and goes no further; a client without one is told what it lacks', async t => {
@@ -60,11 +60,11 @@ t.test('where varve wants a key the client\'s own is taken, and goes no further;
   })
   const sdk = freshSdk()
   const read = async (config: object): Promise<unknown> =>
-    await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(groundOf(sandbox).version) })
+    await clientOf(sdk, varve.url, config).getBlockByVersion({ ledgerVersion: BigInt(chainFixtureOf(sandbox).version) })
   t.match(await read({ API_KEY: 'of-the-app' }), { block_height: '446' })
   t.match(await read({ HEADERS: { 'x-api-key': 'of-the-app' } }), { block_height: '446' })
-  t.ok(sandbox.asked.total > 0)
-  t.notMatch(JSON.stringify(sandbox.asked.log), /of-the-app|authorization|api-key/i)
+  t.ok(sandbox.requests.total > 0)
+  t.notMatch(JSON.stringify(sandbox.requests.latest), /of-the-app|authorization|api-key/i)
   for (const config of [{}, { API_KEY: 'another' }]) {
     await t.rejects(read(config), {
       name: 'AptosApiError',

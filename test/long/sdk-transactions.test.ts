@@ -1,8 +1,8 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
 import t, { type Test } from 'tap'
-import { waitingTransactions } from '../../sandbox/transactions.js'
-import { freshSdk } from '../support/sdk/fresh.js'
-import { clientOf } from '../support/sdk/told.js'
+import { pendingTransactions } from '../../sandbox/transactions.js'
+import { freshSdk } from '../support/sdk/fresh-client.js'
+import { clientOf } from '../support/sdk/call-result.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -26,9 +26,9 @@ t.test('four hundred transactions from the first one on, of every committed kind
     for (const { type } of JSON.parse(truth) as Array<{ type: string }>) kinds.add(type)
     t.equal(await page(through, offset), truth)
   }
-  const asked = sandbox.asked.of('transactions')
+  const asked = sandbox.requests.countFor('transactions')
   for (const offset of offsets) await page(through, offset)
-  t.equal(sandbox.asked.of('transactions'), asked)
+  t.equal(sandbox.requests.countFor('transactions'), asked)
   t.same([...kinds].sort(), [
     'block_epilogue_transaction',
     'block_metadata_transaction',
@@ -48,21 +48,21 @@ t.test('a block that the node cuts the client fills up, through varve as directl
     await clientAt(t, url).getBlockByVersion({ ledgerVersion: block.firstVersion, options: { withTransactions: true } })
   const truth = await read(sandbox.url)
   t.match(truth, { transactions: { length: size } })
-  t.ok(sandbox.asked.of('transactions') > 0)
+  t.ok(sandbox.requests.countFor('transactions') > 0)
   for (const times of ['first', 'second']) t.same(await read(varve.url), truth, `the ${times} time`)
 })
 
 t.test('a transaction that the client waits for comes once the chain has taken it, by one long question that varve passes on', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { waitByHashMs: 30_000, blocks: 50, prunedBlocks: 0 })
-  const waiting = (): string | undefined => waitingTransactions(sandbox.ledger, sandbox.ledger.height)[0]?.hash
+  const waiting = (): string | undefined => pendingTransactions(sandbox.ledger, sandbox.ledger.height)[0]?.hash
   while (waiting() === undefined) sandbox.ledger.grow()
   const hash = String(waiting())
   const came = clientAt(t, varve.url).waitForTransaction({ transactionHash: hash, options: { checkSuccess: false } })
-  await until(() => sandbox.asked.of('transaction_wait_by_hash') === 1, 'the node is asked to wait')
+  await until(() => sandbox.requests.countFor('transaction_wait_by_hash') === 1, 'the node is asked to wait')
   t.equal(await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }), true)
   sandbox.ledger.grow()
   t.same(await came, await clientAt(t, sandbox.url).getTransactionByHash({ transactionHash: hash }))
-  t.equal(sandbox.asked.of('transaction_wait_by_hash'), 1)
+  t.equal(sandbox.requests.countFor('transaction_wait_by_hash'), 1)
   t.equal(
     await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }),
     false,

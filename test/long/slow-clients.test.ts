@@ -1,17 +1,24 @@
-import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 
+// A connection that is cut off may be reset; events.once would take that for the end of the test.
+const closed = async (socket: Socket): Promise<void> =>
+  await new Promise(resolve => {
+    socket.once('close', () => {
+      resolve()
+    })
+  })
+
 t.test('clients that send their head or body a little at a time are cut off within ten seconds, and others are served meanwhile', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   const { hostname, port } = new URL(varve.url)
@@ -29,7 +36,7 @@ t.test('clients that send their head or body a little at a time are cut off with
     const drip = setInterval(() => {
       socket.write('x')
     }, 500)
-    return once(socket, 'close').then(() => {
+    return closed(socket).then(() => {
       clearInterval(drip)
     })
   })
@@ -39,16 +46,16 @@ t.test('clients that send their head or body a little at a time are cut off with
 })
 
 t.test('a client that stops within its head is told so with a 408', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url)
   t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
 })
 
 t.test('over TLS the same holds, and for a handshake that does not end', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
@@ -67,7 +74,7 @@ t.test('over TLS the same holds, and for a handshake that does not end', async t
     const drip = setInterval(() => {
       if (first !== '') socket.write('x')
     }, 500)
-    await once(socket, 'close')
+    await closed(socket)
     clearInterval(drip)
   }))
   t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
@@ -77,8 +84,8 @@ t.test('over TLS the same holds, and for a handshake that does not end', async t
 })
 
 t.test('who never ends its own side of a connection is let go of all the same, in whatever manner it was slow', async t => {
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)

@@ -1,27 +1,27 @@
 import t from 'tap'
 import { auditResults } from '../../src/proxy/auditor.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
-import { Chain } from '../support/fleet/chain.js'
-import { Chance } from '../support/fleet/chance.js'
-import { blockMs, Fleet } from '../support/fleet/fleet.js'
-import { answerOf } from '../support/fleet/oracle.js'
-import { trouble } from '../support/fleet/schedule.js'
+import { Chain } from '../support/simulation/chain.js'
+import { SeededRandom } from '../support/simulation/seeded-random.js'
+import { blockMs, SimulatedPool } from '../support/simulation/simulated-pool.js'
+import { expectedResponse } from '../support/simulation/oracle.js'
+import { injectFaults } from '../support/simulation/fault-schedule.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
 import { configurationOf } from '../support/soak/configuration.js'
-import { Floors } from '../support/soak/floors.js'
-import { readHotOn } from '../support/soak/hot-reads.js'
-import { glance, total } from '../support/soak/look.js'
-import { purgeOn, reloadOn, watchOn } from '../support/soak/operator.js'
-import { passOn } from '../support/soak/passed-reads.js'
-import { startProgram } from '../support/soak/program.js'
-import { compare, quietLook, tellOf } from '../support/soak/quiet.js'
-import { readOn } from '../support/soak/reads.js'
-import { type Large, leaveOn, readLargeOn } from '../support/soak/rude-clients.js'
-import { type Soak } from '../support/soak/soak.js'
-import { stopUnderWay } from '../support/soak/stopping.js'
-import { SoakTally } from '../support/soak/tally.js'
-import { slowNodes, troubleRedis } from '../support/soak/trouble.js'
+import { ServedFloors } from '../support/soak/served-floors.js'
+import { runHotReads } from '../support/soak/hot-reads.js'
+import { takeQuickSnapshot, sumOfSeries } from '../support/soak/process-snapshot.js'
+import { runPurges, runReloads, runScrapes } from '../support/soak/operator.js'
+import { runForwardedReads } from '../support/soak/forwarded-reads.js'
+import { startVarveProcess } from '../support/soak/varve-process.js'
+import { compareSnapshots, idleSnapshot, describeSnapshot } from '../support/soak/idle-comparison.js'
+import { runModelReads } from '../support/soak/model-reads.js'
+import { type LargeRead, runLeavingClients, runLargeReads } from '../support/soak/abrupt-clients.js'
+import { type SoakRun } from '../support/soak/soak-run.js'
+import { stopUnderLoad } from '../support/soak/stop-under-load.js'
+import { SoakTally } from '../support/soak/soak-tally.js'
+import { slowUpstreams, injectRedisFaults } from '../support/soak/fault-injection.js'
 import { until } from '../support/until.js'
 
 // SEED=n takes a seed again, SOAK_SECONDS=n goes on for longer.
@@ -48,32 +48,32 @@ t.test(
   `after ${seconds} s of reads, faults and restarts nothing of varve has grown, nothing hangs, and each answer was what the chain says (seed ${seed})`,
   { timeout: (3 * seconds + 120) * 1000 },
   async t => {
-    const chance = new Chance(seed)
+    const chance = new SeededRandom(seed)
     const chain = new Chain(seed % 100_000 * 100, blocksAtStart)
-    const fleet = await Fleet.start(t, chain, nodes, at => windowsOfBlocks[at] ?? blocksAtStart)
+    const pool = await SimulatedPool.start(t, chain, nodes, at => windowsOfBlocks[at] ?? blocksAtStart)
     const redis = await startRedis(t)
-    const configOf = (turn: number): object => configurationOf(fleet.nodes, redis.url, turn)
-    const program = await startProgram(t, configOf(0))
-    const floors = new Floors()
+    const configOf = (turn: number): object => configurationOf(pool.upstreams, redis.url, turn)
+    const program = await startVarveProcess(t, configOf(0))
+    const floors = new ServedFloors()
     const tally = new SoakTally()
-    const soak: Soak = { program, world: { fleet, chain, memories: floors }, floors, tally }
+    const soak: SoakRun = { program, world: { pool, chain, observations: floors }, floors, tally }
     const large = largeOf(chain)
-    const { openFiles } = await glance(program)
+    const { openFiles } = await takeQuickSnapshot(program)
     const growth = setInterval(() => {
-      fleet.grow()
+      pool.grow()
     }, blockMs)
     t.teardown(() => {
       clearInterval(growth)
     })
 
     // Whatever has room of its own, such as that for spellings, is full before the first look.
-    await readHotOn(soak, chance.fork(), untilAnswers(tally, warmAnswers), 'flooding')
+    await runHotReads(soak, chance.fork(), untilAnswers(tally, warmAnswers), 'flooding')
     await clients(soak, large, chance, AbortSignal.timeout(warmMs))
     // In a long run what is done for the first time under trouble is done before the first look.
     if (seconds > longSeconds) await live(soak, large, redis, chance, AbortSignal.timeout(firstTroubleMs))
-    const before = await quietLook(program, configOf, openFiles)
+    const before = await idleSnapshot(program, configOf, openFiles)
     const requestsBefore = tally.checked
-    t.ok(total(before.series, 'varve_cache_evictions_total') > 0, 'memory was full')
+    t.ok(sumOfSeries(before.series, 'varve_cache_evictions_total') > 0, 'memory was full')
     await live(
       soak,
       large,
@@ -84,90 +84,90 @@ t.test(
         both(AbortSignal.timeout(troubledMs), untilAnswers(tally, tally.checked + leastAnswers))
       ])
     )
-    const grantedUnderTrouble = sumOf(tally.granted.values())
+    const grantedUnderTrouble = sumOf(tally.tolerated.values())
     await clients(soak, large, chance, AbortSignal.timeout(calmMs))
-    await readHotOn(soak, chance.fork(), untilAnswers(tally, tally.checked + floodAnswers), 'flooding')
+    await runHotReads(soak, chance.fork(), untilAnswers(tally, tally.checked + floodAnswers), 'flooding')
     for (
       const line of [
-        `the machine stood still for ${fleet.standstillMs} ms`,
+        `the machine stood still for ${pool.stalledMs} ms`,
         ...tally.lines,
-        ...tellOf('before', before)
+        ...describeSnapshot('before', before)
       ]
     ) t.comment(line)
-    const after = await quietLook(program, configOf, openFiles)
+    const after = await idleSnapshot(program, configOf, openFiles)
     const requests = tally.checked - requestsBefore
 
-    for (const line of [...sharesOf(after.series), ...tellOf('after', after)]) t.comment(line)
-    for (const line of [...program.complaints, ...program.errors.map(error => JSON.stringify(error))]) {
+    for (const line of [...sharesOf(after.series), ...describeSnapshot('after', after)]) t.comment(line)
+    for (const line of [...program.stderrLines, ...program.errors.map(error => JSON.stringify(error))]) {
       t.comment(
         `varve: ${line}`
       )
     }
-    compare(t, before, after, requests)
-    t.same(tally.told, [], `every answer is right; SEED=${seed} takes this run again`)
+    compareSnapshots(t, before, after, requests)
+    t.same(tally.reports, [], `every answer is right; SEED=${seed} takes this run again`)
     t.ok(
       grantedUnderTrouble < tally.checked / 50,
       `${grantedUnderTrouble} answers were worse than they had to be, since nodes may be asked for no more`
     )
-    const grantedAfter = sumOf(tally.granted.values()) - grantedUnderTrouble
+    const grantedAfter = sumOf(tally.tolerated.values()) - grantedUnderTrouble
     t.ok(
       grantedAfter < requests / 1000,
       `${grantedAfter} answers were when all was well again, as where a burst comes upon a machine that has ` +
         'other things to do'
     )
-    t.equal(total(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
-    t.equal(total(after.series, 'varve_corrupt_entries_total'), 0)
+    t.equal(sumOfSeries(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
+    t.equal(sumOfSeries(after.series, 'varve_corrupt_entries_total'), 0)
     const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
     t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
     t.equal(audited('different'), 0, 'no audit has found what is kept to be wrong')
     t.ok(audited('equal') > 100, `${audited('equal')} found it to be right`)
     t.ok(requests >= leastAnswers, `${requests} answers`)
-    await stopUnderWay(t, soak, chance)
-    t.same(program.complaints, [], 'it has written nothing to standard error')
+    await stopUnderLoad(t, soak, chance)
+    t.same(program.stderrLines, [], 'it has written nothing to standard error')
     t.same(program.errors, [], 'it has logged no error')
   }
 )
 
 /** Clients, an operator and trouble of every kind, until it is over and all is well again. */
 async function live (
-  soak: Soak,
-  large: Large,
+  soak: SoakRun,
+  large: LargeRead,
   redis: RedisProcess,
-  chance: Chance,
+  chance: SeededRandom,
   signal: AbortSignal
 ): Promise<void> {
-  const { world: { fleet, chain }, tally } = soak
-  const tell = (name: string): void => {
+  const { world: { pool, chain }, tally } = soak
+  const onFault = (name: string): void => {
     tally.fault(name)
   }
   await Promise.all([
     clients(soak, large, chance, signal),
-    leaveOn(soak, chance.fork(), signal),
-    watchOn(soak, signal),
-    purgeOn(soak, chance.fork(), signal),
-    reloadOn(soak, turn => configurationOf(fleet.nodes, redis.url, turn), signal),
-    troubleRedis(redis, chance.fork(), tally, signal),
-    slowNodes(fleet.nodes, chance.fork(), tally, signal),
-    ...fleet.nodes.map(async node => {
-      await trouble(node, chance.fork(), { fleet, chain, signal, tell })
+    runLeavingClients(soak, chance.fork(), signal),
+    runScrapes(soak, signal),
+    runPurges(soak, chance.fork(), signal),
+    runReloads(soak, turn => configurationOf(pool.upstreams, redis.url, turn), signal),
+    injectRedisFaults(redis, chance.fork(), tally, signal),
+    slowUpstreams(pool.upstreams, chance.fork(), tally, signal),
+    ...pool.upstreams.map(async node => {
+      await injectFaults(node, chance.fork(), { pool, chain, signal, onFault })
     })
   ])
   await until(async () => await isWell(soak), 'all is well again')
 }
 
 /** All clients that are well-behaved, until they are told to end. */
-async function clients (soak: Soak, large: Large, chance: Chance, signal: AbortSignal): Promise<void> {
+async function clients (soak: SoakRun, large: LargeRead, chance: SeededRandom, signal: AbortSignal): Promise<void> {
   await Promise.all([
-    readOn(soak, chance.fork(), signal),
-    readHotOn(soak, chance.fork(), signal),
-    passOn(soak, chance.fork(), signal),
-    readLargeOn(soak, large, chance.fork(), signal)
+    runModelReads(soak, chance.fork(), signal),
+    runHotReads(soak, chance.fork(), signal),
+    runForwardedReads(soak, chance.fork(), signal),
+    runLargeReads(soak, large, chance.fork(), signal)
   ])
 }
 
-function largeOf (chain: Chain): Large {
-  const { present } = chain
-  const version = present.archive.block(largeHeight).firstVersion
+function largeOf (chain: Chain): LargeRead {
+  const { current } = chain
+  const version = current.archive.block(largeHeight).firstVersion
   const spelt = {
     method: 'GET',
     target: `/v1/blocks/by_version/${version}?with_transactions=true`,
@@ -176,7 +176,7 @@ function largeOf (chain: Chain): Large {
   } as const
   const rendered = new Map<string, Buffer>()
   const rightOf = (release: string): Buffer => {
-    const right = rendered.get(release) ?? answerOf(present, spelt, present.archive.height, release).body
+    const right = rendered.get(release) ?? expectedResponse(current, spelt, current.archive.height, release).body
     rendered.set(release, right)
     return right
   }
@@ -206,13 +206,13 @@ function both (one: AbortSignal, other: AbortSignal): AbortSignal {
 }
 
 /** Whether varve says that nothing is amiss. */
-async function isWell ({ program }: Soak): Promise<boolean> {
+async function isWell ({ program }: SoakRun): Promise<boolean> {
   const { degraded } = await (await fetch(`${program.adminUrl}/readyz`)).json() as { degraded: string[] }
   return degraded.length === 0
 }
 
 function sharesOf (series: ReadonlyMap<string, number>): string[] {
-  const of = (outcome: string): number => total(series, 'varve_requests_total', `outcome="${outcome}"`)
+  const of = (outcome: string): number => sumOfSeries(series, 'varve_requests_total', `outcome="${outcome}"`)
   const known = ['hit_memory', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
   return [
     `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${
@@ -225,7 +225,7 @@ function sharesOf (series: ReadonlyMap<string, number>): string[] {
       'varve_redis_errors_total',
       'varve_cache_evictions_total',
       'varve_config_reloads_total'
-    ].map(name => `${name} ${total(series, name)}`).join(', ')
+    ].map(name => `${name} ${sumOfSeries(series, name)}`).join(', ')
   ]
 }
 

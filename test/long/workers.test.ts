@@ -1,28 +1,25 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
-import { ask } from '../support/client.js'
-import { nodeOf, portOf } from '../support/replicas.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode, portOf } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
-import { ok, stubNode } from '../support/stub-node.js'
-import { idleFromNow } from '../support/idle-from-now.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startIdleMeter } from '../support/idle-meter.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { allPidsOf, eachWorker, pidsOf, quiet, token } from '../support/workers.js'
+import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../support/workers.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
 t.test('a node is asked once for all where it stands', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 3, head: { pollMs: 200 } })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3, head: { pollMs: 200 } })
   await varve.get(modules(2000))
-  const before = node.asked.of('index')
+  const before = node.requests.countFor('index')
   const began = performance.now()
-  await until(() => node.asked.of('index') >= before + 10, 'it is asked ten times', 10_000)
+  await until(() => node.requests.countFor('index') >= before + 10, 'it is asked ten times', 10_000)
   const tookMs = performance.now() - began
   t.ok(tookMs > 1500, `ten polls took ${tookMs} ms, and three processes would take a third of that`)
   node.ledger.grow(1)
@@ -77,18 +74,18 @@ function changed (nodeUrl: string, change: object): Config {
     listen: '127.0.0.1:0',
     upstreams: [{ name: 'node', url: nodeUrl }],
     head: { pollMs: 600_000 },
-    ...quiet,
+    ...quietConfig,
     workers: 2,
     ...change
   })
 }
 
 t.test('another configuration is rolled over the workers one by one, and no request is lost meanwhile', async t => {
-  const [node, other] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0 })]
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const [node, other] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const before = await allPidsOf(varve, 2)
   const reading = keepReading(t, varve.url)
-  const keys = await varve.exchange(changed(other.url, { passThrough: 'none', workers: 3 }))
+  const keys = await varve.reload(changed(other.url, { passThrough: 'none', workers: 3 }))
   const { answers, failures } = await reading.stop()
   t.same(failures, [])
   t.ok(answers > 100, `${answers} answers`)
@@ -96,9 +93,9 @@ t.test('another configuration is rolled over the workers one by one, and no requ
   const after = await allPidsOf(varve, 3)
   t.notOk(after.some(pid => before.includes(pid)))
   t.match(await varve.get('/v1/spec.json'), { status: 404 })
-  other.asked.reset()
+  other.requests.reset()
   t.match(await varve.get(modules(777)), { status: 200 })
-  t.equal(other.asked.of('account_modules'), 1)
+  t.equal(other.requests.countFor('account_modules'), 1)
   t.equal(
     await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !==
       undefined,
@@ -108,10 +105,10 @@ t.test('another configuration is rolled over the workers one by one, and no requ
 })
 
 t.test('a worker that dies while another configuration is rolled over them leaves as many as are wanted, all of the new one', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 3 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3 })
   const before = await allPidsOf(varve, 3)
-  const rolled = varve.exchange(changed(node.url, { passThrough: 'none', workers: 3 }))
+  const rolled = varve.reload(changed(node.url, { passThrough: 'none', workers: 3 }))
   process.kill(before[2] ?? NaN, 'SIGKILL')
   await rolled
   t.notOk((await allPidsOf(varve, 3)).some(pid => before.includes(pid)))
@@ -122,14 +119,14 @@ t.test('a worker that dies while another configuration is rolled over them leave
 t.test('a node is never asked for more at once by all workers than it is configured to take', async t => {
   let atOnce = 0
   let most = 0
-  const node = await stubNode(t, (_request, response) => {
+  const node = await startStubUpstream(t, (_request, response) => {
     most = Math.max(most, ++atOnce)
     setTimeout(() => {
       atOnce--
-      ok(response, '[]')
+      respondOk(response, '[]')
     }, 30)
   })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { maxConcurrent: 9 } })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, upstream: { maxConcurrent: 9 } })
   const answers = await Promise.all(
     Array.from({ length: 14 }, async (_none, nth) => await varve.get(modules(20 + nth)))
   )
@@ -157,8 +154,8 @@ async function askFresh (url: string, target: string): Promise<string> {
 }
 
 t.test('nobody is left hanging by workers that die under a load of fresh connections, not even by those that were on their way to one', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const over = new AbortController()
   const ends = new Set<string>()
   const lanes = Promise.all(Array.from({ length: 24 }, async () => {
@@ -179,8 +176,8 @@ t.test('nobody is left hanging by workers that die under a load of fresh connect
 })
 
 t.test('a worker that hangs is replaced as one that has died, and whoever was handed to it hears so', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2 })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const [stuck = NaN] = await allPidsOf(varve, 2)
   process.kill(stuck, 'SIGSTOP')
   const asked = Promise.all(Array.from({ length: 10 }, async (_none, nth) =>
@@ -194,11 +191,11 @@ t.test('a worker that hangs is replaced as one that has died, and whoever was ha
           resolve('closed')
         }).end()
     })))
-  const waited = idleFromNow()
-  const { body } = await ask(varve.adminUrl, '/readyz')
+  const waited = startIdleMeter()
+  const { body } = await sendRequest(varve.adminUrl, '/readyz')
   t.ok(waited() < 900, 'a worker that hangs keeps nobody waiting who asks whether varve is ready')
   t.match(body, /0 of 2 workers are ready|1 of 2 workers is ready/)
-  await until(async () => (await ask(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
+  await until(async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
   await until(
     async () => {
       const pids = await pidsOf(varve)
@@ -211,10 +208,13 @@ t.test('a worker that hangs is replaced as one that has died, and whoever was ha
 })
 
 t.test('workers of two configurations that name another node alike hear nothing of each other', async t => {
-  const [old, other] = [await nodeOf(t, { prunedBlocks: 0 }), await nodeOf(t, { prunedBlocks: 0, chainId: 5, seed: 7 })]
-  const varve = await varveAt(t, old.url, { ...quiet, workers: 2, head: { pollMs: 100 } })
+  const [old, other] = [
+    await startSandboxNode(t, { prunedBlocks: 0 }),
+    await startSandboxNode(t, { prunedBlocks: 0, chainId: 5, seed: 7 })
+  ]
+  const varve = await varveAt(t, old.url, { ...quietConfig, workers: 2, head: { pollMs: 100 } })
   other.faults.add({ kind: 'slow', ms: 700, match: 'index' })
-  await varve.exchange(changed(other.url, { head: { pollMs: 100 } }))
+  await varve.reload(changed(other.url, { head: { pollMs: 100 } }))
   const chains = new Set<unknown>()
   for (let nth = 0; nth < 8; nth++) {
     const { status, headers } = await varve.get(modules(2000))
@@ -223,23 +223,23 @@ t.test('workers of two configurations that name another node alike hear nothing 
   }
   t.same([...chains], ['5'])
   await until(
-    async () => (await ask(varve.adminUrl, '/readyz')).body === '{"ready":true,"degraded":[]}',
+    async () => (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"degraded":[]}',
     'all are well'
   )
 })
 
 t.test('when the chain is reset all workers go over to the new one, and none serves what it kept of the old one', async t => {
-  const old = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, old.url, { ...quiet, workers: 2, head: { pollMs: 200 } })
+  const old = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, old.url, { ...quietConfig, workers: 2, head: { pollMs: 200 } })
   const target = '/v1/blocks/by_version/2000'
   const before = (await varve.get(target)).body
-  await eachWorker(varve, target)
-  await until(() => old.asked.of('block_by_height') >= 4, 'each knows the chain by some blocks')
+  await requestEachWorker(varve, target)
+  await until(() => old.requests.countFor('block_by_height') >= 4, 'each knows the chain by some blocks')
   const port = portOf(old)
   await old.close()
   t.equal((await varve.get(target)).body, before, 'history is served with no node')
-  const longer = await nodeOf(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
-  const now = (await ask(longer.url, target)).body
+  const longer = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
+  const now = (await sendRequest(longer.url, target)).body
   t.not(now, before)
   await until(async () => {
     const bodies = []
@@ -250,14 +250,14 @@ t.test('when the chain is reset all workers go over to the new one, and none ser
 })
 
 t.test('workers share a Redis as replicas do: what one has read the others need not, and a purge reaches it and all of them', async t => {
-  const [node, redis] = [await nodeOf(t, { prunedBlocks: 0 }), await startRedis(t)]
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 3, cache: { redis: { url: redis.url } } })
+  const [node, redis] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startRedis(t)]
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3, cache: { redis: { url: redis.url } } })
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /stored/ })
   await until(async () => (await redis.client.keys('varve:1:*')).some(key => key.includes('accounts')), 'it is shared')
-  const seen = await eachWorker(varve, modules(2000), 3)
+  const seen = await requestEachWorker(varve, modules(2000), 3)
   t.notOk(seen.some(status => status.includes('uri-miss')), String(seen))
   t.ok(seen.some(status => status.includes('redis')))
-  const purged = await ask(varve.adminUrl, '/purge', {
+  const purged = await sendRequest(varve.adminUrl, '/purge', {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
     body: JSON.stringify({ method: 'GET', url: modules(2000) })
@@ -265,182 +265,19 @@ t.test('workers share a Redis as replicas do: what one has read the others need 
   t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /uri-miss/ })
   t.match(
-    await ask(varve.adminUrl, '/purge', {
+    await sendRequest(varve.adminUrl, '/purge', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}` },
       body: '{"all":true}'
     }),
     { status: 200 }
   )
-  t.equal((await eachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
-})
-
-/** The compiled program, with what it has logged. */
-function program (
-  t: Test,
-  args: readonly string[]
-): {
-  child: ChildProcess,
-  log: () => Array<Record<string, unknown>>,
-  err: () => string,
-  saw: (pattern: RegExp) => Promise<RegExpExecArray>,
-  code: Promise<number | null>
-} {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], {
-    env: {},
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  let out = ''
-  let err = ''
-  child.stdout.on('data', text => {
-    out += String(text)
-  })
-  child.stderr.on('data', text => {
-    err += String(text)
-  })
-  return {
-    child,
-    log: () => out.split('\n').slice(0, -1).map(line => JSON.parse(line) as Record<string, unknown>),
-    err: () => err,
-    saw: async pattern => {
-      await until(() => pattern.test(out), String(pattern))
-      return pattern.exec(out) as RegExpExecArray
-    },
-    code: new Promise(resolve => child.once('close', resolve))
-  }
-}
-
-t.test('the program with workers: one line names its addresses, SIGHUP rolls, a wrong file is refused, and Ctrl-C, which reaches every process, ends all of them in turn', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const text = `upstreams: [{ url: "${node.url}" }]\nlisten: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0" }\n`
-  const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
-  const varve = program(t, ['--config', file, '--workers', '2'])
-  const [, url = '', adminUrl = ''] = await varve.saw(
-    /"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/
-  )
-  t.equal(varve.log().filter(({ msg }) => msg === 'listening').length, 1)
-  const pids = async (): Promise<number[]> =>
-    (JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers.map((
-      { pid }
-    ) => pid)
-  const before = await pids()
-  writeFileSync(file, `${text}colour: red\n`)
-  varve.child.kill('SIGHUP')
-  await varve.saw(/"reasons":\["colour: unknown key[^"]*"\],"msg":"the new configuration is refused/)
-  t.same(await pids(), before)
-  writeFileSync(file, `${text}passThrough: none\n`)
-  varve.child.kill('SIGHUP')
-  await varve.saw(/the configuration was exchanged/)
-  const after = await pids()
-  t.notOk(after.some(pid => before.includes(pid)))
-  t.match(await ask(url, '/v1/spec.json'), { status: 404 })
-  // As a terminal does it.
-  process.kill(-(varve.child.pid ?? NaN), 'SIGINT')
-  t.equal(await varve.code, 0)
-  t.equal(varve.err(), '')
-  t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGINT' }, { msg: 'stopped' }])
-  for (const pid of after) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
-})
-
-t.test('a stop does not wait for a roll to end', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    node.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '4'
-  ])
-  await varve.saw(/"msg":"listening"/)
-  await until(
-    async () => varve.log().filter(({ msg }) => msg === 'the node answers').length === 4,
-    'each has heard of the node'
-  )
-  varve.child.kill('SIGHUP')
-  await until(() => varve.log().some(({ worker }) => worker === 5), 'the first of the new ones is there')
-  const toldAt = performance.now()
-  varve.child.kill('SIGTERM')
-  t.equal(await varve.code, 0)
-  t.ok(performance.now() - toldAt < 10_000)
-  t.equal(varve.err(), '')
-  t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
-})
-
-t.test('a stop that comes while a worker begins does not wait for it', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    node.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '2'
-  ])
-  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
-  const { workers: [first] } = JSON.parse((await ask(adminUrl, '/status.json')).body) as {
-    workers: Array<{ pid: number }>
-  }
-  process.kill(first?.pid ?? NaN, 'SIGKILL')
-  await varve.saw(/a worker has ended/)
-  const toldAt = performance.now()
-  varve.child.kill('SIGTERM')
-  t.equal(await varve.code, 0)
-  t.ok(performance.now() - toldAt < 5000)
-})
-
-t.test('workers end with the process that began them, however that ends', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    node.url,
-    '--listen',
-    '127.0.0.1:0',
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '2'
-  ])
-  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
-  const { workers } = JSON.parse((await ask(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }
-  t.equal(workers.length, 2)
-  varve.child.kill('SIGKILL')
-  await until(() =>
-    workers.every(({ pid }) => {
-      try {
-        return !process.kill(pid, 0)
-      } catch {
-        return true
-      }
-    }), 'they are gone')
-})
-
-t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const other = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = program(t, [
-    '--upstream',
-    node.url,
-    '--listen',
-    new URL(other.url).host,
-    '--admin',
-    '127.0.0.1:0',
-    '--workers',
-    '2'
-  ])
-  t.equal(await varve.code, 1)
-  t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
+  t.equal((await requestEachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
 })
 
 t.test('each worker lets in its part of the connections, whichever process has accepted them, and they are counted together', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, limits: { connections: 8 } })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, limits: { connections: 8 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 40 })
   t.teardown(() => {
     agent.destroy()
@@ -466,8 +303,8 @@ t.test('each worker lets in its part of the connections, whichever process has a
   t.equal(most, 8)
   // One that has said nothing for a second makes room for a newcomer, where the machine takes so long to let all of
   // them in.
-  t.equal(await cut('full', 'room', 'head'), 40)
-  const turnedAway = await cut('full', 'room')
+  t.equal(await cut('connection_limit', 'idle', 'head'), 40)
+  const turnedAway = await cut('connection_limit', 'idle')
   t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} found no room`)
-  t.match(await ask(varve.url, modules(2000), { agent }), { status: 200 })
+  t.match(await sendRequest(varve.url, modules(2000), { agent }), { status: 200 })
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { metricList, rowOf } from '../../src/metrics/list.js'
-import { closedSeries } from '../../src/metrics/made.js'
-import { nodeOf } from '../support/replicas.js'
+import { metricList, definitionOf } from '../../src/metrics/definitions.js'
+import { initialSeries } from '../../src/metrics/make-metrics.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
@@ -124,7 +124,7 @@ t.test('a varve that was asked nothing yet shows every metric of the contract un
   for (const [name, type, labels = {}] of contract) {
     const metric = shown.get(name)
     t.equal(metric?.type, type, name)
-    t.same(Object.keys(rowOf(name as never).labels), Object.keys(labels), `${name}: labels`)
+    t.same(Object.keys(definitionOf(name as never).labels), Object.keys(labels), `${name}: labels`)
     if (metric === undefined || Object.values(labels).includes(named)) continue
     t.same(setsOf(metric), everySetOf(labels), name)
     if (type !== 'gauge') { for (const { value } of metric.series) t.equal(value, 0) }
@@ -132,7 +132,7 @@ t.test('a varve that was asked nothing yet shows every metric of the contract un
 })
 
 t.test('series that have a status or a node\'s name appear when they are first counted, with the labels of the contract', async t => {
-  const [redis, node] = await Promise.all([startRedis(t), nodeOf(t)])
+  const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
   t.equal((await varve.get('/v1/info')).status, 200)
   const shown = await scrape(varve.adminUrl)
@@ -178,6 +178,6 @@ t.test('the list of all metrics is what is shown: no name, type or label more, n
     const metric = shown.get(row.name)
     t.match(metric, { type: row.type, help: row.help }, row.name)
     const sets = new Set(metric === undefined ? [] : setsOf(metric))
-    for (const labels of closedSeries(row)) t.ok(sets.has(textOf(labels)), `${row.name} ${textOf(labels)}`)
+    for (const labels of initialSeries(row)) t.ok(sets.has(textOf(labels)), `${row.name} ${textOf(labels)}`)
   }
 })

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { nodeStates } from '../../src/upstreams/node-state.js'
-import { nodeOf } from '../support/replicas.js'
+import { upstreamStates } from '../../src/upstreams/upstream-state.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
-import { stubNode } from '../support/stub-node.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
@@ -15,7 +15,7 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
     const is = own.filter(({ value }) => value === 1).map(({ labels }) => labels['state'])
     return [
       name,
-      own.length === nodeStates.length && own.every(({ value }) => value === 0 || value === 1)
+      own.length === upstreamStates.length && own.every(({ value }) => value === 0 || value === 1)
         ? is.join()
         : 'not one of all'
     ]
@@ -23,32 +23,32 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
 }
 
 t.test('each node is in one state of the list, in the words of /status.json', async t => {
-  const [first, second] = [await nodeOf(t), await nodeOf(t)]
-  const stranger = await nodeOf(t, { chainId: 9 })
+  const [first, second] = [await startSandboxNode(t), await startSandboxNode(t)]
+  const stranger = await startSandboxNode(t, { chainId: 9 })
   const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, {
     name: 'stranger',
     url: stranger.url
   }, { name: 'gone', url: 'http://127.0.0.1:9' }] as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 } })
   await until(
-    async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'fenced',
+    async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'quarantined',
     'each was heard of'
   )
-  t.same(await statesOf(varve), { well: 'up', busy: 'up', stranger: 'fenced', gone: 'down' })
+  t.same(await statesOf(varve), { well: 'up', busy: 'up', stranger: 'quarantined', gone: 'down' })
   second.faults.add({ kind: 'rateLimited', retryAfter: '60' })
-  await until(async () => (await statesOf(varve))['busy'] === 'resting', 'it has asked for rest')
+  await until(async () => (await statesOf(varve))['busy'] === 'backing_off', 'it has asked for rest')
   t.equal((await statesOf(varve))['well'], 'up')
 })
 
 t.test('one that nothing was heard of yet is unknown, and has no version', async t => {
-  const silent = await stubNode(t, () => {}, () => {})
+  const silent = await startStubUpstream(t, () => {}, () => {})
   const varve = await varveAt(t, silent.url, { upstream: { timeoutMs: 60_000 } })
   t.same(await statesOf(varve), { node: 'unknown' })
   t.ok(Number.isNaN(await varve.metric('varve_upstream_version{upstream="node"}')))
 })
 
 t.test('what there is of a node and of memory stands beside what is used of it', async t => {
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const varve = await varveAt(t, node.url, { upstream: { maxConcurrent: 33 }, cache: { memory: { maxMb: 3 } } })
   t.equal((await varve.get('/v1/info')).status, 200)
   t.equal(await varve.metric('varve_upstream_version{upstream="node"}'), Number(node.ledger.head.version))

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { type Counts, Recent, RecentOfAll, type RecentTold } from '../../src/metrics/recent.js'
+import { type Counts, RecentCounts, MergedRecentCounts, type RecentSnapshot } from '../../src/metrics/recent.js'
 
 const zero: Counts = {
   outcomes: {
@@ -23,7 +23,7 @@ const began = 1_750_000_000_000
 function counting () {
   const clock = { ms: began }
   let counts = zero
-  const recent = new Recent(() => counts, () => clock.ms)
+  const recent = new RecentCounts(() => counts, () => clock.ms)
   return {
     clock,
     recent,
@@ -33,18 +33,18 @@ function counting () {
   }
 }
 
-const misses = ({ outcomes: { miss } }: RecentTold): number[] => [...miss]
+const misses = ({ outcomes: { miss } }: RecentSnapshot): number[] => [...miss]
 
 t.test('each step tells what was counted in it, those in which nothing came too, and the last one is under way', async t => {
   const { clock, recent, answers } = counting()
-  t.same(misses(recent.told), [0], 'a process that has just begun knows of one step')
+  t.same(misses(recent.snapshot), [0], 'a process that has just begun knows of one step')
   answers(3)
-  t.same(misses(recent.told), [3], 'and tells at once')
-  t.same(misses(recent.told), [3], 'each request once')
+  t.same(misses(recent.snapshot), [3], 'and tells at once')
+  t.same(misses(recent.snapshot), [3], 'each request once')
   clock.ms += 4999
   answers(1)
   answers(2, 'hit_memory')
-  t.match(recent.told, {
+  t.match(recent.snapshot, {
     stepMs: 5000,
     lastStepMs: began,
     outcomes: {
@@ -63,18 +63,18 @@ t.test('each step tells what was counted in it, those in which nothing came too,
   })
   clock.ms += 1
   answers(5)
-  t.same(misses(recent.told), [4, 5])
+  t.same(misses(recent.snapshot), [4, 5])
   clock.ms += 15_000
-  t.same(misses(recent.told), [4, 5, 0, 0, 0])
-  t.equal(recent.told.lastStepMs, began + 20_000)
+  t.same(misses(recent.snapshot), [4, 5, 0, 0, 0])
+  t.equal(recent.snapshot.lastStepMs, began + 20_000)
 })
 
 t.test('steps begin at their multiples, whenever a process began', async t => {
   let ms = began + 3210
-  const recent = new Recent(() => zero, () => ms)
-  t.equal(recent.told.lastStepMs, began)
+  const recent = new RecentCounts(() => zero, () => ms)
+  t.equal(recent.snapshot.lastStepMs, began)
   ms += 2000
-  t.equal(recent.told.lastStepMs, began + 5000)
+  t.equal(recent.snapshot.lastStepMs, began + 5000)
 })
 
 t.test('it knows ten minutes and no more, however long it runs and however late it is looked at', async t => {
@@ -86,76 +86,76 @@ t.test('it knows ten minutes and no more, however long it runs and however late 
   }
   clock.ms -= 5000
   t.equal(recent.size, 121)
-  t.same(misses(recent.told), Array.from({ length: 121 }, (_, at) => 379 + at))
+  t.same(misses(recent.snapshot), Array.from({ length: 121 }, (_, at) => 379 + at))
   clock.ms += 86_400_000
   answers(7)
-  t.same(misses(recent.told), [...Array.from({ length: 120 }, () => 0), 7])
+  t.same(misses(recent.snapshot), [...Array.from({ length: 120 }, () => 0), 7])
   t.equal(recent.size, 1)
 })
 
 t.test('several processes are told as one, step by step, whenever each began', async t => {
   const [one, two] = [counting(), counting()]
   let ms = began
-  const all = new RecentOfAll(() => ms)
-  t.same(misses(all.told), [0], 'nobody has told yet')
+  const all = new MergedRecentCounts(() => ms)
+  t.same(misses(all.snapshot), [0], 'nobody has told yet')
   one.answers(1)
   one.recent.tick()
   one.clock.ms = ms = began + 10_000
   one.answers(2)
   two.clock.ms = began + 5000
   two.answers(30)
-  all.tells(one, one.recent.told)
-  t.same(misses(all.told), [1, 0, 2])
-  all.tells(two, two.recent.told)
-  t.same(misses(all.told), [1, 30, 2], 'what was told a step ago is of a step ago')
-  all.tells(two, two.recent.told)
-  t.same(misses(all.told), [1, 30, 2], 'each counts once, however often it tells')
+  all.update(one, one.recent.snapshot)
+  t.same(misses(all.snapshot), [1, 0, 2])
+  all.update(two, two.recent.snapshot)
+  t.same(misses(all.snapshot), [1, 30, 2], 'what was told a step ago is of a step ago')
+  all.update(two, two.recent.snapshot)
+  t.same(misses(all.snapshot), [1, 30, 2], 'each counts once, however often it tells')
 })
 
 t.test('a process that began after the clock was put forward or back is told beside the others, and hides nothing of them', async t => {
   for (const jumpMs of [3_600_000, 60_000, -60_000, -86_400_000]) {
     const [old, young] = [counting(), counting()]
     let ms = began
-    const all = new RecentOfAll(() => ms)
+    const all = new MergedRecentCounts(() => ms)
     old.clock.ms = ms = began + 10_000
     young.clock.ms = began + jumpMs
-    const after = new Recent(
+    const after = new RecentCounts(
       () => ({ ...zero, outcomes: { ...zero.outcomes, miss: young.clock.ms - began - jumpMs } }),
       () => young.clock.ms
     )
     old.answers(3)
     young.clock.ms += 5
-    all.tells(old, old.recent.told)
-    all.tells(young, after.told)
-    t.same(misses(all.told), [0, 0, 8], `by ${jumpMs} ms`)
-    t.equal(all.told.lastStepMs, ms)
-    all.ends(young)
+    all.update(old, old.recent.snapshot)
+    all.update(young, after.snapshot)
+    t.same(misses(all.snapshot), [0, 0, 8], `by ${jumpMs} ms`)
+    t.equal(all.snapshot.lastStepMs, ms)
+    all.remove(young)
     ms += 5000
-    t.same(misses(all.told), [0, 0, 8, 0], 'and what it told stays where that was when it ends')
+    t.same(misses(all.snapshot), [0, 0, 8, 0], 'and what it told stays where that was when it ends')
   }
 })
 
 t.test('what a process has told stays when it ends, until it is ten minutes old', async t => {
   const worker = counting()
   let ms = began
-  const all = new RecentOfAll(() => ms)
+  const all = new MergedRecentCounts(() => ms)
   worker.answers(4)
-  all.tells(worker, worker.recent.told)
-  all.ends(worker)
+  all.update(worker, worker.recent.snapshot)
+  all.remove(worker)
   worker.answers(90)
-  all.tells(worker, worker.recent.told)
-  t.same(misses(all.told), [4], 'and what it says after its end is nothing new')
-  all.ends({})
+  all.update(worker, worker.recent.snapshot)
+  t.same(misses(all.snapshot), [4], 'and what it says after its end is nothing new')
+  all.remove({})
   const other = counting()
   other.clock.ms = ms = began + 5000
   other.answers(2)
-  all.tells(other, other.recent.told)
-  t.same(misses(all.told), [4, 2])
+  all.update(other, other.recent.snapshot)
+  t.same(misses(all.snapshot), [4, 2])
   ms = began + 600_000
-  t.same(misses(all.told).slice(0, 3), [4, 2, 0])
+  t.same(misses(all.snapshot).slice(0, 3), [4, 2, 0])
   ms = began + 605_000
-  t.same(misses(all.told).slice(0, 3), [2, 0, 0])
-  t.equal(misses(all.told).length, 121)
+  t.same(misses(all.snapshot).slice(0, 3), [2, 0, 0])
+  t.equal(misses(all.snapshot).length, 121)
 })
 
 t.test('what is told is what the metrics count, of whatever endpoint and status', async t => {

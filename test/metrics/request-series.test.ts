@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { Counter, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { RequestSeries } from '../../src/metrics/request-series.js'
-import { checkAsync, seeded } from '../support/properties.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
 
 const requests = { name: 'requests_total', help: 'Requests.' }
 const seconds = { name: 'request_seconds', help: 'Times.' }
@@ -13,7 +13,7 @@ async function printed (registry: Registry): Promise<string[]> {
   return (await registry.metrics()).split('\n').filter(line => line !== '').sort()
 }
 
-t.test(`what is scraped is what the library's own counter and histogram would say (${seeded})`, async () => {
+t.test(`what is scraped is what the library's own counter and histogram would say (${seedTitle})`, async () => {
   const answer = fc.record({
     endpoint: fc.constantFrom('info', 'other'),
     outcome: fc.constantFrom('miss', 'hit_memory'),

@@ -1,25 +1,25 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
-import { answerAtHand, answerRead } from '../../src/proxy/answer-read.js'
-import { auditAgain, auditHit } from '../../src/proxy/audit.js'
-import { Auditor, type AuditResult, type Difference } from '../../src/proxy/auditor.js'
-import { everythingOf } from '../../src/proxy/forgetting.js'
-import { KnownRead } from '../../src/proxy/known-read.js'
-import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
+import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
+import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
+import { Auditor, type AuditResult, type AuditDifference } from '../../src/proxy/auditor.js'
+import { invalidationOf } from '../../src/proxy/invalidator.js'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { keysOf } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { partsAt, readOf } from '../support/parts.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 type Answers = (response: ServerResponse, request: IncomingMessage) => void
 
 interface Audited {
-  readonly parts: Parts
+  readonly parts: ProxyContext
   readonly results: AuditResult[]
-  readonly differences: Difference[]
+  readonly differences: AuditDifference[]
   readonly asked: string[]
   upgrade(): Promise<void>
   /** What becomes of a hit when the node then answers so. */
@@ -30,22 +30,22 @@ interface Audited {
 async function audited (
   t: Test,
   first: Answers = response => {
-    ok(response, '[1]')
+    respondOk(response, '[1]')
   },
-  read = readOf(modules),
+  read = readOfTarget(modules),
   settings: Partial<ProxySettings> = {}
 ): Promise<Audited> {
   let answer = first
   let release = 'aaaa'
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     answer(response, request)
   }, (_request, response) => {
-    ok(response, JSON.stringify({ git_hash: release }))
+    respondOk(response, JSON.stringify({ git_hash: release }))
   })
   const results: AuditResult[] = []
-  const differences: Difference[] = []
-  const made = partsAt(t, stub.url).parts
-  const parts: Parts = {
+  const differences: AuditDifference[] = []
+  const made = contextAt(t, stub.url).context
+  const parts: ProxyContext = {
     ...made,
     auditor: new Auditor(difference => {
       differences.push(difference)
@@ -58,21 +58,21 @@ async function audited (
     },
     settings: { ...made.settings, auditShare: 1, ...settings }
   }
-  await answerRead(parts, read)
+  await serveRead(parts, read)
   t.same(results, [], 'only hits are audited')
   return {
     parts,
     results,
     differences,
-    asked: stub.asked,
+    asked: stub.requests,
     upgrade: async () => {
       release = 'bbbb'
-      await parts.settle()
+      await parts.resolveChain()
     },
     afterHit: async then => {
       answer = then
       const before = results.length
-      await answerRead(parts, read)
+      await serveRead(parts, read)
       await until(() => results.length > before, 'it was audited')
       return results.at(-1)
     }
@@ -88,12 +88,12 @@ t.test('the same answer is equal, by whichever way the hit was given, and stays'
   const { afterHit, parts, results, differences } = await audited(t)
   t.equal(
     await afterHit(response => {
-      ok(response, '[1]')
+      respondOk(response, '[1]')
     }),
     'equal'
   )
-  const known = new KnownRead(readOf(modules))
-  answerAtHand(parts, known)
+  const known = new ParsedRequest(readOfTarget(modules))
+  serveFromMemory(parts, known)
   await until(() => results.length === 2, 'a hit at hand')
   t.equal(parts.memory.entries, 1)
   t.same(differences, [])
@@ -104,23 +104,23 @@ t.test('what has made room for others while it was compared is equal all the sam
   t.equal(
     await afterHit(response => {
       parts.memory.clear()
-      ok(response, '[1]')
+      respondOk(response, '[1]')
     }),
     'equal'
   )
 })
 
 t.test('what was purged or replaced while it was compared is not forgotten once more', async t => {
-  const changes: Array<[what: string, change: (parts: Parts) => void]> = [
-    ['purged', ({ forgetting, tracker }) => {
-      forgetting.forget(everythingOf(readOf(modules), tracker.chain ?? { id: 0, generation: 0 }))
+  const changes: Array<[what: string, change: (parts: ProxyContext) => void]> = [
+    ['purged', ({ invalidator, tracker }) => {
+      invalidator.invalidate(invalidationOf(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
     }],
     ['replaced', parts => {
-      const { entry } = answerAtHand(
+      const { entry } = serveFromMemory(
         { ...parts, settings: { ...parts.settings, auditShare: 0 } },
-        new KnownRead(readOf(modules))
+        new ParsedRequest(readOfTarget(modules))
       ) as { entry: Entry }
-      parts.memory.set(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
+      parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
     }]
   ]
   for (const [what, change] of changes) {
@@ -128,7 +128,7 @@ t.test('what was purged or replaced while it was compared is not forgotten once 
     t.equal(
       await afterHit(response => {
         change(parts)
-        ok(response, '[2]')
+        respondOk(response, '[2]')
       }),
       'unavailable',
       what
@@ -143,7 +143,7 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
     [
       'another body',
       response => {
-        ok(response, '[2]')
+        respondOk(response, '[2]')
       },
       'body',
       'different'
@@ -151,7 +151,7 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
     [
       'a cursor that was not there',
       response => {
-        ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+        respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
       },
       'cursor',
       'different'
@@ -159,7 +159,7 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
     [
       'the same type in another spelling',
       response => {
-        ok(response, '[1]', { 'content-type': 'application/json' })
+        respondOk(response, '[1]', { 'content-type': 'application/json' })
       },
       'content-type',
       'rendering'
@@ -167,7 +167,7 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
     [
       'a listing that is cut and does not say where it goes on',
       response => {
-        ok(response, '[1,2]')
+        respondOk(response, '[1,2]')
       },
       'body',
       'different'
@@ -176,24 +176,24 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
   for (const [what, then, where, result] of cases) {
     const { afterHit, differences, parts } = await audited(t)
     t.equal(await afterHit(then), result, what)
-    t.match(differences, [{ result, where, node: 'n', kept: Buffer.from('[1]') }], what)
+    t.match(differences, [{ result, part: where, upstream: 'n', cached: Buffer.from('[1]') }], what)
     t.equal(parts.memory.entries, 0, what)
   }
 })
 
 t.test('a cursor that is the same is no difference, and one that is another is', async t => {
   const { afterHit } = await audited(t, response => {
-    ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+    respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
   })
   t.equal(
     await afterHit(response => {
-      ok(response, '[1]', { 'x-aptos-cursor': '00ab' })
+      respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
     }),
     'equal'
   )
   t.equal(
     await afterHit(response => {
-      ok(response, '[1]', { 'x-aptos-cursor': '00ac' })
+      respondOk(response, '[1]', { 'x-aptos-cursor': '00ac' })
     }),
     'different'
   )
@@ -201,9 +201,9 @@ t.test('a cursor that is the same is no difference, and one that is another is',
 
 t.test('what no release shows in is held against a node of another release too, which may encode where a page ends in a way of its own', async t => {
   const page = (cursor: string): Answers => response => {
-    ok(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
+    respondOk(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
   }
-  const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOf(modules), accept: 'bcs' })
+  const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOfTarget(modules), accept: 'bcs' })
   await upgrade()
   t.equal(await afterHit(page('00ab')), 'equal')
   t.equal(await afterHit(page('00ac')), 'rendering')
@@ -228,13 +228,13 @@ t.test('what is no word on the history that was kept takes nothing away', async 
     ['an error with status 200', respond(200, error('internal_error'), {})],
     ['a page of a gateway', respond(200, '<html>', { ...stamps(), 'content-type': 'text/html' })],
     ['what is too large to keep', response => {
-      ok(response, JSON.stringify('x'.repeat(2e6)))
+      respondOk(response, JSON.stringify('x'.repeat(2e6)))
     }],
     ['what must not be kept', response => {
-      ok(response, '[2]', { 'cache-control': 'no-store' })
+      respondOk(response, '[2]', { 'cache-control': 'no-store' })
     }],
     ['a version that is behind its window', response => {
-      ok(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' })
+      respondOk(response, '[2]', { 'x-aptos-ledger-oldest-version': '501' })
     }],
     ['nothing', response => {
       response.destroy()
@@ -249,41 +249,41 @@ t.test('what is no word on the history that was kept takes nothing away', async 
 
 t.test('what differs in memory from what came is different, whatever a release would explain', async t => {
   const { afterHit, parts, differences } = await audited(t)
-  const known = new KnownRead(readOf(modules))
-  const { entry } = answerAtHand(parts, known) as { entry: Entry }
+  const known = new ParsedRequest(readOfTarget(modules))
+  const { entry } = serveFromMemory(parts, known) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
   t.equal(
     await afterHit(response => {
-      ok(response, '[9,1]')
+      respondOk(response, '[9,1]')
     }),
     'different'
   )
-  t.match(differences.at(-1), { where: 'body' })
+  t.match(differences.at(-1), { part: 'body' })
 })
 
 t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
-  const latest = readOf('/v1/accounts/0x1/modules')
+  const latest = readOfTarget('/v1/accounts/0x1/modules')
   const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, {
     stateMs: 1000,
     promoteLatest: false
   })
   t.equal(
     await afterHit(response => {
-      ok(response, '[1]')
+      respondOk(response, '[1]')
     }),
     'equal'
   )
   t.match(asked.at(-1), /modules\?ledger_version=1000$/)
-  auditAgain(parts, latest, keysOf(latest, parts.tracker.chain ?? { id: 0, generation: 0 }))
+  auditRepeatedHit(parts, latest, keysOf(latest, parts.tracker.chain ?? { id: 0, generation: 0 }))
   await until(() => results.length === 2, 'what was given again is audited too')
   t.same(results, ['equal', 'equal'])
   t.equal(
     await afterHit(response => {
-      ok(response, '[2]')
+      respondOk(response, '[2]')
     }),
     'different'
   )
-  t.match(differences, [{ reads: [{ version: 1000n }, { version: undefined }] }])
+  t.match(differences, [{ reads: [{ ledgerVersion: 1000n }, { ledgerVersion: undefined }] }])
   t.equal(parts.memory.entries, 0)
   for (
     const [target, body, stamped] of [['/v1/estimate_gas_price', '{"gas_estimate":100}', stamps()], [
@@ -292,14 +292,16 @@ t.test('a state of the moment is held against the version that it was read at; w
       {}
     ]] as const
   ) {
-    const moment = await audited(t, respond(200, body, stamped), readOf(target))
+    const moment = await audited(t, respond(200, body, stamped), readOfTarget(target))
     let looked = 0
     Object.assign(moment.parts.auditor, {
       audit: async () => {
         looked++
       }
     })
-    for (let nth = 0; nth < 3; nth++) t.match(await answerRead(moment.parts, readOf(target)), { name: 'hit_memory' })
+    for (let nth = 0; nth < 3; nth++) {
+      t.match(await serveRead(moment.parts, readOfTarget(target)), { name: 'hit_memory' })
+    }
     t.equal(looked, 0, target)
   }
 })
@@ -308,8 +310,8 @@ t.test('a chain that was reset while a node was asked leaves nothing to compare'
   const { afterHit, parts } = await audited(t)
   t.equal(
     await afterHit(response => {
-      parts.tracker.settle({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
-      ok(response, '[2]')
+      parts.tracker.setChain({ id: parts.tracker.chainId ?? 0, generation: 7 }, undefined, true)
+      respondOk(response, '[2]')
     }),
     'unavailable'
   )
@@ -318,17 +320,17 @@ t.test('a chain that was reset while a node was asked leaves nothing to compare'
 t.test('what is gone, of no chain that is known, or tells of no version, is compared with nothing', async t => {
   const { parts, results, asked } = await audited(t)
   const { chain } = parts.tracker
-  const read = readOf(modules)
-  const { entry } = answerAtHand(parts, new KnownRead(read)) as { entry: Entry }
+  const read = readOfTarget(modules)
+  const { entry } = serveFromMemory(parts, new ParsedRequest(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
-  const [times, page] = [asked.length, readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
-  auditAgain(
+  const [times, page] = [asked.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
+  auditRepeatedHit(
     parts,
-    readOf('/v1/blocks/by_version/7'),
-    keysOf(readOf('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 })
+    readOfTarget('/v1/blocks/by_version/7'),
+    keysOf(readOfTarget('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 })
   )
   auditHit(parts, page, entry)
-  parts.tracker.unsettle()
+  parts.tracker.clearChain()
   auditHit(parts, read, entry)
   await until(() => results.length === 3, 'both were looked at')
   t.same(results.slice(1), ['unavailable', 'unavailable'])
@@ -345,17 +347,17 @@ t.test('a page of events is held against those of that start, and the path that 
       data
     })
   const page = (data: unknown): Answers => response => {
-    ok(response, `[${event(5, data)},${event(6, 'b')}]`)
+    respondOk(response, `[${event(5, data)},${event(6, 'b')}]`)
   }
-  const events = readOf('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2')
+  const events = readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2')
   const { afterHit, differences, parts } = await audited(t, page('a'), events)
   t.equal(await afterHit(page('a')), 'equal')
   t.equal(await afterHit(respond(404, error('resource_not_found'))), 'unavailable')
   t.equal(await afterHit(page({ value: 'a' })), 'rendering', 'decoded by the modules of another head')
-  t.match(await answerRead(parts, events), { name: 'miss' })
+  t.match(await serveRead(parts, events), { name: 'miss' })
   t.equal(await afterHit(page({ value: 'a' })), 'equal')
   t.equal(await afterHit(page({ value: 'b' })), 'different')
-  t.match(differences, [{ where: 'body' }, { where: 'body' }])
+  t.match(differences, [{ part: 'body' }, { part: 'body' }])
 })
 
 t.test('a not-found that is one no more, and a value that is none, are different', async t => {
@@ -372,13 +374,13 @@ t.test('a not-found that is one no more, and a value that is none, are different
     const { afterHit, differences } = await audited(t, first, read)
     t.equal(await afterHit(first), 'equal')
     t.equal(await afterHit(then), 'different')
-    t.match(differences, [{ where: 'status' }])
+    t.match(differences, [{ part: 'status' }])
   }
 })
 
 t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
   const { afterHit, parts } = await audited(t)
-  Object.assign(parts.nodes, {
+  Object.assign(parts.upstreamPool, {
     askSpare: async () => {
       throw new Error('a fault')
     }
@@ -389,7 +391,7 @@ t.test('what cannot be compared for a fault of varve\'s own counts as unavailabl
 t.test('the share of hits that is wished for is drawn, at uneven distances, also when it changes', async t => {
   const auditor = new Auditor(() => {}, async () => {})
   for (const share of [1, 0.5, 0, 0.01, 1]) {
-    const drawn = Array.from({ length: 20_000 }, () => auditor.draws(share)).flatMap((is, at) => is ? [at] : [])
+    const drawn = Array.from({ length: 20_000 }, () => auditor.shouldAudit(share)).flatMap((is, at) => is ? [at] : [])
     t.ok(Math.abs(drawn.length - 20_000 * share) <= 20_000 * share * 0.15, `${drawn.length} for ${share}`)
     const gaps = new Set(drawn.slice(1).map((at, nth) => at - (drawn[nth] ?? 0)))
     t.equal(gaps.size > 1, share > 0 && share < 1, `${gaps.size} distances for ${share}`)
@@ -400,14 +402,16 @@ t.test('the share of hits that is wished for is drawn, at uneven distances, also
 t.test('no more than eight answers are compared at a time, and none of a share of nothing', async t => {
   let held: ServerResponse[] = []
   const { parts, results, asked } = await audited(t)
-  Object.assign(parts.nodes, { askSpare: async () => await new Promise(resolve => held.push(resolve as never)) })
-  for (let nth = 0; nth < 9; nth++) await answerRead(parts, readOf(modules))
+  Object.assign(parts.upstreamPool, {
+    fetchInBackground: async () => await new Promise(resolve => held.push(resolve as never))
+  })
+  for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
   t.same(results, ['unavailable'])
   for (const release of held) (release as unknown as (word: undefined) => void)(undefined)
   held = []
   await until(() => results.length === 9, 'all are over')
   Object.assign(parts.settings, { auditShare: 0 })
-  for (let nth = 0; nth < 9; nth++) await answerRead(parts, readOf(modules))
+  for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
   t.equal(held.length + results.length, 9)
   t.equal(asked.length, 1)
 })

@@ -1,9 +1,9 @@
 import { type ServerResponse } from 'node:http'
 import fc from 'fast-check'
 import t from 'tap'
-import { ask } from '../support/client.js'
-import { checkAsync, seeded } from '../support/properties.js'
-import { answerIndex, ok, stamps, stubNode } from '../support/stub-node.js'
+import { sendRequest } from '../support/client.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
@@ -17,19 +17,19 @@ t.test('one read of a block answers for every version inside it, and for none be
   // One of 12,000 versions, one of 3,500, one of a single version.
   for (const height of [500, 900, 402, 452]) {
     const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(height)
-    sandbox.asked.reset()
+    sandbox.requests.reset()
     const middle = await varve.get(at((first + last) / 2n))
     t.equal(middle.headers[status], stored, String(height))
     for (const version of [first, last]) {
       const got = await varve.get(at(version))
       t.match(got, { status: 200, body: middle.body, headers: { [status]: hit, etag: middle.headers.etag } })
-      t.equal(got.body, (await ask(sandbox.url, at(version))).body)
+      t.equal(got.body, (await sendRequest(sandbox.url, at(version))).body)
     }
-    t.equal(sandbox.asked.of('block_by_version'), 3, 'one of varve\'s, two of the test\'s own')
+    t.equal(sandbox.requests.countFor('block_by_version'), 3, 'one of varve\'s, two of the test\'s own')
     for (const version of [first - 1n, last + 1n]) {
       const got = await varve.get(at(version))
       t.not(got.body, middle.body)
-      t.equal(got.body, (await ask(sandbox.url, at(version))).body)
+      t.equal(got.body, (await sendRequest(sandbox.url, at(version))).body)
     }
   }
 })
@@ -40,11 +40,11 @@ t.test('versions of one block asked for at the same time leave one entry, which 
   const versions = [0n, 0n, 7n, 7n, 11_999n].map(step => first + step)
   const got = await Promise.all(versions.map(async version => await varve.get(at(version))))
   t.same([...new Set(got.map(({ body }) => body))], [got[0]?.body])
-  t.ok(sandbox.asked.of('block_by_version') <= 3, 'one read for each version at most')
+  t.ok(sandbox.requests.countFor('block_by_version') <= 3, 'one read for each version at most')
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   for (const version of [...versions, first + 5000n]) t.equal((await varve.get(at(version))).headers[status], hit)
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
 })
 
 t.test('with and without transactions, in JSON and in BCS of either form, blocks are apart, each read once', async t => {
@@ -56,7 +56,7 @@ t.test('with and without transactions, in JSON and in BCS of either form, blocks
     const etags = new Set<string | undefined>()
     for (const query of ['', '?with_transactions=true']) {
       for (const how of [{}, bcs]) {
-        const direct = await ask(sandbox.url, at(first) + query, how)
+        const direct = await sendRequest(sandbox.url, at(first) + query, how)
         const got = [
           await varve.get(at(first) + query, how),
           await varve.get(at(last) + query, how),
@@ -68,7 +68,7 @@ t.test('with and without transactions, in JSON and in BCS of either form, blocks
       }
     }
     t.equal(etags.size, 4)
-    t.equal(sandbox.asked.of('block_by_version'), 8)
+    t.equal(sandbox.requests.countFor('block_by_version'), 8)
   }
 })
 
@@ -83,7 +83,7 @@ t.test('the newest block is asked for each time, until another follows', async t
       })
     }
   }
-  t.equal(sandbox.asked.of('block_by_version'), 4)
+  t.equal(sandbox.requests.countFor('block_by_version'), 4)
   t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="newest_block"}'), 4)
   sandbox.ledger.grow(1)
   for (const how of [{}, bcs]) {
@@ -123,7 +123,7 @@ t.test('versions above 2^53 are exact', async t => {
     t.same(got.map(({ headers }) => headers[status]), [stored, hit])
     for (const { body } of got) t.match(body, `"block_height":"${height}"`)
   }
-  t.equal(sandbox.asked.of('block_by_version'), blocks.length)
+  t.equal(sandbox.requests.countFor('block_by_version'), blocks.length)
 })
 
 const blockBody = (change: Record<string, unknown> = {}): string =>
@@ -138,13 +138,13 @@ const blockBody = (change: Record<string, unknown> = {}): string =>
   })
 
 async function versionsOf (
-  t: Parameters<typeof stubNode>[0],
+  t: Parameters<typeof startStubUpstream>[0],
   answer: (response: ServerResponse) => void,
   targets: readonly string[]
 ): Promise<Array<[number, unknown]>> {
   const varve = await varveAt(
     t,
-    (await stubNode(t, (_request, response) => {
+    (await startStubUpstream(t, (_request, response) => {
       answer(response)
     })).url
   )
@@ -176,7 +176,7 @@ t.test('the range is read from wherever a node puts it, and from the block\'s ow
   const targets = ['509', '500', '510'].map(version => `${at(Number(version))}?with_transactions=true`)
   t.same(
     await versionsOf(t, response => {
-      ok(response, turned)
+      respondOk(response, turned)
     }, targets),
     [[200, 'stored'], [200, 'hit'], [503, 'detail=unavailable']]
   )
@@ -185,7 +185,7 @@ t.test('the range is read from wherever a node puts it, and from the block\'s ow
 t.test('a block that does not hold the version asked cannot be the answer: 503, and nothing of it is kept', async t => {
   t.same(
     await versionsOf(t, response => {
-      ok(response, blockBody())
+      respondOk(response, blockBody())
     }, [at(499), at(510), at(505), at(505)]),
     [[503, 'detail=unavailable'], [503, 'detail=unavailable'], [200, 'stored'], [200, 'hit']]
   )
@@ -205,7 +205,7 @@ t.test('a block in a form that varve does not know is handed on and never kept',
   ) {
     t.same(
       await versionsOf(t, response => {
-        ok(response, body)
+        respondOk(response, body)
       }, [at(505), at(505)]),
       [[200, 'detail=unreadable'], [200, 'detail=unreadable']],
       body
@@ -219,8 +219,8 @@ t.test('a lie that overlaps what is kept leaves no two answers for one version',
     blockBody({ block_height: '51', first_version: '510', last_version: '600' }),
     blockBody({ block_height: '52', first_version: '505', last_version: '700' })
   ]
-  const stub = await stubNode(t, (_request, response, nth) => {
-    ok(response, bodies[nth - 1] ?? blockBody())
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, bodies[nth - 1] ?? blockBody())
   })
   const varve = await varveAt(t, stub.url)
   for (const version of [505, 510, 650]) t.equal((await varve.get(at(version))).headers[status], stored)
@@ -242,15 +242,15 @@ t.test('transactions in JSON are rendered by the release, and read afresh when i
   const head = Buffer.alloc(64)
   for (const [value, offset] of [[50n, 0], [500n, 48], [509n, 56]] as const) head.writeBigUInt64LE(value, offset)
   let release = 'aaaa'
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     const isBcs = request.headers.accept === bcs.headers.accept
     const withTransactions = request.url?.includes('true') === true
-    if (!isBcs) return ok(response, blockBody(withTransactions ? { transactions: Array(10).fill(release) } : {}))
+    if (!isBcs) return respondOk(response, blockBody(withTransactions ? { transactions: Array(10).fill(release) } : {}))
     response.writeHead(200, { 'content-type': bcs.headers.accept, ...stamps() }).end(
       Buffer.concat([head, withTransactions ? Buffer.from([10, ...Array<number>(10).fill(7)]) : Buffer.alloc(0)])
     )
   }, (request, response) => {
-    if (release === 'aaaa') answerIndex(request, response)
+    if (release === 'aaaa') respondToIndex(request, response)
     else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"bbbb"}')
   })
   const varve = await varveAt(t, stub.url, { head: { pollMs: 10 } })
@@ -263,10 +263,10 @@ t.test('transactions in JSON are rendered by the release, and read afresh when i
   }
   t.match(afresh.body, 'bbbb')
   for (const [target, how] of targets) t.equal((await varve.get(target, how)).headers[status], hit)
-  t.equal(stub.asked.length, targets.length + 1)
+  t.equal(stub.requests.length, targets.length + 1)
 })
 
-t.test(`in whatever order versions are asked for, each answer is the node's, and each block is read once in each form (${seeded})`, async t => {
+t.test(`in whatever order versions are asked for, each answer is the node's, and each block is read once in each form (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const distinct = new Set<string>()
   const first = sandbox.ledger.block(700).firstVersion
@@ -281,7 +281,7 @@ t.test(`in whatever order versions are asked for, each answer is the node's, and
         const form = `${sandbox.ledger.blockOf(version).height}${query}${how === bcs}`
         const got = await varve.get(at(version) + query, how)
         direct++
-        if (!got.bytes.equals((await ask(sandbox.url, at(version) + query, how)).bytes)) {
+        if (!got.bytes.equals((await sendRequest(sandbox.url, at(version) + query, how)).bytes)) {
           throw new Error(
             `${at(version)}${query} is not the node's`
           )
@@ -295,6 +295,6 @@ t.test(`in whatever order versions are asked for, each answer is the node's, and
       }
     )
   )
-  t.equal(sandbox.asked.of('block_by_version') - direct, distinct.size)
+  t.equal(sandbox.requests.countFor('block_by_version') - direct, distinct.size)
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), distinct.size)
 })

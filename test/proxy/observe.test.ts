@@ -1,17 +1,17 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { answerRead } from '../../src/proxy/answer-read.js'
-import { countedAs, outcomeOfError } from '../../src/proxy/outcomes.js'
-import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { outcomeNameOf, outcomeOfError } from '../../src/proxy/outcomes.js'
+import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { Refusal } from '../../src/api/refusal.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
 import { releases, type Sandbox, startSandbox } from '#sandbox'
-import { ask, type Ask, type Got, item } from '../support/client.js'
-import { partsAt } from '../support/parts.js'
-import { checkAsync, seeded } from '../support/properties.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
-import { several } from '../support/several.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { startWithUpstreams } from '../support/multiple-upstreams.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const status = 'cache-status'
@@ -24,7 +24,7 @@ const bcs = { headers: { accept: 'application/x-bcs' } }
 
 /** What a node says of the same, and all that a client can tell an answer by. */
 const gist = (
-  { status, bytes, headers }: Got
+  { status, bytes, headers }: TestResponse
 ): unknown => [
   status,
   bytes.toString('latin1'),
@@ -46,10 +46,10 @@ t.test('who only observes asks the node for each request, hands on its bytes and
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...observe, pages: { eventsTtlSeconds: 3600 } })
   const { firstVersion, lastVersion } = sandbox.ledger.block(600)
   const big = sandbox.ledger.block(502)
-  const trace: readonly [string, Ask, string, string][] = [
-    [`${table}?ledger_version=${lastVersion}`, item('u64', '"7"'), 'miss', bypass],
-    [`${table}?ledger_version=${lastVersion}`, item('u64', '"007"'), 'hit_memory', wouldHit],
-    [`${table}?ledger_version=${lastVersion}`, item('u64', '"8"'), 'miss', bypass],
+  const trace: readonly [string, TestRequest, string, string][] = [
+    [`${table}?ledger_version=${lastVersion}`, tableItemLookup('u64', '"7"'), 'miss', bypass],
+    [`${table}?ledger_version=${lastVersion}`, tableItemLookup('u64', '"007"'), 'hit_memory', wouldHit],
+    [`${table}?ledger_version=${lastVersion}`, tableItemLookup('u64', '"8"'), 'miss', bypass],
     [`/v1/accounts/0x1/modules?ledger_version=${lastVersion}&limit=2`, {}, 'miss', bypass],
     [`/v1/accounts/0x1/modules?ledger_version=${lastVersion}&limit=2`, {}, 'hit_memory', wouldHit],
     [`/v1/accounts/0x1/modules?ledger_version=${lastVersion}&limit=2`, bcs, 'miss', bypass],
@@ -68,22 +68,22 @@ t.test('who only observes asks the node for each request, hands on its bytes and
     [`${events}?start=300&limit=5`, bcs, 'forwarded', bypass],
     ['/v1/estimate_gas_price', {}, 'forwarded', bypass],
     ['/v1/estimate_gas_price', {}, 'hit_memory', wouldHit],
-    [table, item('u64', '"9"'), 'forwarded', bypass],
-    [table, item('u64', '"9"'), 'forwarded', bypass],
-    [`${table}?ledger_version=${sandbox.ledger.head.version}`, item('u64', '"9"'), 'hit_memory', wouldHit],
+    [table, tableItemLookup('u64', '"9"'), 'forwarded', bypass],
+    [table, tableItemLookup('u64', '"9"'), 'forwarded', bypass],
+    [`${table}?ledger_version=${sandbox.ledger.head.version}`, tableItemLookup('u64', '"9"'), 'hit_memory', wouldHit],
     [`/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version + 1000n}`, {}, 'miss', bypass]
   ]
   const counts: Record<string, number> = {}
   for (const [target, how, outcome, said] of trace) {
-    const before = sandbox.asked.total
+    const before = sandbox.requests.total
     const got = await varve.get(target, how)
-    t.equal(sandbox.asked.total, before + 1, `${target} reached the node, once`)
+    t.equal(sandbox.requests.total, before + 1, `${target} reached the node, once`)
     t.match(got.headers, {
       [status]: said,
       'cache-control': 'no-store',
       'x-node-ledger-version': got.headers['x-aptos-ledger-version']
     }, target)
-    t.same(gist(got), gist(await ask(sandbox.url, target, how)), target)
+    t.same(gist(got), gist(await sendRequest(sandbox.url, target, how)), target)
     counts[outcome] = (counts[outcome] ?? 0) + 1
   }
   t.same(await countsOf(varve), { ...counts, gone: 0, collapsed: 0 })
@@ -101,7 +101,7 @@ t.test('what is history bears the present position, which never goes back; what 
   for (const target of [...history, `${events}?limit=5`, '/v1/accounts/0x1/modules?limit=1']) {
     await varve.get('/v1')
     const lag = sandbox.faults.add({ kind: 'lag', blocks: 5 })
-    const [got, direct] = [await varve.get(target), await ask(sandbox.url, target)]
+    const [got, direct] = [await varve.get(target), await sendRequest(sandbox.url, target)]
     lag.remove()
     t.same(got.bytes, direct.bytes, target)
     t.equal(
@@ -113,8 +113,8 @@ t.test('what is history bears the present position, which never goes back; what 
 })
 
 t.test('nothing is served from the cache: what the node says now is what clients get, be it another word on the same', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => {
-    ok(response, `[${nth}]`)
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`)
   })
   const varve = await varveAt(t, stub.url, { ...observe, latest: { ...observe.latest, stateMs: 3_600_000 } })
   const targets = [
@@ -138,7 +138,7 @@ t.test('nothing is served from the cache: what the node says now is what clients
     body: `[${asked + 2}]`
   }, 'nor is a tag compared with what is kept')
   t.match(await varve.get('/v1/info', { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: wouldHit } })
-  t.equal(stub.asked.length, asked + 3)
+  t.equal(stub.requests.length, asked + 3)
 })
 
 t.test('errors are handed on untouched, 410s too, and none is made up: not for what the node was known to lack, nor for what it says it is too busy for', async t => {
@@ -155,10 +155,10 @@ t.test('errors are handed on untouched, 410s too, and none is made up: not for w
     `${events}?start=3&limit=5`
   ]
   for (const target of targets) {
-    const before = sandbox.asked.total
+    const before = sandbox.requests.total
     const got = await varve.get(target)
-    t.equal(sandbox.asked.total, before + 1, target)
-    t.same(gist(got), gist(await ask(sandbox.url, target)), target)
+    t.equal(sandbox.requests.total, before + 1, target)
+    t.same(gist(got), gist(await sendRequest(sandbox.url, target)), target)
     t.equal(got.status, target.startsWith(events) ? 500 : 410)
     t.equal(got.headers[status], target === kept ? wouldHit : bypass)
   }
@@ -177,13 +177,13 @@ t.test('errors are handed on untouched, 410s too, and none is made up: not for w
         `/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version}`
       ]
     ) {
-      const before = sandbox.asked.total
+      const before = sandbox.requests.total
       const got = await varve.get(target)
-      t.equal(sandbox.asked.total, before + 1)
+      t.equal(sandbox.requests.total, before + 1)
       t.match(got.headers, { [status]: bypass })
       t.same(
         [got.status, got.body, got.headers['retry-after']],
-        (({ status, body, headers }) => [status, body, headers['retry-after']])(await ask(sandbox.url, target))
+        (({ status, body, headers }) => [status, body, headers['retry-after']])(await sendRequest(sandbox.url, target))
       )
     }
     sandbox.faults.clear()
@@ -195,22 +195,22 @@ t.test('a burst of equal reads is as many reads of the node: one would have been
   const target = `/v1/blocks/by_version/${sandbox.ledger.block(500).firstVersion}`
   const hold = sandbox.faults.hold('block_by_version')
   const burst = Array.from({ length: 20 }, async () => await varve.get(target))
-  while (hold.count < 20) {
+  while (hold.arrivedCount < 20) {
     await new Promise(resolve => {
       setImmediate(resolve)
     })
   }
   hold.release()
   const got = await Promise.all(burst)
-  const truth = gist(await ask(sandbox.url, target))
+  const truth = gist(await sendRequest(sandbox.url, target))
   for (const one of got) t.same(gist(one), truth)
   for (const { headers } of got) t.match(headers, { [status]: bypass })
   t.same(await countsOf(varve), { miss: 1, collapsed: 19, hit_memory: 0, forwarded: 0, gone: 0 })
 })
 
 t.test('what is too large to keep goes through whole to each of a burst', async t => {
-  const stub = await stubNode(t, (_request, response, nth) => {
-    ok(response, JSON.stringify([10 + nth, 'x'.repeat(2 * 1024 * 1024)]))
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, JSON.stringify([10 + nth, 'x'.repeat(2 * 1024 * 1024)]))
   })
   const varve = await varveAt(t, stub.url, { ...observe, cache: { maxEntryMb: 1 } })
   for (const target of ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules']) {
@@ -218,7 +218,7 @@ t.test('what is too large to keep goes through whole to each of a burst', async 
     t.same(new Set(got.map(({ bytes }) => bytes.length)), new Set([2 * 1024 * 1024 + 7]))
     t.equal(new Set(got.map(({ body }) => body.slice(0, 4))).size, 5, 'each its own')
   }
-  t.equal(stub.asked.length, 10)
+  t.equal(stub.requests.length, 10)
 })
 
 t.test('a latest read is never older than its question, and not-founds are told apart by their text, as when serving', async t => {
@@ -227,14 +227,14 @@ t.test('a latest read is never older than its question, and not-founds are told 
     'x-aptos-ledger-timestampusec': '900000',
     'x-aptos-block-height': '90'
   }
-  const lagging = await stubNode(t, (_request, response, nth) => {
-    ok(response, `[${nth}]`, nth === 1 ? old : {})
+  const lagging = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`, nth === 1 ? old : {})
   })
   t.match(await (await varveAt(t, lagging.url, observe)).get('/v1/accounts/0x1/modules'), {
     body: '[2]',
     headers: { 'x-node-ledger-version': '1000' }
   })
-  const stub = await stubNode(t, (request, response) => {
+  const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
@@ -242,7 +242,7 @@ t.test('a latest read is never older than its question, and not-founds are told 
   })
   const varve = await varveAt(t, stub.url, observe)
   for (const [key, said] of [['"8"', bypass], ['"08"', bypass], ['"8"', wouldHit]] as const) {
-    t.match(await varve.get('/v1/tables/0xab/item?ledger_version=500', item('u64', key)), {
+    t.match(await varve.get('/v1/tables/0xab/item?ledger_version=500', tableItemLookup('u64', key)), {
       status: 404,
       headers: { [status]: said }
     })
@@ -252,9 +252,9 @@ t.test('a latest read is never older than its question, and not-founds are told 
 t.test('what varve refuses and what it does not know are dealt with as when serving', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   t.match(await varve.get('/v1/blocks/by_version/x'), { status: 400, headers: { [status]: 'varve; detail=rejected' } })
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
   t.match(await varve.get('/v1/-/healthy'), { status: 200, headers: { [status]: bypass } })
-  t.equal(sandbox.asked.total, 1)
+  t.equal(sandbox.requests.total, 1)
 })
 
 t.test('what would be held is counted from when the first of a burst asked, as when serving', async t => {
@@ -264,7 +264,7 @@ t.test('what would be held is counted from when the first of a burst asked, as w
   await hold.arrived
   clock.ms = 400
   const second = get({ target: '/v1/info' })
-  while (hold.count < 2) {
+  while (hold.arrivedCount < 2) {
     await new Promise(resolve => {
       setImmediate(resolve)
     })
@@ -301,7 +301,7 @@ t.test('what is old for a reason counts as when serving: a latest read that is h
   }
 })
 
-t.test(`any trace has the hit rate that serving gives it, answer by answer (${seeded})`, async t => {
+t.test(`any trace has the hit rate that serving gives it, answer by answer (${seedTitle})`, async t => {
   const version = fc.integer({ min: 250, max: 1600 }).map(BigInt)
   const key = fc.constantFrom('"7"', '"007"', '"1000"', '"1001"', '"01001"', '"1002"', '"1003"', '"1004"')
   const target = fc.oneof(
@@ -391,14 +391,14 @@ interface Twin {
 async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin> {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 320, prunedBlocks: 60 })
   const clock = { ms: 0 }
-  const made = partsAt(t, sandbox.url, clock).parts
-  const parts: Parts = { ...made, settings: { ...made.settings, ...settings } }
-  await parts.settle()
+  const made = contextAt(t, sandbox.url, clock).context
+  const parts: ProxyContext = { ...made, settings: { ...made.settings, ...settings } }
+  await parts.resolveChain()
   let fails = false
   return {
     sandbox,
     clock,
-    asked: () => sandbox.asked.total - sandbox.asked.of('index'),
+    asked: () => sandbox.requests.total - sandbox.requests.countFor('index'),
     change: async step => {
       if (step === 'grow') sandbox.ledger.grow()
       if (step === 'prune') sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 40)
@@ -409,7 +409,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
           : releases.variants
       }
       if (step === 'fail') fails = true
-      else await parts.settle()
+      else await parts.resolveChain()
     },
     get: async ({ target, key = '', accept }) => {
       const { version } = sandbox.ledger.head
@@ -421,8 +421,8 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
       // Through one read and no longer, whether it reaches the node or not.
       if (fails) sandbox.faults.add({ kind: 'error', code: 'internal_error' })
       fails = false
-      return await answerRead(parts, readAt(at, accept, key)).then(countedAs, (error: unknown) => {
-        if (error instanceof Refusal) return outcomeOfError(error.status)
+      return await serveRead(parts, readAt(at, accept, key)).then(outcomeNameOf, (error: unknown) => {
+        if (error instanceof ErrorResponse) return outcomeOfError(error.status)
         throw error
       }).finally(() => {
         sandbox.faults.clear()
@@ -434,7 +434,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
 function readAt (target: string, accept: string | undefined, key: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)
-  const { body, method } = target.startsWith(table) ? item('u64', key) : { body: '', method: 'GET' }
+  const { body, method } = target.startsWith(table) ? tableItemLookup('u64', key) : { body: '', method: 'GET' }
   return readRequest(match, {
     method: method ?? 'GET',
     accept,
@@ -446,7 +446,7 @@ function readAt (target: string, accept: string | undefined, key: string): Read 
 async function countsOf (
   varve: { metric: (series: string) => Promise<number | undefined>, adminUrl: string }
 ): Promise<Record<string, number>> {
-  const { body } = await ask(varve.adminUrl, '/metrics')
+  const { body } = await sendRequest(varve.adminUrl, '/metrics')
   const counts: Record<string, number> = { hit_memory: 0, miss: 0, collapsed: 0, forwarded: 0, gone: 0 }
   for (const [, outcome = '', count] of body.matchAll(/^varve_requests_total\{.*outcome="(\w+)".*\} (\d+)$/gm)) {
     counts[outcome] = (counts[outcome] ?? 0) + Number(count)
@@ -455,10 +455,10 @@ async function countsOf (
 }
 
 t.test('what would have been a hit is asked of a node that is far enough, as what would not, where the answer may be of the moment', async t => {
-  const { nodes: [first, second], get } = await several(t, [{}, {}], { mode: 'observe' })
+  const { upstreams: [first, second], get } = await startWithUpstreams(t, [{}, {}], { mode: 'observe' })
   if (first === undefined || second === undefined) throw new Error('there are two')
   const { hash } = JSON.parse(
-    (await ask(first.url, `/v1/transactions/by_version/${first.ledger.head.version - 2n}`)).body
+    (await sendRequest(first.url, `/v1/transactions/by_version/${first.ledger.head.version - 2n}`)).body
   ) as { hash: string }
   const target = `/v1/transactions/by_hash/${hash}`
   t.equal((await get(target)).status, 200)

@@ -2,14 +2,14 @@ import { syncBuiltinESMExports } from 'node:module'
 import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { type Parts, type ProxySettings } from '../../src/proxy/parts.js'
-import { type DownstreamCacheControl, Stamper } from '../../src/proxy/stamp.js'
+import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
+import { type DownstreamCacheControl, Stamper } from '../../src/proxy/stamper.js'
 import { releases, type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
-import { ask, type Ask, type Got, item } from '../support/client.js'
-import { partsAt } from '../support/parts.js'
-import { publicPartsOf } from '../support/public-parts.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const status = 'cache-status'
 const hit = 'varve; hit; detail=memory'
@@ -21,7 +21,7 @@ const fullBlock = `${block}?with_transactions=true`
 const stream = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const page = `${stream}?start=300&limit=10`
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
-const cells = item('u64', '"8"', 'vector<0x42::game::Cell>')
+const cells = tableItemLookup('u64', '"8"', 'vector<0x42::game::Cell>')
 const info = '/v1/info'
 const positionNames = [
   'chain-id',
@@ -33,7 +33,7 @@ const positionNames = [
   'oldest-block-height'
 ].flatMap(name => [`x-node-${name}`, `x-aptos-${name}`])
 // One of each kind that is kept, with its form as the node chose it.
-const kept: readonly [string, Ask][] = [
+const kept: readonly [string, TestRequest][] = [
   [modules, {}],
   [modules, bcs],
   [fullBlock, {}],
@@ -45,13 +45,13 @@ const kept: readonly [string, Ask][] = [
   [table, add(cells, bcs.headers)]
 ]
 
-function add (how: Ask, headers: Record<string, string | string[]>): Ask {
+function add (how: TestRequest, headers: Record<string, string | string[]>): TestRequest {
   return { ...how, headers: { ...how.headers, ...headers } }
 }
 
 interface Proxy {
-  readonly parts: Parts
-  get(target: string, how?: Ask): Promise<Got>
+  readonly parts: ProxyContext
+  get(target: string, how?: TestRequest): Promise<TestResponse>
 }
 
 /** The public listener in front of a node, its parts in the test's hand, on a clock that stands still. */
@@ -60,16 +60,16 @@ async function proxyAt (
   url: string,
   { cacheControl = 'revalidate', ...settings }: { cacheControl?: DownstreamCacheControl } & Partial<ProxySettings> = {}
 ): Promise<Proxy> {
-  const made = partsAt(t, url).parts
+  const made = contextAt(t, url).context
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp(publicPartsOf(parts, { config, stamper: new Stamper(parts, cacheControl) }))
+  const app = publicApp(httpContextOf(parts, { config, stamper: new Stamper(parts, cacheControl) }))
   t.teardown(async () => {
     await app.close()
   })
   const own = await app.listen({ port: 0, host: '127.0.0.1' })
-  await parts.settle()
-  return { parts, get: async (target, how) => await ask(own, target, how) }
+  await parts.resolveChain()
+  return { parts, get: async (target, how) => await sendRequest(own, target, how) }
 }
 
 async function proxyAtSandbox (
@@ -81,7 +81,7 @@ async function proxyAtSandbox (
     await sandbox.close()
   })
   const proxy = await proxyAt(t, sandbox.url, ...how)
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   return { ...proxy, sandbox }
 }
 
@@ -89,18 +89,18 @@ async function proxyAtSandbox (
 async function packed (
   { parts, get }: Proxy,
   target: string,
-  how: Ask = {}
+  how: TestRequest = {}
 ): Promise<{ plain: string, br: string, gzip: string }> {
   for (const coding of ['br', 'gzip']) {
     await get(target, add(how, { 'accept-encoding': coding }))
-    await parts.compressor.idle()
+    await parts.compressor.waitUntilIdle()
   }
   const tagFor = async (coding: string): Promise<string> =>
     String((await get(target, add(how, { 'accept-encoding': coding }))).headers.etag)
   return { plain: await tagFor('identity'), br: await tagFor('br'), gzip: await tagFor('gzip') }
 }
 
-function unpack ({ headers, bytes }: Got): Buffer {
+function unpack ({ headers, bytes }: TestResponse): Buffer {
   switch (headers['content-encoding']) {
     case 'br':
       return brotliDecompressSync(bytes)
@@ -111,7 +111,7 @@ function unpack ({ headers, bytes }: Got): Buffer {
   }
 }
 
-const without = (headers: Got['headers'], ...names: string[]): object =>
+const without = (headers: TestResponse['headers'], ...names: string[]): object =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'date' && !names.includes(name)))
 
 t.test('each kept answer is packed for those who ask, has the node\'s very bytes in it and a tag of its own, and JSON and BCS are never mixed', async t => {
@@ -119,11 +119,11 @@ t.test('each kept answer is packed for those who ask, has the node\'s very bytes
   const { sandbox, parts, get } = proxy
   const tags = new Set<unknown>()
   for (const [target, how] of kept) {
-    const direct = await ask(sandbox.url, target, how)
+    const direct = await sendRequest(sandbox.url, target, how)
     for (const coding of [undefined, 'br', 'gzip']) {
       const asking = coding === undefined ? how : add(how, { 'accept-encoding': coding })
       await get(target, asking)
-      await parts.compressor.idle()
+      await parts.compressor.waitUntilIdle()
       const got = await get(target, asking)
       const name = `${target} ${how.headers?.['accept'] ?? ''} ${coding}`
       t.same(unpack(got), direct.bytes, name)
@@ -143,13 +143,13 @@ t.test('each kept answer is packed for those who ask, has the node\'s very bytes
     }
   }
   t.equal(tags.size, 6 * 3 + 3, 'three of the nine are too small to pack')
-  t.equal(sandbox.asked.total, 2 * kept.length, 'each was read once, whatever its forms')
+  t.equal(sandbox.requests.total, 2 * kept.length, 'each was read once, whatever its forms')
 })
 
 t.test('the coding is the client\'s choice, strictly by Accept-Encoding', async t => {
   const proxy = await proxyAtSandbox(t)
   await packed(proxy, modules)
-  const whole = (await ask(proxy.sandbox.url, modules)).bytes
+  const whole = (await sendRequest(proxy.sandbox.url, modules)).bytes
   const cases: readonly [string | string[] | undefined, string | undefined][] = [
     [undefined, undefined],
     ['', undefined],
@@ -193,7 +193,7 @@ t.test('the coding is the client\'s choice, strictly by Accept-Encoding', async 
     t.ok(unpack(got).equals(whole), JSON.stringify(acceptEncoding))
   }
   t.ok(
-    proxy.sandbox.asked.log.every(({ headers }) => !headers.some(text => /br|gzip/.test(text))),
+    proxy.sandbox.requests.latest.every(({ headers }) => !headers.some(text => /br|gzip/.test(text))),
     'the node is asked for its bytes as they are'
   )
 })
@@ -228,7 +228,7 @@ t.test('no hit waits for a coded form: a burst is answered with what is there, a
     t.same(await burst(target.replace('2000?', '1995?')), [`200 undefined ${length}`])
     t.equal(jobs.length, 1)
     jobs.pop()?.()
-    await parts.compressor.idle()
+    await parts.compressor.waitUntilIdle()
     t.match(await burst(target.replace('2000?', '2003?')), [/^200 br \d+$/], 'any version of the block')
     t.same(jobs, [])
   }
@@ -316,7 +316,7 @@ t.test('a 304 says all that a 200 would say but what belongs to the body, and br
       const full = await proxy.get(target, asking)
       t.equal(full.headers[status], name)
       proxy.sandbox.ledger.grow()
-      await proxy.parts.settle()
+      await proxy.parts.resolveChain()
       const got = await proxy.get(
         target,
         add(asking, { 'if-none-match': target.startsWith(stream) && target !== page ? '*' : String(full.headers.etag) })
@@ -382,11 +382,11 @@ t.test('ranges are neither served nor promised: the answer is whole', async t =>
           ) t.fail(`${target} ${JSON.stringify(headers)}`, { got })
         }
       }
-      await proxy.parts.compressor.idle()
+      await proxy.parts.compressor.waitUntilIdle()
     }
   }
   t.ok(
-    proxy.sandbox.asked.log.every(({ headers }) => !headers.some(name => /range/i.test(name))),
+    proxy.sandbox.requests.latest.every(({ headers }) => !headers.some(name => /range/i.test(name))),
     'and none reaches the node'
   )
 })
@@ -458,7 +458,7 @@ t.test('what is of the moment bears the tag of its bytes, plain, and gives a 304
 
 t.test('every answer to a known read names what it varies by and bears the position, whatever comes of it', async t => {
   const { sandbox, parts, get } = await proxyAtSandbox(t)
-  const asked: ReadonlyArray<readonly [string, Ask, number]> = [
+  const asked: ReadonlyArray<readonly [string, TestRequest, number]> = [
     ...kept.map(([target, how]) => [target, how, 200] as const),
     ...kept.map(([target, how]) => [target, how, 200] as const),
     ...kept.map(([target, how]) => [target, add(how, { 'if-none-match': '*' }), 304] as const),
@@ -490,7 +490,7 @@ t.test('every answer to a known read names what it varies by and bears the posit
     ['/v1/accounts/0x1/events/0x1::a::B/c', {}, 404],
     [modules, { method: 'OPTIONS' }, 405]
   ]
-  const check = (got: Got, code: number, name: string): void => {
+  const check = (got: TestResponse, code: number, name: string): void => {
     t.equal(got.status, code, name)
     t.equal(got.headers.vary, 'Accept, Accept-Encoding', name)
     t.same(positionNames.filter(each => got.headers[each] === undefined), [], name)
@@ -513,7 +513,7 @@ t.test('clients and CDNs are told what the operator chose, to the letter for eac
   for (const cacheControl of ['revalidate', 'immutable', 'off'] as const) {
     const proxy = await proxyAtSandbox(t, { cacheControl })
     const { get, sandbox } = proxy
-    const missing = item('u64', '"7777777"')
+    const missing = tableItemLookup('u64', '"7777777"')
     for (
       const [target, how, immutable] of [
         [table, cells, year],
@@ -537,7 +537,7 @@ t.test('clients and CDNs are told what the operator chose, to the letter for eac
       ]
       t.same(told.map(({ headers }) => headers['cache-control']), Array(4).fill(expected), `${cacheControl} ${target}`)
     }
-    const moving: ReadonlyArray<readonly [string, Ask]> = [
+    const moving: ReadonlyArray<readonly [string, TestRequest]> = [
       [latest, {}],
       [latest, bcs],
       [table.replace(/\?.*/, ''), cells],
@@ -563,7 +563,7 @@ t.test('clients and CDNs are told what the operator chose, to the letter for eac
       t.equal((await get(target, how)).headers['cache-control'], 'no-store', `${cacheControl} ${target}`)
     }
     sandbox.ledger.pruneTo(800)
-    await proxy.parts.settle()
+    await proxy.parts.resolveChain()
     t.match(await get(table, cells), {
       headers: {
         [status]: 'varve; hit; detail=pruned',
@@ -579,15 +579,18 @@ t.test('a not-found that is kept is told as other history is, has a tag and is p
     error_code: 'table_item_not_found',
     vm_error_code: null
   })
-  const stub = await stubNode(t, (_request, response) => {
+  const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, { 'content-type': 'application/json; charset=utf-8', ...stamps() }).end(body)
   })
   const proxy = await proxyAt(t, stub.url, { cacheControl: 'immutable' })
   const target = '/v1/tables/0xab/item?ledger_version=500'
-  const { plain, gzip } = await packed(proxy, target, item('u64', '"7"'))
+  const { plain, gzip } = await packed(proxy, target, tableItemLookup('u64', '"7"'))
   t.not(plain, gzip)
   for (const held of [plain, gzip, '*']) {
-    const got = await proxy.get(target, add(item('u64', '"7"'), { 'accept-encoding': 'gzip', 'if-none-match': held }))
+    const got = await proxy.get(
+      target,
+      add(tableItemLookup('u64', '"7"'), { 'accept-encoding': 'gzip', 'if-none-match': held })
+    )
     t.match(got, {
       status: 404,
       headers: {
@@ -602,13 +605,13 @@ t.test('a not-found that is kept is told as other history is, has a tag and is p
     })
     t.equal(unpack(got).toString(), body)
   }
-  t.equal(stub.asked.length, 1)
+  t.equal(stub.requests.length, 1)
 })
 
 t.test('what is too large to gather goes out as it comes: plain, without a tag, whatever the client takes or holds', async t => {
   const body = `["${'x'.repeat(1_100_000)}"]`
-  const stub = await stubNode(t, (_request, response) => {
-    ok(response, body, { 'content-length': String(body.length) })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, body, { 'content-length': String(body.length) })
   })
   const { get, parts } = await proxyAt(t, stub.url)
   for (const target of ['/v1/accounts/0x1/modules?ledger_version=500', latest]) {
@@ -636,11 +639,11 @@ t.test('however many forms are made, the memory stays within its bytes, and what
   const { sandbox, parts, get } = proxy
   for (let version = 2000; version < 2030; version++) {
     const target = `/v1/accounts/0x1/modules?ledger_version=${version}`
-    const direct = (await ask(sandbox.url, target)).bytes
+    const direct = (await sendRequest(sandbox.url, target)).bytes
     for (const coding of ['br', 'gzip', 'br', 'gzip']) {
       const got = await get(target, { headers: { 'accept-encoding': coding } })
       if (!unpack(got).equals(direct) || parts.memory.bytes > 1e6) t.fail(`${target} ${coding} ${parts.memory.bytes}`)
-      await parts.compressor.idle()
+      await parts.compressor.waitUntilIdle()
     }
   }
   t.ok(parts.memory.bytes > 0.9e6 && parts.memory.bytes <= 1e6)
@@ -652,8 +655,8 @@ t.test('a fresh rendering takes the place of the old one in every form', async t
   const { sandbox, parts, get } = proxy
   const old = await packed(proxy, modules)
   sandbox.ledger.release = releases.events
-  await parts.settle()
-  const direct = (await ask(sandbox.url, modules)).bytes
+  await parts.resolveChain()
+  const direct = (await sendRequest(sandbox.url, modules)).bytes
   for (const coding of ['br', 'gzip', 'identity']) {
     const got = await get(modules, {
       headers: { 'accept-encoding': coding, 'if-none-match': Object.values(old).join() }
@@ -671,11 +674,11 @@ t.test('a rendering that could not be read afresh rests in all its forms: making
   const { sandbox, parts, get } = proxy
   await get(modules)
   sandbox.ledger.release = releases.events
-  await parts.settle()
+  await parts.resolveChain()
   sandbox.faults.add({ kind: 'error', code: 'internal_error', match: 'account_modules' })
   for (const coding of ['br', 'br', 'gzip', 'gzip', 'identity']) {
     t.match(await get(modules, { headers: { 'accept-encoding': coding } }), { status: 200, headers: { [status]: hit } })
-    await parts.compressor.idle()
+    await parts.compressor.waitUntilIdle()
   }
-  t.equal(sandbox.asked.of('account_modules'), 2)
+  t.equal(sandbox.requests.countFor('account_modules'), 2)
 })

@@ -1,21 +1,21 @@
 import t from 'tap'
-import { ask, type Ask, type Got } from '../support/client.js'
+import { sendRequest, type TestRequest, type TestResponse } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { written } from '../support/replicas.js'
-import { fromMemory, fromRedis, status, stored } from '../support/said.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const bypass = 'varve; fwd=bypass'
 const version_ = 'x-node-ledger-version'
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
-const post = (body: string | Buffer, type = 'application/json'): Ask => ({
+const post = (body: string | Buffer, type = 'application/json'): TestRequest => ({
   method: 'POST',
   headers: { 'content-type': type },
   body
 })
-const inBcs = (how: Ask): Ask => ({ ...how, headers: { ...how.headers, accept: 'application/x-bcs' } })
+const inBcs = (how: TestRequest): TestRequest => ({ ...how, headers: { ...how.headers, accept: 'application/x-bcs' } })
 
 // The same call in JSON and in BCS: an address, a module, a function, no types, no arguments.
 const height = '{"function":"0x1::block::get_current_block_height","type_arguments":[],"arguments":[]}'
@@ -31,9 +31,9 @@ const viewBcs = 'application/x.aptos.view_function+bcs'
 interface StateRead {
   readonly name: string
   readonly path: string
-  readonly how: Ask
+  readonly how: TestRequest
   /** Another spelling of the same. */
-  readonly other: readonly [path: string, how: Ask]
+  readonly other: readonly [path: string, how: TestRequest]
   readonly status: number
 }
 
@@ -98,28 +98,28 @@ const reads: readonly StateRead[] = [
 ]
 
 const at = (path: string, version: bigint | string): string => `${path}?ledger_version=${version}`
-const gas = ({ headers }: Got): unknown[] => [headers['x-aptos-gas-used'], headers['x-node-gas-used']]
+const gas = ({ headers }: TestResponse): unknown[] => [headers['x-aptos-gas-used'], headers['x-node-gas-used']]
 
 t.test('each state at a version is read once, in JSON and in BCS, and given to every spelling to the byte with the present position', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
   for (const { name, path, how, other: [otherPath, otherHow], status: expected } of reads) {
-    for (const form of [(how: Ask) => how, inBcs]) {
+    for (const form of [(how: TestRequest) => how, inBcs]) {
       const what = `${path} ${JSON.stringify(form(how))}`
-      const direct = await ask(sandbox.url, at(path, version), form(how))
+      const direct = await sendRequest(sandbox.url, at(path, version), form(how))
       t.equal(direct.status, expected, what)
       t.match((await varve.get(at(path, version), form(how))).headers, {
-        [status]: stored.replace('200', String(expected))
+        [cacheStatusHeader]: storedMissStatus.replace('200', String(expected))
       }, what)
       sandbox.ledger.grow()
       await varve.get('/v1/accounts/0x42/modules')
-      sandbox.asked.reset()
+      sandbox.requests.reset()
       const hit = await varve.get(at(otherPath, `0${version}`), form(otherHow))
-      t.equal(sandbox.asked.of(name as 'view'), 0, what)
+      t.equal(sandbox.requests.countFor(name as 'view'), 0, what)
       t.match(hit, {
         status: expected,
         headers: {
-          [status]: fromMemory,
+          [cacheStatusHeader]: memoryHitStatus,
           'content-type': direct.headers['content-type'],
           [version_]: String(sandbox.ledger.head.version)
         }
@@ -142,14 +142,18 @@ t.test('each latest state is read at the moment, and kept for the version that i
     const latest = await varve.get(path, how)
     t.match(latest, {
       status: expected,
-      headers: { [status]: bypass, [version_]: String(sandbox.ledger.head.version), 'cache-control': 'no-store' }
+      headers: {
+        [cacheStatusHeader]: bypass,
+        [version_]: String(sandbox.ledger.head.version),
+        'cache-control': 'no-store'
+      }
     }, path)
     const again = await varve.get(at(path, sandbox.ledger.head.version), how)
-    t.match(again, { status: expected, body: latest.body, headers: { [status]: fromMemory } }, path)
+    t.match(again, { status: expected, body: latest.body, headers: { [cacheStatusHeader]: memoryHitStatus } }, path)
     sandbox.ledger.grow()
     t.match(
       (await varve.get(path, how)).headers,
-      { [status]: bypass, [version_]: String(sandbox.ledger.head.version) },
+      { [cacheStatusHeader]: bypass, [version_]: String(sandbox.ledger.head.version) },
       path
     )
   }
@@ -170,30 +174,33 @@ t.test('where CDNs may keep what cannot change, a view is theirs for a day alone
 t.test('a raw table item is its bytes, by any spelling of its key; that it is not there belongs to the text that says so', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
-  const raw = (key: string): Ask => inBcs(post(JSON.stringify({ key })))
+  const raw = (key: string): TestRequest => inBcs(post(JSON.stringify({ key })))
   const target = at('/v1/tables/0x5eed/raw_item', version)
   let there = ''
   let missing = ''
   for (let nth = 0; nth < 128 && (there === '' || missing === ''); nth++) {
     const key = `${nth.toString(16).padStart(2, '0')}00000000000000`
-    const { status } = await ask(sandbox.url, target, raw(`0x${key}`))
+    const { status } = await sendRequest(sandbox.url, target, raw(`0x${key}`))
     if (status === 200) there = key
     else missing = key
   }
   const value = await varve.get(target, raw(`0x${there}`))
-  t.match(value, { status: 200, headers: { [status]: stored, 'content-type': 'application/x-bcs' } })
+  t.match(value, {
+    status: 200,
+    headers: { [cacheStatusHeader]: storedMissStatus, 'content-type': 'application/x-bcs' }
+  })
   for (const spelled of [there, `0x${there.toUpperCase()}`]) {
     const hit = await varve.get(target, raw(spelled))
-    t.match(hit.headers, { [status]: fromMemory })
+    t.match(hit.headers, { [cacheStatusHeader]: memoryHitStatus })
     t.ok(hit.bytes.equals(value.bytes))
   }
   for (const spelled of [`0x${missing}`, missing]) {
     t.match(
       await varve.get(target, raw(spelled)),
-      { status: 404, headers: { [status]: stored.replace('200', '404') } },
+      { status: 404, headers: { [cacheStatusHeader]: storedMissStatus.replace('200', '404') } },
       spelled
     )
-    t.match((await varve.get(target, raw(spelled))).body, (await ask(sandbox.url, target, raw(spelled))).body)
+    t.match((await varve.get(target, raw(spelled))).body, (await sendRequest(sandbox.url, target, raw(spelled))).body)
   }
   t.match(
     await varve.get(target, post(`{"key":"0x${there}"}`)),
@@ -210,18 +217,24 @@ t.test('replicas share them through Redis, and a purge as a client would send it
   const version = sandbox.ledger.head.version - 3000n
   for (const [nth, { path, how, status: expected }] of reads.entries()) {
     const first = await a.get(at(path, version), how)
-    await written(a, nth * 2 + 1)
+    await untilWritten(a, nth * 2 + 1)
     const second = await b.get(at(path, version), how)
-    t.match(second, { status: expected, headers: { [status]: fromRedis } }, path)
+    t.match(second, { status: expected, headers: { [cacheStatusHeader]: redisHitStatus } }, path)
     t.ok(second.bytes.equals(first.bytes))
     t.same(gas(second), gas(first))
     const body = Buffer.isBuffer(how.body) ? `${viewBcs} 0x${how.body.toString('hex')}` : how.body
     const purge = JSON.stringify({ method: how.method ?? 'GET', url: at(path, version), body })
-    t.match(await ask(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: purge }), {
-      status: 200
-    }, purge)
-    t.match((await a.get(at(path, version), how)).headers, { [status]: stored.replace('200', String(expected)) }, path)
-    await written(a, nth * 2 + 2)
+    t.match(
+      await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: purge }),
+      {
+        status: 200
+      },
+      purge
+    )
+    t.match((await a.get(at(path, version), how)).headers, {
+      [cacheStatusHeader]: storedMissStatus.replace('200', String(expected))
+    }, path)
+    await untilWritten(a, nth * 2 + 2)
   }
 })
 
@@ -238,7 +251,7 @@ t.test('a view that aborts and an account that is unknown are asked for each tim
       t.match(await varve.get(at('/v1/view', version), how), {
         status: 400,
         body: /invalid_input/,
-        headers: { [status]: 'varve; fwd=uri-miss; fwd-status=400; detail=status' }
+        headers: { [cacheStatusHeader]: 'varve; fwd=uri-miss; fwd-status=400; detail=status' }
       })
     }
   }
@@ -251,8 +264,8 @@ t.test('a view that aborts and an account that is unknown are asked for each tim
 
 t.test('a resource that an old release did not find is asked for anew in BCS too, as it is in JSON', async t => {
   let release = 'aaaa'
-  const node = await stubNode(t, (request, response) => {
-    if (release === 'bbbb') return ok(response, '{}', { 'content-type': String(request.headers.accept) })
+  const node = await startStubUpstream(t, (request, response) => {
+    if (release === 'bbbb') return respondOk(response, '{}', { 'content-type': String(request.headers.accept) })
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"not there","error_code":"resource_not_found","vm_error_code":null}'
     )

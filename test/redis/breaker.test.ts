@@ -60,11 +60,11 @@ t.test('five failures one after another open it, and not five among answers', as
   const { breaker, changes } = breakerOf(t)
   await breaker.probeNow()
   for (let at = 0; at < 20; at++) {
-    if (at % 5 === 0) breaker.succeeded()
-    else breaker.failed()
+    if (at % 5 === 0) breaker.recordSuccess()
+    else breaker.recordFailure()
   }
   t.ok(breaker.isClosed, 'four at a time')
-  breaker.failed()
+  breaker.recordFailure()
   t.notOk(breaker.isClosed)
   t.same(changes, ['closed', 'open'])
 })
@@ -78,7 +78,7 @@ t.test('it probes within a second, then after one, then every two, and whoever f
   breaker.open()
   for (let at = 0; at < 40; at++) {
     // What was under way when it opened may fail later, and a client that reconnects breaks off again and again.
-    breaker.failed()
+    breaker.recordFailure()
     breaker.open()
     await pass(200)
   }
@@ -111,9 +111,9 @@ t.test('after it was well it probes within a second again', async t => {
 t.test('failures from before it opened do not open it again when it has closed', async t => {
   const { breaker } = breakerOf(t)
   await breaker.probeNow()
-  for (let at = 0; at < 9; at++) breaker.failed()
+  for (let at = 0; at < 9; at++) breaker.recordFailure()
   await breaker.probeNow()
-  for (let at = 0; at < 4; at++) breaker.failed()
+  for (let at = 0; at < 4; at++) breaker.recordFailure()
   t.ok(breaker.isClosed)
 })
 

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { MasterConnector } from '../../src/redis/connector.js'
-import { listenerFor, type RedisPlace } from '../../src/redis/place.js'
+import { createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/connection-options.js'
 import { certificate } from '../support/certificate.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
-const nowhere: RedisPlace = {
+const nowhere: RedisConnectionOptions = {
   url: null,
   cluster: [],
   sentinel: { name: null, hosts: [], password: null },
@@ -18,9 +18,9 @@ const nowhere: RedisPlace = {
 }
 
 // Any error that nobody hears ends the process; the test is its own proof, since tap fails it then.
-async function leaves (t: Test, place: RedisPlace): Promise<void> {
+async function leaves (t: Test, place: RedisConnectionOptions): Promise<void> {
   const ends = Array.from({ length: 120 }, async (_, at) => {
-    const client = listenerFor(place, at)
+    const client = createSubscriberClient(place, at)
     const ended = new Promise<void>(resolve => {
       client.once('end', () => {
         resolve()

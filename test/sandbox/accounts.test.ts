@@ -2,23 +2,23 @@ import t from 'tap'
 import { BcsReader } from '../../sandbox/bcs-reader.js'
 import { printTypeTag } from '../../sandbox/type-tag.js'
 import { readStructTagBytes, structTagBytes } from '../../sandbox/type-tag-bytes.js'
-import { ask, type Heard } from './ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { requestNode, type NodeResponse } from './request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a resource by its type is the item of the listing, in JSON and in BCS, at every version', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const account of ['0x1', '0xcafe', '0xa11ce', '0xa']) {
     for (const version of [0n, 1_234n, ledger.block(500).firstVersion, ledger.head.version]) {
-      const listing = await ask(`${url}/v1/accounts/${account}/resources?ledger_version=${version}`)
+      const listing = await requestNode(`${url}/v1/accounts/${account}/resources?ledger_version=${version}`)
       t.equal(listing.headers['content-type'], 'application/json; charset=utf-8')
       t.ok(listing.json.length > 0)
       for (const item of listing.json) {
         t.same(Object.keys(item), ['type', 'data'])
-        const one = await ask(
+        const one = await requestNode(
           `${url}/v1/accounts/${account}/resource/${encodeURIComponent(item.type)}?ledger_version=${version}`
         )
         t.equal(one.text, JSON.stringify(item), item.type)
@@ -26,18 +26,20 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
       }
     }
   }
-  const whole = await ask(`${url}/v1/accounts/0xcafe/resources`, { headers: bcs })
+  const whole = await requestNode(`${url}/v1/accounts/0xcafe/resources`, { headers: bcs })
   t.equal(whole.headers['content-type'], 'application/x-bcs')
-  const types: string[] = (await ask(`${url}/v1/accounts/0xcafe/resources`)).json.map((item: any) => item.type)
+  const types: string[] = (await requestNode(`${url}/v1/accounts/0xcafe/resources`)).json.map((item: any) => item.type)
   t.equal(whole.body[0], types.length)
   for (const type of types) {
-    const { body } = await ask(`${url}/v1/accounts/0xcafe/resource/${encodeURIComponent(type)}`, { headers: bcs })
+    const { body } = await requestNode(`${url}/v1/accounts/0xcafe/resource/${encodeURIComponent(type)}`, {
+      headers: bcs
+    })
     t.ok(whole.body.includes(body), type)
   }
   // A map in BCS is in the order of the bytes of its keys, which is not that of the listing.
   const reader = new BcsReader(whole.body)
-  const entries = reader.items(() => ({ tag: readStructTagBytes(reader), value: reader.sized() }))
-  reader.end()
+  const entries = reader.readItems(() => ({ tag: readStructTagBytes(reader), value: reader.readSizedBytes() }))
+  reader.requireEnd()
   const printed = entries.map(({ tag }) => printTypeTag(tag))
   t.same(printed.toSorted(), types.toSorted())
   t.not(printed[0], types[0])
@@ -46,14 +48,14 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
 })
 
 t.test('resources come a page at a time in the order of their state keys, and every page follows the last', async t => {
-  const { url } = await nodeOf(t, { resourcesPage: 28 })
-  const first = await ask(`${url}/v1/accounts/0xcafe/resources?limit=5000`)
+  const { url } = await startSandboxNode(t, { resourcesPage: 28 })
+  const first = await requestNode(`${url}/v1/accounts/0xcafe/resources?limit=5000`)
   t.equal(first.json.length, 28)
   t.match(first.headers['x-aptos-cursor'], /^00[0-9a-f]+$/)
   const walked: string[] = []
   let cursor: string | undefined = ''
   while (cursor !== undefined) {
-    const page: Heard = await ask(
+    const page: NodeResponse = await requestNode(
       `${url}/v1/accounts/0xcafe/resources?limit=4${cursor && `&start=${cursor.toUpperCase()}`}`
     )
     t.ok(page.json.length <= 4)
@@ -66,11 +68,11 @@ t.test('resources come a page at a time in the order of their state keys, and ev
   t.ok(walked.length > 28)
   t.equal(new Set(walked).size, walked.length)
   t.same(walked.slice(0, 28), first.json.map((item: any) => item.type))
-  t.equal((await ask(`${url}/v1/accounts/0x1/resources?limit=10`)).headers['x-aptos-cursor'], undefined)
-  const modules = (await ask(`${url}/v1/accounts/0xcafe/modules?limit=1`)).headers['x-aptos-cursor']
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/resources?start=${modules}&limit=1`)).status, 200)
+  t.equal((await requestNode(`${url}/v1/accounts/0x1/resources?limit=10`)).headers['x-aptos-cursor'], undefined)
+  const modules = (await requestNode(`${url}/v1/accounts/0xcafe/modules?limit=1`)).headers['x-aptos-cursor']
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/resources?start=${modules}&limit=1`)).status, 200)
   const key = String(first.headers['x-aptos-cursor'])
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/modules?start=${key}`)).text, '[]')
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/modules?start=${key}`)).text, '[]')
   for (
     const bad of [
       '',
@@ -83,7 +85,7 @@ t.test('resources come a page at a time in the order of their state keys, and ev
     ]
   ) {
     t.match(
-      (await ask(`${url}/v1/accounts/0xcafe/resources?start=${bad}`)).json,
+      (await requestNode(`${url}/v1/accounts/0xcafe/resources?start=${bad}`)).json,
       { ...framework, message: /`start`/ },
       bad
     )
@@ -91,7 +93,7 @@ t.test('resources come a page at a time in the order of their state keys, and ev
 })
 
 t.test('a cursor is read type by type, and refused where its type is none', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const owner = 'cafe'.padStart(64, '0')
   const at = async (args: string) => {
     const path = `01${owner}0467616d6504${Buffer.from('Line').toString('hex')}${args}`
@@ -99,7 +101,7 @@ t.test('a cursor is read type by type, and refused where its type is none', asyn
     const length = size < 128
       ? size.toString(16).padStart(2, '0')
       : `${((size & 127) | 128).toString(16)}${(size >> 7).toString(16).padStart(2, '0')}`
-    return (await ask(`${url}/v1/accounts/${owner}/resources?start=00${owner}${length}${path}`)).status
+    return (await requestNode(`${url}/v1/accounts/${owner}/resources?start=00${owner}${length}${path}`)).status
   }
   const nested = (levels: number) => `01${'06'.repeat(levels - 1)}01`
   for (
@@ -122,11 +124,11 @@ t.test('a cursor is read type by type, and refused where its type is none', asyn
 })
 
 t.test('resources appear, change and go again as versions pass', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0, blocks: 1_600 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0, blocks: 1_600 })
   const seen: string[][] = []
   for (const version of [0n, 1_000n, 5_000n, 12_000n, ledger.head.version]) {
     seen.push(
-      (await ask(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) =>
+      (await requestNode(`${url}/v1/accounts/0xcafe/resources?ledger_version=${version}`)).json.map((item: any) =>
         JSON.stringify(item)
       )
     )
@@ -146,8 +148,8 @@ t.test('resources appear, change and go again as versions pass', async t => {
 
 t.test('what a version says is for ever: another node of the same seed that got there by growing says the same', async t => {
   const [one, two] = await Promise.all([
-    nodeOf(t, { blocks: 300, prunedBlocks: 0 }),
-    nodeOf(t, { blocks: 200, prunedBlocks: 0 })
+    startSandboxNode(t, { blocks: 300, prunedBlocks: 0 }),
+    startSandboxNode(t, { blocks: 200, prunedBlocks: 0 })
   ])
   const version = two.ledger.head.version - 3n
   const paths = [
@@ -158,17 +160,17 @@ t.test('what a version says is for ever: another node of the same seed that got 
     `0xcafe/balance/${encodeURIComponent('0x1::aptos_coin::AptosCoin')}`
   ]
   const early = await Promise.all(
-    paths.map(async path => (await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text)
+    paths.map(async path => (await requestNode(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text)
   )
   two.ledger.grow(150)
   for (const [index, path] of paths.entries()) {
-    t.equal((await ask(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
-    t.equal((await ask(`${one.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
+    t.equal((await requestNode(`${two.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
+    t.equal((await requestNode(`${one.url}/v1/accounts/${path}?ledger_version=${version}`)).text, early[index])
   }
 })
 
 t.test('the counter of an event handle is the number of events of its stream, at each version', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const handles = [
     ['0x1', '0x1::block::BlockResource', 'new_block_events'],
     ['0x1', '0x1::reconfiguration::Configuration', 'events'],
@@ -177,9 +179,9 @@ t.test('the counter of an event handle is the number of events of its stream, at
     ['0x1', '0x1::account::Account', 'key_rotation_events']
   ] as const
   for (const [account, type, field] of handles) {
-    const { counter, guid } = (await ask(`${url}/v1/accounts/${account}/resource/${type}`)).json.data[field]
-    t.same((await ask(`${url}/v1/accounts/${account}/events/${type}/${field}?start=${counter}`)).json, [])
-    const [last] = (await ask(`${url}/v1/accounts/${account}/events/${type}/${field}?limit=1`)).json
+    const { counter, guid } = (await requestNode(`${url}/v1/accounts/${account}/resource/${type}`)).json.data[field]
+    t.same((await requestNode(`${url}/v1/accounts/${account}/events/${type}/${field}?start=${counter}`)).json, [])
+    const [last] = (await requestNode(`${url}/v1/accounts/${account}/events/${type}/${field}?limit=1`)).json
     t.equal(guid.id.addr, account)
     if (counter === '0') {
       t.equal(last, undefined)
@@ -190,66 +192,76 @@ t.test('the counter of an event handle is the number of events of its stream, at
       guid: { creation_number: guid.id.creation_num, account_address: account }
     })
     const before =
-      (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${BigInt(last.version) - 1n}`)).json
+      (await requestNode(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${BigInt(last.version) - 1n}`))
+        .json
         .data[field]
     const then =
-      (await ask(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${last.version}`)).json.data[field]
+      (await requestNode(`${url}/v1/accounts/${account}/resource/${type}?ledger_version=${last.version}`)).json
+        .data[field]
     t.same([before.counter, then.counter], [last.sequence_number, counter])
   }
-  const { data } = (await ask(
+  const { data } = (await requestNode(
     `${url}/v1/accounts/0x1/resource/0x1::block::BlockResource?ledger_version=${ledger.block(77).lastVersion}`
   )).json
   t.match(data, { height: '77', new_block_events: { counter: '78' } })
 })
 
 t.test('a field that every object has is no field of a resource', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (const field of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    t.match(await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), {
+    t.match(await requestNode(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), {
       status: 404,
       json: { error_code: 'struct_field_not_found' }
     }, field)
   }
-  t.match((await ask(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/id`)).json, { error_code: 'invalid_input' })
+  t.match((await requestNode(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/id`)).json, {
+    error_code: 'invalid_input'
+  })
 })
 
 t.test('a module is the item of the listing, as the release renders it, and its BCS is the bytecode', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   for (const account of ['0x1', '0xcafe']) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
-      for (const record of (await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)).json) {
+      for (
+        const record of (await requestNode(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)).json
+      ) {
         const path = `${url}/v1/accounts/${account}/module/${record.abi.name}?ledger_version=${version}`
-        t.equal((await ask(path)).text, JSON.stringify(record))
-        t.equal(`0x${(await ask(path, { headers: bcs })).body.toString('hex')}`, record.bytecode)
+        t.equal((await requestNode(path)).text, JSON.stringify(record))
+        t.equal(`0x${(await requestNode(path, { headers: bcs })).body.toString('hex')}`, record.bytecode)
       }
     }
   }
-  t.equal((await ask(`${url}/v1/accounts/1/module/%2563oin`)).json.abi.name, 'coin')
+  t.equal((await requestNode(`${url}/v1/accounts/1/module/%2563oin`)).json.abi.name, 'coin')
 })
 
 t.test('an account tells its next sequence number and its key; an address without one is told as if it had', async t => {
-  const { url } = await nodeOf(t, { prunedBlocks: 0 })
-  const known = await ask(`${url}/v1/accounts/0xa11ce`)
+  const { url } = await startSandboxNode(t, { prunedBlocks: 0 })
+  const known = await requestNode(`${url}/v1/accounts/0xa11ce`)
   t.same(Object.keys(known.json), ['sequence_number', 'authentication_key'])
   t.match(known.json, { sequence_number: /^\d\d+$/, authentication_key: /^0x[0-9a-f]{64}$/ })
-  t.equal((await ask(`${url}/v1/accounts/0xa11ce?ledger_version=0`)).json.sequence_number, '0')
-  t.same((await ask(`${url}/v1/accounts/0xABC`)).json, {
+  t.equal((await requestNode(`${url}/v1/accounts/0xa11ce?ledger_version=0`)).json.sequence_number, '0')
+  t.same((await requestNode(`${url}/v1/accounts/0xABC`)).json, {
     sequence_number: '0',
     authentication_key: `0x${'abc'.padStart(64, '0')}`
   })
-  const { data } = (await ask(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`)).json
+  const { data } = (await requestNode(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`)).json
   t.match(data, known.json)
-  const bytes = (await ask(`${url}/v1/accounts/0xa11ce`, { headers: bcs })).body
+  const bytes = (await requestNode(`${url}/v1/accounts/0xa11ce`, { headers: bcs })).body
   t.same([bytes[0], bytes.toString('hex', 1, 33), `${bytes.readBigUInt64LE(33)}`], [
     32,
     known.json.authentication_key.slice(2),
     known.json.sequence_number
   ])
-  t.ok(bytes.equals((await ask(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`, { headers: bcs })).body))
-  const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
+  t.ok(
+    bytes.equals(
+      (await requestNode(`${url}/v1/accounts/0xa11ce/resource/0x1::account::Account`, { headers: bcs })).body
+    )
+  )
+  const older = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
   const { version } = older.ledger.head
   for (const path of ['0xabc', '0xabc/resources']) {
-    const refused = await ask(`${older.url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${older.url}/v1/accounts/${path}`)
     t.equal(refused.status, 404)
     t.equal(
       refused.text,
@@ -259,44 +271,45 @@ t.test('an account tells its next sequence number and its key; an address withou
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
   }
   for (const path of ['0x1', '0x1/resources', '0xa/resources']) {
-    t.equal((await ask(`${older.url}/v1/accounts/${path}`)).status, 200, path)
+    t.equal((await requestNode(`${older.url}/v1/accounts/${path}`)).status, 200, path)
   }
-  t.equal((await ask(`${url}/v1/accounts/0xabc/resources`)).text, '[]')
+  t.equal((await requestNode(`${url}/v1/accounts/0xabc/resources`)).text, '[]')
 })
 
 t.test('a balance is a bare number, above what a double tells, and agrees with the coin store', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
   for (const version of [0n, 999n, ledger.head.version]) {
-    const balance = await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`)
+    const balance = await requestNode(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`)
     t.equal(
       `"${balance.text}"`,
       JSON.stringify(
-        (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${version}`)).json.data.coin.value
+        (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${version}`)).json.data.coin
+          .value
       )
     )
     t.ok(BigInt(balance.text) > 2n ** 53n)
     t.equal(
-      (await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`, { headers: bcs })).body
+      (await requestNode(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${version}`, { headers: bcs })).body
         .readBigUInt64LE(),
       BigInt(balance.text)
     )
   }
-  const events = (await ask(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0&limit=100`)).json
+  const events = (await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0&limit=100`)).json
   let sum = 2n ** 53n + 1n
   for (const event of events) sum += BigInt(event.data.amount)
   t.equal(
-    (await ask(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${events.at(-1).version}`)).text,
+    (await requestNode(`${url}/v1/accounts/0xcafe/balance/${coin}?ledger_version=${events.at(-1).version}`)).text,
     `${sum}`
   )
   const [first, last] = [
-    await ask(`${url}/v1/accounts/0xa11ce/balance/0xa?ledger_version=0`),
-    await ask(`${url}/v1/accounts/0xa11ce/balance/0xa`)
+    await requestNode(`${url}/v1/accounts/0xa11ce/balance/0xa?ledger_version=0`),
+    await requestNode(`${url}/v1/accounts/0xa11ce/balance/0xa`)
   ]
   t.equal(first.text, '1000000000000')
   t.ok(last.json < first.json)
   for (const asset of [coin, '%2530xA', '0x00a', 'a', '0X1::aptos_coin::AptosCoin']) {
-    t.equal((await ask(`${url}/v1/accounts/0xa11ce/balance/${asset}`)).text, last.text, asset)
+    t.equal((await requestNode(`${url}/v1/accounts/0xa11ce/balance/${asset}`)).text, last.text, asset)
   }
   for (
     const path of [
@@ -305,9 +318,9 @@ t.test('a balance is a bare number, above what a double tells, and agrees with t
       `0xdead/balance/${coin}`,
       '0xcafe/balance/0x1::other::Coin'
     ]
-  ) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '0', path)
+  ) t.equal((await requestNode(`${url}/v1/accounts/${path}`)).text, '0', path)
   for (const asset of ['', 'u8', '0xg', '0X1', 'vector%3Cu8%3E']) {
-    const refused = await ask(`${url}/v1/accounts/0xcafe/balance/${asset}`)
+    const refused = await requestNode(`${url}/v1/accounts/0xcafe/balance/${asset}`)
     t.match(
       [refused.status, refused.json],
       [400, { ...framework, message: /^failed to parse path `asset_type`: / }],
@@ -318,7 +331,7 @@ t.test('a balance is a bare number, above what a double tells, and agrees with t
 })
 
 t.test('what an account does not have is not found, and versions that are not there are told apart', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const { version } = ledger.head
   const cases: Array<[string, number, string, string]> = [
     [
@@ -348,7 +361,7 @@ t.test('what an account does not have is not found, and versions that are not th
     ['0xcafe/resources?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero']
   ]
   for (const [path, status, code, message] of cases) {
-    const refused = await ask(`${url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${url}/v1/accounts/${path}`)
     t.equal(refused.status, status, path)
     t.same(refused.json, { message, error_code: code, vm_error_code: null })
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
@@ -365,7 +378,7 @@ t.test('what an account does not have is not found, and versions that are not th
   for (const path of reads) {
     const [above, below] = await Promise.all(
       [version + 1n, ledger.oldest.version - 1n].map(async asked =>
-        await ask(`${url}/v1/accounts/${path}?ledger_version=${asked}&limit=0`)
+        await requestNode(`${url}/v1/accounts/${path}?ledger_version=${asked}&limit=0`)
       )
     )
     t.match([above?.status, above?.json], [404, {
@@ -381,7 +394,7 @@ t.test('what an account does not have is not found, and versions that are not th
 })
 
 t.test('what the framework cannot read it refuses without a position, and a form that is switched off is refused by name', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const cases: Array<[string, RegExp]> = [
     ['0xg', /^failed to parse path `address`/],
     ['0X1/resources', /`address`/],
@@ -396,12 +409,12 @@ t.test('what the framework cannot read it refuses without a position, and a form
     ['0x1/balance/0xa?ledger_version=1.0', /`ledger_version`/]
   ]
   for (const [path, message] of cases) {
-    const refused = await ask(`${url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${url}/v1/accounts/${path}`)
     t.equal(refused.status, 400, path)
     t.match(refused.json, { ...framework, message })
     t.same(refused.names, ['content-type', 'content-length', 'date'])
   }
-  const mute = await nodeOf(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
+  const mute = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
   for (
     const [path, operation] of [
       ['0x1', 'Get account'],
@@ -411,7 +424,7 @@ t.test('what the framework cannot read it refuses without a position, and a form
       ['0x1/balance/0xa', 'Get account balance']
     ] as const
   ) {
-    const refused = await ask(`${mute.url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${mute.url}/v1/accounts/${path}`)
     t.equal(refused.status, 403)
     t.match(refused.json, {
       error_code: 'api_disabled',
@@ -422,17 +435,20 @@ t.test('what the framework cannot read it refuses without a position, and a form
 })
 
 t.test('HEAD answers the new reads too, and other methods are refused', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (
     const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']
   ) {
-    const head = await ask(`${url}/v1/accounts/${path}`, { method: 'HEAD' })
+    const head = await requestNode(`${url}/v1/accounts/${path}`, { method: 'HEAD' })
     t.same([head.status, head.body.length, head.headers['content-length']], [
       200,
       0,
-      String((await ask(`${url}/v1/accounts/${path}`)).body.length)
+      String((await requestNode(`${url}/v1/accounts/${path}`)).body.length)
     ])
-    t.match(await ask(`${url}/v1/accounts/${path}`, { method: 'POST', body: '' }), { status: 405, json: framework })
-    t.equal((await ask(`${url}/v1/accounts/${path}/`)).status, 404)
+    t.match(await requestNode(`${url}/v1/accounts/${path}`, { method: 'POST', body: '' }), {
+      status: 405,
+      json: framework
+    })
+    t.equal((await requestNode(`${url}/v1/accounts/${path}/`)).status, 404)
   }
 })

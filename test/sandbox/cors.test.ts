@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startSandbox } from '#sandbox'
-import { ask, lookUp, sendRaw } from './ask.js'
+import { requestNode, requestTableItem, sendRaw } from './request-node.js'
 
 const origin = 'https://app.example'
 const echoed = { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true', vary: 'Origin' }
@@ -13,14 +13,15 @@ t.test('a page of any origin may read a node, with its credentials, and is shown
     await sandbox.close()
   })
   for (const target of ['/v1', '/v1/info', '/v1/blocks/by_version/1', '/v1/nowhere']) {
-    const { headers, json } = await ask(`${sandbox.url}${target}`, { headers: { origin } })
+    const { headers, json } = await requestNode(`${sandbox.url}${target}`, { headers: { origin } })
     t.match(headers, echoed, target)
     t.notHas(headers, { 'access-control-expose-headers': String })
     t.type(json, 'object')
-    t.same(corsNames((await ask(`${sandbox.url}${target}`)).headers), [], 'nobody else is told of it')
+    t.same(corsNames((await requestNode(`${sandbox.url}${target}`)).headers), [], 'nobody else is told of it')
   }
   t.match(
-    (await lookUp(sandbox.url, { key_type: 'u64', value_type: 'u64', key: '7' }, '', '0x1', { origin })).headers,
+    (await requestTableItem(sandbox.url, { key_type: 'u64', value_type: 'u64', key: '7' }, '', '0x1', { origin }))
+      .headers,
     echoed
   )
   const raw = await sendRaw(sandbox.url, `GET /v1/<> HTTP/1.1\r\nhost: node\r\norigin: ${origin}\r\n\r\n`)
@@ -34,7 +35,7 @@ t.test('a browser that asks first may go on with GET and POST and any header, an
     await sandbox.close()
   })
   const preflight = async (method: string, more: Record<string, string> = {}) =>
-    await ask(`${sandbox.url}/v1/view`, {
+    await requestNode(`${sandbox.url}/v1/view`, {
       method: 'OPTIONS',
       headers: { origin, 'access-control-request-method': method, ...more }
     })
@@ -58,9 +59,9 @@ t.test('a browser that asks first may go on with GET and POST and any header, an
     json: { message: 'request-method not allowed', error_code: 'web_framework_error', vm_error_code: null }
   })
   t.same(corsNames(refused.headers), [])
-  t.equal(sandbox.asked.total, 0)
+  t.equal(sandbox.requests.total, 0)
   t.equal(
-    (await ask(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status,
+    (await requestNode(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status,
     405,
     'this is no such question'
   )

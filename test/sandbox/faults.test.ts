@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { startSandbox } from '#sandbox'
-import { ask, getRaw, sendRaw } from './ask.js'
+import { requestNode, getRaw, sendRaw } from './request-node.js'
 
 async function start (t: Test) {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 200, prunedBlocks: 50 })
@@ -12,25 +12,25 @@ async function start (t: Test) {
 t.test('a fault strikes the requests it is for, so often as it is told, until it is removed', async t => {
   const { url, faults } = await start(t)
   faults.add({ kind: 'panic200', match: 'info', times: 1 })
-  t.equal((await ask(`${url}/v1`)).json.chain_id, 4)
-  const struck = await ask(`${url}/v1/info`)
+  t.equal((await requestNode(`${url}/v1`)).json.chain_id, 4)
+  const struck = await requestNode(`${url}/v1/info`)
   t.equal(struck.status, 200)
   t.same(struck.names, ['content-type', 'content-length', 'date'])
   t.equal(struck.headers['content-type'], 'application/json')
   t.equal(struck.text, '{"message":"internal error","error_code":"internal_error","vm_error_code":null}')
-  t.equal((await ask(`${url}/v1/info`)).json.chain_id, 'testing')
+  t.equal((await requestNode(`${url}/v1/info`)).json.chain_id, 'testing')
   const forEver = faults.add({ kind: 'html' })
   for (const path of ['/v1', '/v1/info', '/nothing']) {
-    const page = await ask(url + path)
+    const page = await requestNode(url + path)
     t.match(page, { status: 200, text: /<html>/ })
     t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
     t.notOk(page.headers['x-aptos-chain-id'])
   }
   forEver.remove()
-  t.equal((await ask(`${url}/v1`)).json.chain_id, 4)
+  t.equal((await requestNode(`${url}/v1`)).json.chain_id, 4)
   faults.add({ kind: 'html', share: 0.5 })
   let pages = 0
-  for (let index = 0; index < 60; index++) if (/html/.test((await ask(`${url}/v1`)).text)) pages++
+  for (let index = 0; index < 60; index++) if (/html/.test((await requestNode(`${url}/v1`)).text)) pages++
   t.ok(pages > 15 && pages < 45, `${pages}`)
   faults.clear()
   t.same(faults.list, [])
@@ -40,7 +40,7 @@ t.test('errors are of the nodes\' own shape, with the status of their code and t
   const { url, faults } = await start(t)
   const struck = async (fault: Parameters<typeof faults.add>[0]) => {
     faults.add({ ...fault, times: 1 })
-    return await ask(`${url}/v1`)
+    return await requestNode(`${url}/v1`)
   }
   const internal = await struck({ kind: 'error', code: 'internal_error', message: 'ledger version too new' })
   t.equal(internal.status, 500)
@@ -77,7 +77,7 @@ t.test('headers and bodies can be replaced', async t => {
     remove: ['X-Aptos-Epoch']
   })
   faults.add({ kind: 'body', body: '{"made":"up"}' })
-  const { headers, json } = await ask(`${url}/v1`)
+  const { headers, json } = await requestNode(`${url}/v1`)
   t.match(headers, {
     'content-type': 'text/plain',
     'cache-control': 'no-store',
@@ -88,12 +88,12 @@ t.test('headers and bodies can be replaced', async t => {
   t.same(json, { made: 'up' })
   faults.clear()
   faults.add({ kind: 'headers' })
-  t.equal((await ask(`${url}/v1`)).status, 200)
+  t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
 t.test('a connection is reset, filled with garbage, or ended within the body', async t => {
   const { url, faults } = await start(t)
-  const truth = await ask(`${url}/v1`)
+  const truth = await requestNode(`${url}/v1`)
   faults.add({ kind: 'reset', times: 1 })
   t.equal(await getRaw(url, '/v1'), '(ECONNRESET)')
   faults.add({ kind: 'garbage', times: 1 })
@@ -112,13 +112,13 @@ t.test('a connection is reset, filled with garbage, or ended within the body', a
 })
 
 t.test('a request that hangs is never answered, and closing ends it', async t => {
-  const { url, faults, asked, close } = await start(t)
+  const { url, faults, requests, close } = await start(t)
   const hold = faults.hold('index')
   faults.add({ kind: 'hang' })
-  const hanging = ask(`${url}/v1`)
+  const hanging = requestNode(`${url}/v1`)
   await hold.arrived
   hold.release()
-  t.equal(asked.of('index'), 1)
+  t.equal(requests.countFor('index'), 1)
   setImmediate(() => {
     close().catch(t.fail)
   })
@@ -129,10 +129,10 @@ t.test('held requests wait until they are let go, and read the state then, or wh
   const { url, faults, ledger } = await start(t)
   const before = ledger.head.version
   const [hold, late] = [faults.hold('index'), faults.hold('estimate_gas_price', { late: true })]
-  const answers = [ask(`${url}/v1`), ask(`${url}/v1/estimate_gas_price`)]
-  t.equal((await ask(`${url}/v1/info`)).status, 200)
+  const answers = [requestNode(`${url}/v1`), requestNode(`${url}/v1/estimate_gas_price`)]
+  t.equal((await requestNode(`${url}/v1/info`)).status, 200)
   await Promise.all([hold.arrived, late.arrived])
-  t.equal(hold.count, 1)
+  t.equal(hold.arrivedCount, 1)
   // One more turn, so that the late one has read what it will tell.
   await new Promise(resolve => setImmediate(resolve))
   ledger.grow()
@@ -141,7 +141,7 @@ t.test('held requests wait until they are let go, and read the state then, or wh
   const [index, gas] = await Promise.all(answers)
   t.equal(index?.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
   t.equal(gas?.headers['x-aptos-ledger-version'], `${before}`)
-  t.equal((await ask(`${url}/v1`)).status, 200)
+  t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
 t.test('a client that leaves while it is held gets nothing, and the node goes on', async t => {
@@ -154,7 +154,7 @@ t.test('a client that leaves while it is held gets nothing, and the node goes on
   socket.destroy()
   await left
   hold.release()
-  t.equal((await ask(`${url}/v1`)).status, 200)
+  t.equal((await requestNode(`${url}/v1`)).status, 200)
   // A body that never comes whole is no request at all.
   const half = connect(
     Number(port),
@@ -162,7 +162,7 @@ t.test('a client that leaves while it is held gets nothing, and the node goes on
     () => half.end('POST /v1/tables/1/item HTTP/1.1\r\nhost: node\r\ncontent-length: 50\r\n\r\n{')
   )
   await new Promise(resolve => half.on('close', resolve).resume())
-  t.equal((await ask(`${url}/v1`)).status, 200)
+  t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
 t.test('a slow answer is late, and tells the state after the wait or before it', async t => {
@@ -172,7 +172,7 @@ t.test('a slow answer is late, and tells the state after the wait or before it',
     faults.add({ kind: 'slow', ms: 30, late, times: 1 })
     const hold = faults.hold('index')
     const begun = performance.now()
-    const slow = ask(`${url}/v1`)
+    const slow = requestNode(`${url}/v1`)
     await hold.arrived
     hold.release()
     if (late) await new Promise(resolve => setImmediate(resolve))
@@ -190,13 +190,13 @@ t.test('a slow answer is late, and tells the state after the wait or before it',
 t.test('a node that lags says and reads an older head, at the end of a block', async t => {
   const { url, faults, ledger } = await start(t)
   const { version, blockHeight } = ledger.head
-  const index = async () => (await ask(`${url}/v1`)).json
+  const index = async () => (await requestNode(`${url}/v1`)).json
   let lag = faults.add({ kind: 'lag', blocks: 10 })
   t.match(await index(), {
     block_height: `${blockHeight - 10n}`,
     ledger_version: `${ledger.block(blockHeight - 10n).lastVersion}`
   })
-  t.match(await ask(`${url}/v1/blocks/by_version/${version}`), {
+  t.match(await requestNode(`${url}/v1/blocks/by_version/${version}`), {
     status: 404,
     json: { error_code: 'version_not_found' }
   })
@@ -222,23 +222,23 @@ t.test('a node that fell back stays where it is while the chain goes on', async 
   const { blockHeight } = ledger.head
   faults.add({ kind: 'fallBack', blocks: 5 })
   ledger.grow(20)
-  t.equal((await ask(`${url}/v1`)).json.block_height, `${blockHeight - 5n}`)
+  t.equal((await requestNode(`${url}/v1`)).json.block_height, `${blockHeight - 5n}`)
 })
 
 t.test('another chain has another id, or the same one with a lower version, a later time and other blocks', async t => {
   const { url, faults, ledger } = await start(t)
-  const truth = await ask(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)
+  const truth = await requestNode(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)
   const other = faults.add({ kind: 'otherChain', chainId: 9, blocks: 300 })
-  t.match((await ask(`${url}/v1`)).json, { chain_id: 9, block_height: '299' })
+  t.match((await requestNode(`${url}/v1`)).json, { chain_id: 9, block_height: '299' })
   other.remove()
   faults.add({ kind: 'otherChain' })
-  const { json, headers } = await ask(`${url}/v1`)
+  const { json, headers } = await requestNode(`${url}/v1`)
   t.equal(json.chain_id, 4)
   t.ok(BigInt(json.ledger_version) < ledger.head.version)
   t.ok(BigInt(json.ledger_timestamp) > ledger.head.timestampUsec)
   t.equal(headers['x-aptos-ledger-version'], json.ledger_version)
   t.not(
-    (await ask(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)).json.block_hash,
+    (await requestNode(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)).json.block_hash,
     truth.json.block_hash
   )
 })

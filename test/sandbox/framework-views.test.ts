@@ -1,31 +1,31 @@
 import t from 'tap'
-import { frameworkViews, viewsOf } from '../../sandbox/framework-views.js'
+import { frameworkViewFunctions, viewDeclarationsOf } from '../../sandbox/framework-view-functions.js'
 import { startSandbox } from '#sandbox'
-import { ask } from './ask.js'
+import { requestNode } from './request-node.js'
 
 t.test('every view of the framework that can be called is told of in its module\'s interface, as clients need it', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
     await sandbox.close()
   })
-  for (const [module, views] of Object.entries(frameworkViews)) {
-    const { json } = await ask(`${sandbox.url}/v1/accounts/0x1/module/${module}`)
-    for (const [name, { types, params, returns }] of Object.entries(views)) {
+  for (const [module, views] of Object.entries(frameworkViewFunctions)) {
+    const { json } = await requestNode(`${sandbox.url}/v1/accounts/0x1/module/${module}`)
+    for (const [name, { typeParameterCount, params, returns }] of Object.entries(views)) {
       const told = json.abi.exposed_functions.find((each: { name: string }) => each.name === name)
       t.match(told, {
         visibility: 'public',
         is_entry: false,
         is_view: true,
-        generic_type_params: { length: types },
+        generic_type_params: { length: typeParameterCount },
         params,
         return: returns
       })
       const body = JSON.stringify({
         function: `0x1::${module}::${name}`,
-        type_arguments: types === 0 ? [] : ['0x1::aptos_coin::AptosCoin'],
+        type_arguments: typeParameterCount === 0 ? [] : ['0x1::aptos_coin::AptosCoin'],
         arguments: params.map(() => '0x1')
       })
-      const answer = await ask(`${sandbox.url}/v1/view`, {
+      const answer = await requestNode(`${sandbox.url}/v1/view`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body
@@ -37,6 +37,6 @@ t.test('every view of the framework that can be called is told of in its module\
 
 t.test('no other module has them', async t => {
   for (const [address, module] of [['0x1', 'table'], ['0x42', 'coin'], ['0x1', 'constructor']] as const) {
-    t.same(viewsOf(address, module), {})
+    t.same(viewDeclarationsOf(address, module), {})
   }
 })

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { releases, startSandbox } from '#sandbox'
-import { ask, getRaw, sendRaw } from './ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { requestNode, getRaw, sendRaw } from './request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const position = [
   'x-aptos-chain-id',
@@ -14,8 +14,8 @@ const position = [
 ]
 
 t.test('a success carries the seven position headers, in lower case and in the order of the wire', async t => {
-  const { url, ledger } = await nodeOf(t)
-  const index = await ask(`${url}/v1`)
+  const { url, ledger } = await startSandboxNode(t)
+  const index = await requestNode(`${url}/v1`)
   t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
   t.equal(index.headers['content-type'], 'application/json; charset=utf-8')
   const { head, oldest } = ledger
@@ -40,16 +40,16 @@ t.test('a success carries the seven position headers, in lower case and in the o
     git_hash: releases.variants,
     encryption_key: null
   })
-  t.equal((await ask(`${url}/v1/`)).text, index.text)
+  t.equal((await requestNode(`${url}/v1/`)).text, index.text)
   ledger.release = releases.enums
-  t.equal((await ask(`${url}/v1/`)).json.git_hash, releases.enums)
+  t.equal((await requestNode(`${url}/v1/`)).json.git_hash, releases.enums)
 })
 
 t.test('the same seed and the same growth give the same bytes', async t => {
   const [one, two, other] = await Promise.all([
-    nodeOf(t, { blocks: 50 }),
-    nodeOf(t, { blocks: 40 }),
-    nodeOf(t, { blocks: 50, seed: 2 })
+    startSandboxNode(t, { blocks: 50 }),
+    startSandboxNode(t, { blocks: 40 }),
+    startSandboxNode(t, { blocks: 50, seed: 2 })
   ])
   two.ledger.grow(10)
   two.ledger.pruneTo(49)
@@ -63,20 +63,20 @@ t.test('the same seed and the same growth give the same bytes', async t => {
       '/v1/estimate_gas_price'
     ]
   ) {
-    const [first, second] = await Promise.all([ask(one.url + path), ask(two.url + path)])
+    const [first, second] = await Promise.all([requestNode(one.url + path), requestNode(two.url + path)])
     t.equal(first.status, 200)
     t.equal(first.text, second.text)
     t.same({ ...first.headers, date: '' }, { ...second.headers, date: '' })
   }
   t.not(
-    (await ask(`${other.url}/v1/accounts/0x42/modules`)).text,
-    (await ask(`${one.url}/v1/accounts/0x42/modules`)).text
+    (await requestNode(`${other.url}/v1/accounts/0x42/modules`)).text,
+    (await requestNode(`${one.url}/v1/accounts/0x42/modules`)).text
   )
 })
 
 t.test('blocks tile the versions, times rise, and every version finds its block, at the top of u64 as well', async t => {
   for (const startVersion of [0n, 2n ** 53n + 1n, 2n ** 64n - 60_000n]) {
-    const { ledger } = await nodeOf(t, { startVersion, blocks: 1_600 })
+    const { ledger } = await startSandboxNode(t, { startVersion, blocks: 1_600 })
     t.equal(ledger.block(0).firstVersion, startVersion)
     const sizes = new Set<bigint>()
     for (let height = 1; height <= ledger.height; height++) {
@@ -97,7 +97,7 @@ t.test('blocks tile the versions, times rise, and every version finds its block,
 })
 
 t.test('the edge is what was pruned or what the window leaves, and never goes back', async t => {
-  const { ledger } = await nodeOf(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
+  const { ledger } = await startSandboxNode(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
   t.equal(ledger.oldest.blockHeight, 10n)
   ledger.grow(20)
   t.equal(ledger.oldest.blockHeight, 25n)
@@ -125,31 +125,31 @@ async function startAndKeep (t: Test) {
 }
 
 t.test('the node info has no position and another order of members each time', async t => {
-  const { url } = await nodeOf(t, { chainId: 1 })
-  const [first, second] = [await ask(`${url}/v1/info`), await ask(`${url}/v1/info`)]
+  const { url } = await startSandboxNode(t, { chainId: 1 })
+  const [first, second] = [await requestNode(`${url}/v1/info`), await requestNode(`${url}/v1/info`)]
   t.same(first.names, ['content-type', 'content-length', 'date'])
   t.same(first.json, second.json)
   t.not(first.text, second.text)
   t.equal(first.json.chain_id, 'mainnet')
-  t.equal((await ask(`${(await nodeOf(t, { chainId: 77 })).url}/v1/info`)).json.chain_id, '77')
-  const hosted = await nodeOf(t, { infoIsIndex: true })
-  t.equal((await ask(`${hosted.url}/v1/info`)).json.chain_id, 4)
+  t.equal((await requestNode(`${(await startSandboxNode(t, { chainId: 77 })).url}/v1/info`)).json.chain_id, '77')
+  const hosted = await startSandboxNode(t, { infoIsIndex: true })
+  t.equal((await requestNode(`${hosted.url}/v1/info`)).json.chain_id, 4)
 })
 
 t.test('gas is told as numbers, health as a word, and both with the position', async t => {
-  const { url } = await nodeOf(t)
-  const gas = await ask(`${url}/v1/estimate_gas_price`)
+  const { url } = await startSandboxNode(t)
+  const gas = await requestNode(`${url}/v1/estimate_gas_price`)
   t.match(gas.json, { deprioritized_gas_estimate: Number, gas_estimate: Number, prioritized_gas_estimate: Number })
-  const bytes = await ask(`${url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
+  const bytes = await requestNode(`${url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
   t.equal(bytes.headers['content-type'], 'application/x-bcs')
   t.equal(bytes.body.readBigUInt64LE(), BigInt(gas.json.gas_estimate))
-  const health = await ask(`${url}/v1/-/healthy`)
+  const health = await requestNode(`${url}/v1/-/healthy`)
   t.same(health.json, { message: 'aptos-node:ok' })
   for (const heard of [gas, bytes, health]) t.ok(heard.headers['x-aptos-ledger-version'])
 })
 
 t.test('Accept is decided by the first item that is exactly one of the two types', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 20, prunedBlocks: 0 })
   const cases: Array<[string, boolean]> = [
     ['application/x-bcs', true],
     ['APPLICATION/X-BCS', true],
@@ -165,18 +165,24 @@ t.test('Accept is decided by the first item that is exactly one of the two types
     ['application/json;q=0.1, application/x-bcs', true]
   ]
   for (const [accept, binary] of cases) {
-    const { headers } = await ask(`${url}/v1`, { headers: { accept } })
+    const { headers } = await requestNode(`${url}/v1`, { headers: { accept } })
     t.equal(headers['content-type'], binary ? 'application/x-bcs' : 'application/json; charset=utf-8', accept)
   }
-  const { body } = await ask(`${url}/v1`, { headers: { accept: 'application/x-bcs' } })
+  const { body } = await requestNode(`${url}/v1`, { headers: { accept: 'application/x-bcs' } })
   t.equal(body.length, 1 + 8 * 4 + 1 + 8 * 2)
   t.equal(body.readBigUInt64LE(9), ledger.head.version)
-  t.match((await ask(`${url}/v1/info`, { headers: { accept: 'application/x-bcs' } })).headers['content-type'], /json/)
+  t.match(
+    (await requestNode(`${url}/v1/info`, { headers: { accept: 'application/x-bcs' } })).headers['content-type'],
+    /json/
+  )
 })
 
 t.test('a form that is switched off is refused with 403 and without the position', async t => {
-  const [noBcs, noJson] = await Promise.all([nodeOf(t, { bcsOutput: false }), nodeOf(t, { jsonOutput: false })])
-  const refused = await ask(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
+  const [noBcs, noJson] = await Promise.all([
+    startSandboxNode(t, { bcsOutput: false }),
+    startSandboxNode(t, { jsonOutput: false })
+  ])
+  const refused = await requestNode(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
   t.equal(refused.status, 403)
   t.same(refused.names, ['content-type', 'content-length', 'date'])
   t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
@@ -186,17 +192,17 @@ t.test('a form that is switched off is refused with 403 and without the position
       'endpoint","error_code":"api_disabled","vm_error_code":null}'
   )
   t.equal(
-    (await ask(`${noJson.url}/v1/accounts/1/modules`)).json.message,
+    (await requestNode(`${noJson.url}/v1/accounts/1/modules`)).json.message,
     'Get account modules with JSON output is disabled on this endpoint'
   )
-  t.equal((await ask(`${noJson.url}/v1`, { headers: { accept: 'application/x-bcs' } })).status, 200)
+  t.equal((await requestNode(`${noJson.url}/v1`, { headers: { accept: 'application/x-bcs' } })).status, 200)
 })
 
 t.test('HEAD answers what GET does without the body; other methods and unknown paths are refused by the framework', async t => {
-  const { url } = await nodeOf(t)
-  const head = await ask(`${url}/v1`, { method: 'HEAD' })
+  const { url } = await startSandboxNode(t)
+  const head = await requestNode(`${url}/v1`, { method: 'HEAD' })
   t.equal(head.status, 200)
-  t.equal(head.headers['content-length'], String((await ask(`${url}/v1`)).body.length))
+  t.equal(head.headers['content-length'], String((await requestNode(`${url}/v1`)).body.length))
   t.equal(head.body.length, 0)
   const cases: Array<[string, string, number, string]> = [
     ['DELETE', '/v1', 405, 'method not allowed'],
@@ -211,7 +217,7 @@ t.test('HEAD answers what GET does without the body; other methods and unknown p
     ['GET', '/v1/accounts/1%2Fmodules/x', 404, 'not found']
   ]
   for (const [method, path, status, message] of cases) {
-    const refused = await ask(url + path, { method })
+    const refused = await requestNode(url + path, { method })
     t.equal(refused.status, status, path)
     t.same(refused.names, ['content-type', 'content-length', 'date'])
     t.equal(refused.headers['content-type'], 'application/json')
@@ -222,7 +228,7 @@ t.test('HEAD answers what GET does without the body; other methods and unknown p
 })
 
 t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one that is too long 414', async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   for (const target of ['/v1/<', '/v1/a>', '/v1/`', '/v1#x', '/v1?a=<', '/v1?a="', '/v1?a#b']) {
     t.match(
       await getRaw(url, target),
@@ -241,16 +247,16 @@ t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one th
 })
 
 t.test('the family of the headers and a path before /v1 can be chosen', async t => {
-  const { url } = await nodeOf(t, { family: 'x-node-', pathPrefix: '/key123' })
+  const { url } = await startSandboxNode(t, { family: 'x-node-', pathPrefix: '/key123' })
   t.match(url, /\/key123$/)
-  t.ok((await ask(`${url}/v1`)).headers['x-node-ledger-version'])
-  t.equal((await ask(`${new URL(url).origin}/v1`)).status, 404)
-  t.equal((await ask(`${new URL(url).origin}/sandbox`)).status, 200)
+  t.ok((await requestNode(`${url}/v1`)).headers['x-node-ledger-version'])
+  t.equal((await requestNode(`${new URL(url).origin}/v1`)).status, 404)
+  t.equal((await requestNode(`${new URL(url).origin}/sandbox`)).status, 200)
 })
 
 t.test('people see and steer the sandbox over HTTP, and that does not count as asking the node', async t => {
-  const { url, ledger, faults, asked } = await nodeOf(t, { blocks: 20, prunedBlocks: 0 })
-  const shown = await ask(`${url}/sandbox`)
+  const { url, ledger, faults, requests } = await startSandboxNode(t, { blocks: 20, prunedBlocks: 0 })
+  const shown = await requestNode(`${url}/sandbox`)
   t.match(shown.json, {
     head: { blockHeight: '19' },
     oldest: { version: '0' },
@@ -258,17 +264,20 @@ t.test('people see and steer the sandbox over HTTP, and that does not count as a
     faults: [],
     options: { seed: 1 }
   })
-  await ask(`${url}/sandbox/grow?blocks=5`, { method: 'POST' })
-  await ask(`${url}/sandbox/grow`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/grow?blocks=5`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/grow`, { method: 'POST' })
   t.equal(ledger.head.blockHeight, 25n)
-  await ask(`${url}/sandbox/prune?height=7`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/prune?height=7`, { method: 'POST' })
   t.equal(ledger.oldest.blockHeight, 7n)
-  const added = await ask(`${url}/sandbox/faults`, { method: 'POST', body: '{"kind":"panic200","match":"index"}' })
+  const added = await requestNode(`${url}/sandbox/faults`, {
+    method: 'POST',
+    body: '{"kind":"panic200","match":"index"}'
+  })
   t.same(added.json.faults, [{ kind: 'panic200', match: 'index' }])
-  t.equal((await ask(`${url}/v1`)).json.error_code, 'internal_error')
-  await ask(`${url}/sandbox/faults`, { method: 'DELETE' })
+  t.equal((await requestNode(`${url}/v1`)).json.error_code, 'internal_error')
+  await requestNode(`${url}/sandbox/faults`, { method: 'DELETE' })
   t.same(faults.list, [])
-  t.equal(asked.total, 1)
+  t.equal(requests.total, 1)
   for (
     const [path, method, body] of [['/grow?blocks=x', 'POST'], ['/prune', 'POST'], ['/faults', 'POST', '{'], [
       '/faults',
@@ -276,38 +285,38 @@ t.test('people see and steer the sandbox over HTTP, and that does not count as a
       '{"kind":"toString"}'
     ]] as const
   ) {
-    t.equal((await ask(`${url}/sandbox${path}`, { method, ...body && { body } })).status, 400, path)
+    t.equal((await requestNode(`${url}/sandbox${path}`, { method, ...body && { body } })).status, 400, path)
   }
-  t.equal((await ask(`${url}/sandbox/nothing`)).status, 404)
+  t.equal((await requestNode(`${url}/sandbox/nothing`)).status, 404)
 })
 
 t.test('what was asked is counted by endpoint and kept with its raw headers, up to a thousand', async t => {
-  const { url, asked } = await nodeOf(t, { blocks: 5 })
-  await ask(`${url}/v1`, { headers: { 'X-Trace': 'a' } })
-  await ask(`${url}/v1/tables/1/item`, { method: 'POST', body: 'hello' })
-  await ask(`${url}/unknown`)
+  const { url, requests } = await startSandboxNode(t, { blocks: 5 })
+  await requestNode(`${url}/v1`, { headers: { 'X-Trace': 'a' } })
+  await requestNode(`${url}/v1/tables/1/item`, { method: 'POST', body: 'hello' })
+  await requestNode(`${url}/unknown`)
   await getRaw(url, '/<')
-  t.equal(asked.total, 4)
-  t.equal(asked.of('index'), 1)
-  t.equal(asked.of('other'), 2)
-  t.equal(asked.of('info'), 0)
-  t.match(asked.log[0], { endpoint: 'index', method: 'GET', url: '/v1' })
-  t.ok(asked.log[0]?.headers.includes('X-Trace'))
-  t.equal(asked.log[1]?.body, 'hello')
-  asked.reset()
-  t.equal(asked.total, 0)
-  t.same(asked.log, [])
+  t.equal(requests.total, 4)
+  t.equal(requests.countFor('index'), 1)
+  t.equal(requests.countFor('other'), 2)
+  t.equal(requests.countFor('info'), 0)
+  t.match(requests.latest[0], { endpoint: 'index', method: 'GET', url: '/v1' })
+  t.ok(requests.latest[0]?.headers.includes('X-Trace'))
+  t.equal(requests.latest[1]?.body, 'hello')
+  requests.reset()
+  t.equal(requests.total, 0)
+  t.same(requests.latest, [])
   for (let index = 0; index < 1_001; index++) {
-    asked.note({ endpoint: 'index', method: 'GET', url: `/${index}`, headers: [], body: '' })
+    requests.record({ endpoint: 'index', method: 'GET', url: `/${index}`, headers: [], body: '' })
   }
-  t.equal(asked.log.length, 1_000)
-  t.equal(asked.log[0]?.url, '/1')
+  t.equal(requests.latest.length, 1_000)
+  t.equal(requests.latest[0]?.url, '/1')
 })
 
 t.test('closing twice is fine, and a host that is IPv6 is written as one', async t => {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 5, host: '::1' })
   t.match(sandbox.url, /^http:\/\/\[::1\]:\d+$/)
-  t.equal((await ask(`${sandbox.url}/v1`)).status, 200)
+  t.equal((await requestNode(`${sandbox.url}/v1`)).status, 200)
   await sandbox.close()
   await sandbox.close()
 })

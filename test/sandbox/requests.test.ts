@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { startSandbox } from '#sandbox'
-import { ask, getRaw, lookUp, sendRaw } from './ask.js'
+import { requestNode, getRaw, requestTableItem, sendRaw } from './request-node.js'
 
 async function start (t: Test) {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 100, prunedBlocks: 10 })
@@ -13,15 +13,18 @@ const item = { key_type: 'u64', value_type: 'u64', key: '7' }
 
 t.test('an address is read in every spelling that nodes read, after two decodings, and answers in one', async t => {
   const { url } = await start(t)
-  const known = (await ask(`${url}/v1/accounts/0x42/modules`)).text
+  const known = (await requestNode(`${url}/v1/accounts/0x42/modules`)).text
   for (
     const spelling of ['42', '0x042', `0x${'42'.padStart(64, '0')}`, '%342', '%25342', '0%78%34%32', '0%2578%2534%2532']
   ) {
-    t.equal((await ask(`${url}/v1/accounts/${spelling}/modules`)).text, known, spelling)
+    t.equal((await requestNode(`${url}/v1/accounts/${spelling}/modules`)).text, known, spelling)
   }
-  t.equal((await ask(`${url}/v1/accounts/CAFE/modules`)).text, (await ask(`${url}/v1/accounts/0xcafe/modules`)).text)
+  t.equal(
+    (await requestNode(`${url}/v1/accounts/CAFE/modules`)).text,
+    (await requestNode(`${url}/v1/accounts/0xcafe/modules`)).text
+  )
   for (const spelling of ['0X42', '0x', '', '0x42g', '0'.repeat(65), '4%2F2', '0x4%202', '+42', '%zz', '%252542']) {
-    const refused = await ask(`${url}/v1/accounts/${spelling}/modules`)
+    const refused = await requestNode(`${url}/v1/accounts/${spelling}/modules`)
     t.equal(refused.status, 400, spelling)
     t.same(refused.names, ['content-type', 'content-length', 'date'])
     t.match(refused.json, {
@@ -34,7 +37,7 @@ t.test('an address is read in every spelling that nodes read, after two decoding
 t.test('a u64 in a query is read as the nodes read it: zeros and an encoded plus are fine, an empty one is not', async t => {
   const { url, ledger } = await start(t)
   const { version } = ledger.head
-  const at = async (text: string) => await ask(`${url}/v1/accounts/0x42/modules?ledger_version=${text}`)
+  const at = async (text: string) => await requestNode(`${url}/v1/accounts/0x42/modules?ledger_version=${text}`)
   for (
     const text of [
       `${version}`,
@@ -73,19 +76,19 @@ t.test('a u64 in a query is read as the nodes read it: zeros and an encoded plus
       'caused by error: invalid digit found in string (occurred while parsing "optional<string(U64)>")'
   )
   t.equal((await at('18446744073709551615')).status, 404)
-  t.equal((await ask(`${url}/v1/accounts/0x42/modules?LEDGER_VERSION=x`)).status, 200)
+  t.equal((await requestNode(`${url}/v1/accounts/0x42/modules?LEDGER_VERSION=x`)).status, 200)
 })
 
 t.test('limits are u16, zero is refused by the ledger, and flags are exactly true or false', async t => {
   const { url, ledger } = await start(t)
   for (const limit of ['65536', '', '-1', '1.5', '+1']) {
-    t.match((await ask(`${url}/v1/accounts/1/modules?limit=${limit}`)).json, framework, limit)
+    t.match((await requestNode(`${url}/v1/accounts/1/modules?limit=${limit}`)).json, framework, limit)
   }
   t.match(
-    (await ask(`${url}/v1/accounts/1/modules?limit=65536`)).json.message,
+    (await requestNode(`${url}/v1/accounts/1/modules?limit=65536`)).json.message,
     /number too large to fit in target type/
   )
-  const zero = await ask(`${url}/v1/accounts/1/modules?limit=0`)
+  const zero = await requestNode(`${url}/v1/accounts/1/modules?limit=0`)
   t.equal(zero.status, 400)
   t.same(zero.json, {
     message: 'Given limit value (0) must not be zero',
@@ -94,11 +97,11 @@ t.test('limits are u16, zero is refused by the ledger, and flags are exactly tru
   })
   t.ok(zero.headers['x-aptos-chain-id'])
   t.equal(zero.headers['content-type'], 'application/json; charset=utf-8')
-  t.equal((await ask(`${url}/v1/accounts/1/modules?limit=%2B065535`)).status, 200)
+  t.equal((await requestNode(`${url}/v1/accounts/1/modules?limit=%2B065535`)).status, 200)
   const { version } = ledger.head
   for (const flag of ['1', 'True', '', 'yes', 'true ']) {
     t.match(
-      (await ask(`${url}/v1/blocks/by_version/${version}?with_transactions=${encodeURIComponent(flag)}`)).json,
+      (await requestNode(`${url}/v1/blocks/by_version/${version}?with_transactions=${encodeURIComponent(flag)}`)).json,
       framework,
       flag
     )
@@ -106,10 +109,10 @@ t.test('limits are u16, zero is refused by the ledger, and flags are exactly tru
   for (
     const path of [`${version}`, `+${version}`, `0${version}`, `%2B${version}`, `${version}?with_transactions=false`]
   ) {
-    t.equal((await ask(`${url}/v1/blocks/by_version/${path}`)).json.transactions, null, path)
+    t.equal((await requestNode(`${url}/v1/blocks/by_version/${path}`)).json.transactions, null, path)
   }
   for (const path of ['%252B5', 'x', '-1', '18446744073709551616', '%205', '']) {
-    t.match((await ask(`${url}/v1/blocks/by_version/${path}`)).json, {
+    t.match((await requestNode(`${url}/v1/blocks/by_version/${path}`)).json, {
       ...framework,
       message: /^failed to parse path `version`/
     }, path)
@@ -134,8 +137,8 @@ t.test('a POST says its length, is not too big, and is JSON', async t => {
     ),
     /^HTTP\/1\.1 411 /
   )
-  t.equal((await ask(`${url}/v1/info`, { method: 'POST', body: '' })).status, 405)
-  const typed = async (type: string) => (await lookUp(url, item, '', '0x1', { 'content-type': type })).status
+  t.equal((await requestNode(`${url}/v1/info`, { method: 'POST', body: '' })).status, 405)
+  const typed = async (type: string) => (await requestTableItem(url, item, '', '0x1', { 'content-type': type })).status
   for (
     const type of ['application/json', 'Application/JSON; charset=latin1', 'application/vnd.x+json', 'text/x+json']
   ) t.equal(await typed(type), 200, type)
@@ -150,13 +153,13 @@ t.test('a POST says its length, is not too big, and is JSON', async t => {
       'a"/x+json'
     ]
   ) t.equal(await typed(type), 415, type)
-  const untyped = await ask(`${url}/v1/tables/1/item`, { method: 'POST', body: JSON.stringify(item) })
+  const untyped = await requestNode(`${url}/v1/tables/1/item`, { method: 'POST', body: JSON.stringify(item) })
   t.equal(untyped.status, 415)
   t.match(untyped.json, framework)
   // The path is read before the body, and the body before the query.
-  t.match((await lookUp(url, '{', '?ledger_version=', '0xg')).json.message, /table_handle/)
-  t.match((await lookUp(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
-  t.match((await lookUp(url, item, '?ledger_version=')).json.message, /ledger_version/)
+  t.match((await requestTableItem(url, '{', '?ledger_version=', '0xg')).json.message, /table_handle/)
+  t.match((await requestTableItem(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
+  t.match((await requestTableItem(url, item, '?ledger_version=')).json.message, /ledger_version/)
 })
 
 t.test('only the JSON that nodes read is read', async t => {
@@ -200,16 +203,17 @@ t.test('only the JSON that nodes read is read', async t => {
     `${body('"a"').slice(0, -1)},"more":${'['.repeat(127)}${']'.repeat(127)}}`
   ]
   for (const text of bad) {
-    const refused = await lookUp(url, text)
+    const refused = await requestTableItem(url, text)
     t.equal(refused.status, 400, text.slice(0, 80))
     t.match(refused.json, { ...framework, message: /^parse request payload error: / })
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
   t.equal(
-    (await lookUp(url, Buffer.concat([Buffer.from(body('"').slice(0, -1)), Buffer.from([0xff, 0x22, 0x7d])]))).status,
+    (await requestTableItem(url, Buffer.concat([Buffer.from(body('"').slice(0, -1)), Buffer.from([0xff, 0x22, 0x7d])])))
+      .status,
     400
   )
-  t.match((await lookUp(url, bad[10])).json.message, /duplicate field `key`/)
+  t.match((await requestTableItem(url, bad[10])).json.message, /duplicate field `key`/)
   const good = [
     body('"alice"'),
     ` \t\r\n${body('"alice"')} `,
@@ -219,24 +223,25 @@ t.test('only the JSON that nodes read is read', async t => {
     `{"extra":"\\ud83d\\ude00\\/",${body('"alice"').slice(1)}`,
     `{"x":[true,false,null,[],{}],${body('"alice"').slice(1)}`
   ]
-  const answer = (await lookUp(url, good[0])).text
-  for (const text of good) t.equal((await lookUp(url, text)).text, answer, text.slice(0, 80))
+  const answer = (await requestTableItem(url, good[0])).text
+  for (const text of good) t.equal((await requestTableItem(url, text)).text, answer, text.slice(0, 80))
 })
 
 t.test('types are read in every spelling, and what is no type is refused before the ledger is read', async t => {
   const { url } = await start(t)
-  const alice = async (type: string) => await lookUp(url, { key_type: type, value_type: 'u8', key: 'alice' })
+  const alice = async (type: string) => await requestTableItem(url, { key_type: type, value_type: 'u8', key: 'alice' })
   const known = (await alice('0x1::string::String')).text
   for (const type of ['0X01::string::String', ' 0x1 :: string\t::\n String\f', '0x0001::string::String']) {
     t.equal((await alice(type)).text, known, type)
   }
-  const spelled = async (type: string) => (await lookUp(url, { key_type: 'u64', value_type: type, key: '1' })).text
+  const spelled = async (type: string) =>
+    (await requestTableItem(url, { key_type: 'u64', value_type: type, key: '1' })).text
   const line = await spelled('0x42::game::Line<u8>')
   for (const type of ['0x42::game::Line< u8 >', '0x42::game::Line<u8,>', '0X42::game::Line <u8 , >']) {
     t.equal(await spelled(type), line, type)
   }
   const deep = (levels: number) => `${'vector<'.repeat(levels - 1)}u8${'>'.repeat(levels - 1)}`
-  t.equal((await lookUp(url, { key_type: 'u64', value_type: deep(8), key: '1' })).status, 200)
+  t.equal((await requestTableItem(url, { key_type: 'u64', value_type: deep(8), key: '1' })).status, 200)
   for (
     const type of [
       '',
@@ -273,7 +278,7 @@ t.test('types are read in every spelling, and what is no type is refused before 
     ]
   ) {
     for (const request of [{ ...item, key_type: type }, { ...item, value_type: type }]) {
-      const refused = await lookUp(url, request, '?ledger_version=18446744073709551615')
+      const refused = await requestTableItem(url, request, '?ledger_version=18446744073709551615')
       t.equal(refused.status, 400, type)
       t.equal(refused.json.error_code, 'invalid_input')
       t.same(refused.names, ['content-type', 'content-length', 'date'])
@@ -317,14 +322,19 @@ t.test('keys of every type are one name however they are spelled', async t => {
     let answer = ''
     let handle = 0
     while (answer === '') {
-      const found = await lookUp(url, `{"key_type":"${type}","value_type":"u64","key":${keys[0]}}`, '', `${++handle}`)
+      const found = await requestTableItem(
+        url,
+        `{"key_type":"${type}","value_type":"u64","key":${keys[0]}}`,
+        '',
+        `${++handle}`
+      )
       t.match([200, 404], [found.status === 200 || found.status === 404 ? 200 : found.status], type)
       if (found.status === 200) answer = found.text
       if (handle > 40) throw new Error(type)
     }
     for (const key of keys) {
       t.equal(
-        (await lookUp(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`, '', `${handle}`)).text,
+        (await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`, '', `${handle}`)).text,
         answer,
         `${type} ${key}`
       )
@@ -352,7 +362,7 @@ t.test('a key that is not of its type is refused by the ledger, with the positio
   ]
   for (const [type, keys] of wrong) {
     for (const key of keys) {
-      const refused = await lookUp(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`)
+      const refused = await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`)
       t.equal(refused.status, 400, `${type} ${key}`)
       t.equal(refused.json.error_code, 'invalid_input')
       t.ok(refused.headers['x-aptos-ledger-version'])
@@ -380,7 +390,12 @@ t.test('a missing item tells the key as it was sent: order, number text, and str
   for (const [type, sent, told] of keys) {
     let missing
     for (let handle = 0; missing?.status !== 404; handle++) {
-      missing = await lookUp(url, `{"key_type":"${type}","value_type":"u64","key":${sent}}`, '', `00${handle}`)
+      missing = await requestTableItem(
+        url,
+        `{"key_type":"${type}","value_type":"u64","key":${sent}}`,
+        '',
+        `00${handle}`
+      )
     }
     t.match(missing.json.message, /^Table Item not found by Table handle\(0x\d+\), /)
     t.ok(missing.json.message.includes(`Table key(${told}) and Ledger version(${version})`), missing.json.message)

@@ -1,13 +1,13 @@
 import t from 'tap'
-import { ask } from './ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { requestNode } from './request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
 t.test('a stream is the same by its handle and by its number: the same bytes, in both forms', async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   for (
     const [account, handle, number] of [['0x1', '0x1::block::BlockResource/new_block_events', 3], [
       '0x1',
@@ -28,8 +28,8 @@ t.test('a stream is the same by its handle and by its number: the same bytes, in
     ) {
       for (const headers of [{}, { accept: 'application/x-bcs' }]) {
         const [one, other] = await Promise.all([
-          ask(`${url}/v1/accounts/${account}/events/${handle}${query}`, { headers }),
-          ask(`${url}/v1/accounts/${account}/events/${number}${query}`, { headers })
+          requestNode(`${url}/v1/accounts/${account}/events/${handle}${query}`, { headers }),
+          requestNode(`${url}/v1/accounts/${account}/events/${number}${query}`, { headers })
         ])
         t.same([other.status, other.text, other.headers['content-type']], [
           one.status,
@@ -40,11 +40,11 @@ t.test('a stream is the same by its handle and by its number: the same bytes, in
       }
     }
   }
-  t.ok((await ask(`${url}/v1/accounts/CAFE/events/%252B02`)).json.length === 25)
+  t.ok((await requestNode(`${url}/v1/accounts/CAFE/events/%252B02`)).json.length === 25)
 })
 
 t.test('a number without events is an empty stream, and what is no number is refused', async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   for (
     const path of [
       '0xcafe/events/3',
@@ -53,8 +53,8 @@ t.test('a number without events is an empty stream, and what is no number is ref
       '0xdead/events/2',
       '0x2/events/3'
     ]
-  ) t.equal((await ask(`${url}/v1/accounts/${path}`)).text, '[]', path)
-  t.match((await ask(`${url}/v1/accounts/0xcafe/events/3?limit=0`)).json, { error_code: 'invalid_input' })
+  ) t.equal((await requestNode(`${url}/v1/accounts/${path}`)).text, '[]', path)
+  t.match((await requestNode(`${url}/v1/accounts/0xcafe/events/3?limit=0`)).json, { error_code: 'invalid_input' })
   for (
     const path of [
       '0x1/events/x',
@@ -66,56 +66,57 @@ t.test('a number without events is an empty stream, and what is no number is ref
       '0x1/events/2?limit=65536'
     ]
   ) {
-    const refused = await ask(`${url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${url}/v1/accounts/${path}`)
     t.match([refused.status, refused.json], [400, framework], path)
     t.notOk(refused.headers['x-aptos-chain-id'])
   }
   t.match(
-    (await ask(`${url}/v1/accounts/0x1/events/x`)).json.message,
+    (await requestNode(`${url}/v1/accounts/0x1/events/x`)).json.message,
     /^failed to parse path `creation_number`: failed to parse "string\(U64\)": Parsing u64 string "x" failed/
   )
-  const older = await nodeOf(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
-  t.match(await ask(`${older.url}/v1/accounts/0xdead/events/2`), {
+  const older = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
+  t.match(await requestNode(`${older.url}/v1/accounts/0xdead/events/2`), {
     status: 404,
     json: { error_code: 'account_not_found' }
   })
-  t.match(await ask(`${older.url}/v1/accounts/0xdead/transactions`), {
+  t.match(await requestNode(`${older.url}/v1/accounts/0xdead/transactions`), {
     status: 404,
     json: { error_code: 'account_not_found' }
   })
 })
 
 t.test('a handle that was destroyed and made anew names another stream: the head decides which', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 300, prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 300, prunedBlocks: 0 })
   ledger.remaking = { goneAt: 310, backAt: 320 }
   const handle = `${url}/v1/accounts/0xcafe/events/${coins}/deposit_events`
-  const before = await ask(`${handle}?start=0&limit=100`)
+  const before = await requestNode(`${handle}?start=0&limit=100`)
   t.equal(before.json.length, 99)
   t.same([...new Set(before.json.map((event: any) => event.guid.creation_number))], ['2'])
-  const balance = async () => (await ask(`${url}/v1/accounts/0xcafe/balance/${coin}`)).text
+  const balance = async () => (await requestNode(`${url}/v1/accounts/0xcafe/balance/${coin}`)).text
 
   ledger.grow(10)
   t.equal(ledger.height, 309)
-  t.equal((await ask(`${handle}?start=99&limit=9`)).json.length, 4)
+  t.equal((await requestNode(`${handle}?start=99&limit=9`)).json.length, 4)
   const held = await balance()
   ledger.grow(1)
-  const gone = await ask(`${handle}?start=0&limit=5`)
+  const gone = await requestNode(`${handle}?start=0&limit=5`)
   t.match([gone.status, gone.json], [404, { error_code: 'resource_not_found' }])
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status, 404)
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status, 404)
   t.equal(
-    (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${ledger.block(309).lastVersion}`)).status,
+    (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}?ledger_version=${ledger.block(309).lastVersion}`))
+      .status,
     200
   )
   t.equal(await balance(), held, 'what the store held has moved into a fungible store')
-  const byNumber = await ask(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)
+  const byNumber = await requestNode(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)
   t.equal(byNumber.json.length, 100, 'the stream itself is still there')
 
   ledger.grow(9)
-  t.equal((await ask(handle)).status, 404)
+  t.equal((await requestNode(handle)).status, 404)
   ledger.grow(1)
-  t.equal((await ask(handle)).text, '[]', 'made anew, and nothing has happened yet')
+  t.equal((await requestNode(handle)).text, '[]', 'made anew, and nothing has happened yet')
   ledger.grow(40)
-  const after = await ask(`${handle}?start=0&limit=5`)
+  const after = await requestNode(`${handle}?start=0&limit=5`)
   t.same(after.json.map((event: any) => [event.sequence_number, event.guid.creation_number]), [
     ['0', '4'],
     ['1', '4'],
@@ -123,58 +124,61 @@ t.test('a handle that was destroyed and made anew names another stream: the head
     ['3', '4'],
     ['4', '4']
   ])
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/4?start=0&limit=5`)).text, after.text)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)).text, byNumber.text)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/2`)).json.at(-1).sequence_number, '102')
-  const store = (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).json.data
-  const events = (await ask(`${handle}?start=0&limit=100`)).json
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/4?start=0&limit=5`)).text, after.text)
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)).text, byNumber.text)
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/2`)).json.at(-1).sequence_number, '102')
+  const store = (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}`)).json.data
+  const events = (await requestNode(`${handle}?start=0&limit=100`)).json
   t.match(store, {
     deposit_events: { counter: `${events.length}`, guid: { id: { creation_num: '4' } } },
     withdraw_events: { guid: { id: { creation_num: '5' } } }
   })
   t.equal(store.coin.value, `${events.reduce((sum: bigint, event: any) => sum + BigInt(event.data.amount), 0n)}`)
   t.equal(await balance(), `${BigInt(held) + BigInt(store.coin.value)}`)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/resource/0x1::account::Account`)).json.data.guid_creation_num, '6')
   t.equal(
-    (await ask(
+    (await requestNode(`${url}/v1/accounts/0xcafe/resource/0x1::account::Account`)).json.data.guid_creation_num,
+    '6'
+  )
+  t.equal(
+    (await requestNode(
       `${url}/v1/accounts/0xcafe/resource/0x1::account::Account?ledger_version=${ledger.block(319).lastVersion}`
     )).json.data.guid_creation_num,
     '4'
   )
   for (const { version, ...event } of events) {
-    const { events: emitted } = (await ask(`${url}/v1/transactions/by_version/${version}`)).json
+    const { events: emitted } = (await requestNode(`${url}/v1/transactions/by_version/${version}`)).json
     t.ok(emitted.some((one: unknown) => JSON.stringify(one) === JSON.stringify(event)))
   }
   t.notOk(
-    (await ask(`${url}/v1/blocks/by_height/315?with_transactions=true`)).text.includes('DepositEvent'),
+    (await requestNode(`${url}/v1/blocks/by_height/315?with_transactions=true`)).text.includes('DepositEvent'),
     'nothing is deposited where there is no store'
   )
 })
 
 t.test('the remaking is an option of the start too, and another chain has the same for the same options', async t => {
   const [one, two] = await Promise.all([
-    nodeOf(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }),
-    nodeOf(t, { blocks: 50, prunedBlocks: 0 })
+    startSandboxNode(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }),
+    startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
   ])
   const path = `/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`
-  t.equal((await ask(one.url + path)).json[0].guid.creation_number, '4')
+  t.equal((await requestNode(one.url + path)).json[0].guid.creation_number, '4')
   two.ledger.remaking = { goneAt: 20, backAt: 20 }
-  t.equal((await ask(two.url + path)).text, (await ask(one.url + path)).text)
+  t.equal((await requestNode(two.url + path)).text, (await requestNode(one.url + path)).text)
 })
 
 t.test('people let the coin store be made anew over HTTP: from the next block on, and once', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 30, prunedBlocks: 0 })
-  const state = async () => (await ask(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
-  await ask(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })
-  await ask(`${url}/sandbox/remake?blocks=2`, { method: 'POST' })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 30, prunedBlocks: 0 })
+  const state = async () => (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
+  await requestNode(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/remake?blocks=2`, { method: 'POST' })
   t.equal(await state(), 200)
   ledger.grow()
   t.equal(await state(), 404)
-  await ask(`${url}/sandbox/remake`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/remake`, { method: 'POST' })
   ledger.grow()
   t.equal(await state(), 404)
   ledger.grow()
   t.equal(await state(), 200)
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`)).text, '[]')
-  t.equal((await ask(`${url}/sandbox/remake?blocks=x`, { method: 'POST' })).status, 400)
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`)).text, '[]')
+  t.equal((await requestNode(`${url}/sandbox/remake?blocks=x`, { method: 'POST' })).status, 400)
 })

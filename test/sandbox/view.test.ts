@@ -1,7 +1,7 @@
 import t from 'tap'
-import { knownType } from '../../sandbox/type-tag.js'
-import { ask, type Heard, lookUp } from './ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { requireTypeTag } from '../../sandbox/type-tag.js'
+import { requestNode, type NodeResponse, requestTableItem } from './request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const json = { 'content-type': 'application/json' }
@@ -16,9 +16,9 @@ async function view (
   request: unknown,
   query = '',
   headers: Record<string, string> = json
-): Promise<Heard> {
+): Promise<NodeResponse> {
   const body = typeof request === 'string' ? request : Buffer.isBuffer(request) ? request : JSON.stringify(request)
-  return await ask(`${base}/v1/view${query}`, { method: 'POST', headers, body })
+  return await requestNode(`${base}/v1/view${query}`, { method: 'POST', headers, body })
 }
 
 function call (name: string, args: unknown[] = [], types: string[] = []) {
@@ -48,7 +48,7 @@ function bytesOf (
 }
 
 t.test('a view answers a list of what the function returns, with the position and what it cost', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const answer = await view(url, call('height'))
   t.equal(answer.text, '["999"]')
   t.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
@@ -58,12 +58,12 @@ t.test('a view answers a list of what the function returns, with the position an
   const inBytes = await view(url, call('height'), '', { ...json, ...bcs })
   t.equal(inBytes.headers['content-type'], 'application/x-bcs')
   t.equal(inBytes.body.toString('hex'), '01e703000000000000')
-  const family = await nodeOf(t, { family: 'x-node-', blocks: 5, prunedBlocks: 0 })
+  const family = await startSandboxNode(t, { family: 'x-node-', blocks: 5, prunedBlocks: 0 })
   t.ok((await view(family.url, call('height'))).headers['x-node-gas-used'])
 })
 
 t.test('a call in JSON and the same in bytes have the same answer and cost, in both forms', async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   const several = [
     '7',
     '"340282366920938463463374607431768211455"',
@@ -124,18 +124,18 @@ t.test('a call in JSON and the same in bytes have the same answer and cost, in b
 })
 
 t.test('what a view says is what the state says', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const coin = '0x1::aptos_coin::AptosCoin'
   for (const version of [ledger.oldest.version, ledger.head.version]) {
     const at = `?ledger_version=${version}`
     for (const account of ['0xcafe', '0xa11ce', '0xdead']) {
-      const balance = (await ask(`${url}/v1/accounts/${account}/balance/${encodeURIComponent(coin)}${at}`)).text
+      const balance = (await requestNode(`${url}/v1/accounts/${account}/balance/${encodeURIComponent(coin)}${at}`)).text
       t.equal((await view(url, call('balance_of', [account]), at)).text, `["${balance}"]`)
       t.equal(
         (await view(url, { function: '0x1::coin::balance', type_arguments: [coin], arguments: [account] }, at)).text,
         `["${balance}"]`
       )
-      const { sequence_number: sequence } = (await ask(`${url}/v1/accounts/${account}${at}`)).json
+      const { sequence_number: sequence } = (await requestNode(`${url}/v1/accounts/${account}${at}`)).json
       t.same(
         (await view(
           url,
@@ -168,7 +168,7 @@ t.test('what a view says is what the state says', async t => {
 })
 
 t.test('an answer is fixed by the version: it stands for some versions and changes with others, as its cost does', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const price = async (version: bigint) =>
     await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
   const first = await price(0n)
@@ -181,10 +181,10 @@ t.test('an answer is fixed by the version: it stands for some versions and chang
 })
 
 t.test('the interface of the module declares the functions that can be called, at every release', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   for (const release of ['1'.repeat(40), '2'.repeat(40), '3'.repeat(40)]) {
     ledger.release = release
-    const { abi } = (await ask(`${url}/v1/accounts/0xfeed/module/oracle`)).json
+    const { abi } = (await requestNode(`${url}/v1/accounts/0xfeed/module/oracle`)).json
     t.same([abi.address, abi.name], ['0xfeed', 'oracle'])
     t.equal('is_enum' in abi.structs[0], release !== '1'.repeat(40))
     t.equal('variants' in abi.structs[0], release === '3'.repeat(40))
@@ -212,7 +212,7 @@ t.test('the interface of the module declares the functions that can be called, a
 })
 
 t.test('what the ledger cannot run is refused with the position, and an abort tells the code of the machine', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const cases: Array<[unknown, RegExp]> = [
     [
       { function: '0xdead::oracle::height', type_arguments: [], arguments: [] },
@@ -243,7 +243,7 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
     t.equal(refused.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
     t.equal(refused.headers['x-aptos-gas-used'], undefined)
   }
-  t.throws(() => knownType('nothing'), RangeError)
+  t.throws(() => requireTypeTag('nothing'), RangeError)
   t.equal((await view(url, call('at_most_a_hundred', ['100']))).text, '["100"]')
   const aborted = await view(url, call('at_most_a_hundred', ['101']))
   t.equal(aborted.status, 400)
@@ -256,7 +256,7 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
 })
 
 t.test('bytes that are no call are refused by the ledger', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const whole = bytesOf('echo', ['0700000000000000'], ['02'])
   t.equal((await view(url, whole, '', binary)).text, '["7"]')
   t.equal((await view(url, bytesOf('balance', [owner('cafe')], [apt], 'coin', '1'), '', binary)).status, 200)
@@ -292,7 +292,7 @@ t.test('bytes that are no call are refused by the ledger', async t => {
 })
 
 t.test('what the framework cannot read it refuses without the position: the type of the body, the body, the query', async t => {
-  const { url } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (
     const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']
   ) {
@@ -339,11 +339,11 @@ t.test('what the framework cannot read it refuses without the position: the type
   }
   t.match((await view(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
   t.match((await view(url, call('height'), '?ledger_version=')).json.message, /ledger_version/)
-  t.equal((await ask(`${url}/v1/view`)).status, 405)
+  t.equal((await requestNode(`${url}/v1/view`)).status, 405)
 })
 
 t.test('a view of a version that is not there is told apart, before the function is looked for', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), {
     status: 404,
     json: { error_code: 'version_not_found' }
@@ -352,7 +352,7 @@ t.test('a view of a version that is not there is told apart, before the function
     status: 410,
     json: { error_code: 'version_pruned' }
   })
-  const mute = await nodeOf(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
+  const mute = await startSandboxNode(t, { bcsOutput: false, blocks: 5, prunedBlocks: 0 })
   t.match((await view(mute.url, call('height'), '', { ...json, ...bcs })).json, {
     error_code: 'api_disabled',
     message: 'View function with BCS output is disabled on this endpoint'
@@ -360,9 +360,9 @@ t.test('a view of a version that is not there is told apart, before the function
 })
 
 t.test('a raw item is the bytes of the item of that key, and is told in bytes alone', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const raw = async (key: unknown, query = '', headers: Record<string, string> = { ...json, ...bcs }, handle = '0x1') =>
-    await ask(`${url}/v1/tables/${handle}/raw_item${query}`, {
+    await requestNode(`${url}/v1/tables/${handle}/raw_item${query}`, {
       method: 'POST',
       headers,
       body: typeof key === 'string' ? key : JSON.stringify({ key })
@@ -376,7 +376,7 @@ t.test('a raw item is the bytes of the item of that key, and is told in bytes al
     ]] as const
   ) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
-      const known = await lookUp(
+      const known = await requestTableItem(
         url,
         { key_type: type, value_type: valueType, key: sent },
         `?ledger_version=${version}`,
@@ -392,7 +392,7 @@ t.test('a raw item is the bytes of the item of that key, and is told in bytes al
       }
     }
   }
-  let missing: Heard | undefined
+  let missing: NodeResponse | undefined
   for (let handle = 1; missing?.status !== 404; handle++) {
     missing = await raw(JSON.stringify({ key: 'C800000000000000' }), '', { ...json, ...bcs }, `0x${handle}`)
   }

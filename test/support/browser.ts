@@ -5,11 +5,11 @@ import { type Browser, type BrowserContext, type BrowserContextOptions, chromium
 import { type Test } from 'tap'
 
 /** A page in a real browser, with all that it asked for and all that it complained of. */
-export interface Looked {
+export interface OpenedPage {
   readonly page: Page
   readonly context: BrowserContext
   /** The addresses that it asked for. */
-  readonly asked: string[]
+  readonly requestedUrls: string[]
   /** What stood in its console as a warning or worse, what it threw, and what its own policy forbade it. */
   readonly complaints: string[]
 }
@@ -32,21 +32,21 @@ export async function startChromium (t: Test): Promise<Browser> {
 }
 
 /** Opens an address as a person would. */
-export async function look (
+export async function openPage (
   t: Test,
   browser: Browser,
   url: string,
   options: BrowserContextOptions = {}
-): Promise<Looked> {
+): Promise<OpenedPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
   t.teardown(async () => {
     await context.close()
   })
   const page = await context.newPage()
-  const asked: string[] = []
+  const requestedUrls: string[] = []
   const complaints: string[] = []
   page.on('request', request => {
-    asked.push(request.url())
+    requestedUrls.push(request.url())
   })
   page.on('console', message => {
     if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
@@ -59,5 +59,5 @@ export async function look (
       'event.violatedDirective + " " + event.blockedURI) })'
   )
   await page.goto(url)
-  return { page, context, asked, complaints }
+  return { page, context, requestedUrls, complaints }
 }

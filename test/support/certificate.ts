@@ -40,7 +40,7 @@ bxZQ9+VCqG6QPRWEjoDLA0GR7JEsYDkVAo0YDhONqtEpcUdemZWVyn08
 -----END PRIVATE KEY-----`
 
 /** The same key, locked with a passphrase. */
-export const lockedKey = `-----BEGIN ENCRYPTED PRIVATE KEY-----
+export const encryptedKey = `-----BEGIN ENCRYPTED PRIVATE KEY-----
 MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAhwhJNY/p52hQICA+gw
 DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDw7CpXJFZW0ez9LtMBxR3QEgZAM
 EjXDjY4d2uxAZ0pM2AZPjOXH6JhN8l9J6V4LVUnpGppcPJk/vT15nmXBFIDB2gBu

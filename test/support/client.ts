@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 
 /** A whole answer, with its header names as they came. */
-export interface Got {
+export interface TestResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly rawNames: readonly string[]
@@ -10,7 +10,7 @@ export interface Got {
 }
 
 /** What a request may say. */
-export interface Ask {
+export interface TestRequest {
   readonly method?: string
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer
@@ -20,11 +20,11 @@ export interface Ask {
 }
 
 /** Sends a request target just as it stands. */
-export async function ask (
+export async function sendRequest (
   base: string,
   target: string,
-  { method, headers, body, agent, localAddress }: Ask = {}
-): Promise<Got> {
+  { method, headers, body, agent, localAddress }: TestRequest = {}
+): Promise<TestResponse> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base)
     const sent = request({
@@ -58,7 +58,7 @@ export async function ask (
 }
 
 /** A table item look-up. */
-export function item (keyType: string, key: string, valueType = 'u64'): Ask {
+export function tableItemLookup (keyType: string, key: string, valueType = 'u64'): TestRequest {
   return {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { isReadAtStart } from '../../src/config/exchange.js'
+import { needsRestart } from '../../src/config/restart-keys.js'
 import { overrides } from '../../src/config/load.js'
 import { configSchema } from '../../src/config/schema.js'
 
@@ -101,7 +101,7 @@ function lineOf ({ key, shape, isRequired }: Row, meanings: ReadonlyMap<string, 
     : shape.default === undefined
     ? 'by its place'
     : code(JSON.stringify(shape.default))
-  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${isReadAtStart(key) ? 'at a start' : 'yes'} | ${
+  return `| ${code(key)} | ${escaped(typeOf(shape))} | ${fallback} | ${needsRestart(key) ? 'at a start' : 'yes'} | ${
     escaped(meanings.get(key) ?? `see ${code(key.slice(0, key.indexOf('[]')))}`)
   }${by} |`
 }

@@ -1,16 +1,16 @@
 /** A text that stands out too little. */
-export interface Unreadable {
+export interface LowContrastText {
   readonly text: string
   readonly ratio: number
   readonly colour: string
-  readonly behind: string
+  readonly background: string
 }
 
 /**
  * Run in a browser: how many texts are to be seen, and which of them have less than 4.5 times the contrast (WCAG 2.2,
  * 1.4.3) from the nearest ground behind them.
  */
-export const readable = `(() => {
+export const contrastScript = `(() => {
   const numbers = colour => (colour.match(/[\\d.]+/g) ?? []).map(Number)
   const isSeen = element => element.checkVisibility({ visibilityProperty: true }) && element.closest('.unseen, .skip, noscript') === null
   const luminance = ([r, g, b]) => {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Where the dashboards lie that Grafana is given. */
-export const folder = join(import.meta.dirname, '../../grafana/dashboards')
+export const dashboardFolder = join(import.meta.dirname, '../../grafana/dashboards')
 
 /** One question of a panel. */
 export interface Target {
@@ -48,10 +48,13 @@ export interface Query extends Target {
 
 /** Every dashboard by the name of its file. */
 export function dashboards (): Map<string, Dashboard> {
-  const files = readdirSync(folder).filter(name => name.endsWith('.json'))
+  const files = readdirSync(dashboardFolder).filter(name => name.endsWith('.json'))
   return new Map(
     files.map(
-      file => [file.slice(0, -'.json'.length), JSON.parse(readFileSync(join(folder, file), 'utf8')) as Dashboard]
+      file => [
+        file.slice(0, -'.json'.length),
+        JSON.parse(readFileSync(join(dashboardFolder, file), 'utf8')) as Dashboard
+      ]
     )
   )
 }

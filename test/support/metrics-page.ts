@@ -1,5 +1,5 @@
-import { mostSeries, mostSeriesInWords } from '../../src/metrics/budget.js'
-import { type LabelValues, metricGroups, metricList, type MetricRow } from '../../src/metrics/list.js'
+import { maxSeries, maxSeriesText } from '../../src/metrics/series-count.js'
+import { type LabelValues, metricGroups, metricList, type MetricDefinition } from '../../src/metrics/definitions.js'
 
 const oneNode = { upstreams: 1, clients: 0 }
 // Longer lists stand in a table of their own.
@@ -13,17 +13,17 @@ export function metricsPage (): string {
   const sections = Object.entries(metricGroups).map(([title, rows]) =>
     `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`
   )
-  const total = metricList.reduce((sum, row) => sum + mostSeries(row, oneNode), 0)
+  const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneNode), 0)
   return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
 }
 
-function lineOf (row: MetricRow): string {
-  const type = row.across === undefined ? row.type : `${row.type}, ${row.across}`
+function lineOf (row: MetricDefinition): string {
+  const type = row.aggregation === undefined ? row.type : `${row.type}, ${row.aggregation}`
   const labels = Object.entries(row.labels).map(([label, values]) =>
     isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
   ).join('; ')
-  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${mostSeriesInWords(row)} | ${
-    mostSeries(row, oneNode)
+  return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${maxSeriesText(row)} | ${
+    maxSeries(row, oneNode)
   } |`
 }
 

@@ -3,7 +3,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 
 /** An answer as it came over a socket. */
-export interface Came {
+export interface OperationResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
@@ -37,7 +37,7 @@ export interface OpenApi {
 const ofHttp = new Set(['content-type', 'content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding'])
 
 /** Holds answers against a document, strictly: what it does not speak of is a complaint. */
-export class Checker {
+export class OpenApiChecker {
   readonly document: OpenApi
   readonly #ajv = new Ajv2020({ strict: true, allErrors: true, allowUnionTypes: true })
   readonly #compiled = new Map<string, ValidateFunction>()
@@ -74,7 +74,7 @@ export class Checker {
   }
 
   /** What is wrong with an answer to an operation; nothing where all is as the document says. */
-  complaints (operationId: string, { status, headers, body }: Came): string[] {
+  complaints (operationId: string, { status, headers, body }: OperationResponse): string[] {
     const operation = this.operations.get(operationId)
     const pointer = `/paths/${escaped(operation?.path ?? '')}/${operation?.method}/responses/${status}`
     const response = operation?.responses[status]

@@ -8,7 +8,7 @@ import { type Readable } from 'node:stream'
 import { type Test } from 'tap'
 import { stringify } from 'yaml'
 import { freePort } from './free-port.js'
-import { killWithUs } from './kill-with-us.js'
+import { killOnExit } from './kill-on-exit.js'
 import { until } from './until.js'
 
 /** What it scrapes, how often, and by which rules it judges. */
@@ -109,7 +109,7 @@ export class Prometheus {
       await gone
     })
     await once(child, 'spawn')
-    killWithUs(child, folder)
+    killOnExit(child, folder)
     const said: string[] = []
     for await (const line of createInterface(child.stderr)) {
       said.push(line)
@@ -149,7 +149,7 @@ export class Prometheus {
    * Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes
    * its first look after five seconds.
    */
-  async scraped (since: number): Promise<void> {
+  async untilScraped (since: number): Promise<void> {
     await until(async () => {
       const up = await this.query(`up == 1 and timestamp(up) >= ${since}`)
       return up.length === this.#targets

@@ -26,4 +26,4 @@ export async function checkAsync<T extends [unknown, ...unknown[]]> (
 }
 
 /** How to say the seed in a title. */
-export const seeded = `seed ${seed}`
+export const seedTitle = `seed ${seed}`

@@ -33,7 +33,7 @@ export async function startCluster (t: Test, options: ClusterOptions = {}): Prom
   const nodes = await Promise.all([0, 1, 2].map(async () => await startRedis(t, { ...rest, args: [...own, ...args] })))
   const cluster = new RedisCluster(nodes, options)
   t.teardown(() => {
-    cluster.hangUp()
+    cluster.disconnect()
   })
   await cluster.meet()
   return cluster
@@ -64,7 +64,7 @@ export class RedisCluster {
     return this.#client
   }
 
-  hangUp (): void {
+  disconnect (): void {
     this.#client?.disconnect()
     this.#client = undefined
   }
@@ -81,11 +81,11 @@ export class RedisCluster {
     for (const { client } of this.nodes) {
       for (const { port } of this.nodes) await client.cluster('MEET', '127.0.0.1', port)
     }
-    await this.untilWell()
+    await this.untilHealthy()
   }
 
   /** Waits until all nodes know one another and every slot. */
-  async untilWell (): Promise<void> {
+  async untilHealthy (): Promise<void> {
     const signs = ['cluster_state:ok', `cluster_slots_ok:${slots}`, `cluster_known_nodes:${this.nodes.length}`]
     await until(async () => {
       const views = await Promise.all(this.nodes.map(async ({ client }) => await client.cluster('INFO')))
@@ -101,7 +101,7 @@ export class RedisCluster {
   /** Starts one again, empty, with the slots that it had. */
   async restartNode (nth: number): Promise<void> {
     await this.node(nth).restart()
-    await this.untilWell()
+    await this.untilHealthy()
   }
 
   async slotOf (key: string): Promise<number> {

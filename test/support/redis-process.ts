@@ -10,7 +10,7 @@ import { Redis } from 'ioredis'
 import { type Test } from 'tap'
 import { certificate } from './certificate.js'
 import { freePort } from './free-port.js'
-import { killWithUs } from './kill-with-us.js'
+import { killOnExit } from './kill-on-exit.js'
 
 /** What to start, and how it is spoken to. */
 export interface Launch {
@@ -29,7 +29,7 @@ export async function startProcess (t: Test, launch: Launch): Promise<RedisProce
   const folder = await mkdtemp(join(tmpdir(), 'varve-redis-'))
   const redis = new RedisProcess(launch, folder, launch.port ?? await freePort())
   t.teardown(async () => {
-    redis.hangUp()
+    redis.disconnect()
     await redis.kill()
     await rm(folder, { recursive: true, force: true })
   })
@@ -130,7 +130,7 @@ export class RedisProcess {
   }
 
   /** Closes the client of the test. */
-  hangUp (): void {
+  disconnect (): void {
     this.#client?.disconnect()
     this.#client = undefined
   }
@@ -152,7 +152,7 @@ export class RedisProcess {
       child.once('exit', resolve).once('error', resolve)
     })
     await once(child, 'spawn')
-    killWithUs(child, this.folder)
+    killOnExit(child, this.folder)
     const said: string[] = []
     for await (const line of createInterface(child.stdout)) {
       said.push(line)

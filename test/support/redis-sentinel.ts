@@ -1,6 +1,6 @@
 import { type Test } from 'tap'
 import { type RedisProcess, startProcess } from './redis-process.js'
-import { listenAt, type RedisOptions, startRedis, tlsFiles } from './redis-server.js'
+import { listenArguments, type RedisOptions, startRedis, tlsFiles } from './redis-server.js'
 import { until } from './until.js'
 
 /** What may be different from one master with one replica and no passwords. */
@@ -146,7 +146,7 @@ function configOf (
   { password, tls = false, sentinelPassword }: SentinelOptions,
   downAfterMs: number
 ): string {
-  const listen = listenAt(port, tls).join(' ').split(/ ?--/).filter(line => line !== '')
+  const listen = listenArguments(port, tls).join(' ').split(/ ?--/).filter(line => line !== '')
   return [
     ...listen,
     `sentinel monitor ${name} 127.0.0.1 ${master.port} 2`,

@@ -30,7 +30,7 @@ export async function startRedis (t: Test, options: RedisOptions = {}): Promise<
     ready: /eady to accept connections/,
     files: () => tls ? tlsFiles : {},
     args: port => [
-      ...listenAt(port, tls),
+      ...listenArguments(port, tls),
       '--save',
       '',
       '--appendonly',
@@ -72,7 +72,7 @@ export async function untilFollowing (redis: RedisProcess, master: RedisProcess)
 }
 
 /** The arguments that make it listen on the loopback, with or without TLS. */
-export function listenAt (port: number, tls: boolean): string[] {
+export function listenArguments (port: number, tls: boolean): string[] {
   const plain = ['--bind', '127.0.0.1', '--port', tls ? '0' : String(port)]
   if (!tls) return plain
   return [

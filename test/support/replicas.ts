@@ -5,13 +5,13 @@ import { until } from './until.js'
 import { type TestVarve } from './varve.js'
 
 /** The control key of the embedded node's chain. */
-export const control = 'varve:1:control 4'
+export const controlKey = 'varve:1:control 4'
 
 /** The read of the block of a version. */
-export const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
+export const blockTarget = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
 
 /** Starts the embedded node with its growth in the test's hand. */
-export async function nodeOf (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
+export async function startSandboxNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
   t.teardown(async () => {
     await sandbox.close()
@@ -25,25 +25,25 @@ export function portOf ({ url }: Sandbox): number {
 }
 
 /** The generations that a replica has gone over to, in their order. */
-export function keyedBy (varve: TestVarve): unknown[] {
+export function adoptedGenerations (varve: TestVarve): unknown[] {
   return varve.log.filter(({ msg }) => msg === 'keys are of this generation').map(({ generation }) => generation)
 }
 
 /** The generations that replicas have published. */
-export async function published (redis: RedisProcess, key = control): Promise<string[]> {
+export async function publishedGenerations (redis: RedisProcess, key = controlKey): Promise<string[]> {
   return (await redis.client.hkeys(key)).filter(field => field.startsWith('g')).sort()
 }
 
 /** Waits until every replica has looked at what the others say: whoever misses its own sign gives it again. */
-export async function allLooked (redis: RedisProcess): Promise<void> {
-  for (const sign of (await redis.client.hkeys(control)).filter(field => field.startsWith('r'))) {
-    await redis.client.hdel(control, sign)
-    await until(async () => await redis.client.hexists(control, sign) === 1, 'it has looked')
+export async function untilAllSynced (redis: RedisProcess): Promise<void> {
+  for (const sign of (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r'))) {
+    await redis.client.hdel(controlKey, sign)
+    await until(async () => await redis.client.hexists(controlKey, sign) === 1, 'it has looked')
   }
 }
 
 /** Waits until so many entries were written to Redis by a replica. */
-export async function written (varve: TestVarve, entries: number): Promise<void> {
+export async function untilWritten (varve: TestVarve, entries: number): Promise<void> {
   await until(
     async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries,
     `${entries} written to Redis`

@@ -1,4 +1,4 @@
-import { ask } from './client.js'
+import { sendRequest } from './client.js'
 
 /** One metric as a scrape shows it. */
 export interface Scraped {
@@ -12,7 +12,7 @@ export interface Scraped {
 /** What GET /metrics shows, by the names of the metrics; a line that cannot be read is thrown. */
 export async function scrape (adminUrl: string): Promise<Map<string, Scraped>> {
   const metrics = new Map<string, { type: string, help: string, series: Array<Scraped['series'][number]> }>()
-  for (const line of (await ask(adminUrl, '/metrics')).body.split('\n').filter(text => text !== '')) {
+  for (const line of (await sendRequest(adminUrl, '/metrics')).body.split('\n').filter(text => text !== '')) {
     const [, about, named = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
     if (about === 'HELP') metrics.set(named, { type: '', help: rest, series: [] })
     else if (about === 'TYPE') metrics.set(named, { ...metrics.get(named) ?? { help: '', series: [] }, type: rest })

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
 /** Reads to the end, so many bytes a second and no more; how many came, also where the connection was cut off. */
-export async function readAt (source: AsyncIterable<Uint8Array>, bytesPerSecond: number): Promise<number> {
+export async function readSlowly (source: AsyncIterable<Uint8Array>, bytesPerSecond: number): Promise<number> {
   let size = 0
   const began = performance.now()
   try {

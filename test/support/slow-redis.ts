@@ -23,14 +23,14 @@ export class SlowRedis {
   /** How much later every answer comes. */
   delayMs = 0
   /** What to answer instead of the server, for any bytes that a client sends; undefined asks the server. */
-  answer: ((asked: Buffer) => Buffer | string | undefined) | undefined
+  scriptedResponse: ((asked: Buffer) => Buffer | string | undefined) | undefined
   /** Whether a new connection is closed at once. */
   isRefusing = false
   readonly #behind: { readonly port: number, readonly url: string }
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #connected = 0
-  #asks = 0
+  #receivedCount = 0
   #held: Gate | undefined
 
   constructor (behind: { readonly port: number, readonly url: string }) {
@@ -59,8 +59,8 @@ export class SlowRedis {
   }
 
   /** How often a client has sent anything. */
-  get asks (): number {
-    return this.#asks
+  get receivedCount (): number {
+    return this.#receivedCount
   }
 
   /** Keeps all answers back from now on; the server still does what it is asked. */
@@ -75,7 +75,7 @@ export class SlowRedis {
   }
 
   /** Ends all connections without a farewell; new ones are taken, unless it is refusing. */
-  cut (): void {
+  dropConnections (): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
@@ -117,8 +117,8 @@ export class SlowRedis {
       })
     }
     client.on('data', asked => {
-      this.#asks++
-      const own = this.answer?.(asked)
+      this.#receivedCount++
+      const own = this.scriptedResponse?.(asked)
       if (own === undefined) server.write(asked)
       else send(own)
     })

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { idleFromNow } from './idle-from-now.js'
+import { startIdleMeter } from './idle-meter.js'
 
 // So much longer it may be where other processes have most of the processor's time.
 const patience = 4
@@ -10,7 +10,7 @@ const patience = 4
  */
 export async function until (isTrue: () => Promise<boolean> | boolean, what: string, limitMs = 15_000): Promise<void> {
   const began = performance.now()
-  const idle = idleFromNow()
+  const idle = startIdleMeter()
   for (;;) {
     let fault: unknown
     try {

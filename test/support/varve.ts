@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { type Test } from 'tap'
-import { startVarve, type Varve } from '../../src/app/serve.js'
+import { startServing, type Varve } from '../../src/app/serve.js'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
-import { ask, type Ask, type Got } from './client.js'
+import { sendRequest, type TestRequest, type TestResponse } from './client.js'
 
 // What processes of its own are begun with; `npm test` has it compiled before.
 const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] }
@@ -13,7 +13,7 @@ const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [
 /** A running varve with what a test asks of it. */
 export interface TestVarve extends Varve {
   readonly log: Array<Record<string, unknown>>
-  get(target: string, how?: Ask): Promise<Got>
+  get(target: string, how?: TestRequest): Promise<TestResponse>
   /** The value of a metric's series, or undefined where it does not exist. */
   metric(series: string): Promise<number | undefined>
 }
@@ -21,10 +21,10 @@ export interface TestVarve extends Varve {
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
 
 /** What a test changes of the configuration; `upstream` of its one upstream, `isSandbox` to have none. */
-export type Change = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
+export type ConfigChange = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
 
 /** Starts varve in this process on free ports in front of a node. */
-export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): Promise<TestVarve> {
+export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = {}): Promise<TestVarve> {
   const { upstream, isSandbox = false, ...rest } = change
   // Stubs that say something new each time are found out by an audit, which has tests of its own.
   // Several test files at a time may keep a Redis that is well from answering within the usual 50 ms.
@@ -42,7 +42,7 @@ export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): P
     cache
   })
   const log: Array<Record<string, unknown>> = []
-  const varve = await startVarve(
+  const varve = await startServing(
     { config, isSandbox },
     pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }),
     program
@@ -53,9 +53,11 @@ export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): P
   return {
     ...varve,
     log,
-    get: async (target, how) => await ask(varve.url, target, how),
+    get: async (target, how) => await sendRequest(varve.url, target, how),
     metric: async series => {
-      const text = config.workers === 1 ? await textWith(varve, series) : (await ask(varve.adminUrl, '/metrics')).body
+      const text = config.workers === 1
+        ? await metricText(varve, series)
+        : (await sendRequest(varve.adminUrl, '/metrics')).body
       const line = text.split('\n').find(text => text.startsWith(`${series} `))
       return line === undefined ? undefined : Number(line.slice(series.length + 1))
     }
@@ -63,10 +65,10 @@ export async function varveAt (t: Test, nodeUrl: string, change: Change = {}): P
 }
 
 // Prints one metric of this process: the whole of /metrics costs 20 ms, and tests wait in polls.
-async function textWith ({ metrics, adminUrl }: Varve, series: string): Promise<string> {
+async function metricText ({ metrics, adminUrl }: Varve, series: string): Promise<string> {
   const name = series.replace(/(?:_bucket|_sum|_count)?(?:\{.*)?$/, '')
   const isHere = metrics instanceof Metrics && metrics.registry.getSingleMetric(name) !== undefined
-  return isHere ? await metrics.registry.getSingleMetricAsString(name) : (await ask(adminUrl, '/metrics')).body
+  return isHere ? await metrics.registry.getSingleMetricAsString(name) : (await sendRequest(adminUrl, '/metrics')).body
 }
 
 /** Starts the embedded node with its growth in the test's hand, and varve in front of it. */
@@ -80,6 +82,6 @@ export async function varveAtSandbox (
     await sandbox.close()
   })
   const varve = await varveAt(t, sandbox.url, change)
-  sandbox.asked.reset()
+  sandbox.requests.reset()
   return { sandbox, varve }
 }

@@ -1,4 +1,4 @@
-import { ask } from './client.js'
+import { sendRequest } from './client.js'
 import { until } from './until.js'
 import { type TestVarve } from './varve.js'
 
@@ -6,10 +6,10 @@ import { type TestVarve } from './varve.js'
 export const token = 's3cret'
 
 /** Processes write to where the test does: what they log is no part of what is tested. */
-export const quiet = { log: { level: 'silent' as const }, admin: { listen: '127.0.0.1:0', token } }
+export const quietConfig = { log: { level: 'silent' as const }, admin: { listen: '127.0.0.1:0', token } }
 
 /** Asks often enough, on connections of its own, that every worker has had its turn; tells how each was answered. */
-export async function eachWorker (varve: TestVarve, target: string, workers = 2): Promise<string[]> {
+export async function requestEachWorker (varve: TestVarve, target: string, workers = 2): Promise<string[]> {
   const seen = []
   for (let nth = 0; nth < workers * 2; nth++) seen.push(String((await varve.get(target)).headers['cache-status']))
   return seen
@@ -27,7 +27,7 @@ export async function allPidsOf (varve: TestVarve, workers: number): Promise<num
 
 /** The processes of the workers that are ready, of those that answered. */
 export async function pidsOf (varve: TestVarve): Promise<number[]> {
-  const { workers } = JSON.parse((await ask(varve.adminUrl, '/status.json')).body) as {
+  const { workers } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
     workers: Array<{ pid: number, ready: boolean }>
   }
   return workers.filter(({ ready }) => ready).map(({ pid }) => pid)

@@ -1,5 +1,11 @@
 import t, { type Test } from 'tap'
-import { Budget, type BudgetOptions, NoTurn, type Turn, type Wish } from '../../src/upstreams/budget.js'
+import {
+  Budget,
+  type BudgetOptions,
+  NoSlotError,
+  type UpstreamSlot,
+  type SlotRequest
+} from '../../src/upstreams/budget.js'
 import { FairQueue } from '../../src/upstreams/fair-queue.js'
 
 function budgetOf (t: Test, change: Partial<BudgetOptions> = {}): Budget {
@@ -10,9 +16,9 @@ function budgetOf (t: Test, change: Partial<BudgetOptions> = {}): Budget {
   return budget
 }
 
-const wish = (change: Partial<Wish> = {}): Wish => ({
-  client: 'a',
-  isOwn: false,
+const wish = (change: Partial<SlotRequest> = {}): SlotRequest => ({
+  clientId: 'a',
+  isProbe: false,
   timeoutMs: 60_000,
   signal: undefined,
   ...change
@@ -21,20 +27,20 @@ const wish = (change: Partial<Wish> = {}): Wish => ({
 /** Waits for turns under names, and tells who has had one or was refused, in that order. */
 function line (
   budget: Budget
-): { join: (name: string, change?: Partial<Wish>) => void, turns: Turn[], told: string[] } {
+): { join: (name: string, change?: Partial<SlotRequest>) => void, turns: UpstreamSlot[], told: string[] } {
   const told: string[] = []
-  const turns: Turn[] = []
+  const turns: UpstreamSlot[] = []
   return {
     turns,
     told,
     join: (name, change) => {
-      budget.wait(wish({ client: name[0], ...change })).then(
+      budget.acquire(wish({ clientId: name[0], ...change })).then(
         turn => {
           told.push(name)
           turns.push(turn)
         },
         error => {
-          told.push(`${name} ${error instanceof NoTurn ? 'refused' : String(error.name)}`)
+          told.push(`${name} ${error instanceof NoSlotError ? 'refused' : String(error.name)}`)
         }
       )
     }
@@ -48,45 +54,45 @@ const settled = async (): Promise<void> => {
 }
 
 /** Ends each turn as it comes, until nobody waits. */
-async function serveAll (turns: Turn[], held: Turn | undefined): Promise<void> {
-  for (let turn: Turn | undefined = held; turn !== undefined; turn = turns.shift()) {
-    turn.over()
+async function serveAll (turns: UpstreamSlot[], held: UpstreamSlot | undefined): Promise<void> {
+  for (let turn: UpstreamSlot | undefined = held; turn !== undefined; turn = turns.shift()) {
+    turn.release()
     await settled()
   }
 }
 
 t.test('a turn is had at once where one is free, and given back it is the next one\'s', async t => {
   const budget = budgetOf(t, { maxConcurrent: 2 })
-  const first = budget.take(false)
+  const first = budget.tryAcquire(false)
   t.ok(first)
-  t.ok(budget.take(false))
-  t.equal(budget.take(false), undefined)
-  t.equal(budget.take(true), undefined, 'varve\'s own questions are no more than there may be either')
-  const waiting = budget.wait(wish())
-  t.same([budget.underWay, budget.waiting], [2, 1])
-  first?.over()
+  t.ok(budget.tryAcquire(false))
+  t.equal(budget.tryAcquire(false), undefined)
+  t.equal(budget.tryAcquire(true), undefined, 'varve\'s own questions are no more than there may be either')
+  const waiting = budget.acquire(wish())
+  t.same([budget.inFlight, budget.queued], [2, 1])
+  first?.release()
   t.ok(await waiting)
-  t.same([budget.underWay, budget.waiting], [2, 0])
+  t.same([budget.inFlight, budget.queued], [2, 0])
 })
 
 t.test('clients take turns, however many one of them wants, and varve\'s own questions come first', async t => {
   const budget = budgetOf(t)
-  const held = budget.take(false)
+  const held = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) join(name)
-  for (const name of ['own1', 'own2', 'own3']) join(name, { isOwn: true })
+  for (const name of ['own1', 'own2', 'own3']) join(name, { isProbe: true })
   await serveAll(turns, held)
   t.same(
     told,
     ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'],
     'though not twice in a row: whoever may ask little would ask nothing else'
   )
-  t.same([budget.underWay, budget.waiting], [0, 0])
+  t.same([budget.inFlight, budget.queued], [0, 0])
 })
 
 t.test('a full queue refuses at once; whoever has most waiting makes room for who has less, and nobody for who has as much', async t => {
   const budget = budgetOf(t)
-  const held = budget.take(false)
+  const held = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
   for (let nth = 1; nth <= 7; nth++) join(`a${nth}`)
   join('a8')
@@ -99,9 +105,9 @@ t.test('a full queue refuses at once; whoever has most waiting makes room for wh
     new Set(['a7 refused', 'a6 refused', 'a5 refused', 'b4 refused', 'a4 refused']),
     'an exchange that would only turn the difference around is none'
   )
-  t.equal(budget.waiting, 7)
-  for (let nth = 1; nth <= 20; nth++) join(`own${nth}`, { isOwn: true })
-  t.equal(budget.waiting, 27, 'varve\'s own are never refused')
+  t.equal(budget.queued, 7)
+  for (let nth = 1; nth <= 20; nth++) join(`own${nth}`, { isProbe: true })
+  t.equal(budget.queued, 27, 'varve\'s own are never refused')
   told.length = 0
   await serveAll(turns, held)
   t.equal(told.length, 27)
@@ -109,15 +115,15 @@ t.test('a full queue refuses at once; whoever has most waiting makes room for wh
 
 t.test('who waits leaves when its time is over, or when it is taken back, and then is in nobody\'s way', async t => {
   const budget = budgetOf(t)
-  const held = budget.take(false)
-  await t.rejects(budget.wait(wish({ timeoutMs: 5 })), { message: 'no turn' })
+  const held = budget.tryAcquire(false)
+  await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot' })
   const { join, turns, told } = line(budget)
   const gone = new AbortController()
   join('a1', { signal: gone.signal })
-  join('own', { signal: gone.signal, isOwn: true })
+  join('own', { signal: gone.signal, isProbe: true })
   join('b1')
   gone.abort()
-  t.equal(budget.waiting, 1)
+  t.equal(budget.queued, 1)
   await serveAll(turns, held)
   t.same(told.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
 })
@@ -126,10 +132,10 @@ t.test('so many a second and no more are sent, and the next when the first of th
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 3 })
   const sentAt: number[] = []
   await Promise.all(Array.from({ length: 5 }, async () => {
-    const turn = budget.take(false) ?? await budget.wait(wish({ timeoutMs: 5000 }))
+    const turn = budget.tryAcquire(false) ?? await budget.acquire(wish({ timeoutMs: 5000 }))
     sentAt.push(performance.now())
-    turn.sent()
-    turn.over()
+    turn.markSent()
+    turn.release()
   }))
   const [first = 0, , , fourth = 0, fifth = 0] = sentAt
   t.ok(fourth - first >= 1000 && fifth - first < 1900, `${fourth - first} ms, ${fifth - first} ms`)
@@ -137,24 +143,24 @@ t.test('so many a second and no more are sent, and the next when the first of th
 
 t.test('what has a turn and is not sent yet keeps the next from being sent, and what never is does not', async t => {
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 1 })
-  const connecting = budget.take(false)
+  const connecting = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
   join('a1')
   await settled()
   t.same(told, [])
-  connecting?.over()
+  connecting?.release()
   await settled()
   t.same(told, ['a1'])
   const [turn] = turns
-  turn?.sent()
-  turn?.sent()
-  turn?.over()
-  t.equal(budget.take(false), undefined)
+  turn?.markSent()
+  turn?.markSent()
+  turn?.release()
+  t.equal(budget.tryAcquire(false), undefined)
 })
 
 t.test('what could not be served in time at the pace of a node is refused at once, and not when its time is over', async t => {
   const budget = budgetOf(t, { maxConcurrent: 100, requestsPerSecond: 2 })
-  for (const turn of [budget.take(false), budget.take(false)]) turn?.sent()
+  for (const turn of [budget.tryAcquire(false), budget.tryAcquire(false)]) turn?.markSent()
   const { join, told } = line(budget)
   for (let nth = 1; nth <= 7; nth++) join(`a${nth}`, { timeoutMs: 2500 })
   await settled()
@@ -163,21 +169,21 @@ t.test('what could not be served in time at the pace of a node is refused at onc
 
 t.test('a budget is tight when half of it is used up or something waits; whoever asks does not count itself', async t => {
   const budget = budgetOf(t, { maxConcurrent: 4 })
-  t.notOk(budget.isTight())
-  const turns = [budget.take(false), budget.take(false)]
-  t.same([budget.isTight(), budget.isTight(1)], [true, false])
-  turns[0]?.over()
-  t.notOk(budget.isTight())
+  t.notOk(budget.isBusy())
+  const turns = [budget.tryAcquire(false), budget.tryAcquire(false)]
+  t.same([budget.isBusy(), budget.isBusy(1)], [true, false])
+  turns[0]?.release()
+  t.notOk(budget.isBusy())
   const paced = budgetOf(t, { maxConcurrent: 100, requestsPerSecond: 4 })
-  for (let nth = 0; nth < 2; nth++) paced.take(false)?.sent()
-  t.same([paced.isTight(), paced.isTight(1)], [true, false])
+  for (let nth = 0; nth < 2; nth++) paced.tryAcquire(false)?.markSent()
+  t.same([paced.isBusy(), paced.isBusy(1)], [true, false])
   const full = budgetOf(t)
-  full.take(false)
-  t.notOk(full.isTight(1))
-  const waiting = full.wait(wish())
-  t.ok(full.isTight(1))
+  full.tryAcquire(false)
+  t.notOk(full.isBusy(1))
+  const waiting = full.acquire(wish())
+  t.ok(full.isBusy(1))
   full.close()
-  await t.rejects(waiting, { message: 'no turn' }, 'a node that is closed has turns for nobody')
+  await t.rejects(waiting, { message: 'no upstream slot' }, 'a node that is closed has turns for nobody')
 })
 
 t.test('of a queue nothing is left when nobody waits', async t => {
@@ -191,24 +197,24 @@ t.test('of a queue nothing is left when nobody waits', async t => {
   t.equal(queue.size, 1)
   t.equal(queue.shift(), one)
   t.equal(queue.shift(), undefined)
-  t.equal(queue.lastOfMost('a'), undefined)
+  t.equal(queue.tailOfLongest('a'), undefined)
 })
 
 t.test('a node that leaves is idle when nothing is under way and nobody waits either, be it for the next second', async t => {
   const clock = { ms: 0 }
   const budget = budgetOf(t, { requestsPerSecond: 1, now: () => clock.ms })
-  const turn = budget.take(false)
+  const turn = budget.tryAcquire(false)
   const { join, told } = line(budget)
   join('b', { timeoutMs: 300 })
   let isIdle = false
-  const idle = budget.idle().then(() => {
+  const idle = budget.waitUntilIdle().then(() => {
     isIdle = true
   })
-  turn?.sent()
-  turn?.over()
+  turn?.markSent()
+  turn?.release()
   await settled()
   t.notOk(isIdle, 'one still waits for its turn')
   await idle
   t.same(told, ['b refused'])
-  await budget.idle()
+  await budget.waitUntilIdle()
 })

@@ -1,47 +1,47 @@
 import t from 'tap'
 import { Health } from '../../src/upstreams/health.js'
-import { restOf } from '../../src/upstreams/retry-after.js'
+import { readRetryAfterMs } from '../../src/upstreams/retry-after.js'
 
 t.test('after five failures in a row a node is sick, and after one answer it is well', async t => {
   const health = new Health(() => 0)
-  for (let failure = 1; failure <= 4; failure++) health.failed('timeout')
-  t.ok(health.isWell)
-  health.failed('timeout')
-  t.same([health.isOpen, health.isWell], [true, false])
-  health.answered()
-  t.same([health.isOpen, health.isWell], [false, true])
-  for (let failure = 1; failure <= 4; failure++) health.failed('timeout')
-  t.notOk(health.isOpen, 'what came before an answer counts no more')
+  for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
+  t.ok(health.isHealthy)
+  health.recordFailure('timeout')
+  t.same([health.isCircuitOpen, health.isHealthy], [true, false])
+  health.recordSuccess()
+  t.same([health.isCircuitOpen, health.isHealthy], [false, true])
+  for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
+  t.notOk(health.isCircuitOpen, 'what came before an answer counts no more')
 })
 
 t.test('a node is up from its first answer on, not when it is dead, and not while its circuit is open', async t => {
   const health = new Health(() => 0)
   t.notOk(health.isUp)
-  health.probed()
+  health.recordProbeSuccess()
   t.ok(health.isUp)
-  health.failed('timeout')
+  health.recordFailure('timeout')
   t.ok(health.isUp, 'one read that fails is no word on the node')
-  health.failed('refused', true)
+  health.recordFailure('refused', true)
   t.notOk(health.isUp)
-  health.probed()
+  health.recordProbeSuccess()
   t.ok(health.isUp, 'what did not answer at all and does again is mended')
   const silent = new Health(() => 0)
-  silent.rest(1)
+  silent.backOff(1)
   t.ok(silent.isUp, 'to ask for rest is an answer')
 })
 
 t.test('while reads fail and the node itself answers, its own answers close nothing', async t => {
   const health = new Health(() => 0)
-  health.answered()
-  health.took(500)
+  health.recordSuccess()
+  health.recordLatency(500)
   for (let failure = 1; failure <= 5; failure++) {
-    health.failed('timeout')
-    health.probed()
+    health.recordFailure('timeout')
+    health.recordProbeSuccess()
   }
-  t.same([health.isOpen, health.isUp, health.isWell], [true, false, false])
-  health.answered()
+  t.same([health.isCircuitOpen, health.isUp, health.isHealthy], [true, false, false])
+  health.recordSuccess()
   t.same(
-    [health.isOpen, health.isUp, health.tookMs],
+    [health.isCircuitOpen, health.isUp, health.latencyMs],
     [false, true, undefined],
     'what it took before it was mended counts no more'
   )
@@ -50,42 +50,42 @@ t.test('while reads fail and the node itself answers, its own answers close noth
 t.test('who asks for rest has it for as long, and for no longer than an hour', async t => {
   const clock = { ms: 0 }
   const health = new Health(() => clock.ms)
-  health.rest(2000)
+  health.backOff(2000)
   clock.ms = 1999
-  t.same([health.isResting, health.isWell, health.isOpen], [true, false, false])
+  t.same([health.isBackingOff, health.isHealthy, health.isCircuitOpen], [true, false, false])
   clock.ms = 2000
-  t.ok(health.isWell)
-  health.rest(5000)
-  health.rest(1000)
+  t.ok(health.isHealthy)
+  health.backOff(5000)
+  health.backOff(1000)
   clock.ms += 4000
-  t.ok(health.isResting, 'a shorter rest ends no longer one')
-  health.rest(1e12)
+  t.ok(health.isBackingOff, 'a shorter rest ends no longer one')
+  health.backOff(1e12)
   clock.ms += 3_600_000
-  t.ok(health.isWell)
+  t.ok(health.isHealthy)
 })
 
 t.test('the load of a node is how long another question would take: its answers of late, times those under way', async t => {
   const health = new Health(() => 0)
   t.equal(health.load, 0)
-  health.took(100)
+  health.recordLatency(100)
   t.equal(health.load, 100)
-  health.began()
+  health.recordStart()
   t.equal(health.load, 200)
-  health.ended()
-  for (let nth = 0; nth < 50; nth++) health.took(10)
+  health.recordEnd()
+  for (let nth = 0; nth < 50; nth++) health.recordLatency(10)
   t.ok(Math.abs(health.load - 10) < 1, 'what was long ago is forgotten')
 })
 
 t.test('what went wrong last is known until something goes well', async t => {
   const health = new Health(() => 0)
-  t.same([health.lastFailure, health.tookMs, health.underWay], [undefined, undefined, 0])
-  health.failed('timeout')
-  health.failed('it answers 500')
-  t.equal(health.lastFailure, 'it answers 500')
-  health.began()
-  health.took(4)
-  health.answered()
-  t.same([health.lastFailure, health.tookMs, health.underWay], [undefined, 4, 1])
+  t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, undefined, 0])
+  health.recordFailure('timeout')
+  health.recordFailure('status 500')
+  t.equal(health.lastFailure, 'status 500')
+  health.recordStart()
+  health.recordLatency(4)
+  health.recordSuccess()
+  t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, 4, 1])
 })
 
 t.test('Retry-After is read in seconds or as a date, and anything else asks for a moment', async t => {
@@ -106,9 +106,9 @@ t.test('Retry-After is read in seconds or as a date, and anything else asks for 
     ['9999999999', 1000],
     ['Xyz, 99 Foo', 1000]
   ]
-  for (const [text, ms] of cases) t.equal(restOf(text, undefined, wall), ms, String(text))
+  for (const [text, ms] of cases) t.equal(readRetryAfterMs(text, undefined, wall), ms, String(text))
   t.equal(
-    restOf('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000),
+    readRetryAfterMs('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000),
     20_000,
     'by the clock of who asks for it'
   )

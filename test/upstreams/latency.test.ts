@@ -21,11 +21,11 @@ t.test('what one of twenty takes longer than is known from fifty times on, and i
 
 t.test('of what was not waited for to the end it is known that it takes longer, so that nothing seems quicker for it', async t => {
   const health = new Health(() => 0)
-  for (let nth = 0; nth < 60; nth++) health.took(100, true)
-  health.tookLonger(3, true)
-  t.equal(health.tookMs, 100)
-  for (let nth = 0; nth < 20; nth++) health.tookLonger(400, true)
-  t.equal(health.reads.p95, 400)
-  for (let nth = 0; nth < 200; nth++) health.took(1)
-  t.equal(health.reads.p95, 400, 'what a node takes to say where it stands is no read')
+  for (let nth = 0; nth < 60; nth++) health.recordLatency(100, true)
+  health.recordMinLatency(3, true)
+  t.equal(health.latencyMs, 100)
+  for (let nth = 0; nth < 20; nth++) health.recordMinLatency(400, true)
+  t.equal(health.readLatency.p95, 400)
+  for (let nth = 0; nth < 200; nth++) health.recordLatency(1)
+  t.equal(health.readLatency.p95, 400, 'what a node takes to say where it stands is no read')
 })

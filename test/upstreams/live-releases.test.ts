@@ -8,57 +8,57 @@ function releasesAt (): { releases: LiveReleases, now: { s: number } } {
 
 t.test('while no release is known, none is gone, also when other replicas know theirs', async t => {
   const { releases } = releasesAt()
-  t.equal(releases.isGone('a'), false)
-  releases.heard(['b'])
-  t.equal(releases.isGone('a'), false)
+  t.equal(releases.isRetiredRelease('a'), false)
+  releases.replacePeerReleases(['b'])
+  t.equal(releases.isRetiredRelease('a'), false)
   t.same(releases.own, [])
 })
 
 t.test('a release that this process\'s node has left is gone, unless another replica\'s node runs it still', async t => {
   const { releases, now } = releasesAt()
-  releases.saw('a')
-  releases.heard(['a'])
+  releases.record('a')
+  releases.replacePeerReleases(['a'])
   now.s = 15
-  releases.saw('b')
+  releases.record('b')
   t.same(releases.own, ['b'])
-  t.equal(releases.isGone('a'), false)
-  t.equal(releases.isGone('b'), false)
-  releases.heard(['b'])
-  t.equal(releases.isGone('a'), true)
-  t.equal(releases.isGone('b'), false)
-  releases.heard([])
-  t.equal(releases.isGone('b'), false, 'what its own node said last is never gone')
+  t.equal(releases.isRetiredRelease('a'), false)
+  t.equal(releases.isRetiredRelease('b'), false)
+  releases.replacePeerReleases(['b'])
+  t.equal(releases.isRetiredRelease('a'), true)
+  t.equal(releases.isRetiredRelease('b'), false)
+  releases.replacePeerReleases([])
+  t.equal(releases.isRetiredRelease('b'), false, 'what its own node said last is never gone')
 })
 
 t.test('behind one address with nodes of two releases both are current, for as long as both are met', async t => {
   const { releases, now } = releasesAt()
-  releases.saw('a')
+  releases.record('a')
   now.s = 15
-  releases.saw('b')
-  t.equal(releases.isGone('a'), true, 'as far as anyone can tell')
+  releases.record('b')
+  t.equal(releases.isRetiredRelease('a'), true, 'as far as anyone can tell')
   for (const release of ['a', 'b', 'b', 'a', 'a', 'b', 'b', 'b']) {
     now.s += 15
-    releases.saw(release)
-    t.same([releases.isGone('a'), releases.isGone('b')], [false, false], String(now.s))
+    releases.record(release)
+    t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [false, false], String(now.s))
     t.same([...releases.own].sort(), ['a', 'b'])
   }
   for (let polls = 0; polls < 3; polls++) {
     now.s += 15
-    releases.saw('b')
+    releases.record('b')
   }
-  t.equal(releases.isGone('a'), true, 'the last of the old release was met a minute ago')
+  t.equal(releases.isRetiredRelease('a'), true, 'the last of the old release was met a minute ago')
   t.same(releases.own, ['b'])
 })
 
 t.test('a release that comes back after more than a minute was rolled back to: the other is gone', async t => {
   const { releases, now } = releasesAt()
-  releases.saw('a')
+  releases.record('a')
   now.s = 30
-  releases.saw('b')
+  releases.record('b')
   now.s = 75
-  releases.saw('b')
-  releases.saw('a')
-  t.equal(releases.isGone('b'), true)
+  releases.record('b')
+  releases.record('a')
+  t.equal(releases.isRetiredRelease('b'), true)
   t.same(releases.own, ['a'])
 })
 
@@ -66,8 +66,8 @@ t.test('releases that were met long ago are forgotten, so that they take no room
   const { releases, now } = releasesAt()
   for (let nth = 0; nth < 500; nth++) {
     now.s += 1
-    releases.saw(`r${nth}`)
-    releases.saw(`r${Math.max(0, nth - 1)}`)
+    releases.record(`r${nth}`)
+    releases.record(`r${Math.max(0, nth - 1)}`)
   }
   t.ok(releases.own.length <= 62, String(releases.own.length))
 })
@@ -75,15 +75,15 @@ t.test('releases that were met long ago are forgotten, so that they take no room
 t.test('of several nodes each has its own release, and one that is down has none', async t => {
   const { releases, now } = releasesAt()
   const up = new Set(['n1', 'n2'])
-  releases.watch(node => up.has(node))
-  releases.saw('a', 'n1')
-  releases.saw('b', 'n2')
-  t.same([releases.isGone('a'), releases.isGone('b')], [false, false])
+  releases.useUpCheck(node => up.has(node))
+  releases.record('a', 'n1')
+  releases.record('b', 'n2')
+  t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [false, false])
   t.same([...releases.own].sort(), ['a', 'b'])
   up.delete('n1')
-  t.same([releases.isGone('a'), releases.isGone('b')], [true, false])
+  t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [true, false])
   up.add('n1')
   now.s = 15
-  releases.saw('b', 'n1')
-  t.same([releases.isGone('a'), releases.own.join()], [true, 'b'])
+  releases.record('b', 'n1')
+  t.same([releases.isRetiredRelease('a'), releases.own.join()], [true, 'b'])
 })

@@ -1,16 +1,22 @@
 import t, { type Test } from 'tap'
 import { Tracker } from '../../src/chain/tracker.js'
-import { type Candidate, choose } from '../../src/chain/candidates.js'
-import { Control } from '../../src/cluster/control.js'
-import { Marks, type Verdict } from '../../src/chain/marks.js'
-import { type Decision, settleOn } from '../../src/chain/settling.js'
-import { SharedKeys } from '../../src/cluster/shared-keys.js'
+import { type GenerationCandidate, chooseCandidate } from '../../src/chain/generation-candidates.js'
+import { ControlRecord } from '../../src/cluster/control-record.js'
+import { ChainIdentity, type ChainVerdict } from '../../src/chain/chain-identity.js'
+import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
+import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type Sandbox } from '#sandbox'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { startRedis } from '../support/redis-server.js'
-import { at, control, keyedBy, nodeOf, published } from '../support/replicas.js'
-import { fromRedis, status } from '../support/said.js'
-import { storeAt } from '../support/shared-store.js'
+import {
+  blockTarget,
+  controlKey,
+  adoptedGenerations,
+  startSandboxNode,
+  publishedGenerations
+} from '../support/replicas.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { openRedisTier } from '../support/redis-tier.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -31,17 +37,17 @@ const heightsIn = (text: string | null): number[] =>
 /** Whether a block is the one that this very node has, whoever answers. */
 async function isOf (t: Test, node: Sandbox, varve: TestVarve, version: number): Promise<void> {
   t.match(
-    await varve.get(at(version)),
-    { status: 200, body: (await ask(node.url, at(version))).body },
+    await varve.get(blockTarget(version)),
+    { status: 200, body: (await sendRequest(node.url, blockTarget(version))).body },
     `the block of ${version}`
   )
 }
 
 t.test('a chain is known by final blocks at both ends of the window and between, read by height, renewed with the head, and never put in the cache', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const varve = await replica(t, redis.url, node, 50)
-  const marks = async (): Promise<string> => await redis.client.hget(control, 'g1') ?? ''
+  const marks = async (): Promise<string> => await redis.client.hget(controlKey, 'g1') ?? ''
   await until(async () => heightsIn(await marks()).length === 3, 'the marks are published')
   t.same(heightsIn(await marks()), [100, 549, 998])
   for (const height of [100, 549, 998]) {
@@ -56,12 +62,12 @@ t.test('a chain is known by final blocks at both ends of the window and between,
 
 t.test('what an upstream had is remembered under a digest: neither its URL nor a secret stands in Redis', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t, { pathPrefix: '/key-s3cret' })
+  const node = await startSandboxNode(t, { pathPrefix: '/key-s3cret' })
   const varve = await varveAt(t, node.url, {
     cache: { redis: { url: redis.url } },
     upstream: { headers: { 'x-api-key': 'hush-hush' } }
   })
-  await varve.get(at(2000))
+  await varve.get(blockTarget(2000))
   const upstreams = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
   await until(
     async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1,
@@ -82,53 +88,53 @@ t.test('what an upstream had is remembered under a digest: neither its URL nor a
 
 t.test('of the generations of one chain the highest wins: each that an operator begins is followed by all, and old ones are forgotten', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
   for (const [nth, varve] of [a, b, a, b, a, b].entries()) {
-    t.match(JSON.parse((await ask(varve.adminUrl, '/purge', purgeAll)).body), { generation: nth + 2 })
-    await until(() => [a, b].every(one => keyedBy(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
+    t.match(JSON.parse((await sendRequest(varve.adminUrl, '/purge', purgeAll)).body), { generation: nth + 2 })
+    await until(() => [a, b].every(one => adoptedGenerations(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
   }
-  t.same(await published(redis), ['g4', 'g5', 'g6', 'g7'])
+  t.same(await publishedGenerations(redis), ['g4', 'g5', 'g6', 'g7'])
   t.same(
     [await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')],
     [0, 0],
     'the chain is the same'
   )
   const late = await replica(t, redis.url, node)
-  t.same(keyedBy(late), [7])
+  t.same(adoptedGenerations(late), [7])
   await isOf(t, node, late, 2000)
 })
 
 t.test('who starts while Redis is dead serves its node, and takes up the higher generation of its chain when Redis comes back', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const a = await replica(t, redis.url, node)
-  for (let nth = 0; nth < 2; nth++) await ask(a.adminUrl, '/purge', purgeAll)
-  await a.get(at(2000))
+  for (let nth = 0; nth < 2; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
+  await a.get(blockTarget(2000))
   await until(async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1, 'it is shared')
   slow.isRefusing = true
   const b = await replica(t, slow.url, node)
   await isOf(t, node, b, 1000)
-  t.same(keyedBy(b), [])
+  t.same(adoptedGenerations(b), [])
   slow.isRefusing = false
-  await until(() => keyedBy(b).length > 0, 'Redis is back')
-  t.same(keyedBy(b), [3])
-  t.match(await b.get(at(2000)), { status: 200, headers: { [status]: fromRedis } })
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [3])
+  t.match(await b.get(blockTarget(2000)), { status: 200, headers: { [cacheStatusHeader]: redisHitStatus } })
   t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the number that it had by itself')
 })
 
 t.test('what was kept while Redis was away, under a number that turns out to be another chain\'s, is never written there', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
-  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
   slow.isRefusing = true
   const b = await replica(t, slow.url, other)
   await isOf(t, other, b, 2000)
   slow.isRefusing = false
-  await until(() => keyedBy(b).length > 0, 'Redis is back')
-  t.same(keyedBy(b), [2])
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [2])
   await isOf(t, other, b, 1000)
   await until(
     async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0,
@@ -142,21 +148,21 @@ t.test('two chains of one name whose replicas both began without Redis do not ta
   const redis = await startRedis(t)
   const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
   for (const way of ways) way.isRefusing = true
-  const nodes = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const nodes = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
   const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, nodes[nth] as Sandbox)))
-  for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(at(version))
+  for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(blockTarget(version))
   for (const way of ways) way.isRefusing = false
-  await until(async () => (await published(redis)).join() === 'g1,g2', 'each has a number of its own')
+  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'each has a number of its own')
   for (const [nth, varve] of varves.entries()) {
     for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
   }
-  t.same(varves.map(varve => keyedBy(varve).length).sort(), [0, 1], 'one keeps the number that it had')
+  t.same(varves.map(varve => adoptedGenerations(varve).length).sort(), [0, 1], 'one keeps the number that it had')
 })
 
 t.test('of two chains that settle on one number at the very same time one alone has it, though neither had heard of the other', async t => {
   const redis = await startRedis(t)
-  const { link } = await storeAt(t, redis.url)
-  const settle = async (hash: string): Promise<Decision> => {
+  const { link } = await openRedisTier(t, redis.url)
+  const settle = async (hash: string): Promise<GenerationChoice> => {
     const stamped = {
       position: {
         chainId: 4,
@@ -166,16 +172,16 @@ t.test('of two chains that settle on one number at the very same time one alone 
       family: 'x-aptos-'
     }
     const tracker = new Tracker(undefined, () => 0, {}, true)
-    tracker.settle({ id: 4, generation: 1 }, stamped, true)
+    tracker.setChain({ id: 4, generation: 1 }, stamped, true)
     const asked = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
-    const marks = new Marks(asked)
-    await marks.spread(stamped.position)
-    const events = { onGeneration: () => {}, onReplaced: () => {}, onRival: () => {} }
-    return await settleOn(
+    const marks = new ChainIdentity(asked)
+    await marks.readAnchors(stamped.position)
+    const events = { onGenerationChanged: () => {}, onChainReplaced: () => {}, onConflictingChain: () => {} }
+    return await chooseGeneration(
       stamped,
       {
         tracker,
-        control: new Control(new SharedKeys(link, 'varve:1:', 100), () => []),
+        control: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
         ...asked,
         now: () => 0,
         events
@@ -192,38 +198,38 @@ t.test('of two chains that settle on one number at the very same time one alone 
 t.test('a number that is too old for anyone to tell of is not taken again: what another chain left under it is not served', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
-  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
-  await a.get(at(2000))
+  await a.get(blockTarget(2000))
   await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
-  for (let nth = 0; nth < 5; nth++) await ask(a.adminUrl, '/purge', purgeAll)
-  await until(async () => !(await published(redis)).includes('g1'), 'the first generation is forgotten')
+  for (let nth = 0; nth < 5; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
+  await until(async () => !(await publishedGenerations(redis)).includes('g1'), 'the first generation is forgotten')
   slow.isRefusing = true
   const b = await replica(t, slow.url, other)
   await isOf(t, other, b, 1000)
   slow.isRefusing = false
-  await until(() => keyedBy(b).length > 0, 'Redis is back')
-  t.same(keyedBy(b), [7])
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [7])
   await isOf(t, other, b, 2000)
   await isOf(t, one, a, 2000)
 })
 
 t.test('nodes that do not serve blocks by height are known by their positions: replicas share, and a reset that these show is noticed', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
   const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
-  await a.get(at(2000))
+  await a.get(blockTarget(2000))
   await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'it is shared')
-  t.match(await b.get(at(2000)), { headers: { [status]: fromRedis } })
-  t.same(await published(redis), ['g1'])
+  t.match(await b.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
+  t.same(await publishedGenerations(redis), ['g1'])
   const c = await replica(t, redis.url, node)
-  t.match(await c.get(at(2000)), { headers: { [status]: fromRedis } })
+  t.match(await c.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
   node.faults.add({ kind: 'otherChain' })
-  await a.get(at(1000))
-  await until(() => [a, b, c].every(varve => keyedBy(varve).length > 0), 'all have gone over')
+  await a.get(blockTarget(1000))
+  await until(() => [a, b, c].every(varve => adoptedGenerations(varve).length > 0), 'all have gone over')
   for (const varve of [a, b, c]) {
-    t.same(keyedBy(varve), [2])
+    t.same(adoptedGenerations(varve), [2])
     await isOf(t, node, varve, 2000)
   }
   for (const varve of [a, b, c]) await varve.stop({ drainMs: 0 })
@@ -235,15 +241,16 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
     set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' }
   })
   const late = await replica(t, redis.url, node)
-  t.same(keyedBy(late), [3])
+  t.same(adoptedGenerations(late), [3])
 })
 
 t.test('of the generations that are known a chain is the highest that it is proven to be; the very highest, unless something speaks against it, where nothing is', async t => {
-  const candidates: Candidate[] = [5, 4, 3].map(
+  const candidates: GenerationCandidate[] = [5, 4, 3].map(
     generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
   )
-  const chosen = async (...verdicts: Verdict[]): Promise<number | undefined> =>
-    (await choose(candidates, async ({ anchors }) => verdicts[5 - Number(anchors[0]?.height)] ?? 'unknown'))?.[0]
+  const chosen = async (...verdicts: ChainVerdict[]): Promise<number | undefined> =>
+    (await chooseCandidate(candidates, async ({ anchors }) => verdicts[5 - Number(anchors[0]?.height)] ?? 'unknown'))
+      ?.[0]
   t.equal(await chosen('same', 'same', 'same'), 5)
   t.equal(await chosen('other', 'same', 'same'), 4)
   t.equal(await chosen('unknown', 'other', 'same'), 3)
@@ -254,44 +261,50 @@ t.test('of the generations that are known a chain is the highest that it is prov
 t.test('who was cut off from Redis reads and writes nothing there until it has heard the others: another chain may bear its number by now', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
-  const [one, other] = [await nodeOf(t, { blocks: 490 }), await nodeOf(t, { seed: 2, blocks: 1500 })]
+  const [one, other] = [
+    await startSandboxNode(t, { blocks: 490 }),
+    await startSandboxNode(t, { seed: 2, blocks: 1500 })
+  ]
   const a = await replica(t, slow.url, one)
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true, 'the chain is known')
+  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
   slow.isRefusing = true
-  slow.cut()
+  slow.dropConnections()
   await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
-  for (let version = 600; version < 1000; version += 20) await a.get(at(version))
+  for (let version = 600; version < 1000; version += 20) await a.get(blockTarget(version))
   await redis.client.flushall()
   const b = await replica(t, redis.url, other)
-  t.same(await published(redis), ['g1'])
-  await b.get(at(1500))
+  t.same(await publishedGenerations(redis), ['g1'])
+  await b.get(blockTarget(1500))
   await until(
     async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
     'the other chain is shared'
   )
   slow.delayMs = 5
   slow.isRefusing = false
-  for (let version = 1000; keyedBy(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
+  for (let version = 1000; adoptedGenerations(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
   await isOf(t, one, a, 1500)
   for (let version = 600; version < 1000; version += 20) await isOf(t, other, b, version)
-  t.same([keyedBy(a), keyedBy(b), await published(redis)], [[2], [], ['g1', 'g2']])
+  t.same([adoptedGenerations(a), adoptedGenerations(b), await publishedGenerations(redis)], [[2], [], ['g1', 'g2']])
 })
 
 t.test('what is purged while it is not known which generation the others are on stays purged when that is known', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const a = await replica(t, redis.url, node)
-  await a.get(at(2000))
+  await a.get(blockTarget(2000))
   await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
   slow.isRefusing = true
   const b = await replica(t, slow.url, node)
-  t.match(JSON.parse((await ask(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
+  t.match(JSON.parse((await sendRequest(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
   slow.isRefusing = false
-  await until(() => keyedBy(a).length > 0 && keyedBy(a).at(-1) === keyedBy(b).at(-1), 'the other has heard of it')
-  node.asked.reset()
-  for (const varve of [b, a]) await varve.get(at(2000))
-  t.ok(node.asked.of('block_by_version') >= 1, 'it is read anew')
+  await until(
+    () => adoptedGenerations(a).length > 0 && adoptedGenerations(a).at(-1) === adoptedGenerations(b).at(-1),
+    'the other has heard of it'
+  )
+  node.requests.reset()
+  for (const varve of [b, a]) await varve.get(blockTarget(2000))
+  t.ok(node.requests.countFor('block_by_version') >= 1, 'it is read anew')
   t.equal((await redis.client.keys('varve:1:4.1 json blocks 446')).length, 1, 'and not had from what lies there still')
 })
 
@@ -299,41 +312,41 @@ t.test('whose node is away when Redis comes back goes by what it last said', asy
   for (const isSame of [true, false]) {
     const redis = await startRedis(t)
     const slow = await slowRedis(t, redis)
-    const first = await nodeOf(t)
+    const first = await startSandboxNode(t)
     const a = await replica(t, redis.url, first)
-    await a.get(at(1500))
+    await a.get(blockTarget(1500))
     await until(
       async () =>
-        (await redis.client.hget(control, 'g1'))?.includes('hash') === true &&
+        (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true &&
         (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
       'it is shared'
     )
     slow.isRefusing = true
-    const node = await nodeOf(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
+    const node = await startSandboxNode(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
     const b = await replica(t, slow.url, node)
-    const { body } = await b.get(at(2000))
+    const { body } = await b.get(blockTarget(2000))
     await node.close()
     slow.isRefusing = false
     await until(async () => await b.metric('varve_redis_up') === 1, 'Redis is back')
-    const mayServe = [(await ask(first.url, at(1500))).body]
-    if (isSame) await until(async () => (await b.get(at(1500))).status === 200, 'it has what the others read')
-    const got = await b.get(at(1500))
+    const mayServe = [(await sendRequest(first.url, blockTarget(1500))).body]
+    if (isSame) await until(async () => (await b.get(blockTarget(1500))).status === 200, 'it has what the others read')
+    const got = await b.get(blockTarget(1500))
     if (isSame) t.match(got, { status: 200, body: mayServe[0] })
-    t.match(await b.get(at(2000)), { status: 200, body })
+    t.match(await b.get(blockTarget(2000)), { status: 200, body })
   }
 })
 
 t.test('a replica that hears of another chain just when its own node has changed to a third goes on to a generation of its own', async t => {
   const redis = await startRedis(t)
-  const [one, other] = [await nodeOf(t), await nodeOf(t, { seed: 7, blocks: 1500 })]
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
-  await a.get(at(2000))
-  await until(async () => (await redis.client.hget(control, 'g1'))?.includes('hash') === true, 'the chain is known')
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
   // Behind the same connection, as behind a balancer: nothing tells a that anything has changed.
   one.faults.add({ kind: 'otherChain', blocks: 1400 })
   const b = await replica(t, redis.url, other)
-  await until(() => keyedBy(a).length > 0, 'it has asked its node')
-  t.same([keyedBy(a), keyedBy(b)], [[3], [2]])
+  await until(() => adoptedGenerations(a).length > 0, 'it has asked its node')
+  t.same([adoptedGenerations(a), adoptedGenerations(b)], [[3], [2]])
   for (const version of [2000, 1500]) {
     await isOf(t, one, a, version)
     await isOf(t, other, b, version)
@@ -342,12 +355,12 @@ t.test('a replica that hears of another chain just when its own node has changed
 
 t.test('a node that turns to another chain id is fenced: what is kept is served, and nothing that it says', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const a = await replica(t, redis.url, node)
-  const { body } = await a.get(at(2000))
+  const { body } = await a.get(blockTarget(2000))
   node.faults.add({ kind: 'otherChain', chainId: 9 })
   node.faults.add({ kind: 'reset', times: 1 })
-  for (let times = 0; times < 3; times++) t.match(await a.get(at(1000)), { status: 503 })
-  t.match(await a.get(at(2000)), { status: 200, body, headers: { 'x-node-chain-id': '4' } })
-  t.same([keyedBy(a), await redis.client.exists('varve:1:control 9')], [[], 0])
+  for (let times = 0; times < 3; times++) t.match(await a.get(blockTarget(1000)), { status: 503 })
+  t.match(await a.get(blockTarget(2000)), { status: 200, body, headers: { 'x-node-chain-id': '4' } })
+  t.same([adoptedGenerations(a), await redis.client.exists('varve:1:control 9')], [[], 0])
 })

@@ -1,13 +1,13 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { ask, type Ask, type Got, item } from '../support/client.js'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
-import { control, keyedBy, published, written } from '../support/replicas.js'
-import { fromMemory, fromRedis, status, stored } from '../support/said.js'
+import { controlKey, adoptedGenerations, publishedGenerations, untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
 import { slowRedis } from '../support/slow-redis.js'
-import { countingNode, ok, stubNode } from '../support/stub-node.js'
+import { startCountingUpstream, respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
@@ -21,23 +21,23 @@ const at = (url: string, timeoutMs = 500): object => ({
   admin: { listen: '127.0.0.1:0', token }
 })
 
-async function purge (varve: TestVarve, what: object): Promise<Got> {
-  return await ask(varve.adminUrl, '/purge', {
+async function purge (varve: TestVarve, what: object): Promise<TestResponse> {
+  return await sendRequest(varve.adminUrl, '/purge', {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
     body: JSON.stringify(what)
   })
 }
 
-const lastGeneration = (varve: TestVarve): unknown => keyedBy(varve).at(-1)
+const lastGeneration = (varve: TestVarve): unknown => adoptedGenerations(varve).at(-1)
 
 /** Waits until a replica has forgotten, and tells what it said then and after how long. */
 async function forgotten (
   varve: TestVarve,
   target: string,
-  how: Ask,
+  how: TestRequest,
   old: string
-): Promise<{ got: Got, afterMs: number }> {
+): Promise<{ got: TestResponse, afterMs: number }> {
   const started = performance.now()
   // What the whole process stood still is no part of it.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
@@ -57,21 +57,21 @@ async function listeners (redis: RedisProcess): Promise<number> {
 t.test('a purge on one replica is a purge on all, in Redis and in their memories: at once by message, within a second where messages do not come', async t => {
   const redis = await startRedis(t)
   await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const [a, b, deaf] = [
     await varveAt(t, node.url, at(redis.url)),
     await varveAt(t, node.url, at(redis.url)),
     await varveAt(t, node.url, at(`redis://deaf:pw@${redis.host}`))
   ]
   await until(async () => await listeners(redis) === 2, 'those who can hear do')
-  const reads: [string, Ask, object][] = [
+  const reads: [string, TestRequest, object][] = [
     [modules, {}, { method: 'GET', url: `${a.url}/v1/accounts/0x0001/modules?ledger_version=%2B0500` }],
-    [table, item('u64', '"7"'), {
+    [table, tableItemLookup('u64', '"7"'), {
       method: 'POST',
       url: table,
       body: { value_type: 'u64', key_type: 'u64', key: '007' }
     }],
-    [table, item('u64', '"8"'), {
+    [table, tableItemLookup('u64', '"8"'), {
       method: 'POST',
       url: '/v1/tables/ab/item?ledger_version=500',
       body: '{"key_type": "u64", "value_type": "u64", "key": "8"}'
@@ -81,8 +81,8 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
     const { body: old } = await a.get(target, how)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
     for (const varve of [b, deaf]) {
-      for (const said of [fromRedis, fromMemory]) {
-        t.match(await varve.get(target, how), { body: old, headers: { [status]: said } })
+      for (const said of [redisHitStatus, memoryHitStatus]) {
+        t.match(await varve.get(target, how), { body: old, headers: { [cacheStatusHeader]: said } })
       }
     }
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
@@ -96,11 +96,13 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
 
 t.test('where the connections that messages come by break off just then, the others forget within a second all the same', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   const { body: old } = await a.get(modules)
-  await written(a, 1)
-  for (const said of [fromRedis, fromMemory]) t.match(await b.get(modules), { body: old, headers: { [status]: said } })
+  await untilWritten(a, 1)
+  for (const said of [redisHitStatus, memoryHitStatus]) {
+    t.match(await b.get(modules), { body: old, headers: { [cacheStatusHeader]: said } })
+  }
   await until(async () => await listeners(redis) === 2, 'both listen')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
   const purged = purge(a, { url: modules })
@@ -118,7 +120,7 @@ t.test('purging one version of a block purges the block in all its forms on ever
   const bcs = { headers: { accept: 'application/x-bcs' } }
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452 + 49)
   t.ok(last > first)
-  const forms: [string, Ask][] = [['', {}], ['?with_transactions=true', {}], ['', bcs], [
+  const forms: [string, TestRequest][] = [['', {}], ['?with_transactions=true', {}], ['', bcs], [
     '?with_transactions=true',
     bcs
   ]]
@@ -126,24 +128,30 @@ t.test('purging one version of a block purges the block in all its forms on ever
   for (const form of ['', '?with_transactions=true']) {
     for (const [query, how] of forms) await a.get(path(first, query), how)
     for (const neighbour of [first - 1n, last + 1n]) await a.get(path(neighbour, ''))
-    await written(a, form === '' ? 6 : 10)
+    await untilWritten(a, form === '' ? 6 : 10)
     for (const [query, how] of forms) {
-      for (const said of [fromRedis, fromMemory]) t.equal((await b.get(path(last, query), how)).headers[status], said)
+      for (const said of [redisHitStatus, memoryHitStatus]) {
+        t.equal((await b.get(path(last, query), how)).headers[cacheStatusHeader], said)
+      }
     }
     await b.get(path(last + 1n, ''))
-    sandbox.asked.reset()
+    sandbox.requests.reset()
     t.match(await purge(a, { method: 'GET', url: path((first + last) / 2n, form) }), { status: 200 })
     t.notMatch((await redis.client.keys('varve:1:*blocks*')).join('\n'), / 501(?:\n|$)/, 'no form of it is left')
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'it has forgotten all four')
-    t.equal((await b.get(path(last + 1n, ''))).headers[status], fromMemory)
+    t.equal((await b.get(path(last + 1n, ''))).headers[cacheStatusHeader], memoryHitStatus)
     for (const neighbour of [first - 1n, last + 1n]) {
-      t.equal((await a.get(path(neighbour, ''))).headers[status], fromMemory)
+      t.equal((await a.get(path(neighbour, ''))).headers[cacheStatusHeader], memoryHitStatus)
     }
-    t.equal(sandbox.asked.of('block_by_version'), 0)
-    for (const [query, how] of forms) t.equal((await b.get(path(last, query), how)).headers[status], stored)
-    t.equal(sandbox.asked.of('block_by_version'), 4)
-    await written(b, form === '' ? 4 : 8)
-    for (const [query, how] of forms) t.equal((await a.get(path(first, query), how)).headers[status], fromRedis)
+    t.equal(sandbox.requests.countFor('block_by_version'), 0)
+    for (const [query, how] of forms) {
+      t.equal((await b.get(path(last, query), how)).headers[cacheStatusHeader], storedMissStatus)
+    }
+    t.equal(sandbox.requests.countFor('block_by_version'), 4)
+    await untilWritten(b, form === '' ? 4 : 8)
+    for (const [query, how] of forms) {
+      t.equal((await a.get(path(first, query), how)).headers[cacheStatusHeader], redisHitStatus)
+    }
     await purge(a, { url: path(first, '') })
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'once more')
   }
@@ -151,7 +159,7 @@ t.test('purging one version of a block purges the block in all its forms on ever
 
 t.test('purging everything starts a new generation on every replica; what the old one kept is out of reach in memory and in Redis', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   for (const generation of [2, 3]) {
     const target = `/v1/accounts/0x${generation}/modules?ledger_version=500`
@@ -159,14 +167,16 @@ t.test('purging everything starts a new generation on every replica; what the ol
       (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
     const { body: old } = await a.get(target)
     await until(async () => await isIn(generation - 1), 'it is in Redis')
-    for (const said of [fromRedis, fromMemory]) t.match(await b.get(target), { body: old, headers: { [status]: said } })
+    for (const said of [redisHitStatus, memoryHitStatus]) {
+      t.match(await b.get(target), { body: old, headers: { [cacheStatusHeader]: said } })
+    }
     t.match(await purge(a, { all: true }), {
       status: 200,
       body: `{"purged":true,"everywhere":true,"generation":${generation}}`
     })
     const { got, afterMs } = await forgotten(b, target, {}, old)
     t.ok(afterMs < 1000, `${afterMs} ms`)
-    t.equal(got.headers[status], stored)
+    t.equal(got.headers[cacheStatusHeader], storedMissStatus)
     t.not((await a.get(target)).body, old)
     t.ok(await isIn(generation - 1), 'it stands there until it expires')
     await until(async () => await isIn(generation), 'what is read now is in Redis')
@@ -179,21 +189,21 @@ t.test('purging everything starts a new generation on every replica; what the ol
 
 t.test('with Redis away a purge holds here at once, is told as taken but not everywhere, and nothing purged comes back when Redis does', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   const old = [(await a.get(modules)).body, (await a.get(other)).body]
-  await written(a, 2)
-  for (const target of [modules, other]) t.equal((await b.get(target)).headers[status], fromRedis)
+  await untilWritten(a, 2)
+  for (const target of [modules, other]) t.equal((await b.get(target)).headers[cacheStatusHeader], redisHitStatus)
   network.isRefusing = true
-  network.cut()
+  network.dropConnections()
   await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is away')
   for (const url of [modules, other]) {
     t.match(await purge(a, { url }), { status: 202, body: '{"purged":true,"everywhere":false}' })
   }
   const fresh = await a.get(modules)
-  t.equal(fresh.headers[status], stored)
+  t.equal(fresh.headers[cacheStatusHeader], storedMissStatus)
   t.notOk(old.includes(fresh.body))
   t.match(await b.get(modules), { body: old[0] }, 'whom it could not tell knows nothing yet')
   network.isRefusing = false
@@ -214,15 +224,15 @@ for (const last of [2, 6]) {
   t.test(`everything purged on two replicas, one of them cut off from Redis while the other is at generation ${last}, is out of reach on both: none takes a number that the other had`, async t => {
     const begun = Array.from({ length: last - 1 }, (_, at) => at + 2)
     const redis = await startRedis(t)
-    const node = await countingNode(t)
+    const node = await startCountingUpstream(t)
     const network = await slowRedis(t, redis)
     const [a, b] = [await varveAt(t, node.url, at(network.url)), await varveAt(t, node.url, at(redis.url))]
     await until(
-      async () => (await redis.client.hkeys(control)).filter(field => field.startsWith('r')).length === 2,
+      async () => (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r')).length === 2,
       'both have looked'
     )
     network.isRefusing = true
-    network.cut()
+    network.dropConnections()
     await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
     for (const generation of begun) {
       t.match(await purge(b, { all: true }), {
@@ -254,7 +264,7 @@ for (const last of [2, 6]) {
 
 t.test('everything purged on several replicas at the very same time is a number for each, and all end up at the highest', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const varves = [
     await varveAt(t, node.url, at(redis.url)),
     await varveAt(t, node.url, at(redis.url)),
@@ -263,34 +273,34 @@ t.test('everything purged on several replicas at the very same time is a number 
   for (const got of await Promise.all(varves.map(async varve => await purge(varve, { all: true })))) {
     t.match(got, { status: 200, body: /"everywhere":true/ })
   }
-  const numbers = (await published(redis)).map(field => Number(field.slice(1)))
+  const numbers = (await publishedGenerations(redis)).map(field => Number(field.slice(1)))
   t.ok(numbers.length >= 4, `one for each, and the one that was left: ${numbers.join()}`)
   await until(() => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)), 'all are at the highest')
 })
 
 t.test('while Redis takes no purge it is not read, /readyz says so, and what was purged is told when it takes it', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
   const degraded = async (): Promise<string[]> =>
-    (JSON.parse((await ask(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
+    (JSON.parse((await sendRequest(a.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   const { body: old } = await a.get(modules)
   await b.get(other)
-  for (const varve of [a, b]) await written(varve, 1)
+  for (const varve of [a, b]) await untilWritten(varve, 1)
   await b.get(modules)
   t.same(await degraded(), [])
   await redis.client.config('SET', 'min-replicas-to-write', '1')
   t.match(await purge(a, { url: modules }), { status: 202 })
-  t.match(await degraded(), ['Redis is not read: it could not be told of all purges yet'])
-  for (const target of [modules, other]) t.equal((await a.get(target)).headers[status], stored)
-  t.match(await ask(a.adminUrl, '/readyz'), { status: 200 })
+  t.match(await degraded(), ['Redis is not read: purges wait to be delivered'])
+  for (const target of [modules, other]) t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus)
+  t.match(await sendRequest(a.adminUrl, '/readyz'), { status: 200 })
   await redis.client.config('SET', 'min-replicas-to-write', '0')
   t.ok((await forgotten(b, modules, {}, old)).afterMs < 2000)
   await until(async () => (await degraded()).length === 0, 'all is well again')
   await redis.client.config('SET', 'min-replicas-to-write', '1')
   t.match(await purge(a, { all: true }), { status: 202 })
-  t.match(await degraded(), ['Redis is not read: it could not be told of all purges yet'])
+  t.match(await degraded(), ['Redis is not read: purges wait to be delivered'])
   await redis.client.config('SET', 'min-replicas-to-write', '0')
   await until(
     () => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a),
@@ -301,21 +311,21 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
 
 t.test('a purge of who began without Redis counts for the generation that the others have', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
   const b = await varveAt(t, node.url, at(redis.url))
   for (const generation of [2, 3]) {
     t.match(await purge(b, { all: true }), { body: `{"purged":true,"everywhere":true,"generation":${generation}}` })
   }
   const { body: old } = await b.get(modules)
-  await written(b, 1)
+  await untilWritten(b, 1)
   network.isRefusing = true
   const a = await varveAt(t, node.url, at(network.url))
   t.match(await purge(a, { url: modules }), { status: 202 })
   network.isRefusing = false
   const { got } = await forgotten(b, modules, {}, old)
   t.not(got.body, old)
-  t.match(await a.get(modules), { body: got.body, headers: { [status]: fromRedis } })
+  t.match(await a.get(modules), { body: got.body, headers: { [cacheStatusHeader]: redisHitStatus } })
   // One that reaches Redis but cannot see yet what the others have agreed on.
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-hgetall')
   const c = await varveAt(t, node.url, at(`redis://blind:pw@${redis.host}`))
@@ -327,13 +337,13 @@ t.test('a purge of who began without Redis counts for the generation that the ot
 
 t.test('who began while Redis was away and has what was purged meanwhile forgets it when it hears of it', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
   const a = await varveAt(t, node.url, at(redis.url))
   network.isRefusing = true
   const late = await varveAt(t, node.url, at(network.url))
   const { body: old } = await late.get(modules)
-  t.match(await late.get(modules), { body: old, headers: { [status]: fromMemory } })
+  t.match(await late.get(modules), { body: old, headers: { [cacheStatusHeader]: memoryHitStatus } })
   t.match(await purge(a, { url: modules }), { status: 200 })
   network.isRefusing = false
   t.not((await forgotten(late, modules, {}, old)).got.body, old)
@@ -343,29 +353,29 @@ t.test('who began while Redis was away and has what was purged meanwhile forgets
 
 t.test('what is being fetched from Redis or from a node while it is purged is not kept', async t => {
   const redis = await startRedis(t)
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await varveAt(t, node.url, at(network.url, 5000)), await varveAt(t, node.url, at(redis.url))]
   const { body: old } = await b.get(modules)
-  await written(b, 1)
+  await untilWritten(b, 1)
   await until(async () => await a.metric('varve_redis_up') === 1, 'a has Redis')
   network.hold()
-  const asks = network.asks
+  const asks = network.receivedCount
   const reading = a.get(modules)
-  await until(() => network.asks > asks, 'it looks into Redis')
+  await until(() => network.receivedCount > asks, 'it looks into Redis')
   // Its memory forgets at once; Redis is told behind the look that is under way.
   const purging = purge(a, { url: modules })
-  await until(() => network.asks > asks + 1, 'it tells Redis')
+  await until(() => network.receivedCount > asks + 1, 'it tells Redis')
   network.release()
-  t.match(await reading, { body: old, headers: { [status]: fromRedis } })
+  t.match(await reading, { body: old, headers: { [cacheStatusHeader]: redisHitStatus } })
   t.match(await purging, { status: 200 })
-  t.match(await a.get(modules), { headers: { [status]: stored } })
+  t.match(await a.get(modules), { headers: { [cacheStatusHeader]: storedMissStatus } })
   t.not((await a.get(modules)).body, old)
   const held: Array<() => void> = []
-  const slow = await stubNode(t, (_request, response, nth) => {
+  const slow = await startStubUpstream(t, (_request, response, nth) => {
     if (nth > 0) {
       held.push(() => {
-        ok(response, `[${nth}, 0]`)
+        respondOk(response, `[${nth}, 0]`)
       })
     }
   })
@@ -389,13 +399,13 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
 })
 
 t.test('without a Redis a purge and a new generation are of this process alone', async t => {
-  const node = await countingNode(t)
+  const node = await startCountingUpstream(t)
   const varve = await varveAt(t, node.url, { admin: { listen: '127.0.0.1:0', token } })
   const { body: old } = await varve.get(modules)
   t.match(await purge(varve, { url: modules }), { status: 200, body: '{"purged":true,"everywhere":true}' })
   const { body: next } = await varve.get(modules)
   t.not(next, old)
-  t.match(await varve.get(modules), { body: next, headers: { [status]: fromMemory } })
+  t.match(await varve.get(modules), { body: next, headers: { [cacheStatusHeader]: memoryHitStatus } })
   t.match(await purge(varve, { all: true }), { status: 200, body: '{"purged":true,"everywhere":true,"generation":2}' })
   t.not((await varve.get(modules)).body, next)
 })

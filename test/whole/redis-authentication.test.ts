@@ -1,17 +1,17 @@
 import t, { type Test } from 'tap'
-import { ask } from '../support/client.js'
-import { isUp, type RedisChange } from '../support/redis-faults.js'
+import { sendRequest } from '../support/client.js'
+import { isRedisUp, type RedisConfigChange } from '../support/replica-pair.js'
 import { startRedis } from '../support/redis-server.js'
-import { ok, stubNode } from '../support/stub-node.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const message = 'Redis authentication failed: reads go on without it'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 
-async function varveWith (t: Test, redis: RedisChange): Promise<TestVarve> {
-  const node = await stubNode(t, (_request, response) => {
-    ok(response, '[]')
+async function varveWith (t: Test, redis: RedisConfigChange): Promise<TestVarve> {
+  const node = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
   })
   return await varveAt(t, node.url, { cache: { redis } })
 }
@@ -20,10 +20,10 @@ async function varveWith (t: Test, redis: RedisChange): Promise<TestVarve> {
 async function saysSo (t: Test, varve: TestVarve, reason: RegExp): Promise<void> {
   await until(() => varve.log.some(({ msg }) => msg === message), 'it is logged')
   t.match(varve.log.filter(({ msg }) => msg === message), [{ level: 40, reason }], 'once')
-  const { body: readiness } = await ask(varve.adminUrl, '/readyz')
+  const { body: readiness } = await sendRequest(varve.adminUrl, '/readyz')
   t.match(JSON.parse(readiness), { ready: true, degraded: [/^Redis authentication failed: /] })
   t.match(JSON.parse(readiness), { degraded: [reason] })
-  const { body: status } = await ask(varve.adminUrl, '/status.json')
+  const { body: status } = await sendRequest(varve.adminUrl, '/status.json')
   t.match(JSON.parse(status), { tiers: { redis: { state: 'down', reason: 'authentication failed' } } })
   t.match(await varve.get(modules), { status: 200 }, 'reads go on')
   t.notMatch(readiness + status + JSON.stringify(varve.log), /s3cret|r1ght/)
@@ -49,13 +49,13 @@ t.test('a Redis user without the permissions that varve needs is reported as fai
 t.test('a Redis password that is changed while varve runs is reported, and used again once it is right', async t => {
   const redis = await startRedis(t)
   const varve = await varveWith(t, { url: redis.url })
-  await until(async () => await isUp(varve), 'it is up')
+  await until(async () => await isRedisUp(varve), 'it is up')
   await redis.client.config('SET', 'requirepass', 'r1ght')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'yes')
   await saysSo(t, varve, /NOAUTH/)
   await redis.client.config('SET', 'requirepass', '')
-  await until(async () => await isUp(varve), 'it is up again')
-  t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+  await until(async () => await isRedisUp(varve), 'it is up again')
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
     degraded: [],
     tiers: { redis: { state: 'up', reason: undefined } }
   })

@@ -2,21 +2,21 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { answer } from '../../sandbox/answer.js'
+import { respond } from '../../sandbox/respond.js'
 import { Ledger } from '../../sandbox/ledger.js'
-import { defaults } from '../../sandbox/options.js'
+import { defaultSettings } from '../../sandbox/options.js'
 import { routes } from '../../sandbox/routes.js'
 import { type Fault, type SandboxOptions, startSandbox } from '#sandbox'
-import { waitingTransactions } from '../../sandbox/transactions.js'
-import { headView } from '../../sandbox/vantage.js'
-import { Checker, lintComplaints } from '../support/openapi.js'
-import { type Wish, wishes } from '../support/wishes.js'
-import { ask, getRaw, type Heard } from '../sandbox/ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { pendingTransactions } from '../../sandbox/transactions.js'
+import { headSnapshot } from '../../sandbox/snapshot-source.js'
+import { OpenApiChecker, lintComplaints } from '../support/openapi.js'
+import { type OperationRequest, operationRequests } from '../support/operation-requests.js'
+import { requestNode, getRaw, type NodeResponse } from '../sandbox/request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 async function start (t: Test, options: SandboxOptions = {}) {
-  const sandbox = await nodeOf(t, options)
-  const checker = new Checker((await ask(`${sandbox.url}/v1/spec.json`)).json)
+  const sandbox = await startSandboxNode(t, options)
+  const checker = new OpenApiChecker((await requestNode(`${sandbox.url}/v1/spec.json`)).json)
   return { sandbox, checker }
 }
 
@@ -31,17 +31,17 @@ const errorOf = (status: number, code: string, stamped = status !== 403 && statu
 
 t.test('every operation of the document is asked, and answers in each form, and with each error, what the document says', async t => {
   const { sandbox, checker } = await start(t)
-  const [{ hash }] = (await ask(`${sandbox.url}/v1/transactions?limit=1`)).json
-  const asked = wishes(hash)
+  const [{ hash }] = (await requestNode(`${sandbox.url}/v1/transactions?limit=1`)).json
+  const asked = operationRequests(hash)
   t.same([...checker.operations.keys()].sort(), Object.keys(asked).sort())
   for (const [operationId, { responses }] of checker.operations) {
     const wish = asked[operationId] ?? { path: '' }
-    const check = (got: Heard, what: string): void => {
+    const check = (got: NodeResponse, what: string): void => {
       t.same(checker.complaints(operationId, got), [], `${operationId}, ${what}`)
     }
     const forms = new Set<string>()
     for (const headers of [{}, bcs]) {
-      const got = await ask(sandbox.url + wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
+      const got = await requestNode(sandbox.url + wish.path, { ...wish, headers: { ...wish.headers, ...headers } })
       t.equal(got.status, 200)
       check(got, `as ${got.headers['content-type']}`)
       forms.add(String(got.headers['content-type']).replace(/;.*/, ''))
@@ -49,7 +49,7 @@ t.test('every operation of the document is asked, and answers in each form, and 
     t.same([...forms], Object.keys(responses[200]?.content ?? {}), `${operationId} has these forms`)
     for (const status of Object.keys(responses).map(Number).filter(status => status !== 200)) {
       sandbox.faults.add(errorOf(status, 'internal_error'))
-      const got = await ask(sandbox.url + wish.path, wish)
+      const got = await requestNode(sandbox.url + wish.path, wish)
       t.equal(got.status, status)
       check(got, `with ${status}`)
     }
@@ -64,8 +64,8 @@ t.test('every operation of the document is asked, and answers in each form, and 
 
 t.test('what goes wrong by itself is told as the document says too', async t => {
   const { sandbox, checker } = await start(t, { prunedBlocks: 500, bcsOutput: false })
-  const { table_item: item = { path: '' }, view = { path: '' } } = wishes('')
-  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: Wish]> = [
+  const { table_item: item = { path: '' }, view = { path: '' } } = operationRequests('')
+  const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: OperationRequest]> = [
     ['table_item', 400, { ...item, body: '{}' }],
     ['table_item', 400, { ...item, body: JSON.stringify({ key_type: 'u64', value_type: 'u65', key: '7' }) }],
     ['table_item', 403, { ...item, headers: { ...item.headers, ...bcs } }],
@@ -88,7 +88,7 @@ t.test('what goes wrong by itself is told as the document says too', async t => 
     ['estimate_gas_price', 403, { path: '/v1/estimate_gas_price', headers: bcs }]
   ]
   for (const [operationId, status, wish] of cases) {
-    const got = await ask(sandbox.url + wish.path, wish)
+    const got = await requestNode(sandbox.url + wish.path, wish)
     t.equal(got.status, status, wish.path)
     t.same(checker.complaints(operationId, got), [], wish.path)
   }
@@ -105,12 +105,12 @@ t.test('every kind that the document speaks of occurs in the ledger, and every b
     }
   }
   for (let height = 0; height <= sandbox.ledger.height; height++) {
-    const got = await ask(`${sandbox.url}/v1/blocks/by_height/${height}?with_transactions=true`)
+    const got = await requestNode(`${sandbox.url}/v1/blocks/by_height/${height}?with_transactions=true`)
     t.same(checker.complaints('block_by_height', got), [], `block ${height}`)
     meet(got.json)
   }
-  const [waiting] = waitingTransactions(sandbox.ledger, sandbox.ledger.height)
-  const pending = await ask(
+  const [waiting] = pendingTransactions(sandbox.ledger, sandbox.ledger.height)
+  const pending = await requestNode(
     `${sandbox.url}/v1/transactions/by_hash/${String(waiting && 'hash' in waiting && waiting.hash)}`
   )
   t.same(checker.complaints('transaction_by_hash', pending), [])
@@ -121,11 +121,13 @@ t.test('every kind that the document speaks of occurs in the ledger, and every b
 
 t.test('an answer that is not as the document says is told from one that is: the check can fail', async t => {
   const { sandbox, checker } = await start(t)
-  const truth = await ask(`${sandbox.url}/v1/estimate_gas_price`)
+  const truth = await requestNode(`${sandbox.url}/v1/estimate_gas_price`)
   t.same(checker.complaints('estimate_gas_price', truth), [])
   const changed = async (fault: Fault): Promise<string> => {
     sandbox.faults.add({ times: 1, ...fault })
-    return checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; ')
+    return checker.complaints('estimate_gas_price', await requestNode(`${sandbox.url}/v1/estimate_gas_price`)).join(
+      '; '
+    )
   }
   t.match(
     await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }),
@@ -154,13 +156,16 @@ t.test('an answer that is not as the document says is told from one that is: the
     times: 1
   })
   t.same(
-    checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })),
+    checker.complaints(
+      'estimate_gas_price',
+      await requestNode(`${sandbox.url}/v1/estimate_gas_price`, { headers: bcs })
+    ),
     [],
     'bytes have no schema'
   )
   sandbox.faults.add(errorOf(500, 'no_such_code'))
   t.match(
-    checker.complaints('estimate_gas_price', await ask(`${sandbox.url}/v1/estimate_gas_price`)).join('; '),
+    checker.complaints('estimate_gas_price', await requestNode(`${sandbox.url}/v1/estimate_gas_price`)).join('; '),
     /error_code must be equal to one of the allowed values/
   )
   t.match(
@@ -169,7 +174,7 @@ t.test('an answer that is not as the document says is told from one that is: the
     'the position, where there is none to tell'
   )
   // A kind of transaction is strict about its own members.
-  const block = await ask(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
+  const block = await requestNode(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
   t.same(checker.complaints('block_by_height', block), [])
   const [first, ...rest] = block.json.transactions
   sandbox.faults.add({
@@ -178,7 +183,7 @@ t.test('an answer that is not as the document says is told from one that is: the
     times: 1
   })
   t.match(
-    checker.complaints('block_by_height', await ask(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '),
+    checker.complaints('block_by_height', await requestNode(`${sandbox.url}/v1/blocks/by_height/200`)).join('; '),
     /^\/transactions\/0 must/
   )
 })
@@ -187,7 +192,7 @@ t.test('the document is served as JSON, as YAML and as a page, whatever is accep
   const { sandbox, checker } = await start(t, { family: 'x-other-' })
   for (const headers of [{}, bcs, { accept: 'text/html' }]) {
     const [page, json, yaml] = await Promise.all(
-      ['', '.json', '.yaml'].map(async end => await ask(`${sandbox.url}/v1/spec${end}`, { headers }))
+      ['', '.json', '.yaml'].map(async end => await requestNode(`${sandbox.url}/v1/spec${end}`, { headers }))
     )
     t.equal(json?.headers['content-type'], 'application/json')
     t.equal(yaml?.headers['content-type'], 'application/x-yaml')
@@ -202,17 +207,17 @@ t.test('the document is served as JSON, as YAML and as a page, whatever is accep
   )
   // The index is one operation under two paths.
   t.same(told, routes.map(({ method, path }) => `${method} /${path.join('/')}`).filter(key => key !== 'GET /v1/'))
-  t.same(checker.complaints('index', await ask(`${sandbox.url}/v1/`)), [], 'under the names of that family')
+  t.same(checker.complaints('index', await requestNode(`${sandbox.url}/v1/`)), [], 'under the names of that family')
 })
 
 t.test('behind a path prefix the document says so, and a linter of such documents finds nothing in it', async t => {
   const { sandbox } = await start(t)
   const { url } = await startPrefixed(t)
-  t.same((await ask(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
-  t.same(await lintComplaints((await ask(`${sandbox.url}/v1/spec.yaml`)).text), [])
+  t.same((await requestNode(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
+  t.same(await lintComplaints((await requestNode(`${sandbox.url}/v1/spec.yaml`)).text), [])
   t.match(
     await lintComplaints(
-      (await ask(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')
+      (await requestNode(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')
     ),
     [/./],
     'the linter can complain'
@@ -233,12 +238,12 @@ t.test('what describes the node is loaded when it is asked for, and not with the
     t.ok(names.split(/,\s+/).every(name => name.startsWith('type ')), `${file} takes types alone: ${names}`)
   }
   t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes('await import(\'./openapi/')), [
-    'serve.ts'
+    'serve-request.ts'
   ])
 })
 
 t.test('who answers without a server has no document', async t => {
-  const ledger = new Ledger(defaults)
+  const ledger = new Ledger(defaultSettings)
   const asks = {
     method: 'GET',
     rawTarget: '/v1/spec.json',
@@ -246,9 +251,9 @@ t.test('who answers without a server has no document', async t => {
     contentType: undefined,
     accept: undefined,
     body: Buffer.alloc(0),
-    serial: 0
+    requestIndex: 0
   }
-  t.equal(answer(asks, headView(ledger), defaults).status, 404)
+  t.equal(respond(asks, headSnapshot(ledger), defaultSettings).status, 404)
 })
 
 async function startPrefixed (t: Test) {

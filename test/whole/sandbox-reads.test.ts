@@ -1,22 +1,25 @@
 import t from 'tap'
 import { releases } from '#sandbox'
-import { ask, type Heard, lookUp } from '../sandbox/ask.js'
-import { nodeOf } from '../support/replicas.js'
+import { requestNode, type NodeResponse, requestTableItem } from '../sandbox/request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
 
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 
 t.test('an item holds one value for some versions and then another, and a latest read is a read at the stamped version', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const item = { key_type: 'u64', value_type: 'u128', key: '7' }
-  const latest = await lookUp(url, item)
+  const latest = await requestTableItem(url, item)
   t.match(latest.text, /^"\d+"$/)
-  t.equal((await lookUp(url, item, `?ledger_version=${latest.headers['x-aptos-ledger-version']}`)).text, latest.text)
+  t.equal(
+    (await requestTableItem(url, item, `?ledger_version=${latest.headers['x-aptos-ledger-version']}`)).text,
+    latest.text
+  )
   const values = new Set<string>()
   let changes = 0
   let before = ''
   for (let version = ledger.oldest.version; version < ledger.oldest.version + 600n; version++) {
-    const { text } = await lookUp(url, item, `?ledger_version=${version}`)
+    const { text } = await requestTableItem(url, item, `?ledger_version=${version}`)
     values.add(text)
     if (text !== before) changes++
     before = text
@@ -26,7 +29,7 @@ t.test('an item holds one value for some versions and then another, and a latest
 })
 
 t.test('the first hundred u64 keys and two names are in every table; of the others most are, some from later on', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (
     const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], [
       '0x1::string::String',
@@ -34,7 +37,7 @@ t.test('the first hundred u64 keys and two names are in every table; of the othe
     ]] as const
   ) {
     t.equal(
-      (await lookUp(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0xabc')).status,
+      (await requestTableItem(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0xabc')).status,
       200,
       key
     )
@@ -42,8 +45,8 @@ t.test('the first hundred u64 keys and two names are in every table; of the othe
   let [found, born] = [0, 0]
   for (let key = 100; key < 200; key++) {
     const item = { key_type: 'u64', value_type: 'bool', key: String(key) }
-    const now = await lookUp(url, item)
-    const then = await lookUp(url, item, '?ledger_version=0')
+    const now = await requestTableItem(url, item)
+    const then = await requestTableItem(url, item, '?ledger_version=0')
     if (now.status === 200) found++
     if (now.status === 200 && then.status === 404) born++
     t.notOk(now.status === 404 && then.status === 200)
@@ -54,11 +57,11 @@ t.test('the first hundred u64 keys and two names are in every table; of the othe
 })
 
 t.test('values are told in JSON by their type, and in BCS as the same value', async t => {
-  const { url } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
-  const value = async (type: string): Promise<[Heard, Buffer]> => {
+  const { url } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
+  const value = async (type: string): Promise<[NodeResponse, Buffer]> => {
     const item = { key_type: 'u64', value_type: type, key: '3' }
-    const json = await lookUp(url, item)
-    const binary = await lookUp(url, item, '', '0x1', bcs)
+    const json = await requestTableItem(url, item)
+    const binary = await requestTableItem(url, item, '', '0x1', bcs)
     t.equal(json.headers['content-type'], 'application/json; charset=utf-8')
     t.equal(binary.headers['content-type'], 'application/x-bcs')
     return [json, binary.body]
@@ -105,20 +108,20 @@ t.test('values are told in JSON by their type, and in BCS as the same value', as
       '0x1::option::Option<signer>'
     ]
   ) {
-    const refused = await lookUp(url, { key_type: 'u64', value_type: type, key: '3' })
+    const refused = await requestTableItem(url, { key_type: 'u64', value_type: type, key: '3' })
     t.equal(refused.status, 400, type)
     t.ok(refused.headers['x-aptos-chain-id'])
   }
 })
 
 t.test('a version above the head is not there yet, and one below the oldest is gone', async t => {
-  const { url, ledger } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
+  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const above = ledger.head.version + 1n
   const below = ledger.oldest.version - 1n
   const reads = (version: bigint) => [
-    lookUp(url, { key_type: 'u64', value_type: 'u64', key: '1' }, `?ledger_version=${version}`),
-    ask(`${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=0`),
-    ask(`${url}/v1/blocks/by_version/${version}`)
+    requestTableItem(url, { key_type: 'u64', value_type: 'u64', key: '1' }, `?ledger_version=${version}`),
+    requestNode(`${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=0`),
+    requestNode(`${url}/v1/blocks/by_version/${version}`)
   ]
   for (const refused of await Promise.all(reads(above))) {
     t.equal(refused.status, 404)
@@ -135,15 +138,15 @@ t.test('a version above the head is not there yet, and one below the oldest is g
     t.ok(refused.headers['x-aptos-chain-id'])
   }
   for (const edge of [ledger.head.version, ledger.oldest.version]) {
-    t.equal((await ask(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
+    t.equal((await requestNode(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
   }
   ledger.grow()
-  t.equal((await ask(`${url}/v1/blocks/by_version/${above}`)).status, 200)
+  t.equal((await requestNode(`${url}/v1/blocks/by_version/${above}`)).status, 200)
 })
 
 t.test('modules come in the order of their state keys, a page at a time, and every page follows the last', async t => {
-  const { url } = await nodeOf(t)
-  const whole = await ask(`${url}/v1/accounts/0x1/modules`)
+  const { url } = await startSandboxNode(t)
+  const whole = await requestNode(`${url}/v1/accounts/0x1/modules`)
   t.ok(whole.json.length >= 30)
   t.notOk(whole.headers['x-aptos-cursor'])
   const names: string[] = whole.json.map((record: any) => record.abi.name)
@@ -152,7 +155,9 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
   const walked: unknown[] = []
   let cursor: string | undefined = ''
   while (cursor !== undefined) {
-    const page: Heard = await ask(`${url}/v1/accounts/0x1/modules?limit=7${cursor && `&start=${cursor.toUpperCase()}`}`)
+    const page: NodeResponse = await requestNode(
+      `${url}/v1/accounts/0x1/modules?limit=7${cursor && `&start=${cursor.toUpperCase()}`}`
+    )
     walked.push(...page.json)
     cursor = page.headers['x-aptos-cursor'] as string | undefined
     if (cursor !== undefined) {
@@ -162,8 +167,11 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
   t.same(walked, whole.json)
   const name = 'pool_u64'
   const key = `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08${Buffer.from(name).toString('hex')}`
-  t.equal((await ask(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, name)
-  t.equal((await ask(`${url}/v1/accounts/0x1/modules?limit=${names.length}`)).headers['x-aptos-cursor'], undefined)
+  t.equal((await requestNode(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, name)
+  t.equal(
+    (await requestNode(`${url}/v1/accounts/0x1/modules?limit=${names.length}`)).headers['x-aptos-cursor'],
+    undefined
+  )
   for (
     const bad of [
       '',
@@ -183,7 +191,7 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
       key.replace(/706f6f6c5f753634$/, '396f6f6c5f753634')
     ]
   ) {
-    t.match((await ask(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, {
+    t.match((await requestNode(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, {
       error_code: 'web_framework_error',
       message: /`start`/
     }, bad)
@@ -191,9 +199,9 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
 })
 
 t.test('modules are added and upgraded as versions pass; other accounts have none', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const at = async (account: string, version: bigint) =>
-    await ask(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
+    await requestNode(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
   const [first, last] = [await at('0xcafe', 0n), await at('0xcafe', ledger.head.version)]
   t.same(first.json.map((record: any) => record.abi.name), ['menu'])
   t.ok(last.json.length > 5)
@@ -204,13 +212,13 @@ t.test('modules are added and upgraded as versions pass; other accounts have non
 })
 
 t.test('the interface is rendered by the release, the bytecode and the BCS are not', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const seen = new Map<string, { json: any, bytes: Buffer }>()
   for (const release of [...Object.values(releases), 'a'.repeat(40)]) {
     ledger.release = release
     seen.set(release, {
-      json: (await ask(`${url}/v1/accounts/0x1/modules`)).json,
-      bytes: (await ask(`${url}/v1/accounts/0x1/modules`, { headers: bcs })).body
+      json: (await requestNode(`${url}/v1/accounts/0x1/modules`)).json,
+      bytes: (await requestNode(`${url}/v1/accounts/0x1/modules`, { headers: bcs })).body
     })
   }
   const structs = (release: string): any[] => seen.get(release)?.json.flatMap((record: any) => record.abi.structs)
@@ -228,16 +236,16 @@ t.test('the interface is rendered by the release, the bytecode and the BCS are n
 })
 
 t.test('events: one for each block, the last ones by default, in rising order', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 600 })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 600 })
   const path = `${url}/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events`
-  const latest = await ask(path)
+  const latest = await requestNode(path)
   t.equal(latest.json.length, 25)
   t.same(
     latest.json.map((event: any) => event.sequence_number),
     Array.from({ length: 25 }, (_, index) => String(575 + index))
   )
-  t.equal((await ask(`${path}?limit=1000`)).json.length, 100)
-  const [event] = (await ask(`${path}?start=0450&limit=1`)).json
+  t.equal((await requestNode(`${path}?limit=1000`)).json.length, 100)
+  const [event] = (await requestNode(`${path}?start=0450&limit=1`)).json
   const block = ledger.block(450)
   t.same(Object.keys(event), ['version', 'guid', 'sequence_number', 'type', 'data'])
   t.match(event, {
@@ -247,16 +255,16 @@ t.test('events: one for each block, the last ones by default, in rising order', 
     type: '0x1::block::NewBlockEvent',
     data: { height: '450', hash: block.hash, time_microseconds: `${block.timestampUsec}` }
   })
-  t.equal((await ask(`${path}?start=600`)).text, '[]')
-  t.equal((await ask(`${path}?start=18446744073709551615`)).text, '[]')
-  t.equal((await ask(`${path}?start=598&limit=5`)).json.length, 2)
-  const binary = await ask(`${path}?start=450&limit=2`, { headers: bcs })
+  t.equal((await requestNode(`${path}?start=600`)).text, '[]')
+  t.equal((await requestNode(`${path}?start=18446744073709551615`)).text, '[]')
+  t.equal((await requestNode(`${path}?start=598&limit=5`)).json.length, 2)
+  const binary = await requestNode(`${path}?start=450&limit=2`, { headers: bcs })
   t.equal(binary.body[0], 2)
   t.equal(binary.body.readBigUInt64LE(1), block.firstVersion)
 })
 
 t.test('events of every third block and of every epoch are also in the transactions that emitted them', async t => {
-  const { url } = await nodeOf(t)
+  const { url } = await startSandboxNode(t)
   for (
     const path of [
       `0xcafe/events/${coins}/deposit_events`,
@@ -264,8 +272,8 @@ t.test('events of every third block and of every epoch are also in the transacti
       '0x1/events/0x1::block::BlockResource/new_block_events'
     ]
   ) {
-    for (const { version, ...event } of (await ask(`${url}/v1/accounts/${path}?limit=3`)).json) {
-      const { transactions } = (await ask(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
+    for (const { version, ...event } of (await requestNode(`${url}/v1/accounts/${path}?limit=3`)).json) {
+      const { transactions } = (await requestNode(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
       const found = transactions.find((transaction: any) => transaction.version === version)
       t.ok(
         found.events.some((emitted: unknown) => JSON.stringify(emitted) === JSON.stringify(event)),
@@ -273,18 +281,18 @@ t.test('events of every third block and of every epoch are also in the transacti
       )
     }
   }
-  t.equal((await ask(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
 })
 
 t.test('a handle is found in every spelling, and what is no handle is told apart', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const spellings = [
     coins,
     '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E',
     '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E'
   ]
   const answers = await Promise.all(
-    spellings.map(async spelling => await ask(`${url}/v1/accounts/CaFe/events/${spelling}/deposit_events`))
+    spellings.map(async spelling => await requestNode(`${url}/v1/accounts/CaFe/events/${spelling}/deposit_events`))
   )
   t.equal(new Set(answers.map(({ text }) => text)).size, 1)
   t.equal(answers[0]?.json.length, 25)
@@ -324,7 +332,7 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
     ]
   ]
   for (const [path, status, code, message] of cases) {
-    const refused = await ask(`${url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${url}/v1/accounts/${path}`)
     t.equal(refused.status, status)
     t.same(refused.json, { message, error_code: code, vm_error_code: null })
     t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
@@ -340,7 +348,7 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
       '0x1/events/0x1::a::B/x?start=-1'
     ]
   ) {
-    const refused = await ask(`${url}/v1/accounts/${path}`)
+    const refused = await requestNode(`${url}/v1/accounts/${path}`)
     t.equal(refused.status, 400, path)
     t.equal(refused.json.error_code, 'web_framework_error')
     t.notOk(refused.headers['x-aptos-chain-id'])
@@ -348,9 +356,9 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
 })
 
 t.test('events that were pruned are answered in each of the ways that nodes have', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') =>
-    await ask(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
+    await requestNode(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
   const refused = await at(95)
   t.equal(refused.status, 500)
   t.match(refused.json, {
@@ -378,10 +386,12 @@ t.test('events that were pruned are answered in each of the ways that nodes have
 })
 
 t.test('every version of a block finds the same block, with an explicit null for transactions not asked for', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(501)
   const answers = await Promise.all(
-    [block.firstVersion, block.lastVersion].map(async version => await ask(`${url}/v1/blocks/by_version/${version}`))
+    [block.firstVersion, block.lastVersion].map(async version =>
+      await requestNode(`${url}/v1/blocks/by_version/${version}`)
+    )
   )
   t.equal(answers[0]?.text, answers[1]?.text)
   t.equal(
@@ -398,10 +408,11 @@ t.test('every version of a block finds the same block, with an explicit null for
 })
 
 t.test('a block begins with its metadata and ends with a checkpoint or an epilogue, and a written item is what a lookup finds', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 60, prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 60, prunedBlocks: 0 })
   for (let height = 0; height < 30; height++) {
     const { firstVersion, lastVersion } = ledger.block(height)
-    const { transactions } = (await ask(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
+    const { transactions } =
+      (await requestNode(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
     t.same(
       transactions.map((each: any) => each.version),
       Array.from({ length: Number(lastVersion - firstVersion) + 1 }, (_, index) => `${firstVersion + BigInt(index)}`)
@@ -422,12 +433,12 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
       ) {
         const key = Buffer.from(change.key.slice(2), 'hex').readBigUInt64LE()
         const item = { key_type: 'u64', value_type: 'u64', key: `${key}` }
-        const read = await lookUp(url, item, `?ledger_version=${transaction.version}`, change.handle, bcs)
+        const read = await requestTableItem(url, item, `?ledger_version=${transaction.version}`, change.handle, bcs)
         t.equal(change.value, `0x${read.body.toString('hex')}`)
       }
     }
   }
-  t.match((await ask(`${url}/v1/blocks/by_version/0`)).json, {
+  t.match((await requestNode(`${url}/v1/blocks/by_version/0`)).json, {
     block_height: '0',
     block_hash: /^0x0{64}$/,
     block_timestamp: '0',
@@ -437,32 +448,33 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
 })
 
 t.test('what breaks within the ledger is a 500 with the position', async t => {
-  const { url, ledger } = await nodeOf(t, { blocks: 5, prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   Object.assign(ledger, {
     blockOf () {
       throw new Error('broken disk')
     }
   })
-  const refused = await ask(`${url}/v1/blocks/by_version/1`)
+  const refused = await requestNode(`${url}/v1/blocks/by_version/1`)
   t.equal(refused.status, 500)
   t.same(refused.json, { message: 'Error: broken disk', error_code: 'internal_error', vm_error_code: null })
   t.ok(refused.headers['x-aptos-chain-id'])
 })
 
 t.test('the transactions of a huge block are cut at the most, without a word', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(500)
-  const huge = await ask(`${url}/v1/blocks/by_version/${block.lastVersion}?with_transactions=true`)
+  const huge = await requestNode(`${url}/v1/blocks/by_version/${block.lastVersion}?with_transactions=true`)
   t.equal(huge.json.transactions.length, 10_000)
   t.equal(huge.json.last_version, `${block.lastVersion}`)
   t.equal(huge.json.transactions.at(-1).version, `${block.firstVersion + 9_999n}`)
 })
 
 t.test('a block in BCS has its head at fixed offsets, and its transactions marked in one of two ways', async t => {
-  const { url, ledger } = await nodeOf(t)
+  const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(501)
   const read = async (flag: boolean) =>
-    (await ask(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs })).body
+    (await requestNode(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs }))
+      .body
   const [bare, full] = [await read(false), await read(true)]
   t.equal(bare.length, 65)
   t.same([
@@ -478,20 +490,21 @@ t.test('a block in BCS has its head at fixed offsets, and its transactions marke
   ledger.blockBcs = 'bare'
   t.equal((await read(false)).length, 64)
   t.equal((await read(true))[64], size)
-  const huge = (await ask(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, {
-    headers: bcs
-  })).body
+  const huge =
+    (await requestNode(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, {
+      headers: bcs
+    })).body
   t.equal(huge.toString('hex', 64, 66), '904e')
 })
 
 t.test('a block is found by its height too, the very one that its versions find, in every form', async t => {
-  const { url, ledger } = await nodeOf(t, { prunedBlocks: 0 })
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const height of [0, 1, 452, 999]) {
     for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
       for (const headers of [{}, bcs]) {
         const [found, known] = [
-          await ask(`${url}/v1/blocks/by_height/${height}${query}`, { headers }),
-          await ask(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })
+          await requestNode(`${url}/v1/blocks/by_height/${height}${query}`, { headers }),
+          await requestNode(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })
         ]
         t.same([found.status, found.text, found.headers['content-type']], [
           200,
@@ -502,14 +515,14 @@ t.test('a block is found by its height too, the very one that its versions find,
       }
     }
   }
-  t.equal((await ask(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
+  t.equal((await requestNode(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
 })
 
 t.test('a height above the head is not there yet, one below the oldest is gone, and one that is no number is refused', async t => {
-  const { url, ledger } = await nodeOf(t, { startVersion: 2n ** 53n + 1n })
+  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const { blockHeight: oldest } = ledger.oldest
   const { blockHeight: head } = ledger.head
-  const at = async (height: bigint | string) => await ask(`${url}/v1/blocks/by_height/${height}`)
+  const at = async (height: bigint | string) => await requestNode(`${url}/v1/blocks/by_height/${height}`)
   t.ok(oldest > 0n)
   for (const height of [oldest, head]) t.match((await at(height)).json, { block_height: String(height) })
   for (const height of [head + 1n, 2n ** 64n - 1n]) {

@@ -4,12 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { run, start } from '../cli/command.js'
-import { item } from '../support/client.js'
+import { runCommand, startCommand } from '../cli/command.js'
+import { tableItemLookup } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
-import { ok, stamps, stubNode } from '../support/stub-node.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
@@ -34,10 +33,10 @@ t.test('a range of blocks is read once each, with their transactions, and is the
     ) ?? NaN
   const [from, to] = [sandbox.ledger.block(begin).firstVersion + 1n, sandbox.ledger.block(begin + 199).firstVersion]
   const range = ['warm', '--from', String(from), '--to', String(to), '--transactions', '--url', varve.url]
-  const first = await run(t, [...range, '--json'])
+  const first = await runCommand(t, [...range, '--json'])
   t.match([first.code, first.err], [0, ''])
   t.match(ended(first.out), { event: 'end', blocks: 200, hits: 0, stored: 200, notKept: {}, failed: {}, share: 1 })
-  const asked = sandbox.asked.of('block_by_version')
+  const asked = sandbox.requests.countFor('block_by_version')
   for (const height of [0, 1, 50, 99, 100, 199].map(at => begin + at)) {
     t.match(
       (await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).lastVersion}?with_transactions=true`))
@@ -46,8 +45,8 @@ t.test('a range of blocks is read once each, with their transactions, and is the
       `block ${height}`
     )
   }
-  t.equal(sandbox.asked.of('block_by_version'), asked)
-  const again = await run(t, range)
+  t.equal(sandbox.requests.countFor('block_by_version'), asked)
+  const again = await runCommand(t, range)
   t.match([again.code, again.err], [0, ''])
   t.match(again.out, /^200 blocks in \d+ s, [\d.]+ [KM]B: 200 were there already, 0 are kept now\n$/)
 })
@@ -55,7 +54,7 @@ t.test('a range of blocks is read once each, with their transactions, and is the
 t.test('versions that no node has any more are told and not asked for one by one, and so is where the chain ends, with what to go on with', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, prunedBlocks: 50, startVersion: 0n })
   const { oldest, head } = sandbox.ledger
-  const { code, out, err } = await run(t, [
+  const { code, out, err } = await runCommand(t, [
     'warm',
     '--from',
     '0',
@@ -68,7 +67,7 @@ t.test('versions that no node has any more are told and not asked for one by one
   ])
   t.equal(code, 1, 'not all was read')
   t.match(out, /^250 blocks in /, 'the newest one is read too, though it is not kept yet')
-  t.match(out, / {2}not kept: \d newest_block\n {2}\d+ versions/)
+  t.match(out, / {2}not cacheable: \d newest_block\n {2}\d+ versions/)
   t.match(
     out,
     new RegExp(
@@ -82,13 +81,13 @@ t.test('versions that no node has any more are told and not asked for one by one
       head.version + 500n
     } --url ${varve.url} --concurrency 2\n`
   )
-  t.ok(sandbox.asked.of('block_by_version') < 260, `${sandbox.asked.of('block_by_version')} reads`)
+  t.ok(sandbox.requests.countFor('block_by_version') < 260, `${sandbox.requests.countFor('block_by_version')} reads`)
 })
 
 t.test('Ctrl-C ends it between two reads, and what it prints goes on from there without a gap', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
   const [from, to] = [sandbox.ledger.block(150).firstVersion, sandbox.ledger.block(399).firstVersion - 1n]
-  const command = start(t, [
+  const command = startCommand(t, [
     'warm',
     '--from',
     String(from),
@@ -101,13 +100,13 @@ t.test('Ctrl-C ends it between two reads, and what it prints goes on from there 
     '--concurrency',
     '3'
   ], { isTerminal: true })
-  await command.saw(/\] +\d+ %, \d+ blocks/)
+  await command.waitForOutput(/\] +\d+ %, \d+ blocks/)
   command.signal('SIGINT')
   t.equal(await command.code, 1)
   const [, ...args] = /go on with\n {2}varve (.+)\n$/.exec(command.err())?.[1]?.split(' ') ?? []
   t.match(args, ['--from', /^\d+$/, '--to', String(to), '--url', varve.url, '--concurrency', '3', '--rate', '200'])
   t.ok(BigInt(args[1] ?? 0) > from && BigInt(args[1] ?? 0) < to)
-  t.equal((await run(t, ['warm', ...args.slice(0, -2)])).code, 0)
+  t.equal((await runCommand(t, ['warm', ...args.slice(0, -2)])).code, 0)
   for (let height = 150; height < 399; height++) {
     t.match(
       (await varve.get(`/v1/blocks/by_version/${sandbox.ledger.block(height).firstVersion}`)).headers['cache-status'],
@@ -134,16 +133,16 @@ t.test('a block of thousands of versions is read once, however many pieces have 
     '--to',
     String(sandbox.ledger.block(large + 1).lastVersion)
   ]
-  const { code, out } = await run(t, ['warm', ...range, '--url', varve.url, '--concurrency', '1', '--json'])
+  const { code, out } = await runCommand(t, ['warm', ...range, '--url', varve.url, '--concurrency', '1', '--json'])
   t.equal(code, 0)
   t.match(ended(out), { blocks: 3, stored: 3 })
-  t.equal(sandbox.asked.of('block_by_version'), 3)
+  t.equal(sandbox.requests.countFor('block_by_version'), 3)
 })
 
 t.test('a rate holds, however many ask at once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, startVersion: 0n })
   const from = sandbox.ledger.block(150).firstVersion
-  const { out } = await run(t, [
+  const { out } = await runCommand(t, [
     'warm',
     '--from',
     String(from),
@@ -159,47 +158,41 @@ t.test('a rate holds, however many ask at once', async t => {
   t.ok(seconds >= (hits + stored - 1) / 100, `${hits + stored} reads in ${seconds} s`)
 })
 
-t.test('files of reads and access logs of nginx and Caddy are asked for, what cannot be kept is not, and every line is accounted for', async t => {
+t.test('paths and JSON requests are fetched, what cannot be stored is not, and every line is accounted for', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const version = sandbox.ledger.head.version - 5n
-  const [modules, key] = [`/v1/accounts/0xcafe/modules?ledger_version=${version}`, item('u64', '"7"')]
-  const plain = fileWith(
+  const [modules, key] = [`/v1/accounts/0xcafe/modules?ledger_version=${version}`, tableItemLookup('u64', '"7"')]
+  const paths = fileWith(
     t,
     [
       '# what the wallet asks for',
       '',
-      `GET https://node.example${modules}&limit=1`,
-      `get ${modules}&limit=2`,
-      `POST /v1/tables/0x5eed/item?ledger_version=${version} ${String(key.body)}`,
-      'GET /v1/info',
-      'GET /v1/accounts/0xcafe/modules',
-      'POST /v1/transactions {}',
-      'GET /elsewhere',
-      'GET /v1/accounts/0XZ/modules',
+      `${modules}&limit=1`,
+      ` ${modules}&limit=2\r`,
+      '/v1/info',
+      '/v1/accounts/0xcafe/modules',
+      '/elsewhere',
+      '/v1/accounts/0XZ/modules',
       'what is this',
-      'GET'
+      `GET ${modules}`
     ].join('\n')
   )
-  const nginx = fileWith(
+  const requests = fileWith(
     t,
-    `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${modules}&limit=3 HTTP/1.1" 200 1 "-" "curl/8 \\x22quoted\\x22"\n`
+    [
+      JSON.stringify({ method: 'GET', url: `https://node.example${modules}&limit=3` }),
+      JSON.stringify({ url: `${modules}&limit=4`, accept: 'application/x-bcs' }),
+      `{"method":"POST","url":"/v1/tables/0x5eed/item?ledger_version=${version}","body":${String(key.body)}}`,
+      '{"method":"POST","url":"/v1/transactions","body":{}}',
+      '{"broken'
+    ].join('\n')
   )
-  const caddy = fileWith(
-    t,
-    `${
-      JSON.stringify({
-        level: 'info',
-        request: { method: 'GET', host: 'h', uri: `${modules}&limit=4`, headers: { Accept: ['application/x-bcs'] } },
-        status: 200
-      })
-    }\n{"broken\n`
-  )
-  const { code, out, err } = await run(t, ['warm', plain, nginx, caddy, '--url', varve.url])
+  const { code, out, err } = await runCommand(t, ['warm', paths, requests, '--url', varve.url])
   t.equal(code, 1)
   t.equal(err, '')
   t.match(
     out,
-    /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: \S+reads\.txt:11, \S+reads\.txt:12, \S+reads\.txt:2\n$/
+    /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: \S+reads\.txt:9, \S+reads\.txt:10, \S+reads\.txt:5\n$/
   )
   for (const limit of [1, 2, 3]) {
     t.match((await varve.get(`${modules}&limit=${limit}`)).headers['cache-status'], /^varve; hit/)
@@ -215,31 +208,24 @@ t.test('files of reads and access logs of nginx and Caddy are asked for, what ca
   t.equal((await varve.metric('varve_requests_total{endpoint="info",outcome="forwarded",status="200"}')) ?? 0, 0)
 })
 
-t.test('old logs are read packed as they lie there, one that breaks off is told with the line to go on from, and a pipe is read like a file', async t => {
+t.test('a file that cannot be read on ends the run with the command to go on; a pipe is read alike', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
-  const target = (at: number): string =>
-    `/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}`
-  const lines = (from: number, count: number): string =>
-    Array.from(
-      { length: count },
-      (_, at) => `127.0.0.1 - - [22/Nov/2026:07:00:00 +0000] "GET ${target(from + at)} HTTP/1.1" 200 1 "-" "curl/8"\n`
-    ).join('')
-  const packed = fileWith(t, gzipSync(lines(0, 20)), 'access.log.2.gz')
-  const whole = await run(t, ['warm', packed, '--url', varve.url])
+  const lines = Array.from(
+    { length: 20 },
+    (_, at) => `/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - BigInt(at)}\n`
+  ).join('')
+  const whole = await runCommand(t, ['warm', fileWith(t, lines), '--url', varve.url])
   t.match([whole.code, whole.err], [0, ''])
   t.match(whole.out, /^20 reads in /)
-  const broken = fileWith(t, gzipSync(lines(20, 2000)).subarray(0, -400), 'access.log.1.gz')
-  const { code, err } = await run(t, ['warm', broken, '--url', varve.url])
-  t.match([code, err], [
-    1,
-    new RegExp(
-      `^varve: ${broken} cannot be read: unexpected end of file\nvarve: not all was read; go on with\n  ` +
+  const broken = fileWith(t, `${lines}${'x'.repeat(17 * 1024 * 1024)}`)
+  t.match(await runCommand(t, ['warm', broken, '--url', varve.url]), {
+    code: 1,
+    err: new RegExp(
+      `^varve: ${broken} cannot be read: line 21 is longer than 16777216 bytes\nvarve: not all was read; go on with\n  ` +
         `varve warm --skip \\d+ ${broken} --url `
     )
-  ])
-  const plain = fileWith(t, lines(0, 20), 'access.log.3.gz')
-  t.match((await run(t, ['warm', plain, '--url', varve.url])).err, `${plain} cannot be read: incorrect header check\n`)
-  const piped = start(t, ['warm', '-', '--skip', '1', '--url', varve.url], { input: lines(0, 20) })
+  })
+  const piped = startCommand(t, ['warm', '-', '--skip', '1', '--url', varve.url], { input: lines })
   t.equal(await piped.code, 0)
   t.match(piped.out(), /^19 reads in .*: 19 were there already, 0 are kept now\n/)
   const child = spawn(process.execPath, [
@@ -252,7 +238,7 @@ t.test('old logs are read packed as they lie there, one that breaks off is told 
   t.teardown(() => {
     child.kill('SIGKILL')
   })
-  child.stdin.end(lines(0, 20))
+  child.stdin.end(lines)
   t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
 })
 
@@ -269,7 +255,7 @@ t.test('a pipe that says nothing more keeps nobody who is told to end, and what 
     child.kill('SIGKILL')
   })
   const ended = once(child, 'exit')
-  child.stdin.write(`GET /v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - 5n}\n`)
+  child.stdin.write(`/v1/accounts/0xcafe/modules?ledger_version=${sandbox.ledger.head.version - 5n}\n`)
   await until(
     async () =>
       (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}') ?? 0) === 1,
@@ -278,12 +264,12 @@ t.test('a pipe that says nothing more keeps nobody who is told to end, and what 
   child.kill('SIGTERM')
   t.equal(await text(child.stderr), `varve: not all was read; go on with\n  varve warm --skip 1 - --url ${varve.url}\n`)
   t.same(await ended, [1, null])
-  const long = start(t, ['warm', '-', '--url', varve.url], { input: `GET /v1\n${'x'.repeat(17 * 1024 * 1024)}` })
+  const long = startCommand(t, ['warm', '-', '--url', varve.url], { input: `/v1\n${'x'.repeat(17 * 1024 * 1024)}` })
   t.match([await long.code, long.err()], [
     1,
     /^varve: what is piped in cannot be read: line 2 is longer than 16777216 bytes\nvarve: not all was read; go on with\n {2}varve warm --skip 1 - --url/
   ])
-  t.match(await run(t, ['warm', '-', 'reads.txt', '-']), { code: 2, err: /^varve: warm takes - once/ })
+  t.match(await runCommand(t, ['warm', '-', 'reads.txt', '-']), { code: 2, err: /^varve: warm takes - once/ })
 })
 
 t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
@@ -291,17 +277,17 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
   const { version } = sandbox.ledger.head
   const file = fileWith(
     t,
-    Array.from({ length: 300 }, (_, at) => `GET /v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`)
+    Array.from({ length: 300 }, (_, at) => `/v1/accounts/0xcafe/modules?ledger_version=${version - BigInt(at)}`)
       .join('\n'),
     'my reads.txt'
   )
-  const command = start(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
+  const command = startCommand(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
   // A bar, and how long the rest will take, by how much of the file is done.
-  await command.saw(/\[#*\.*\] +\d+ %, [1-9]\d* reads, \d+\/s, .* left/)
+  await command.waitForOutput(/\[#*\.*\] +\d+ %, [1-9]\d* reads, \d+\/s, .* left/)
   command.signal('SIGTERM')
   t.equal(await command.code, 1)
   const [, skip = ''] = new RegExp(`go on with\n {2}varve warm --skip (\\d+) '${file}' --url`).exec(command.err()) ?? []
-  const { code, out } = await run(t, ['warm', '--skip', skip, file, '--url', varve.url])
+  const { code, out } = await runCommand(t, ['warm', '--skip', skip, file, '--url', varve.url])
   t.equal(code, 0)
   t.match(out, new RegExp(`^${300 - Number(skip)} reads `))
   t.ok(Number(skip) > 0)
@@ -315,13 +301,13 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
 
 t.test('Ctrl-C ends a run whose read is never answered within seconds, a second one at once, and that read is still to be done', async t => {
   const told = new EventTarget()
-  const silent = await stubNode(t, () => {
+  const silent = await startStubUpstream(t, () => {
     told.dispatchEvent(new Event('asked'))
   })
   const ask = ['warm', '--from', '10', '--to', '19', '--url', silent.url, '--concurrency', '1']
   for (const signals of [1, 2]) {
     const isAsked = once(told, 'asked')
-    const command = start(t, ask)
+    const command = startCommand(t, ask)
     await isAsked
     const begunAt = performance.now()
     for (let sent = 0; sent < signals; sent++) command.signal('SIGINT')
@@ -336,38 +322,38 @@ t.test('Ctrl-C ends a run whose read is never answered within seconds, a second 
 
 t.test('what there is no time for is asked again, after as long as is asked for, and who never has time ends the run with a sentence', async t => {
   let refusals = 2
-  const busy = await stubNode(t, (_request, response) => {
+  const busy = await startStubUpstream(t, (_request, response) => {
     if (refusals-- > 0) {
       response.writeHead(refusals === 1 ? 429 : 503, { 'retry-after': '1' }).end('{"message":"not now"}')
     } else {
-      ok(
+      respondOk(
         response,
         '{"block_height":"3","block_hash":"0x1","block_timestamp":"1","first_version":"10","last_version":"19","transactions":null}',
         { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' }
       )
     }
   })
-  const { code, out } = await run(t, ['warm', '--from', '10', '--to', '19', '--url', busy.url, '--json'])
+  const { code, out } = await runCommand(t, ['warm', '--from', '10', '--to', '19', '--url', busy.url, '--json'])
   t.equal(code, 0)
   t.match(ended(out), { blocks: 1, stored: 1, retries: 2 })
   t.ok(Number(ended(out)['seconds']) >= 2)
 })
 
 t.test('where no varve is, or what answers is no block, the run says so and ends', async t => {
-  const odd = await stubNode(t, (_request, response) => {
-    ok(response, '{"message":"hello"}')
+  const odd = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '{"message":"hello"}')
   })
-  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), {
+  t.match(await runCommand(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), {
     code: 1,
     err:
       /version 10 cannot be read: the answer is 200, \{"message":"hello"\}; that is no varve: --url names another address\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/
   })
-  const plain = await stubNode(t, (_request, response) => {
-    ok(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps())
+  const plain = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps())
   })
-  t.match(await run(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), {
+  t.match(await runCommand(t, ['warm', '--from', '10', '--to', '19', '--url', plain.url]), {
     code: 0,
-    out: /not kept: 1 no varve there/
+    out: /not cacheable: 1 no varve there/
   })
 })
 
@@ -384,8 +370,8 @@ t.test('a client\'s key is taken from the environment and sent', async t => {
     '--url',
     varve.url
   ]
-  t.match(await run(t, range), { code: 1, err: /the answer is 401/ })
-  t.match(await run(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
+  t.match(await runCommand(t, range), { code: 1, err: /the answer is 401/ })
+  t.match(await runCommand(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
 })
 
 t.test('a command line that is not wholly understood is refused in a sentence', async t => {
@@ -404,17 +390,17 @@ t.test('a command line that is not wholly understood is refused in a sentence', 
       [['file', '--url', 'ftp://h'], /--url expects/],
       [['--wat'], /Unknown option '--wat'/]
     ] as const
-  ) t.match(await run(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
-  t.match(await run(t, ['warm', '/nowhere/at-all']), {
+  ) t.match(await runCommand(t, ['warm', ...args]), { code: 2, err: why }, args.join(' '))
+  t.match(await runCommand(t, ['warm', '/nowhere/at-all']), {
     code: 2,
     err: /^varve: cannot read \/nowhere\/at-all: there is no such file \(ENOENT\)/
   })
-  t.match(await run(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
+  t.match(await runCommand(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
 })
 
 t.test('an address at which nobody listens is told within seconds', async t => {
   const begunAt = performance.now()
-  t.match(await run(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
+  t.match(await runCommand(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
     code: 1,
     err: /cannot be asked: .*ECONNREFUSED.*--url names another address/
   })

@@ -1,29 +1,29 @@
 import t from 'tap'
 import { configSchema } from '../../src/config/schema.js'
-import { ask } from '../support/client.js'
-import { nodeOf } from '../support/replicas.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
-import { allPidsOf, eachWorker, pidsOf, quiet, token } from '../support/workers.js'
+import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../support/workers.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'
 
 // Processes take their time to begin, so that these tests share theirs.
 t.test('several processes are one varve', async t => {
-  const node = await nodeOf(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { ...quiet, workers: 2, upstream: { timeoutMs: 3000 } })
+  const node = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, upstream: { timeoutMs: 3000 } })
   const purge = async (body: object): Promise<unknown> =>
-    await ask(varve.adminUrl, '/purge', {
+    await sendRequest(varve.adminUrl, '/purge', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify(body)
     })
 
   await t.test('each answers at one address from a memory of its own, and an operator sees them as one', async t => {
-    t.match(await ask(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
+    t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
     await allPidsOf(varve, 2)
-    const seen = await eachWorker(varve, modules(2000))
+    const seen = await requestEachWorker(varve, modules(2000))
     t.equal(seen.filter(status => status.includes('uri-miss')).length, 2, 'each reads it once')
     t.equal(seen.filter(status => status.includes('hit')).length, 2)
     t.equal(await varve.metric(misses), 2)
@@ -37,7 +37,7 @@ t.test('several processes are one varve', async t => {
     )
     t.equal(await varve.metric('varve_ledger_version'), Number(node.ledger.head.version))
     t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
-    t.match(JSON.parse((await ask(varve.adminUrl, '/status.json')).body), {
+    t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
       ready: true,
       position: { version: String(node.ledger.head.version) },
       upstreams: [{ name: 'node', state: 'up' }]
@@ -64,22 +64,22 @@ t.test('several processes are one varve', async t => {
   })
 
   await t.test('a purge has reached each before it is answered, and what cannot be purged is refused as by one process', async t => {
-    t.ok((await eachWorker(varve, modules(2000))).every(status => status.includes('hit')))
+    t.ok((await requestEachWorker(varve, modules(2000))).every(status => status.includes('hit')))
     t.match(await purge({ method: 'GET', url: modules(2000) }), {
       status: 200,
       body: '{"purged":true,"everywhere":true}'
     })
-    t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
+    t.equal((await requestEachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
     t.match(await purge({ all: true }), { status: 200, body: /"generation":2/ })
-    t.equal((await eachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
+    t.equal((await requestEachWorker(varve, modules(2000))).filter(status => status.includes('uri-miss')).length, 2)
     t.match(await purge({ method: 'GET' }), { status: 400, body: /invalid_input/ })
-    t.match(await ask(varve.adminUrl, '/purge', { method: 'POST', body: '{}' }), { status: 401 })
+    t.match(await sendRequest(varve.adminUrl, '/purge', { method: 'POST', body: '{}' }), { status: 401 })
   })
 
   await t.test('what a client may ask for is counted for all of them together', async t => {
     // Node leads all workers of one process that take port 0 at one address to one port.
     const limited = await varveAt(t, node.url, {
-      ...quiet,
+      ...quietConfig,
       listen: '127.0.0.2:0',
       workers: 2,
       limits: { client: { requestsPerSecond: 1, burst: 4 } }
@@ -95,7 +95,7 @@ t.test('several processes are one varve', async t => {
 
   await t.test('one that dies is replaced, its clients hear so at once, and nothing that it counted is lost', async t => {
     const counted = await varve.metric(misses)
-    node.asked.reset()
+    node.requests.reset()
     node.faults.add({ kind: 'hang', match: 'account_modules' })
     const hanging = [1, 2, 3, 4].map(async version =>
       await varve.get(modules(version)).then(
@@ -103,7 +103,7 @@ t.test('several processes are one varve', async t => {
         (error: Error & { code?: string }) => String(error.code)
       )
     )
-    await until(() => node.asked.of('account_modules') === 4, 'each has questions under way')
+    await until(() => node.requests.countFor('account_modules') === 4, 'each has questions under way')
     const [lost = NaN, stays = NaN] = await allPidsOf(varve, 2)
     process.kill(lost, 'SIGKILL')
     t.equal(await Promise.race(hanging), 'ECONNRESET', 'whoever it was answering')
@@ -121,7 +121,7 @@ t.test('several processes are one varve', async t => {
       'those of the other come to the end of their time'
     )
     t.equal(await varve.metric(misses), counted)
-    await eachWorker(varve, modules(3000))
+    await requestEachWorker(varve, modules(3000))
     t.equal(await varve.metric(misses), (counted ?? 0) + 2)
   })
   await t.test('another configuration is rolled over them; one that none can start on is refused, and those that run go on', async t => {
@@ -131,17 +131,17 @@ t.test('several processes are one varve', async t => {
       listen: '127.0.0.1:0',
       upstreams: [{ name: 'node', url: node.url }],
       head: { pollMs: 600_000 },
-      ...quiet,
+      ...quietConfig,
       workers: 1,
       passThrough: 'none'
     })
     await t.rejects(
-      varve.exchange({ ...config, tls: { ...config.tls, certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }),
+      varve.reload({ ...config, tls: { ...config.tls, certFile: `${dir}/c.pem`, keyFile: `${dir}/k.pem` } }),
       /PEM/
     )
     t.same(await allPidsOf(varve, 2), before)
     t.same(
-      await varve.exchange({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }),
+      await varve.reload({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }),
       ['admin.listen'],
       'what cannot be exchanged is named'
     )

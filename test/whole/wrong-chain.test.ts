@@ -1,9 +1,9 @@
 import t from 'tap'
-import { ask } from '../support/client.js'
+import { sendRequest } from '../support/client.js'
 import { freePort } from '../support/free-port.js'
-import { nodeOf } from '../support/replicas.js'
+import { startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
-import { inFrontOf } from '../support/several.js'
+import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { until } from '../support/until.js'
 
 const reads = [
@@ -16,18 +16,18 @@ const reads = [
 const sentence = 'no upstream serves chain 1, which chainId expects: n1 serves chain 4, n2 serves chain 9'
 
 t.test('upstreams on another chain than chainId are named in every 503, in /readyz and in the log', async t => {
-  const nodes = [await nodeOf(t), await nodeOf(t, { chainId: 9 })]
-  const { get, varve } = await inFrontOf(t, nodes, { chainId: 1, admin: { token: 't0ken' } })
+  const nodes = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
+  const { get, varve } = await startInFrontOf(t, nodes, { chainId: 1, admin: { token: 't0ken' } })
   for (const target of reads) {
     t.match(await get(target), { status: 503, body: new RegExp(`"message":"${sentence}"`) }, target)
   }
   const later = await varve.get(reads[0] ?? '', { headers: { 'x-varve-min-ledger-version': '7000' } })
   t.match(later, { status: 503, body: new RegExp(sentence) }, 'a read that waits for a version')
-  const { status, body } = await ask(varve.adminUrl, '/readyz')
+  const { status, body } = await sendRequest(varve.adminUrl, '/readyz')
   t.equal(status, 503)
   t.match(JSON.parse(body), {
     ready: false,
-    degraded: [sentence, 'n1 is not asked: it serves chain 4, not 1', 'n2 is not asked: it serves chain 9, not 1']
+    degraded: [sentence, 'n1 is quarantined: it serves chain 4, not 1', 'n2 is quarantined: it serves chain 9, not 1']
   })
   t.notMatch(body, /reached/)
   t.match(varve.log.filter(({ reason }) => reason === sentence), [{
@@ -38,39 +38,43 @@ t.test('upstreams on another chain than chainId are named in every 503, in /read
 
 t.test('a wrong chainId is told apart from upstreams that do not answer, with a shared Redis too', async t => {
   const redis = await startRedis(t)
-  const node = await nodeOf(t)
+  const node = await startSandboxNode(t)
   const upstreams = [{ name: 'away', url: `http://127.0.0.1:${await freePort()}` }, {
     name: 'here',
     url: node.url
   }] as never
-  const { get, varve } = await inFrontOf(t, [node], { chainId: 1, cache: { redis: { url: redis.url } }, upstreams })
+  const { get, varve } = await startInFrontOf(t, [node], {
+    chainId: 1,
+    cache: { redis: { url: redis.url } },
+    upstreams
+  })
   t.match(await get(reads[0] ?? ''), {
     status: 503,
     body: /"no upstream serves chain 1, which chainId expects: here serves chain 4"/
   })
-  const { body } = await ask(varve.adminUrl, '/readyz')
+  const { body } = await sendRequest(varve.adminUrl, '/readyz')
   t.match(JSON.parse(body), {
     degraded: [
       'no upstream serves chain 1, which chainId expects: here serves chain 4',
-      'away does not answer: refused',
-      /^here is not asked/
+      'away is down: refused',
+      /^here is quarantined/
     ]
   })
   t.notMatch(JSON.stringify(varve.log), /no node has answered yet/)
 })
 
 t.test('once an upstream on the configured chain answers, others are no reason for a 503', async t => {
-  const other = await nodeOf(t, { chainId: 9 })
-  const right = await nodeOf(t)
+  const other = await startSandboxNode(t, { chainId: 9 })
+  const right = await startSandboxNode(t)
   const fault = right.faults.add({ kind: 'otherChain', chainId: 9 })
-  const { get, varve } = await inFrontOf(t, [other, right], { chainId: 4 })
+  const { get, varve } = await startInFrontOf(t, [other, right], { chainId: 4 })
   t.match(await get(reads[0] ?? ''), {
     status: 503,
     body: /which chainId expects: n1 serves chain 9, n2 serves chain 9"/
   })
   fault.remove()
   await until(async () => (await get(reads[0] ?? '')).status === 200, 'it is read')
-  t.notMatch((await ask(varve.adminUrl, '/readyz')).body, /chainId/)
+  t.notMatch((await sendRequest(varve.adminUrl, '/readyz')).body, /chainId/)
   await right.close()
   t.match(await get('/v1/accounts/0x2/modules?ledger_version=5000'), { status: 503, body: /"no node could answer"/ })
 })

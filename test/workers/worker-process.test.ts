@@ -5,12 +5,12 @@ import { WorkerProcess } from '../../src/workers/worker-process.js'
 t.test('a worker that the system does not begin has ended, and nobody waits for it', async t => {
   cluster.setupPrimary({ exec: 'worker.js', cwd: '/nowhere' })
   const worker = new WorkerProcess({
-    begin: () => {
+    startMessage: () => {
       throw new Error('it is never there')
     },
-    hear: () => {}
+    onMessage: () => {}
   }, new WeakSet())
   await t.rejects(worker.listening, { message: /ENOENT/ })
   await t.rejects(worker.ready, { message: /ENOENT/ })
-  t.same(await worker.ended, { code: null, signal: null })
+  t.same(await worker.exited, { code: null, signal: null })
 })

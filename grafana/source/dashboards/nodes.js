@@ -2,24 +2,30 @@ import { dashboard } from '../dashboard.js'
 import { lines, stat, states } from '../forms.js'
 import { increase, max, min, of, quantile, rate, sum } from '../queries.js'
 
-const asked = 'varve_upstream_requests_total'
-const failed = ['status=~"429|5..|[a-z_]+"', 'status!="taken_back"']
+const requests = 'varve_upstream_requests_total'
+const failed = ['status=~"429|5..|[a-z_]+"', 'status!="cancelled"']
 const state = name => of('varve_upstream_state', `state="${name}"`)
-// The worse of what two replicas say is shown.
-const named = [['up', 'green'], ['unknown', 'text'], ['resting', 'yellow'], ['fenced', 'purple'], ['down', 'red']]
+// Ordered from best to worst: if replicas differ, the worst state is shown.
+const named = [
+  ['up', 'green'],
+  ['unknown', 'text'],
+  ['backing_off', 'yellow'],
+  ['quarantined', 'purple'],
+  ['down', 'red']
+]
 
 export default dashboard({
   uid: 'varve-nodes',
-  title: 'varve: are the nodes well?',
-  description: 'Where each node stands, what it answers, and how much it is asked.',
+  title: 'varve: are the upstreams healthy?',
+  description: 'State, position, latency and load of each upstream.',
   from: 'now-1h',
   sections: [
     ['Now', [
       4,
       stat(
-        'Nodes that answer',
-        'Nodes that answer and are asked, of those that are configured, on the replica with the fewest; ' +
-          'where one is missing, see its state and its failures below.',
+        'Upstreams up',
+        'Upstreams that are up, of those configured, on the replica with the fewest; if one is missing, see' +
+          ' its state and failures below.',
         [[min(sum(of('varve_upstream_up'), 'instance')), 'up'], [
           max(`count by (instance) (${of('varve_upstream_up')})`),
           'configured'
@@ -27,150 +33,151 @@ export default dashboard({
         { decimals: 0 }
       ),
       stat(
-        'Fenced',
-        'Nodes that a replica does not ask as they tell of another chain; /readyz says why, and one that ' +
-          'stays fenced is configured wrongly or broken.',
-        [[max(sum(state('fenced'), 'instance')), 'fenced']],
+        'Quarantined',
+        'Upstreams that a replica has quarantined because they serve another chain; /readyz has the reason,' +
+          ' and an upstream that stays quarantined is misconfigured or broken.',
+        [[max(sum(state('quarantined'), 'instance')), 'quarantined']],
         { decimals: 0, base: 'green', steps: [[1, 'red']] }
       ),
       stat(
         'Position age',
-        'How long ago a node last confirmed where the chain stands, on the replica where that is longest; ' +
-          'above some seconds no node answers.',
+        'Time since an upstream last confirmed the position, on the replica where it is longest; above some' +
+          ' seconds no upstream is up.',
         [[max(of('varve_ledger_position_age_seconds')), 'age']],
         { unit: 's', decimals: 1, base: 'green', steps: [[5, 'yellow'], [30, 'red']] }
       ),
       stat(
-        'Busiest node',
-        'The most of what may be asked at once that is asked of a node; near 100 % reads wait for their ' +
-          'turn: raise maxConcurrent, or add a node.',
+        'Busiest upstream',
+        'Highest share of the concurrency limit in use at any upstream; near 100 % reads are queued, so ' +
+          'raise maxConcurrent or add an upstream.',
         [[max(`${of('varve_upstream_under_way')} / ${of('varve_upstream_max_concurrent')}`), 'busiest']],
         { unit: 'percentunit', decimals: 0, base: 'green', steps: [[0.7, 'yellow'], [0.95, 'red']] }
       ),
       stat(
         'Stale latest',
-        'Answers to moving reads in the time shown that came from behind a position already shown; where ' +
-          'they are many, the only nodes that answer lag.',
+        'Moving reads in the time shown that were answered from behind the served head; many mean that the ' +
+          'only upstreams that are up lag.',
         [[sum(increase('varve_stale_latest_total')), 'stale']],
         { decimals: 0, base: 'green', steps: [[1, 'yellow']] }
       ),
       stat(
         'Chain resets',
-        'Times in the time shown that the chain turned out to be another one, and all that was kept was let ' +
-          'go; it belongs to test networks alone.',
+        'Times in the time shown that the upstreams turned out to serve another chain, which invalidates ' +
+          'the whole cache; expect it on test networks only.',
         [[max(increase('varve_chain_resets_total')), 'resets']],
         { decimals: 0, base: 'green', steps: [[1, 'red']] }
       )
     ]],
-    ['How they are', [
+    ['Health', [
       8,
       states(
         'State',
-        'up: answers; unknown: not heard of yet; resting: has answered 429; fenced: of another chain; down: ' +
-          'does not answer as a node does; of two replicas that differ the worse is shown, and the log and ' +
-          '/readyz of that replica have the reason.',
+        'up; unknown: not polled yet; backing_off: rate limits varve (429); quarantined: serves another ' +
+          'chain; down; if replicas differ the worst state is shown, and the log and /readyz of that replica ' +
+          'have the reason.',
         [[max(named.map(([name], at) => `${state(name)} * ${at + 1}`).join(' or '), 'upstream'), '{{upstream}}']],
         named
       ),
       lines(
-        'What went wrong',
-        'Questions a second that a node answered 429 or 5xx, or not at all, by how it failed; busy and ' +
-          'exhausted are limits of this side, all else is the node or the way to it.',
-        [[sum(rate(asked, ...failed), 'upstream', 'status'), '{{upstream}} {{status}}']],
+        'Failures',
+        'Upstream requests per second that ended in 429, 5xx or no response, by failure reason; no_slot and' +
+          ' exhausted are limits of varve, all others point to the upstream or the network.',
+        [[sum(rate(requests, ...failed), 'upstream', 'status'), '{{upstream}} {{status}}']],
         { unit: 'reqps', none: '0' }
       ),
       lines(
-        'Answers by status',
-        'Questions a second by what nodes answered, or how they failed; 404 and 410 are answers like others.',
-        [[sum(rate(asked), 'status'), '{{status}}']],
+        'Upstream requests by status',
+        'Upstream requests per second by status or failure reason; 404 and 410 are responses like others.',
+        [[sum(rate(requests), 'status'), '{{status}}']],
         { unit: 'reqps', stacked: true }
       )
     ]],
-    ['Where they stand', [
+    ['Positions and windows', [
       8,
       lines(
         'Position',
-        'The newest version of each node; a line that stops is a node that does not follow the chain any more.',
+        'Newest version of each upstream; a line that stops is an upstream that no longer follows the ' +
+          'chain.',
         [[max(of('varve_upstream_version'), 'upstream'), '{{upstream}}']],
         { isFromZero: false }
       ),
       lines(
         'Lag',
-        'Versions by which each node is behind the position shown to clients; one that keeps growing is a ' +
-          'node that cannot keep up, and gets no latest reads meanwhile.',
+        'Versions by which each upstream lags behind the served head; with a growing lag an upstream cannot' +
+          ' keep up, and serves no latest reads.',
         [[max(of('varve_upstream_lag_versions'), 'upstream'), '{{upstream}}']]
       ),
       lines(
         'Oldest version',
-        'The oldest version that each node has; only the lowest line serves the oldest history, so that ' +
-          'reads of it are lost with that node.',
+        'Oldest version of each upstream; only the lowest line serves the oldest history, which is lost ' +
+          'with that upstream.',
         [[max(of('varve_upstream_oldest_version'), 'upstream'), '{{upstream}}']],
         { isFromZero: false }
       ),
       lines(
         'Window',
-        'Versions that each node has, from its oldest to its newest; a step down is a node that was pruned ' +
-          'or set up anew.',
+        'Versions that each upstream has, from its oldest to its newest; a step down means that the ' +
+          'upstream was pruned or set up again.',
         [[max(`${of('varve_upstream_version')} - ${of('varve_upstream_oldest_version')}`, 'upstream'), '{{upstream}}']]
       )
     ]],
-    ['How fast they answer', [
+    ['Latency and hedges', [
       8,
       lines(
         'Latency',
-        'What half of the answers of each node, and all but one in a hundred, took; the fleet asks slower ' +
-          'nodes less, so one slow line alone does little harm.',
+        'Median and p99 of the response time of each upstream; varve prefers faster upstreams, so one slow ' +
+          'line alone does little harm.',
         [[quantile(0.5, 'varve_upstream_request_duration_seconds', ['upstream']), '{{upstream}} p50'], [
           quantile(0.99, 'varve_upstream_request_duration_seconds', ['upstream']),
           '{{upstream}} p99'
         ]],
-        { unit: 's', none: 'nothing asked' }
+        { unit: 's', none: 'no requests' }
       ),
       lines(
-        'Asked, by node',
-        'Questions a second that each node was asked; a node that is well and idle is furthest or slowest, ' +
-          'or lacks what is asked for.',
+        'Requests by upstream',
+        'Requests per second to each upstream; a healthy upstream without requests lags, is slow, or lacks ' +
+          'the requested versions.',
         [[sum(rate('varve_upstream_request_duration_seconds_count'), 'upstream'), '{{upstream}}']],
         { unit: 'reqps', stacked: true }
       ),
       lines(
         'Hedges',
-        'Reads a second that a second node was asked for too as the first took long: won, its answer was ' +
-          'taken; lost, that of the first was; failed, neither; hedges that mostly lose save nothing, so set ' +
-          'hedge.share lower.',
+        'Reads per second that varve sent to a second upstream because the first was slow: won, the second ' +
+          'response was used; lost, the first; failed, neither; mostly lost hedges save nothing, so lower ' +
+          'hedge.share.',
         [[sum(rate('varve_hedges_total'), 'result'), '{{result}}']],
         { unit: 'reqps', stacked: true }
       )
     ]],
-    ['How much they are asked', [
+    ['Load', [
       8,
       lines(
-        'Under way, by node',
-        'Requests that are under way to each node, of all replicas; where a line stays flat at the most that ' +
-          'is allowed, reads wait.',
+        'In flight by upstream',
+        'Requests in flight to each upstream, of all replicas; while a line stays flat at its limit, reads ' +
+          'are queued.',
         [[sum(of('varve_upstream_under_way'), 'upstream'), '{{upstream}}'], [
           sum(of('varve_upstream_max_concurrent'), 'upstream'),
-          '{{upstream}} at most'
+          '{{upstream}} limit'
         ]]
       ),
       lines(
-        'Waiting for a turn',
-        'Reads that wait for their turn at each node; where it is not 0 for long, raise maxConcurrent or ' +
-          'requestsPerSecond, or add a node.',
+        'Queued',
+        'Reads queued for a slot of each upstream; if it stays above 0, raise maxConcurrent or ' +
+          'requestsPerSecond, or add an upstream.',
         [[sum(of('varve_upstream_waiting'), 'upstream'), '{{upstream}}']],
         { soft: 10 }
       ),
       lines(
-        'Had no turn',
-        'Reads a second that got no turn at a node: too many waited, or it did not come in time; with no ' +
-          'other node their clients were answered 503.',
-        [[sum(rate(asked, 'status="busy"'), 'upstream'), '{{upstream}}']],
+        'No slot',
+        'Reads per second that got no slot of an upstream, because its queue was full or its queue timeout ' +
+          'passed; without another upstream the client was answered 503.',
+        [[sum(rate(requests, 'status="no_slot"'), 'upstream'), '{{upstream}}']],
         { unit: 'reqps', none: '0' }
       ),
       lines(
         'Waits for a version',
-        'Reads a second that waited for the nodes to reach a version: reached, they did; timeout, not in ' +
-          'time; no_place, too many waited already; many timeouts mean nodes that lag.',
+        'Reads per second that waited for an upstream to reach a version: reached; timeout, not in time; ' +
+          'too_many_waits, rejected at the limit; many timeouts mean that upstreams lag.',
         [[sum(rate('varve_version_waits_total'), 'result'), '{{result}}'], [
           sum(of('varve_waiting_for_version')),
           'waiting now'

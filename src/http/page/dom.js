@@ -1,33 +1,32 @@
-// The few ways in which the page is changed: a text is only ever a text, and what has not changed is left alone, so
-// that no reader loses the place.
+// DOM updates: writes text, never HTML, and leaves unchanged nodes alone, so that readers keep their place.
 
 const svgNames = 'http://www.w3.org/2000/svg'
 
 export const byId = id => document.getElementById(id)
 
-/** Has an element say something. */
+/** Sets the text of an element. */
 export function write (element, text) {
   if (element.textContent !== text) element.textContent = text
 }
 
-/** The same of a long number, which is broken between its groups where it must be. */
+/** Sets a long number, with line breaks allowed between its groups. */
 export function writeNumber (element, text) {
   if (element.textContent !== text) {
     element.replaceChildren(...text.split(/(?<=,)/).flatMap(group => [group, make('wbr')]))
   }
 }
 
-/** Has it be seen or not. */
+/** Shows or hides an element. */
 export function show (element, isShown) {
   element.toggleAttribute('hidden', !isShown)
 }
 
-/** Has an attribute be so. */
+/** Sets an attribute. */
 export function set (element, name, value) {
   if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value)
 }
 
-/** A new element with what it holds. */
+/** Creates an HTML element. */
 export function make (name, attributes = {}, ...children) {
   const element = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
@@ -35,7 +34,7 @@ export function make (name, attributes = {}, ...children) {
   return element
 }
 
-/** The same for a drawing. */
+/** Creates an SVG element. */
 export function draw (name, attributes = {}, ...children) {
   const element = document.createElementNS(svgNames, name)
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
@@ -43,7 +42,7 @@ export function draw (name, attributes = {}, ...children) {
   return element
 }
 
-/** Has a parent hold one child for each item: those that are there are written anew. */
+/** Keeps one child per item: reuses and updates existing children. */
 export function repeat (parent, items, create, update) {
   while (parent.children.length > items.length) parent.lastElementChild.remove()
   while (parent.children.length < items.length) parent.append(create())
@@ -52,27 +51,27 @@ export function repeat (parent, items, create, update) {
   })
 }
 
-/** A list of facts: what it is, what it is like, and a few words more. */
+/** Shows a list of facts: name, value, note and bar. */
 export function facts (list, items) {
   repeat(
     list,
     items,
     () => make('div', {}, make('dt'), make('dd', { class: 'fact' }), make('dd', { class: 'note' })),
-    (row, [name, fact, note = '', bar]) => {
+    (row, [name, fact, note = '', share]) => {
       const [dt, dd, more] = row.children
       write(dt, name)
       if (dd.textContent !== fact) dd.replaceChildren(make('bdi', {}, fact))
       write(more, note)
       show(more, note !== '')
-      const drawn = row.querySelector('svg')
-      if (bar === undefined) drawn?.remove()
-      else spanned(drawn ?? row.appendChild(spanOf('bar')), 0, bar)
+      const bar = row.querySelector('svg')
+      if (share === undefined) bar?.remove()
+      else fillBar(bar ?? row.appendChild(makeBar('bar')), 0, share)
     }
   )
 }
 
-/** A thin bar of which a part is filled. */
-export function spanOf (name) {
+/** Creates a bar of which a part is filled. */
+export function makeBar (name) {
   return draw(
     'svg',
     { class: name, 'aria-hidden': 'true' },
@@ -81,8 +80,8 @@ export function spanOf (name) {
   )
 }
 
-/** Fills it from one share to another. */
-export function spanned (bar, from, to) {
+/** Fills a bar from one share to another. */
+export function fillBar (bar, from, to) {
   const part = bar.querySelector('.part')
   set(part, 'x', `${from * 100}%`)
   set(part, 'width', `${Math.max(0, to - from) * 100}%`)

@@ -1,125 +1,125 @@
-// What is told in words: where the chain stands, what nodes have forgotten, what is kept, and which varve this is.
+// Panels of facts: position, history and pruning, cache tiers, release and workers.
 
 import { byId, facts, make, repeat, set, show, write, writeNumber } from './dom.js'
-import { spanOfTraffic } from './traffic.js'
-import { ago, big, bytes, counted, dateOf, grouped, percent, short, within } from './words.js'
+import { describeTrafficSpan } from './traffic.js'
+import { ago, parseU64, bytes, counted, dateOf, grouped, percent, short, isolate } from './words.js'
 
 const sum = numbers => (numbers ?? []).reduce((total, number) => total + number, 0)
 
-/** Where the chain stands; `sinceMs` since that was told. */
+/** Shows the served head; `sinceMs` is the age of the status. */
 export function showPosition (position, sinceMs) {
   writeNumber(byId('version'), position === undefined ? 'not known yet' : grouped(position.version))
   set(byId('version'), 'class', position === undefined ? 'words' : 'number')
   write(
     byId('version-note'),
     position === undefined
-      ? 'no node has told where the chain stands'
-      : `block ${grouped(position.blockHeight)}, confirmed ${confirmed(position, sinceMs)}`
+      ? 'no upstream has been reached yet'
+      : `block ${grouped(position.blockHeight)}, confirmed ${confirmedText(position, sinceMs)}`
   )
 }
 
-function confirmed ({ ageMs }, sinceMs) {
+function confirmedText ({ ageMs }, sinceMs) {
   return typeof ageMs === 'number' ? ago(ageMs + sinceMs) : 'by another varve'
 }
 
-/** What nodes still have, and what was asked of what they have forgotten. */
+/** Shows the window of the upstreams, and the requests below it. */
 export function showHistory (position, recent, traffic) {
-  const [oldest, head] = [big(position?.oldestVersion), big(position?.version)]
-  const asked = {
+  const [oldest, head] = [parseU64(position?.oldestVersion), parseU64(position?.version)]
+  const prunedRequests = {
     cache: sum(recent?.pruned?.cache),
     local: sum(recent?.pruned?.local),
     upstream: sum(recent?.pruned?.upstream)
   }
-  const all = asked.cache + asked.local + asked.upstream
+  const all = prunedRequests.cache + prunedRequests.local + prunedRequests.upstream
   const pruned = oldest === 0n
     ? 'nothing is pruned'
-    : `in block ${grouped(position?.oldestBlockHeight)}; no node has what is below`
-  const held = oldest === undefined || head === undefined || head < oldest
+    : `in block ${grouped(position?.oldestBlockHeight)}; older versions are pruned on every upstream`
+  const window = oldest === undefined || head === undefined || head < oldest
     ? []
-    : [['Held by nodes', counted(String(head - oldest + 1n), 'version')]]
+    : [['Window', counted(String(head - oldest + 1n), 'version')]]
   facts(byId('history'), [
     [
       'Oldest version',
       oldest === undefined ? 'unknown' : grouped(position.oldestVersion),
       oldest === undefined ? '' : pruned
     ],
-    ...held,
-    ['Pruned requests', all === 0 ? 'nothing' : counted(all, 'request'), spanOfTraffic(traffic)],
+    ...window,
+    ['Pruned requests', all === 0 ? 'none' : counted(all, 'request'), describeTrafficSpan(traffic)],
     ...(all === 0
       ? []
       : [
-        ['Answered all the same', grouped(asked.cache), 'from what is kept'],
+        ['Hits', grouped(prunedRequests.cache), 'served from the cache'],
         [
-          'Told that it is gone',
-          grouped(asked.local + asked.upstream),
-          `${grouped(asked.local)} by varve, ${grouped(asked.upstream)} by a node`
+          'Answered 410',
+          grouped(prunedRequests.local + prunedRequests.upstream),
+          `${grouped(prunedRequests.local)} by varve, ${grouped(prunedRequests.upstream)} by an upstream`
         ]
       ])
   ])
 }
 
-/** The tiers in which answers wait. */
-export function showTiers (tiers, { columns, hits, keepable }) {
+/** Shows the cache tiers. */
+export function showTiers (tiers, { columns, hits, cacheable }) {
   const total = outcome => columns.find(({ name }) => name === outcome).total
-  if (tiers === undefined) return facts(byId('tiers'), [['Memory', 'unknown', 'no worker tells of it']])
-  const { entries, bytes: taken, maxBytes } = tiers.memory
+  if (tiers === undefined) return facts(byId('tiers'), [['Memory', 'unknown', 'no worker reports it']])
+  const { entries, bytes: usedBytes, maxBytes } = tiers.memory
   facts(byId('tiers'), [
     [
       'Memory',
-      `${bytes(taken)} of ${bytes(maxBytes)}`,
-      `${counted(entries, 'answer')}; ${percent(taken, maxBytes) ?? '0 %'} full`,
-      maxBytes > 0 ? Math.min(1, taken / maxBytes) : 0
+      `${bytes(usedBytes)} of ${bytes(maxBytes)}`,
+      `${counted(entries, 'entry', 'entries')}; ${percent(usedBytes, maxBytes) ?? '0 %'} full`,
+      maxBytes > 0 ? Math.min(1, usedBytes / maxBytes) : 0
     ],
-    ['Redis', ...redisIn(tiers.redis)],
+    ['Redis', ...redisFactOf(tiers.redis)],
     [
       'Hits in memory',
       grouped(total('hit_memory')),
-      hits === 0 ? '' : `${percent(total('hit_memory'), keepable)} of reads looked up`
+      hits === 0 ? '' : `${percent(total('hit_memory'), cacheable)} of cacheable reads`
     ],
     [
       'Hits in Redis',
       grouped(total('hit_redis')),
-      hits === 0 ? '' : `${percent(total('hit_redis'), keepable)} of reads looked up`
+      hits === 0 ? '' : `${percent(total('hit_redis'), cacheable)} of cacheable reads`
     ]
   ])
 }
 
-function redisIn (redis) {
+function redisFactOf (redis) {
   switch (redis?.state) {
     case 'up':
-      return ['answers', 'what is read is shared with other varves']
+      return ['up', 'cached responses are shared with other replicas']
     case 'down':
-      return [redis.reason ?? 'does not answer', 'reads go on without it']
+      return [redis.reason ?? 'unreachable', 'reads continue without it']
     case 'off':
-      return ['off', 'what is read is not shared']
+      return ['off', 'cached responses are not shared']
     default:
       return ['unknown']
   }
 }
 
-/** Which varve it is. */
+/** Shows release, mode, chain and workers. */
 export function showVarve ({ varve, chain, position, upstreams = [], workers }) {
   const releases = [...new Set(upstreams.map(({ release }) => release).filter(release => release !== undefined))]
-  const made = dateOf(position?.timestampUsec)
+  const newestBlockTime = dateOf(position?.timestampUsec)
   const isObserving = varve?.mode === 'observe'
   facts(byId('varve'), [
-    ['Release', varve === undefined ? 'unknown' : `varve ${within(varve.version, 40)}`],
+    ['Release', varve === undefined ? 'unknown' : `varve ${isolate(varve.version, 40)}`],
     [
       'Mode',
-      isObserving ? 'observes' : 'serves',
+      isObserving ? 'observe' : 'serve',
       isObserving
-        ? 'every request is passed on, nothing is answered from what is kept'
-        : 'what is kept is answered from here'
+        ? 'every request is forwarded, nothing is served from the cache'
+        : 'cached responses are served'
     ],
     [
       'Chain',
       chain === undefined ? 'not known yet' : grouped(chain.id),
-      chain === undefined ? '' : `generation ${grouped(chain.generation)} of keys`
+      chain === undefined ? '' : `generation ${grouped(chain.generation)}`
     ],
-    ['Newest block', made ?? 'unknown', ''],
+    ['Newest block', newestBlockTime ?? 'unknown', ''],
     [
-      'Node releases',
-      releases.length === 0 ? 'unknown' : releases.slice(0, 3).map(release => within(release, 24)).join(', '),
+      'Upstream releases',
+      releases.length === 0 ? 'unknown' : releases.slice(0, 3).map(release => isolate(release, 24)).join(', '),
       releases.length > 3 ? `and ${releases.length - 3} more` : ''
     ]
   ])
@@ -141,7 +141,7 @@ export function showVarve ({ varve, chain, position, upstreams = [], workers }) 
       write(
         state,
         `${worker.ready ? 'ready' : 'not ready'}${
-          worker.degraded?.length > 0 ? `, ${counted(worker.degraded.length, 'complaint')}` : ''
+          worker.degraded?.length > 0 ? `, ${counted(worker.degraded.length, 'warning')}` : ''
         }`
       )
       write(version, worker.version === undefined ? 'unknown' : grouped(worker.version))

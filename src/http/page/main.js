@@ -1,125 +1,125 @@
-// Asks varve every other second and shows what it says, for as long as anybody looks.
+// Polls status.json every two seconds while the page is visible.
 
 import { byId, make, set, show, write } from './dom.js'
 import { showHistory, showPosition, showTiers, showVarve } from './facts.js'
-import { showNodeCount, showNodes } from './nodes.js'
+import { showUpstreamCount, showUpstreams } from './upstreams.js'
 import { showRates, showTraffic, trafficOf } from './traffic.js'
 import { age, ago, clockTime, counted, short } from './words.js'
 
-const everyMs = 2000
-const patienceMs = 5000
+const pollMs = 2000
+const timeoutMs = 5000
 
-let told
-let toldAt
-let silentSince
-let verdict
+let lastStatus
+let updatedAt
+let failingSince
+let shownCondition
 let timer
 let drawnWidth
-let isAsking = false
+let isPolling = false
 
-async function ask () {
+async function poll () {
   clearTimeout(timer)
-  if (isAsking || document.hidden) return
-  isAsking = true
+  if (isPolling || document.hidden) return
+  isPolling = true
   try {
-    const answer = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(patienceMs) })
-    if (!answer.ok) throw new Error(`it answers with status ${answer.status}`)
-    hear(await answer.json())
+    const response = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(timeoutMs) })
+    if (!response.ok) throw new Error(`status ${response.status}`)
+    showStatus(await response.json())
   } catch (error) {
-    miss(error)
+    showFailure(error)
   }
-  isAsking = false
-  if (!document.hidden) timer = setTimeout(ask, everyMs)
+  isPolling = false
+  if (!document.hidden) timer = setTimeout(poll, pollMs)
 }
 
-function hear (status) {
-  told = status
-  toldAt = performance.now()
-  silentSince = undefined
+function showStatus (status) {
+  lastStatus = status
+  updatedAt = performance.now()
+  failingSince = undefined
   const isObserving = status.varve?.mode === 'observe'
   const { upstreams = [], recent, position, tiers } = status
   const traffic = trafficOf(recent)
-  show(byId('told'), true)
+  show(byId('status'), true)
   show(byId('sandbox'), status.varve?.isSandbox === true)
-  judge(status)
+  showCondition(status)
   showRates(traffic, isObserving)
-  showNodeCount(upstreams, status.varve?.isSandbox === true)
+  showUpstreamCount(upstreams, status.varve?.isSandbox === true)
   showTraffic(traffic, isObserving)
-  showNodes(upstreams)
+  showUpstreams(upstreams)
   showHistory(position, recent, traffic)
   showTiers(tiers, traffic)
   showVarve(status)
   write(
     byId('about'),
-    status.varve === undefined ? '' : `${short(status.varve.version, 40)}${isObserving ? ', observing' : ''}`
+    status.varve === undefined ? '' : `${short(status.varve.version, 40)}${isObserving ? ', observe mode' : ''}`
   )
   tick()
 }
 
-function miss (error) {
-  silentSince ??= { at: performance.now(), time: clockTime(new Date()) }
+function showFailure (error) {
+  failingSince ??= { at: performance.now(), time: clockTime(new Date()) }
   const reason = error.name === 'TimeoutError'
-    ? 'it takes too long'
+    ? 'timed out'
     : error.name === 'TypeError' || error.name === 'AbortError'
-    ? 'it cannot be reached'
+    ? 'connection failed'
     : short(error.message)
-  say('is-bad', `varve does not answer since ${silentSince.time}: ${reason}`, [])
-  document.title = 'varve: no answer'
+  setCondition('is-bad', `varve is unreachable since ${failingSince.time}: ${reason}`, [])
+  document.title = 'varve: unreachable'
   tick()
 }
 
-/** What is the matter in one sentence, and each complaint. */
-function judge ({ ready, degraded = [] }) {
-  const complaints = degraded.slice(0, 50).map(text => short(text, 300))
-  if (degraded.length > complaints.length) complaints.push(`and ${degraded.length - complaints.length} more`)
-  const few = counted(degraded.length, 'thing is', 'things are')
-  if (!ready) say('is-bad', 'varve cannot answer reads yet', complaints)
+/** Shows the condition in one sentence, and each reason of `degraded`. */
+function showCondition ({ ready, degraded = [] }) {
+  const reasons = degraded.slice(0, 50).map(text => short(text, 300))
+  if (degraded.length > reasons.length) reasons.push(`and ${degraded.length - reasons.length} more`)
+  const warnings = counted(degraded.length, 'warning')
+  if (!ready) setCondition('is-bad', 'varve is not ready', reasons)
   else if (degraded.length > 0) {
-    say('is-warning', `varve answers, and ${few} not as ${degraded.length === 1 ? 'it' : 'they'} should be`, complaints)
-  } else say('is-well', 'All is well', [])
-  document.title = !ready ? 'varve: not ready' : degraded.length > 0 ? `varve: ${few} amiss` : 'varve: all is well'
+    setCondition('is-warning', `varve is ready, with ${warnings}`, reasons)
+  } else setCondition('is-healthy', 'varve is healthy', [])
+  document.title = !ready ? 'varve: not ready' : degraded.length > 0 ? `varve: ${warnings}` : 'varve: healthy'
 }
 
-// Who has the page read out hears of it when it changes, and not with each look.
-function say (kind, sentence, complaints) {
-  const next = JSON.stringify([kind, sentence, complaints])
-  if (verdict === next) return
-  verdict = next
+// Updates on a change only: screen readers announce each update.
+function setCondition (kind, sentence, reasons) {
+  const condition = JSON.stringify([kind, sentence, reasons])
+  if (shownCondition === condition) return
+  shownCondition = condition
   set(byId('condition'), 'class', `condition ${kind}`)
   show(byId('condition'), true)
   write(byId('verdict'), sentence)
-  byId('complaints').replaceChildren(...complaints.map(text => make('li', {}, make('bdi', {}, text))))
-  show(byId('complaints'), complaints.length > 0)
+  byId('reasons').replaceChildren(...reasons.map(text => make('li', {}, make('bdi', {}, text))))
+  show(byId('reasons'), reasons.length > 0)
 }
 
-// Ages go on while nothing new comes.
+// Updates ages between polls.
 function tick () {
   const now = performance.now()
-  const silence = byId('silence')
-  show(silence, silentSince !== undefined)
-  if (silentSince !== undefined) {
+  const failure = byId('failure')
+  show(failure, failingSince !== undefined)
+  if (failingSince !== undefined) {
     write(
-      silence,
-      `For ${age(now - silentSince.at)}. ${
-        told === undefined ? '' : 'What is shown below is from before. '
-      }It is asked again every ${counted(everyMs / 1000, 'second')}.`
+      failure,
+      `For ${age(now - failingSince.at)}. ${
+        lastStatus === undefined ? '' : 'The data below is from before. '
+      }Retries every ${counted(pollMs / 1000, 'second')}.`
     )
   }
-  if (told === undefined) return
-  write(byId('updated'), `told ${ago(now - toldAt)}`)
-  showPosition(told.position, now - toldAt)
+  if (lastStatus === undefined) return
+  write(byId('updated'), `updated ${ago(now - updatedAt)}`)
+  showPosition(lastStatus.position, now - updatedAt)
 }
 
 document.addEventListener('visibilitychange', () => {
-  ask()
+  poll()
 })
 new ResizeObserver(([{ contentRect: { width } }]) => {
-  // A drawing has no width of its own to give way; its height changes nothing here.
-  if (width === drawnWidth || told === undefined) return
+  // Redraws on a new width only: the chart sets its own height.
+  if (width === drawnWidth || lastStatus === undefined) return
   drawnWidth = width
   requestAnimationFrame(() => {
-    showTraffic(trafficOf(told.recent), told.varve?.mode === 'observe')
+    showTraffic(trafficOf(lastStatus.recent), lastStatus.varve?.mode === 'observe')
   })
 }).observe(byId('chart'))
 setInterval(tick, 1000)
-ask()
+poll()

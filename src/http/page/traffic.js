@@ -1,29 +1,29 @@
-// How the last requests were answered: the sums, the drawing, and the same as a table.
+// Recent requests by outcome: sums, chart and table.
 
 import { byId, draw, make, repeat, set, write } from './dom.js'
 import { age, counted, grouped, percent, perSecond } from './words.js'
 
-/** Each outcome as it is counted, in words, from the ground of the drawing upwards. */
+// Outcomes with their labels, from the bottom of the chart upwards.
 const outcomes = [
-  ['hit_memory', 'From memory'],
-  ['hit_redis', 'From Redis'],
-  ['collapsed', 'Joined another’s fetch'],
-  ['miss', 'Read from a node'],
-  ['forwarded', 'Passed on to a node'],
+  ['hit_memory', 'Memory hit'],
+  ['hit_redis', 'Redis hit'],
+  ['collapsed', 'Coalesced'],
+  ['miss', 'Miss'],
+  ['forwarded', 'Forwarded'],
   ['preflight', 'Preflights'],
   ['gone', 'Gone, 410'],
   ['rejected', 'Rejected, 4xx'],
   ['limited', 'Rate limited, 429'],
   ['unavailable', 'Unavailable, 5xx']
 ]
-const slots = 121
-const minute = 12
+const maxSteps = 121
+const stepsPerMinute = 12
 
-/** What the page says of the last minutes: each outcome with its steps and their sum. */
+/** Computes the recent traffic: each outcome with its steps and their sum. */
 export function trafficOf (recent) {
-  const columns = outcomes.map(([name, words]) => {
+  const columns = outcomes.map(([name, label]) => {
     const steps = recent?.outcomes?.[name] ?? []
-    return { name, words, steps, total: sum(steps) }
+    return { name, label, steps, total: sum(steps) }
   })
   const total = name => columns.find(column => column.name === name).total
   const hits = total('hit_memory') + total('hit_redis')
@@ -34,52 +34,52 @@ export function trafficOf (recent) {
     stepMs: recent?.stepMs ?? 5000,
     all: sum(columns.map(column => column.total)),
     hits,
-    keepable: hits + total('miss') + total('collapsed'),
-    // What is under way is no whole step yet.
-    lastMinute: sum(columns.map(({ steps }) => sum(steps.slice(-1 - minute, -1)))),
-    minuteSteps: Math.min(minute, Math.max(0, length - 1))
+    cacheable: hits + total('miss') + total('collapsed'),
+    // Leaves out the last step, which is not over.
+    lastMinute: sum(columns.map(({ steps }) => sum(steps.slice(-1 - stepsPerMinute, -1)))),
+    minuteSteps: Math.min(stepsPerMinute, Math.max(0, length - 1))
   }
 }
 
-/** Over how long it was counted, in words. */
-export function spanOfTraffic ({ length, stepMs }) {
-  return length >= slots ? 'in the last 10 minutes' : `since it began, ${age(Math.max(1000, length * stepMs))} ago`
+/** Describes the time span of the counts. */
+export function describeTrafficSpan ({ length, stepMs }) {
+  return length >= maxSteps ? 'in the last 10 minutes' : `since the start ${age(Math.max(1000, length * stepMs))} ago`
 }
 
-/** Shows the numbers that are asked for first. */
+/** Shows hit rate and request rate. */
 export function showRates (traffic, isObserving) {
-  const { all, hits, keepable, lastMinute, minuteSteps, stepMs } = traffic
-  const rate = percent(hits, keepable)
-  write(byId('hit-rate'), rate ?? (all === 0 ? 'no reads yet' : 'none to tell'))
+  const { all, hits, cacheable, lastMinute, minuteSteps, stepMs } = traffic
+  const rate = percent(hits, cacheable)
+  write(byId('hit-rate'), rate ?? (all === 0 ? 'no reads yet' : 'no cacheable reads'))
   set(byId('hit-rate'), 'class', rate === undefined ? 'words' : 'number')
-  const none = all === 0 ? `no requests ${spanOfTraffic(traffic)}` : 'nothing was asked that is looked up'
+  const none = all === 0 ? `no requests ${describeTrafficSpan(traffic)}` : 'only requests that are not cacheable'
   write(
     byId('hit-note'),
     rate === undefined
       ? none
-      : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${counted(keepable, 'read')} looked up`
+      : `${isObserving ? 'as it would be: ' : ''}${grouped(hits)} of ${counted(cacheable, 'cacheable read')}`
   )
   const seconds = minuteSteps * stepMs / 1000
   write(byId('rate'), seconds === 0 ? '–' : perSecond(lastMinute / seconds))
-  const over = minuteSteps === minute ? 'in the last minute' : 'so far'
+  const over = minuteSteps === stepsPerMinute ? 'in the last minute' : 'so far'
   write(
     byId('rate-note'),
-    seconds === 0 ? `it has just begun; ${grouped(all)} so far` : `${over}; ${grouped(all)} ${spanOfTraffic(traffic)}`
+    seconds === 0 ? `just started; ${grouped(all)} so far` : `${over}; ${grouped(all)} ${describeTrafficSpan(traffic)}`
   )
 }
 
-/** Shows the drawing with its words. */
+/** Shows chart, legend and table. */
 export function showTraffic (traffic, isObserving) {
   const { columns, all } = traffic
   write(
     byId('traffic-note'),
     `${
       all === 0
-        ? `No requests ${spanOfTraffic(traffic)}.`
-        : `${counted(all, 'request')} ${spanOfTraffic(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.`
+        ? `No requests ${describeTrafficSpan(traffic)}.`
+        : `${counted(all, 'request')} ${describeTrafficSpan(traffic)}, in steps of ${traffic.stepMs / 1000} seconds.`
     }${
       isObserving
-        ? ' Varve only observes: every request was passed on, and these are the outcomes that it would have had.'
+        ? ' Observe mode: every request was forwarded, and these are the outcomes that it would have had.'
         : ''
     }`
   )
@@ -95,10 +95,10 @@ export function showTraffic (traffic, isObserving) {
         make('span', { class: 'number' }),
         make('span', { class: 'note' })
       ),
-    (item, { name, words, total }) => {
-      const [swatch, label, count, share] = item.children
+    (item, { name, label, total }) => {
+      const [swatch, labelElement, count, share] = item.children
       set(swatch, 'class', `swatch ${name}`)
-      write(label, words)
+      write(labelElement, label)
       write(count, grouped(total))
       write(share, percent(total, all) ?? '')
     }
@@ -119,8 +119,8 @@ function drawChart (place, { columns, length, stepMs, all }) {
   const scaleText = rate => rate === 0 ? '0' : `${perSecond(rate)}/s`
   const left = 12 + 7 * scaleText(highest).length
   if (width <= left + right) return
-  const slot = (width - left - right) / slots
-  const x = at => left + (slots - length + at) * slot
+  const slot = (width - left - right) / maxSteps
+  const x = at => left + (maxSteps - length + at) * slot
   const y = rate => top + (height - top - bottom) * (1 - rate / highest)
   const scale = (all === 0 ? [0] : [0, 0.5, 1]).map(share => share * highest).flatMap(rate => [
     draw('line', {
@@ -135,7 +135,7 @@ function drawChart (place, { columns, length, stepMs, all }) {
   const every = width < 640 ? 5 : 2
   const times = Array.from({ length: 10 / every + 1 }, (_, at) => at * every).map(ago =>
     draw('text', {
-      x: ago === 0 ? width - right : left + (slots - 0.5 - ago * minute) * slot,
+      x: ago === 0 ? width - right : left + (maxSteps - 0.5 - ago * stepsPerMinute) * slot,
       y: height - 6,
       'text-anchor': ago === 0 ? 'end' : ago === 10 ? 'start' : 'middle'
     }, ago === 0 ? 'now' : `${ago} min ago`)
@@ -165,7 +165,7 @@ function drawChart (place, { columns, length, stepMs, all }) {
       }, 'no requests')
     ]
     : []
-  const told = columns.filter(({ total }) => total > 0).map(({ words, total }) => `${words}: ${grouped(total)}`)
+  const totals = columns.filter(({ total }) => total > 0).map(({ label, total }) => `${label}: ${grouped(total)}`)
   place.replaceChildren(
     draw(
       'svg',
@@ -175,7 +175,7 @@ function drawChart (place, { columns, length, stepMs, all }) {
         height,
         role: 'img',
         'aria-label': `Requests per second by outcome over ten minutes. ${
-          all === 0 ? 'There were none.' : told.join(', ')
+          all === 0 ? 'There were none.' : totals.join(', ')
         }`
       },
       ...scale,
@@ -196,16 +196,16 @@ function showMinutes (table, { columns, length }) {
           'tr',
           {},
           make('th', { scope: 'col' }, 'When'),
-          ...columns.map(({ name, words }) => make('th', { scope: 'col' }, words, ' ', make('code', {}, name)))
+          ...columns.map(({ name, label }) => make('th', { scope: 'col' }, label, ' ', make('code', {}, name)))
         )
       ),
       make('tbody')
     )
   }
-  const minutes = Array.from({ length: Math.min(10, Math.ceil(length / minute)) }, (_, ago) => ago)
+  const minutes = Array.from({ length: Math.min(10, Math.ceil(length / stepsPerMinute)) }, (_, ago) => ago)
   const cells = ago =>
     columns.map(({ steps }) =>
-      sum(steps.slice(ago === 9 ? 0 : Math.max(0, length - (ago + 1) * minute), length - ago * minute))
+      sum(steps.slice(ago === 9 ? 0 : Math.max(0, length - (ago + 1) * stepsPerMinute), length - ago * stepsPerMinute))
     )
   repeat(
     table.tBodies[0],
@@ -225,7 +225,7 @@ function sum (numbers) {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-// A number that is easily halved.
+// Rounds up to a number that halves well, for the middle grid line.
 function niceAbove (highest) {
   if (highest <= 0.2) return 0.2
   const ten = 10 ** Math.floor(Math.log10(highest))

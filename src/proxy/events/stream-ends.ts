@@ -20,7 +20,7 @@ export class StreamEnds {
    * Takes in the last event of a page that was read at a version; one of the newest events is the last word where it is
    * no older than what is known, any other only raises it.
    */
-  saw (stream: string, end: StreamEnd, readAt: bigint, isNewest: boolean): void {
+  record (stream: string, end: StreamEnd, readAt: bigint, isNewest: boolean): void {
     const known = this.#ends.get(stream)
     if (known === undefined || end.sequence > known.sequence || (isNewest && readAt >= known.version)) {
       this.#ends.set(stream, end)

@@ -19,7 +19,7 @@ export interface StreamName {
 export class StreamNames {
   readonly #names = new LRUCache<string, StreamName>({ max: maxNames })
   // At which version paths were seen to lead nowhere: what other replicas saw before that is not believed.
-  readonly #gone = new LRUCache<string, bigint>({ max: maxNames })
+  readonly #removedAtVersion = new LRUCache<string, bigint>({ max: maxNames })
   readonly #now: () => number
   readonly #onChanged: () => void
 
@@ -36,15 +36,15 @@ export class StreamNames {
   }
 
   /** The stream that a path led to last, also where nobody would vouch for it any more. */
-  lastOf (path: string): string | undefined {
+  lastKnown (path: string): string | undefined {
     return this.#names.get(path)?.stream
   }
 
   /** Takes in where a path led at a version; what is known of a later version stands. */
   learn (path: string, stream: string, readAt: bigint, ttlMs: number): void {
     const known = this.#names.get(path)
-    if (readAt < (this.#gone.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
-    this.#gone.delete(path)
+    if (readAt < (this.#removedAtVersion.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
+    this.#removedAtVersion.delete(path)
     const isNew = known?.stream !== stream
     this.#names.set(path, {
       stream,
@@ -56,7 +56,7 @@ export class StreamNames {
   }
 
   /** The name to tell other replicas of: one that they believe for less than half as long as it is believed here. */
-  toShare (path: string): StreamName | undefined {
+  takeDueForSharing (path: string): StreamName | undefined {
     const name = this.find(path)
     if (name === undefined || name.sharedUntilMs - this.#now() >= (name.expiresAtMs - this.#now()) / 2) return undefined
     this.#names.set(path, { ...name, sharedUntilMs: name.expiresAtMs })
@@ -64,10 +64,10 @@ export class StreamNames {
   }
 
   /** Forgets where a path led, unless that was seen at a later version than this. */
-  forget (path: string, readAt?: bigint): void {
+  remove (path: string, readAt?: bigint): void {
     const known = this.#names.get(path)
     if (known !== undefined && readAt !== undefined && readAt < known.readAt) return
-    if (readAt !== undefined) this.#gone.set(path, readAt)
+    if (readAt !== undefined) this.#removedAtVersion.set(path, readAt)
     if (known === undefined) return
     this.#names.delete(path)
     this.#onChanged()

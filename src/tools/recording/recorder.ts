@@ -1,103 +1,107 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { Refusal } from '../../api/refusal.js'
+import { ErrorResponse } from '../../api/error-response.js'
 import { localTarget } from '../../api/unknown-route.js'
-import { type Pair } from './form.js'
+import { type RecordedExchange } from './recording-format.js'
 import { type RecordingFile } from './recording-file.js'
-import { Gathered, type Room } from './room.js'
-import { linesToKeep, Secrets, secretsOf, targetToKeep } from './secrets.js'
-import { type Upstream } from './upstream.js'
-import { breakOff, linesOf, writeHead } from './wire.js'
+import { GatheredBody, type MemoryLimit } from './gathered-body.js'
+import { headersToRecord, SecretRedactor, secretsOf, targetToRecord } from './redact-secrets.js'
+import { type RecordedUpstream } from './recorded-upstream.js'
+import { abortResponse, headerLinesOf, writeVerbatimHead } from './verbatim-head.js'
 
-/** What a recorder works with. */
+/** Parts and limits of a recorder. */
 export interface RecorderOptions {
-  readonly upstream: Upstream
-  /** Where it goes, as soon as that is known. */
+  readonly upstream: RecordedUpstream
+  /** Recording file; a promise because the listener opens first. */
   readonly recording: Promise<RecordingFile>
-  /** What the node is reached with; what a client brings comes to it with each question. */
+  /** Upstream credentials to redact; credentials of clients come from each request. */
   readonly secrets: readonly string[]
-  /** How long a body may be that is written. */
-  readonly longestBody: number
-  readonly room: Room
-  /** A clock that never goes back. */
+  /** Limit per recorded body; longer bodies are left out. */
+  readonly maxBodyBytes: number
+  readonly memory: MemoryLimit
+  /** Monotonic clock in milliseconds. */
   readonly now: () => number
-  /** Told of each question that the node had no answer to. */
-  readonly onUnanswered: (what: string, why: string) => void
+  /** Runs for each request that the upstream did not respond to. */
+  readonly onUnreachable: (what: string, why: string) => void
 }
 
-/** A question under way. */
-interface Exchange {
+/** Request in flight. */
+interface PendingExchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly target: string
-  readonly sinceMs: number
-  readonly sent: Gathered
-  readonly secrets: Secrets
+  readonly startedAtMs: number
+  readonly requestBody: GatheredBody
+  readonly secrets: SecretRedactor
 }
 
-/** What came of one. */
-interface Outcome extends Pick<Pair, 'none' | 'why'> {
+/** Result of a request in flight. */
+interface ExchangeOutcome extends Pick<RecordedExchange, 'none' | 'why'> {
   readonly headMs?: number
-  readonly answer?: IncomingMessage
-  readonly came?: Gathered
+  readonly response?: IncomingMessage
+  readonly responseBody?: GatheredBody
   readonly broken?: 'node' | 'client'
 }
 
-/** Passes questions on to a node and answers on to who asked, just as they come, and writes both down. */
+/** Forwards requests and responses unchanged and records both. */
 export class Recorder {
   readonly #options: RecorderOptions
-  readonly #beganMs: number
-  readonly #underWay = new Set<Promise<void>>()
+  readonly #startedAtMs: number
+  readonly #inFlight = new Set<Promise<void>>()
 
   constructor (options: RecorderOptions) {
     this.#options = options
-    this.#beganMs = options.now()
+    this.#startedAtMs = options.now()
   }
 
-  /** Takes one question. */
-  readonly take = (request: IncomingMessage, response: ServerResponse): void => {
-    const passing = this.#pass(request, response).catch(() => {
+  /** Forwards and records one request. */
+  readonly record = (request: IncomingMessage, response: ServerResponse): void => {
+    const passing = this.#forward(request, response).catch(() => {
       request.socket.destroy()
     }).finally(() => {
-      this.#underWay.delete(passing)
+      this.#inFlight.delete(passing)
     })
-    this.#underWay.add(passing)
+    this.#inFlight.add(passing)
   }
 
-  /** Nothing is under way any more. */
-  async idle (): Promise<void> {
-    await Promise.all(this.#underWay)
+  /** Resolves after all requests in flight have been recorded. */
+  async waitUntilIdle (): Promise<void> {
+    await Promise.all(this.#inFlight)
   }
 
-  async #pass (request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { now, longestBody, room, recording } = this.#options
+  async #forward (request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { now, maxBodyBytes, memory, recording } = this.#options
     const file = await recording
     const target = localTarget(String(request.url))
-    const lines = linesOf(request)
-    const sent = new Gathered(longestBody, room)
-    const secrets = new Secrets([...this.#options.secrets, ...secretsOf(lines, target)])
-    const exchange = { request, response, target, sinceMs: now(), sent, secrets }
+    const lines = headerLinesOf(request)
+    const requestBody = new GatheredBody(maxBodyBytes, memory)
+    const secrets = new SecretRedactor([...this.#options.secrets, ...secretsOf(lines, target)])
+    const exchange = { request, response, target, startedAtMs: now(), requestBody, secrets }
     try {
-      const fault = await this.#takeIn(exchange)
-      if (fault !== undefined) return refuse(response, fault)
-      const outcome = await this.#askFor(exchange)
-      file.add(this.#pairOf(exchange, outcome))
-      outcome.came?.free()
+      const fault = await this.#readRequestBody(exchange)
+      if (fault !== undefined) return sendRecorderError(response, fault)
+      const outcome = await this.#fetch(exchange)
+      file.add(this.#exchangeOf(exchange, outcome))
+      outcome.responseBody?.release()
     } finally {
-      sent.free()
+      requestBody.release()
     }
   }
 
-  async #takeIn ({ request, target, sent }: Exchange): Promise<Refusal | undefined> {
-    if (!target.startsWith('/')) return new Refusal(400, 'invalid_input', 'the request target is no path')
-    for await (const chunk of request as AsyncIterable<Buffer>) sent.add(chunk)
-    return sent.leftOut === undefined
+  async #readRequestBody ({ request, target, requestBody }: PendingExchange): Promise<ErrorResponse | undefined> {
+    if (!target.startsWith('/')) return new ErrorResponse(400, 'invalid_input', 'the request target is no path')
+    for await (const chunk of request as AsyncIterable<Buffer>) requestBody.add(chunk)
+    return requestBody.omittedReason === undefined
       ? undefined
-      : new Refusal(413, 'web_framework_error', `the request body cannot be passed on: ${sent.leftOut}`)
+      : new ErrorResponse(
+        413,
+        'web_framework_error',
+        `the request body cannot be passed on: ${requestBody.omittedReason}`
+      )
   }
 
-  async #askFor ({ request, response, target, sinceMs, sent }: Exchange): Promise<Outcome> {
-    const { upstream, now, longestBody, room, onUnanswered } = this.#options
+  async #fetch ({ request, response, target, startedAtMs, requestBody }: PendingExchange): Promise<ExchangeOutcome> {
+    const { upstream, now, maxBodyBytes, memory, onUnreachable } = this.#options
     const method = String(request.method)
     const gone = new AbortController()
     response.once('close', () => {
@@ -105,53 +109,56 @@ export class Recorder {
     })
     let answer
     try {
-      answer = await upstream.ask({ method, target, lines: linesOf(request), body: sent.bytes }, gone.signal)
+      answer = await upstream.fetch(
+        { method, target, headers: headerLinesOf(request), body: requestBody.bytes },
+        gone.signal
+      )
     } catch (error) {
       const why = (error as NodeJS.ErrnoException).code ?? (error as Error).name
       if (gone.signal.aborted) return { none: 'silent' }
-      // As the node would have done it: an answer of ours would be taken for one of the node's.
+      // Closes the connection as the upstream did; an error response of ours would look like an upstream's.
       request.socket.destroy()
-      onUnanswered(`${method} ${targetToKeep(target)}`, why)
+      onUnreachable(`${method} ${targetToRecord(target)}`, why)
       return { none: 'lost', why }
     }
-    const headMs = now() - sinceMs
-    const came = new Gathered(longestBody, room)
-    writeHead(response, Number(answer.statusCode), linesOf(answer))
+    const headMs = now() - startedAtMs
+    const responseBody = new GatheredBody(maxBodyBytes, memory)
+    writeVerbatimHead(response, Number(answer.statusCode), headerLinesOf(answer))
     try {
       for await (const chunk of answer as AsyncIterable<Buffer>) {
-        came.add(chunk)
+        responseBody.add(chunk)
         if (!response.write(chunk)) await once(response, 'drain', { signal: gone.signal })
       }
       response.end()
-      return { headMs, answer, came }
+      return { headMs, response: answer, responseBody }
     } catch {
-      if (!gone.signal.aborted) breakOff(response, linesOf(answer))
-      return { headMs, answer, came, broken: gone.signal.aborted ? 'client' : 'node' }
+      if (!gone.signal.aborted) abortResponse(response, headerLinesOf(answer))
+      return { headMs, response: answer, responseBody, broken: gone.signal.aborted ? 'client' : 'node' }
     }
   }
 
-  #pairOf (
-    { request, target, sinceMs, sent, secrets }: Exchange,
-    { headMs, answer, came, broken, none, why }: Outcome
-  ): Pair {
-    const lines = linesOf(request)
+  #exchangeOf (
+    { request, target, startedAtMs, requestBody, secrets }: PendingExchange,
+    { headMs, response, responseBody, broken, none, why }: ExchangeOutcome
+  ): RecordedExchange {
+    const lines = headerLinesOf(request)
     return {
-      at: inTenths(sinceMs - this.#beganMs),
-      ...(headMs !== undefined && { head: inTenths(headMs) }),
-      took: inTenths(this.#options.now() - sinceMs),
+      at: roundToTenths(startedAtMs - this.#startedAtMs),
+      ...(headMs !== undefined && { head: roundToTenths(headMs) }),
+      took: roundToTenths(this.#options.now() - startedAtMs),
       request: {
         method: String(request.method),
-        target: secrets.out(targetToKeep(target)),
-        headers: secrets.outOf(linesToKeep(lines)),
-        ...secrets.written(sent.bytes, lines)
+        target: secrets.redact(targetToRecord(target)),
+        headers: secrets.redactHeaders(headersToRecord(lines)),
+        ...secrets.encodeBody(requestBody.bytes, lines)
       },
-      ...(answer !== undefined && came !== undefined && {
+      ...(response !== undefined && responseBody !== undefined && {
         answer: {
-          status: Number(answer.statusCode),
-          headers: secrets.outOf(linesOf(answer)),
-          ...(came.leftOut === undefined
-            ? secrets.written(came.bytes, linesOf(answer))
-            : { leftOut: `${came.leftOut}: ${came.length}` }),
+          status: Number(response.statusCode),
+          headers: secrets.redactHeaders(headerLinesOf(response)),
+          ...(responseBody.omittedReason === undefined
+            ? secrets.encodeBody(responseBody.bytes, headerLinesOf(response))
+            : { leftOut: `${responseBody.omittedReason}: ${responseBody.length}` }),
           ...(broken !== undefined && { broken })
         }
       }),
@@ -161,10 +168,12 @@ export class Recorder {
   }
 }
 
-function refuse (response: ServerResponse, refusal: Refusal): void {
-  response.writeHead(refusal.status, { 'content-type': 'application/json', connection: 'close' }).end(refusal.body)
+function sendRecorderError (response: ServerResponse, errorResponse: ErrorResponse): void {
+  response.writeHead(errorResponse.status, { 'content-type': 'application/json', connection: 'close' }).end(
+    errorResponse.body
+  )
 }
 
-function inTenths (ms: number): number {
+function roundToTenths (ms: number): number {
   return Math.round(ms * 10) / 10
 }

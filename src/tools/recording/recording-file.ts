@@ -1,30 +1,30 @@
 import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
-import { type Room } from './room.js'
+import { type MemoryLimit } from './gathered-body.js'
 
-/** How a recording is written. */
+/** Path and limits of a recording file. */
 export interface RecordingFileOptions {
   readonly file: string
-  /** Whether a file of that name may be replaced. */
+  /** True allows replacing an existing file. */
   readonly isForced: boolean
-  /** How long it may become. */
-  readonly mostBytes: number
-  readonly room: Room
-  /** Told once when it cannot be written any more. */
+  /** Size limit of the file (law 10). */
+  readonly maxBytes: number
+  readonly memory: MemoryLimit
+  /** Runs once when writing has failed for good. */
   readonly onFailure: (error: Error) => void
 }
 
-/** There is a file of that name already. */
-export class AlreadyThere extends Error {}
+/** Error for a file that exists and must not be replaced. */
+export class FileExistsError extends Error {}
 
-/** A recording that is written line by line. What it has is whole lines, however it ends. */
+/** Recording written line by line; it contains whole lines only, however the recorder ends. */
 export class RecordingFile {
   readonly #options: RecordingFileOptions
   readonly #handle: FileHandle
-  #tail: Promise<void> = Promise.resolve()
+  #lastWrite: Promise<void> = Promise.resolve()
   #bytes = 0
-  #planned = 0
+  #queuedBytes = 0
   #lines = 0
-  #leftOut = 0
+  #skippedLines = 0
   #isFull = false
   #hasFailed = false
 
@@ -33,37 +33,35 @@ export class RecordingFile {
     this.#handle = handle
   }
 
-  /**
-   * Begins one, for nobody else to read: what is asked and answered may be nobody's business though no secret is in it.
-   */
+  /** Creates a file that only its owner can read, because requests may be private even without secrets. */
   static async create (options: RecordingFileOptions, head: object): Promise<RecordingFile> {
     const { file, isForced } = options
-    const there = await stat(file).catch(() => undefined)
-    if (there !== undefined && !there.isFile()) throw new Error(`${file} is no file that could be written`)
-    if (there !== undefined && !isForced) {
-      throw new AlreadyThere(`${file} is there already: take another name, or --force to replace it`)
+    const existing = await stat(file).catch(() => undefined)
+    if (existing !== undefined && !existing.isFile()) throw new Error(`${file} is no file that could be written`)
+    if (existing !== undefined && !isForced) {
+      throw new FileExistsError(`${file} is there already: take another name, or --force to replace it`)
     }
-    // Made anew, since an older one may be open to others.
-    if (there !== undefined) {
+    // An existing file may be readable by others, so it is removed first.
+    if (existing !== undefined) {
       await unlink(file).catch((error: Error) => {
-        throw unwritable(file, error)
+        throw writeErrorOf(file, error)
       })
     }
     const handle = await open(file, 'wx', 0o600).catch((error: Error) => {
-      throw unwritable(file, error)
+      throw writeErrorOf(file, error)
     })
     const recording = new RecordingFile(options, handle)
     try {
-      await recording.#write(lineOf(head))
+      await recording.#write(jsonLineOf(head))
     } catch (error) {
       await handle.close()
       await unlink(file).catch(() => {})
-      throw unwritable(file, error as Error)
+      throw writeErrorOf(file, error as Error)
     }
     return recording
   }
 
-  /** How many lines were written, the first apart. */
+  /** Number of lines written, without the header. */
   get lines (): number {
     return this.#lines
   }
@@ -72,49 +70,49 @@ export class RecordingFile {
     return this.#bytes
   }
 
-  /** How many lines were not written, since the file was long enough, the disk too slow or full. */
-  get leftOut (): number {
-    return this.#leftOut
+  /** Lines not written because the file reached its limit or the disk was slow or full. */
+  get skippedLines (): number {
+    return this.#skippedLines
   }
 
-  /** Whether it is as long as it may be. */
+  /** True after the file reached its size limit. */
   get isFull (): boolean {
     return this.#isFull
   }
 
-  /** Adds a line when its turn comes. */
-  add (pair: object): void {
-    const { mostBytes, room, onFailure, file } = this.#options
-    const line = lineOf(pair)
-    this.#isFull ||= this.#planned + line.length > mostBytes
-    if (this.#isFull || this.#hasFailed || !room.take(line.length)) {
-      this.#leftOut++
+  /** Appends a line after all earlier writes. */
+  add (exchange: object): void {
+    const { maxBytes, memory, onFailure, file } = this.#options
+    const line = jsonLineOf(exchange)
+    this.#isFull ||= this.#queuedBytes + line.length > maxBytes
+    if (this.#isFull || this.#hasFailed || !memory.tryReserve(line.length)) {
+      this.#skippedLines++
       return
     }
-    this.#planned += line.length
-    this.#tail = this.#tail.then(async () => {
+    this.#queuedBytes += line.length
+    this.#lastWrite = this.#lastWrite.then(async () => {
       if (this.#hasFailed) {
-        this.#leftOut++
+        this.#skippedLines++
         return
       }
       await this.#write(line)
       this.#lines++
     }).catch((error: Error) => {
       this.#hasFailed = true
-      this.#leftOut++
-      onFailure(unwritable(file, error))
+      this.#skippedLines++
+      onFailure(writeErrorOf(file, error))
     }).finally(() => {
-      room.give(line.length)
+      memory.release(line.length)
     })
   }
 
-  /** Everything is on the disk, or has failed before. */
+  /** Resolves after all writes have completed or failed. */
   async close (): Promise<void> {
-    await this.#tail
+    await this.#lastWrite
     try {
       if (!this.#hasFailed) await this.#handle.sync()
     } catch (error) {
-      throw unwritable(this.#options.file, error as Error)
+      throw writeErrorOf(this.#options.file, error as Error)
     } finally {
       await this.#handle.close()
     }
@@ -125,17 +123,17 @@ export class RecordingFile {
       for (let at = 0; at < line.length;) at += (await this.#handle.write(line, at)).bytesWritten
       this.#bytes += line.length
     } catch (error) {
-      // What came of the line would look like a mistake of whoever reads it.
+      // A partly written line would look like a mistake to readers.
       await this.#handle.truncate(this.#bytes).catch(() => {})
       throw error
     }
   }
 }
 
-function lineOf (value: object): Buffer {
+function jsonLineOf (value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`)
 }
 
-function unwritable (file: string, error: Error): Error {
+function writeErrorOf (file: string, error: Error): Error {
   return new Error(`${file} cannot be written: ${error.message}`, { cause: error })
 }

@@ -1,63 +1,63 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { type StreamEnd, StreamEnds } from '../../../src/proxy/events/stream-ends.js'
-import { check, seeded } from '../../support/properties.js'
+import { check, seedTitle } from '../../support/properties.js'
 
 const end = (sequence: bigint, version = sequence * 10n): StreamEnd => ({ sequence, version })
 
 t.test('a stream reaches as far as the last event that was seen of it, and no stream tells of another', async t => {
   const ends = new StreamEnds()
   t.equal(ends.reaches('a', 0n, 1000n), false, 'nothing is known of a stream that was never seen')
-  ends.saw('a', end(5n), 1000n, false)
+  ends.record('a', end(5n), 1000n, false)
   t.same([0n, 4n, 5n, 6n].map(sequence => ends.reaches('a', sequence, 1000n)), [true, true, true, false])
   t.equal(ends.reaches('b', 0n, 1000n), false)
 })
 
 t.test('an older page raises the end and never lowers it', async t => {
   const ends = new StreamEnds()
-  ends.saw('a', end(5n), 1000n, false)
-  ends.saw('a', end(3n), 2000n, false)
+  ends.record('a', end(5n), 1000n, false)
+  ends.record('a', end(3n), 2000n, false)
   t.equal(ends.reaches('a', 5n, 2000n), true)
-  ends.saw('a', end(7n), 2000n, false)
+  ends.record('a', end(7n), 2000n, false)
   t.equal(ends.reaches('a', 7n, 2000n), true)
 })
 
 t.test('the newest events are the last word, also where the path has come to mean a shorter stream', async t => {
   const ends = new StreamEnds()
-  ends.saw('a', end(500n), 6000n, false)
-  ends.saw('a', end(2n, 6500n), 7000n, true)
+  ends.record('a', end(500n), 6000n, false)
+  ends.record('a', end(2n, 6500n), 7000n, true)
   t.equal(ends.reaches('a', 3n, 7000n), false)
   t.equal(ends.reaches('a', 2n, 7000n), true)
 })
 
 t.test('the newest events of a node that lags are no last word, and what it does not know yet is not forgotten by it', async t => {
   const ends = new StreamEnds()
-  ends.saw('a', end(50n), 600n, true)
-  ends.saw('a', end(40n), 450n, true)
+  ends.record('a', end(50n), 600n, true)
+  ends.record('a', end(40n), 450n, true)
   t.equal(ends.reaches('a', 50n, 500n), true)
   t.equal(ends.reaches('a', 50n, 499n), false, 'a node below the version of the last event need not have it')
-  ends.saw('a', end(40n), 500n, true)
+  ends.record('a', end(40n), 500n, true)
   t.equal(ends.reaches('a', 50n, 500n), false, 'one that has got as far must')
 })
 
 t.test('numbers that a double cannot tell apart are told apart', async t => {
   const ends = new StreamEnds()
   const big = 2n ** 53n
-  ends.saw('a', end(big, big), big, false)
+  ends.record('a', end(big, big), big, false)
   t.same([ends.reaches('a', big, big), ends.reaches('a', big + 1n, big)], [true, false])
-  ends.saw('a', end(2n ** 64n - 1n, big + 1n), 2n ** 64n - 1n, false)
+  ends.record('a', end(2n ** 64n - 1n, big + 1n), 2n ** 64n - 1n, false)
   t.same([ends.reaches('a', 2n ** 64n - 1n, big), ends.reaches('a', 2n ** 64n - 1n, big + 1n)], [false, true])
 })
 
 t.test('ten thousand streams are remembered and no more: the one that was not asked about for longest goes', async t => {
   const ends = new StreamEnds()
-  for (let at = 0; at < 10_000; at++) ends.saw(`s${at}`, end(1n), 100n, false)
+  for (let at = 0; at < 10_000; at++) ends.record(`s${at}`, end(1n), 100n, false)
   t.equal(ends.reaches('s0', 1n, 100n), true)
-  ends.saw('one more', end(1n), 100n, false)
+  ends.record('one more', end(1n), 100n, false)
   t.same(['s0', 's1', 's2', 'one more'].map(stream => ends.reaches(stream, 1n, 100n)), [true, false, true, true])
 })
 
-t.test(`in whatever order the pages of a growing stream come in, its end is never taken for lower than a node that is far enough has shown (${seeded})`, async () => {
+t.test(`in whatever order the pages of a growing stream come in, its end is never taken for lower than a node that is far enough has shown (${seedTitle})`, async () => {
   // A stream with one event every ten versions, read by nodes that lag by so much, in whatever order the answers come.
   const pages = fc.array(
     fc.record({ readAt: fc.bigInt(10n, 400n), isNewest: fc.boolean(), back: fc.bigInt(0n, 10n) }),
@@ -68,7 +68,7 @@ t.test(`in whatever order the pages of a growing stream come in, its end is neve
     const lasts = seen.map(page => {
       const newest = page.readAt / 10n
       const last = page.isNewest || newest < page.back ? newest : newest - page.back
-      ends.saw('a', end(last), page.readAt, page.isNewest)
+      ends.record('a', end(last), page.readAt, page.isNewest)
       return last
     })
     const known = lasts.reduce((most, last) => last > most ? last : most)

@@ -1,11 +1,11 @@
 import { connect, type Socket } from 'node:net'
 
 /** An answer just as it came over the wire. */
-export interface WireAnswer {
+export interface WireResponse {
   readonly status: number
   /** Its head as text, lower case. */
   readonly head: string
-  readonly lines: ReadonlyArray<readonly [string, string]>
+  readonly headerLines: ReadonlyArray<readonly [string, string]>
   readonly body: string
   /**
    * What marked its end: its length, its last chunk, or nothing but the end of the connection, before or after the end
@@ -42,12 +42,12 @@ export class WireClient {
   }
 
   /** What has come that belongs to no answer. */
-  get surplus (): string {
+  get unexpectedText (): string {
     return this.#text
   }
 
   /** Sends a request and waits for the one answer to it. */
-  async ask (request: string): Promise<WireAnswer> {
+  async send (request: string): Promise<WireResponse> {
     if (this.#text !== '') throw new Error(`bytes that nobody asked for: ${this.#text.slice(0, 200)}`)
     this.#socket.write(request)
     return await new Promise(resolve => {
@@ -68,23 +68,23 @@ export class WireClient {
   }
 }
 
-function readAnswer (text: string, isClosed: boolean): { answer: WireAnswer, length: number } | undefined {
+function readAnswer (text: string, isClosed: boolean): { answer: WireResponse, length: number } | undefined {
   const at = text.indexOf('\r\n\r\n')
   if (at === -1) {
     return isClosed
-      ? { answer: { status: 0, head: text, lines: [], body: '', end: 'broken' }, length: text.length }
+      ? { answer: { status: 0, head: text, headerLines: [], body: '', end: 'broken' }, length: text.length }
       : undefined
   }
   const [first = '', ...rest] = text.slice(0, at).split('\r\n')
-  const lines = rest.map((
+  const headerLines = rest.map((
     line
   ): [string, string] => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()])
   const found = {
     status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? -1),
     head: text.slice(0, at).toLowerCase(),
-    lines
+    headerLines
   }
-  const valueOf = (name: string): string | undefined => lines.find(([other]) => other === name)?.[1]
+  const valueOf = (name: string): string | undefined => headerLines.find(([other]) => other === name)?.[1]
   const from = at + 4
   const body = text.slice(from)
   if (found.status === 304 || found.status === 204) return { answer: { ...found, body: '', end: 'none' }, length: from }

@@ -5,14 +5,14 @@ export interface Instruction {
 }
 
 /** What stands between one FROM and the next. */
-export interface Stage {
+export interface BuildStage {
   readonly image: string
   readonly name: string | undefined
   readonly steps: readonly Instruction[]
 }
 
 /** Reads a Dockerfile of instructions and comments. */
-export function stagesIn (dockerfile: string): Stage[] {
+export function readStages (dockerfile: string): BuildStage[] {
   const stages: Array<{ image: string, name: string | undefined, steps: Instruction[] }> = []
   const lines = dockerfile.split('\n').filter(line => !line.startsWith('#')).join('\n').replace(/\\\n\s*/g, '').split(
     '\n'
@@ -28,7 +28,7 @@ export function stagesIn (dockerfile: string): Stage[] {
 }
 
 /** The last instruction of a name. */
-export function lastOf ({ steps }: Stage, name: string): string {
+export function lastInstruction ({ steps }: BuildStage, name: string): string {
   return steps.filter(step => step.name === name).at(-1)?.text ?? ''
 }
 

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { parse, parseAllDocuments } from 'yaml'
 
 /** The folder of the checkout. */
-export const root = join(import.meta.dirname, '../../..')
+export const checkoutRoot = join(import.meta.dirname, '../../..')
 
 /** A file of the checkout. */
-export const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+export const readCheckout = (...path: string[]): string => readFileSync(join(checkoutRoot, ...path), 'utf8')
 
 /** A port as something names it. */
 export interface Port {
@@ -71,24 +71,24 @@ export interface Kustomization {
 }
 
 /** Where the manifests are, from the checkout's folder. */
-export const folders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
+export const manifestFolders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
 
 /** The kustomization of a folder. */
 export const kustomizationOf = (folder: string): Kustomization =>
-  parse(text(folder, 'kustomization.yaml')) as Kustomization
+  parse(readCheckout(folder, 'kustomization.yaml')) as Kustomization
 
 /** The files of a folder that its kustomization names as manifests. */
-export const filesOf = (folder: string): string[] =>
+export const manifestFilesOf = (folder: string): string[] =>
   kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
 
 /** Every YAML file of a folder, but for its kustomization. */
 export const yamlIn = (folder: string): string[] =>
-  readdirSync(join(root, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
+  readdirSync(join(checkoutRoot, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
 
 /** All objects of a folder, each with the file that it stands in. */
 export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
-  return filesOf(folder).flatMap(file =>
-    parseAllDocuments(text(folder, file)).map(document => ({
+  return manifestFilesOf(folder).flatMap(file =>
+    parseAllDocuments(readCheckout(folder, file)).map(document => ({
       file: `${folder}/${file}`,
       manifest: document.toJS() as Manifest
     }))
@@ -96,8 +96,8 @@ export function manifestsOf (folder: string): Array<{ readonly file: string, rea
 }
 
 /** The one object of a kind and a name. */
-export function found (kind: string, name = 'varve'): Manifest {
-  const [one] = folders.flatMap(manifestsOf).filter(({ manifest }) =>
+export function findManifest (kind: string, name = 'varve'): Manifest {
+  const [one] = manifestFolders.flatMap(manifestsOf).filter(({ manifest }) =>
     manifest.kind === kind && manifest.metadata.name === name
   )
   if (one === undefined) throw new Error(`there is no ${kind} ${name}`)
@@ -106,7 +106,7 @@ export function found (kind: string, name = 'varve'): Manifest {
 
 /** The pods that varve runs in, and varve itself in them. */
 export function varvePod (): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
-  const pod = found('Deployment').spec.template.spec
+  const pod = findManifest('Deployment').spec.template.spec
   const [container] = pod.containers
   if (container === undefined) throw new Error('there is no container')
   return { pod, container }

@@ -1,21 +1,21 @@
 import fc from 'fast-check'
-import { type Case, type Setting } from './case.js'
-import { type RedisAtHand } from './meeting.js'
-import { Play } from './play.js'
-import { shortened } from './shorten.js'
-import { Tally } from './tally.js'
-import { type Past, resolve, setting, template, type Template } from './template.js'
-import { wish, type Wish } from './wish.js'
+import { type FuzzCase, type FuzzSetting } from './fuzz-case.js'
+import { type RedisProvider } from './case-redis.js'
+import { CaseRunner } from './case-runner.js'
+import { shrinkCase } from './shrink-case.js'
+import { FuzzTally } from './tally.js'
+import { type CaseHistory, resolveStep, fuzzSetting, stepTemplate, type StepTemplate } from './step-template.js'
+import { abstractRead, type AbstractRead } from './abstract-read.js'
 
 /** What a run of random cases came to. */
-export interface Fuzzed {
-  readonly tally: Tally
+export interface FuzzResult {
+  readonly tally: FuzzTally
   /** The shortest that was found of what went wrong. */
-  readonly found: { readonly case: Case, readonly seed: number } | undefined
+  readonly found: { readonly case: FuzzCase, readonly seed: number } | undefined
 }
 
 /** When to stop: at so many requests, or after so long. */
-export interface Bounds {
+export interface FuzzLimits {
   readonly requests: number
   readonly ms: number
 }
@@ -26,35 +26,38 @@ const longest = 70
 const shrinkMs = 10_000
 
 /** Plays random cases until the bounds are reached, or an answer is wrong. */
-export async function fuzz (seed: number, bounds: Bounds, redis: RedisAtHand): Promise<Fuzzed> {
-  const tally = new Tally()
+export async function fuzz (seed: number, bounds: FuzzLimits, redis: RedisProvider): Promise<FuzzResult> {
+  const tally = new FuzzTally()
   const begunAt = performance.now()
   for (let round = seed; tally.total < bounds.requests && performance.now() - begunAt < bounds.ms; round++) {
     const found = await failing(round, tally, redis)
-    if (found !== undefined) return { tally, found: { case: await shortened(found, 3 * shrinkMs, redis), seed: round } }
+    if (found !== undefined) {
+      return { tally, found: { case: await shrinkCase(found, 3 * shrinkMs, redis), seed: round } }
+    }
   }
   return { tally, found: undefined }
 }
 
-async function failing (seed: number, tally: Tally, redis: RedisAtHand): Promise<Case | undefined> {
-  let shortest: Case | undefined
+async function failing (seed: number, tally: FuzzTally, redis: RedisProvider): Promise<FuzzCase | undefined> {
+  let shortest: FuzzCase | undefined
   let until = Infinity
   let broken: unknown
   const property = fc.asyncProperty(
-    setting,
-    fc.array(wish, { minLength: 2, maxLength: 3, size: 'max' }),
-    fc.array(template, { minLength: 1, maxLength: longest, size: 'max' }),
+    fuzzSetting,
+    fc.array(abstractRead, { minLength: 2, maxLength: 3, size: 'max' }),
+    fc.array(stepTemplate, { minLength: 1, maxLength: longest, size: 'max' }),
     async (like, wishes, templates) => {
       if (performance.now() > until) return
       // What fails while it is made shorter is no part of the run.
-      const wrong = await playOnce(like, wishes, templates, shortest === undefined ? tally : new Tally(), redis).catch(
-        (error: unknown) => {
-          // What cannot even be started or ended is no case to make shorter.
-          broken = error
-          until = 0
-          throw error
-        }
-      )
+      const wrong = await runOnce(like, wishes, templates, shortest === undefined ? tally : new FuzzTally(), redis)
+        .catch(
+          (error: unknown) => {
+            // What cannot even be started or ended is no case to make shorter.
+            broken = error
+            until = 0
+            throw error
+          }
+        )
       if (wrong === undefined) return
       if (shortest === undefined) until = performance.now() + shrinkMs
       shortest = wrong
@@ -66,31 +69,31 @@ async function failing (seed: number, tally: Tally, redis: RedisAtHand): Promise
   return shortest
 }
 
-async function playOnce (
-  like: Setting,
-  wishes: readonly Wish[],
-  templates: readonly Template[],
-  tally: Tally,
-  redis: RedisAtHand
-): Promise<Case | undefined> {
-  const play = await Play.start(like, tally, redis)
+async function runOnce (
+  like: FuzzSetting,
+  wishes: readonly AbstractRead[],
+  templates: readonly StepTemplate[],
+  tally: FuzzTally,
+  redis: RedisProvider
+): Promise<FuzzCase | undefined> {
+  const play = await CaseRunner.start(like, tally, redis)
   const cursors: string[] = []
   const heads: bigint[] = []
-  const past: Past = {
+  const past: CaseHistory = {
     ledger: play.sandbox.ledger,
     cursors,
     heads,
-    plains: new Map(),
+    resolvedReads: new Map(),
     tags: new Map(),
     previous: undefined,
-    asked: undefined
+    lastStep: undefined
   }
   try {
     for (const each of templates) {
       const { version } = play.sandbox.ledger.head
       if (heads.at(-1) !== version) heads.push(version)
-      const step = resolve(each, wishes, past)
-      const answers = await play.take(step)
+      const step = resolveStep(each, wishes, past)
+      const answers = await play.runStep(step)
       if (!('ask' in step)) continue
       for (const [at, { headers }] of answers.entries()) {
         const sent = step.ask[at]
@@ -101,8 +104,8 @@ async function playOnce (
     await play.finish()
     return undefined
   } catch (error) {
-    return { why: (error as Error).message, ...play.case }
+    return { why: (error as Error).message, ...play.playedCase }
   } finally {
-    await play.end()
+    await play.stop()
   }
 }

@@ -1,38 +1,38 @@
-import { type Reply } from '../../../sandbox/reply.js'
-import { type Setting } from './case.js'
-import { isHistory, isKnown, type Memory, readOf } from './memory.js'
-import { isOnPurpose } from './on-purpose.js'
-import { isRefusal, type Moment, type Oracle } from './oracle.js'
-import { beginsListing, type Meant } from './pinned.js'
-import { difference, lineOf, plainBody } from './same.js'
-import { headerOf, passedOn, type Sent } from './sent.js'
-import { positionOn, type Shown } from './shown.js'
+import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type FuzzSetting } from './fuzz-case.js'
+import { isHistoryRead, isKnownEndpoint, type SeenResponses, parsedReadOf } from './seen-responses.js'
+import { isStricterByDesign } from './stricter-by-design.js'
+import { isRequestRejection, type LedgerMoment, type Oracle } from './oracle.js'
+import { startsListing, type UnpinnedRequest } from './pinned-cursors.js'
+import { responseDifference, responseHeader, decodedBody } from './response-difference.js'
+import { headerOf, asForwarded, type RawRequest } from './raw-request.js'
+import { fuzzPositionOf, type FuzzPosition } from './fuzz-position.js'
 import { outcomeOf } from './tally.js'
-import { type Answered } from './wire.js'
+import { type RawResponse } from './raw-connections.js'
 
 /** One request, what varve answered, and what the node says to the same. */
-export interface Exchange {
-  readonly sent: Sent
+export interface JudgedExchange {
+  readonly request: RawRequest
   /** What it would be to a node, which knows nothing of versions in cursors. */
-  readonly meant: Meant
-  readonly got: Answered
-  readonly direct: Answered
+  readonly unpinned: UnpinnedRequest
+  readonly response: RawResponse
+  readonly nodeResponse: RawResponse
   /** The node when it was sent and when it was answered. */
-  readonly from: Moment
-  readonly to: Moment
+  readonly from: LedgerMoment
+  readonly to: LedgerMoment
   /** What had been shown when it was sent. */
-  readonly floor: Shown | undefined
+  readonly servedFloor: FuzzPosition | undefined
   /** Every release that the node has run so far. */
   readonly releases: readonly string[]
   /** Whether the same request was known to be kept when it was sent. */
-  readonly wasKept: boolean
-  readonly setting: Setting
+  readonly wasCached: boolean
+  readonly setting: FuzzSetting
 }
 
 /** The verdict: why an answer is wrong, or undefined. */
-export interface Judgement {
-  readonly wrong: string | undefined
-  readonly shown: Shown | undefined
+export interface FuzzJudgement {
+  readonly failure: string | undefined
+  readonly served: FuzzPosition | undefined
 }
 
 const plainQuestion = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
@@ -41,58 +41,70 @@ const plainQuestion = '{"function":"0x1::a::f","type_arguments":[],"arguments":[
 const gasBlocks = 40
 
 /** Decides whether an answer is right. */
-export function judge (exchange: Exchange, oracle: Oracle, memory: Memory): Judgement {
-  const { got, direct } = exchange
-  if (direct.status >= 400 && direct.headers['content-type'] === undefined) {
+export function judgeExchange (exchange: JudgedExchange, oracle: Oracle, memory: SeenResponses): FuzzJudgement {
+  const { response, nodeResponse } = exchange
+  if (nodeResponse.status >= 400 && nodeResponse.headers['content-type'] === undefined) {
     // Nobody could read it; who cannot may hang up.
-    return wrong(got.status === 0 || isClientError(got.status) ? undefined : `${got.status} for what is no request`)
-  }
-  if (got.status === 0) return wrong('no answer')
-  const shown = positionOn(got, oracle.archive)
-  if (typeof shown === 'string') return wrong(shown)
-  const { sent, floor } = exchange
-  if (shown !== undefined && floor !== undefined && (shown.version < floor.version || shown.oldest < floor.oldest)) {
     return wrong(
-      `the position has gone back to ${shown.version}, ${shown.oldest} from ${floor.version}, ${floor.oldest}`
+      response.status === 0 || isClientError(response.status) ? undefined : `${response.status} for what is no request`
     )
   }
-  const read = readOf(sent)
-  if (got.status < 400 && read?.speaksOf !== undefined && (shown?.version ?? 0n) < read.speaksOf) {
-    return wrong(`the position ${shown?.version} is below the version ${read.speaksOf} that the answer speaks of`)
+  if (response.status === 0) return wrong('no answer')
+  const served = fuzzPositionOf(response, oracle.archive)
+  if (typeof served === 'string') return wrong(served)
+  const { request, servedFloor } = exchange
+  if (
+    served !== undefined && servedFloor !== undefined &&
+    (served.version < servedFloor.version || served.oldest < servedFloor.oldest)
+  ) {
+    return wrong(
+      `the position has gone back to ${served.version}, ${served.oldest} from ${servedFloor.version}, ${servedFloor.oldest}`
+    )
   }
-  return { wrong: judgeAnswer(exchange, oracle, memory, shown) ?? judgeForm(exchange, oracle, memory, shown), shown }
+  const read = parsedReadOf(request)
+  if (
+    response.status < 400 && read?.requestedVersion !== undefined && (served?.version ?? 0n) < read.requestedVersion
+  ) {
+    return wrong(
+      `the position ${served?.version} is below the version ${read.requestedVersion} that the answer speaks of`
+    )
+  }
+  return {
+    failure: judgeAnswer(exchange, oracle, memory, served) ?? judgeForm(exchange, oracle, memory, served),
+    served
+  }
 }
 
 function judgeAnswer (
-  exchange: Exchange,
+  exchange: JudgedExchange,
   oracle: Oracle,
-  memory: Memory,
-  shown: Shown | undefined
+  memory: SeenResponses,
+  shown: FuzzPosition | undefined
 ): string | undefined {
-  const { got, direct, sent, from, to, wasKept, setting } = exchange
-  const outcome = outcomeOf(got.headers['cache-status'])
-  if (outcome === undefined) return `Cache-Status says ${got.headers['cache-status']}`
+  const { response, nodeResponse, request, from, to, wasCached, setting } = exchange
+  const outcome = outcomeOf(response.headers['cache-status'])
+  if (outcome === undefined) return `Cache-Status says ${response.headers['cache-status']}`
   // What was upgraded meanwhile may have been noticed, and is rendered afresh then.
-  if (wasKept && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit') {
+  if (wasCached && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit') {
     return `what was kept is ${outcome}`
   }
   if (setting.isObserving && outcome !== 'forwarded' && outcome !== 'refused') {
     return `${outcome}, though nothing is to be served from the cache`
   }
-  if (outcome === 'refused') return judgeRefusal(exchange, oracle)
+  if (outcome === 'refused') return judgeRejection(exchange, oracle)
   // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
   if (
-    outcome === 'forwarded' && got.status < 400 && direct.headers['x-aptos-ledger-version'] !== undefined &&
+    outcome === 'forwarded' && response.status < 400 && nodeResponse.headers['x-aptos-ledger-version'] !== undefined &&
     shown !== undefined && shown.height < from.height
   ) return `read at height ${shown.height}, though the node had got to ${from.height} before`
-  const asked = readOf(sent)?.speaksOf
+  const asked = parsedReadOf(request)?.requestedVersion
   if (
     asked !== undefined && shown !== undefined && outcome.endsWith('hit') &&
     (outcome === 'pruned hit') !== (asked < oracle.archive.block(shown.oldest).firstVersion)
   ) return `a ${outcome} of version ${asked} beside the oldest at height ${shown.oldest}`
-  const meant = isKnown(sent) ? exchange.meant.sent : passedOn(sent)
+  const meant = isKnownEndpoint(request) ? exchange.unpinned.request : asForwarded(request)
   const differences = moments(exchange, outcome, shown).map(moment =>
-    differs(exchange, oracle.says(meant, moment), memory, shown)
+    differs(exchange, oracle.respond(meant, moment), memory, shown)
   )
   return differences.includes(undefined)
     ? undefined
@@ -105,44 +117,48 @@ function judgeAnswer (
  * What varve refuses by itself the node refuses too, but for what is on purpose; what is gone is gone there too, in the
  * same words.
  */
-function judgeRefusal ({ sent, meant, got, direct, floor, to }: Exchange, oracle: Oracle): string | undefined {
-  if (!isClientError(got.status)) return `refused with ${got.status}`
+function judgeRejection (
+  { request, unpinned, response, nodeResponse, servedFloor, to }: JudgedExchange,
+  oracle: Oracle
+): string | undefined {
+  if (!isClientError(response.status)) return `refused with ${response.status}`
   if (
-    isRefusal(direct.status, name => direct.headers[name] !== undefined, direct.bytes) || meant.isTorn ||
-    isOnPurpose(sent, floor?.version)
+    isRequestRejection(nodeResponse.status, name => nodeResponse.headers[name] !== undefined, nodeResponse.bytes) ||
+    unpinned.isContradictory ||
+    isStricterByDesign(request, servedFloor?.version)
   ) return undefined
   // A node looks where it stands before it reads the types of a view, and refuses them in words of its own.
   if (
-    got.status === 400 && readOf({ ...sent, body: plainQuestion })?.endpoint.name === 'view' &&
-    oracle.says({ ...meant.sent, target: '/v1/view' }, to).status === 400
+    response.status === 400 && parsedReadOf({ ...request, body: plainQuestion })?.endpoint.name === 'view' &&
+    oracle.respond({ ...unpinned.request, target: '/v1/view' }, to).status === 400
   ) return undefined
-  const isGone = got.status === 410 && direct.status === 410 &&
-    (sent.method === 'HEAD' || got.bytes.equals(direct.bytes))
+  const isGone = response.status === 410 && nodeResponse.status === 410 &&
+    (request.method === 'HEAD' || response.bytes.equals(nodeResponse.bytes))
   return isGone
     ? undefined
-    : `refused with ${got.status} ${got.bytes.toString()}, but the node says ${direct.status} ${
-      direct.bytes.toString('latin1', 0, 300)
+    : `refused with ${response.status} ${response.bytes.toString()}, but the node says ${nodeResponse.status} ${
+      nodeResponse.bytes.toString('latin1', 0, 300)
     }`
 }
 
 /** When the node may have been asked for what was answered. */
 function moments (
-  { from, to, sent, releases, got, setting }: Exchange,
+  { from, to, request, releases, response, setting }: JudgedExchange,
   outcome: string,
-  shown: Shown | undefined
-): Moment[] {
+  shown: FuzzPosition | undefined
+): LedgerMoment[] {
   const height = shown?.height ?? to.height
   const lately = between(from.release, to.release)
   switch (outcome) {
     // What is kept is as it was; a release renders anew what a node still has.
     case 'hit': {
-      const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(sent.target)
+      const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(request.target)
       const heights = isGas
         ? Array.from({ length: Math.floor(height / gasBlocks) + 1 }, (_, at) => height - at * gasBlocks)
         : [height]
       // The index tells of the window that it was read in, which may have become shorter since; all else that is kept
       // is as a node says that has forgotten nothing.
-      const oldests = readOf(sent)?.endpoint.name === 'index'
+      const oldests = parsedReadOf(request)?.endpoint.name === 'index'
         ? Array.from({ length: to.oldest + 1 }, (_, at) => to.oldest - at)
         : [0]
       return heights.flatMap(at => oldests.flatMap(oldest => lately.map(release => ({ height: at, oldest, release }))))
@@ -151,7 +167,7 @@ function moments (
       return releases.map(release => ({ height, oldest: 0, release }))
     default: {
       // What is not there yet may have come while it was under way; who only observes shows the present beside it, too.
-      const isLate = got.status === 404 && (outcome !== 'forwarded' || setting.isObserving)
+      const isLate = response.status === 404 && (outcome !== 'forwarded' || setting.isObserving)
       const heights = isLate ? [height, ...between(from.height, to.height)] : [height]
       return heights.flatMap(at =>
         between(from.oldest, to.oldest).flatMap(oldest => lately.map(release => ({ height: at, oldest, release })))
@@ -162,74 +178,87 @@ function moments (
 
 const between = <T>(from: T, to: T): T[] => from === to ? [from] : [from, to]
 
-function differs (exchange: Exchange, right: Reply, memory: Memory, shown: Shown | undefined): string | undefined {
-  const { sent, got } = exchange
-  if (got.status === 304) return notModified(sent, got, right, memory)
+function differs (
+  exchange: JudgedExchange,
+  right: SandboxResponse,
+  memory: SeenResponses,
+  shown: FuzzPosition | undefined
+): string | undefined {
+  const { request, response } = exchange
+  if (response.status === 304) return notModified(request, response, right, memory)
   // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
-  if (isRefusal(right.status, name => lineOf(right, name) !== undefined, right.body)) {
-    return got.status === right.status
+  if (isRequestRejection(right.status, name => responseHeader(right, name) !== undefined, right.body)) {
+    return response.status === right.status
       ? undefined
-      : `${got.status} for ${right.status}`
+      : `${response.status} for ${right.status}`
   }
-  if (isInfo(sent) && right.status === 200 && got.status === 200) {
-    return sent.method === 'HEAD' || membersOf(got.bytes, sent, got) === membersOf(right.body)
+  if (isInfo(request) && right.status === 200 && response.status === 200) {
+    return request.method === 'HEAD' || membersOf(response.bytes, request, response) === membersOf(right.body)
       ? undefined
       : 'not the info of this node'
   }
-  return difference(sent, got, right, pinnedAt(exchange, shown))
+  return responseDifference(request, response, right, pinnedAt(exchange, shown))
 }
 
 /**
  * The version that a cursor on the answer is to carry: the one of the request's, or the one that the first page was
  * read at.
  */
-function pinnedAt ({ sent, meant, setting }: Exchange, shown: Shown | undefined): bigint | undefined {
-  return meant.pinned ?? (setting.pinsPages && beginsListing(sent) ? shown?.version : undefined)
+function pinnedAt (
+  { request, unpinned, setting }: JudgedExchange,
+  shown: FuzzPosition | undefined
+): bigint | undefined {
+  return unpinned.pinned ?? (setting.pinsPages && startsListing(request) ? shown?.version : undefined)
 }
 
 /** A 304 says that a body which the client has is the one that the node would give. */
-function notModified (sent: Sent, got: Answered, right: Reply, memory: Memory): string | undefined {
+function notModified (
+  sent: RawRequest,
+  got: RawResponse,
+  right: SandboxResponse,
+  memory: SeenResponses
+): string | undefined {
   const { etag } = got.headers
   const asked = headerOf(sent, 'if-none-match') ?? ''
   if (right.status !== 200) return `304 for ${right.status}`
   if (etag === undefined || got.bytes.length > 0) return '304 without a tag, or with a body'
   if (asked !== '*' && !asked.includes(etag)) return `304 for ${etag}, which was not asked for`
-  return isInfo(sent) || memory.isTagOf(etag, lineOf(right, 'content-type') ?? '', right.body) !== false
+  return isInfo(sent) || memory.isEtagOf(etag, responseHeader(right, 'content-type') ?? '', right.body) !== false
     ? undefined
     : `304 for ${etag}, which is the tag of another body`
 }
 
-const isInfo = ({ target }: Sent): boolean => /\/info(?:\?|$)/.test(target)
+const isInfo = ({ target }: RawRequest): boolean => /\/info(?:\?|$)/.test(target)
 
 // Its members come in another order each time.
-function membersOf (bytes: Buffer, sent?: Sent, got?: Answered): string {
-  const body = sent === undefined || got === undefined ? bytes : plainBody(sent, got)
+function membersOf (bytes: Buffer, sent?: RawRequest, got?: RawResponse): string {
+  const body = sent === undefined || got === undefined ? bytes : decodedBody(sent, got)
   return JSON.stringify(Object.entries(JSON.parse(body.toString()) as object).sort())
 }
 
 /** Tags, codings and keys. */
 function judgeForm (
-  { sent, meant, got, to }: Exchange,
+  { request, unpinned, response, to }: JudgedExchange,
   oracle: Oracle,
-  memory: Memory,
-  shown: Shown | undefined
+  memory: SeenResponses,
+  shown: FuzzPosition | undefined
 ): string | undefined {
-  const { etag, 'content-type': type = '', 'content-encoding': coding = '' } = got.headers
-  const body = plainBody(sent, got)
+  const { etag, 'content-type': type = '', 'content-encoding': coding = '' } = response.headers
+  const body = decodedBody(request, response)
   if (typeof body === 'string') return body
-  const read = readOf(sent)
-  const right = oracle.says(meant.sent, { height: shown?.height ?? to.height, oldest: 0, release: to.release })
-  if (got.status === 200 && etag !== undefined && sent.method !== 'HEAD') {
-    const mixed = memory.tag(etag, type, coding, body)
+  const read = parsedReadOf(request)
+  const right = oracle.respond(unpinned.request, { height: shown?.height ?? to.height, oldest: 0, release: to.release })
+  if (response.status === 200 && etag !== undefined && request.method !== 'HEAD') {
+    const mixed = memory.recordEtag(etag, type, coding, body)
     if (mixed !== undefined) return mixed
   }
-  if (read === undefined || !isHistory(read, oracle.archive.position(to.height).version)) return undefined
+  if (read === undefined || !isHistoryRead(read, oracle.archive.position(to.height).version)) return undefined
   if (
     right.status !== 200 &&
-    (read.endpoint.notFound === undefined || !right.body.includes(`"${read.endpoint.notFound}"`))
+    (read.endpoint.notFoundCode === undefined || !right.body.includes(`"${read.endpoint.notFoundCode}"`))
   ) return undefined
-  return memory.key(sent, read, right, to.release)
+  return memory.recordKey(request, read, right, to.release)
 }
 
 const isClientError = (status: number): boolean => status >= 400 && status < 500
-const wrong = (text: string | undefined): Judgement => ({ wrong: text, shown: undefined })
+const wrong = (text: string | undefined): FuzzJudgement => ({ failure: text, served: undefined })

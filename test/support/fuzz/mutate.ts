@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { lettersOf, type Sent } from './sent.js'
+import { latin1Of, type RawRequest } from './raw-request.js'
 
 /** One thing done to a request that was well. */
 export interface Mutation {
@@ -159,7 +159,7 @@ const lines: ReadonlyArray<readonly [string, string]> = [
 ]
 
 /** Does it; `other` is what a splice takes its end from. */
-export function mutate (sent: Sent, { what, how, at, mark }: Mutation, other: Sent): Sent {
+export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, other: RawRequest): RawRequest {
   const [path = '', ...rest] = sent.target.split('?')
   const query = rest.length === 0 ? undefined : rest.join('?')
   switch (what) {
@@ -213,7 +213,7 @@ function edited (text: string, { how, at, mark }: Edit, other: string): string {
   switch (how) {
     case 0:
     case 11:
-      return before + lettersOf(pick(marks, mark)) + after
+      return before + latin1Of(pick(marks, mark)) + after
     case 1:
       return before + after.slice(1 + mark % 3)
     case 2:
@@ -231,7 +231,7 @@ function edited (text: string, { how, at, mark }: Edit, other: string): string {
     case 8:
       return text.replaceAll('%', '%25')
     case 9:
-      return before + lettersOf(pick(marks, mark)) + after.slice(1)
+      return before + latin1Of(pick(marks, mark)) + after.slice(1)
     default:
       return before + pick(['0', '00', ' '], mark) + after
   }
@@ -252,7 +252,7 @@ function membersOf (body: string, how: number, at: number): string {
   return how === 10 ? body.replace('{', `{${member},`) : body.replace(/\}[^}]*$/, `,${member}}`)
 }
 
-function headersOf (headers: Sent['headers'], { how, at, mark }: Edit): Sent['headers'] {
+function headersOf (headers: RawRequest['headers'], { how, at, mark }: Edit): RawRequest['headers'] {
   const place = at % Math.max(1, headers.length)
   const [name, value] = headers[place] ?? ['accept', 'application/json']
   switch (how % 6) {
@@ -276,7 +276,7 @@ function headersOf (headers: Sent['headers'], { how, at, mark }: Edit): Sent['he
   }
 }
 
-function lineAdded (sent: Sent, how: number, mark: number): Sent {
+function lineAdded (sent: RawRequest, how: number, mark: number): RawRequest {
   if (how < 7) return { ...sent, headers: [...sent.headers, ['accept-encoding', pick(codings, mark)]] }
   if (how === 7 && sent.body !== undefined) return { ...sent, isChunked: true }
   return { ...sent, headers: [...sent.headers, pick(lines, mark)] }

@@ -1,11 +1,11 @@
-import { answer } from '../../../sandbox/answer.js'
+import { respond } from '../../../sandbox/respond.js'
 import { type Ledger } from '../../../sandbox/ledger.js'
 import { type Settings } from '../../../sandbox/options.js'
-import { type Reply } from '../../../sandbox/reply.js'
-import { receivedOf, type Sent } from './sent.js'
+import { type SandboxResponse } from '../../../sandbox/response.js'
+import { receivedOf, type RawRequest } from './raw-request.js'
 
 /** When a node is asked: how far it has got, what it has forgotten, and which release it runs. */
-export interface Moment {
+export interface LedgerMoment {
   readonly height: number
   /** The height below which all is forgotten; 0 for an archive. */
   readonly oldest: number
@@ -16,21 +16,21 @@ export interface Moment {
 export class Oracle {
   readonly archive: Ledger
   readonly #settings: Settings
-  readonly #known = new Map<string, Reply>()
+  readonly #known = new Map<string, SandboxResponse>()
 
   constructor (archive: Ledger, settings: Settings) {
     this.archive = archive
     this.#settings = settings
   }
 
-  says (sent: Sent, moment: Moment): Reply {
+  respond (sent: RawRequest, moment: LedgerMoment): SandboxResponse {
     const name = JSON.stringify([sent, moment])
     const known = this.#known.get(name)
     if (known !== undefined) return known
     const position = this.archive.position(moment.height)
     const { firstVersion, height } = this.archive.block(moment.oldest)
     this.archive.release = moment.release
-    const reply = answer(receivedOf(sent), {
+    const reply = respond(receivedOf(sent), {
       ledger: this.archive,
       position: { ...position, oldestVersion: firstVersion, oldestBlockHeight: height }
     }, this.#settings)
@@ -42,7 +42,7 @@ export class Oracle {
 }
 
 /** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
-export function isRefusal (status: number, bears: (name: string) => boolean, body: Buffer): boolean {
+export function isRequestRejection (status: number, bears: (name: string) => boolean, body: Buffer): boolean {
   if (bears('x-aptos-ledger-version')) return false
   return status === 405 || status === 415 || status === 411 || status === 413 || status === 414 || status === 400 ||
     (status === 404 && (body.length === 0 || body.includes('"web_framework_error"')))

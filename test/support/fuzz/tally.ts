@@ -1,7 +1,7 @@
 import { ownOutcomeIn } from '../own-outcome.js'
 
 /** What came of the requests of a run. */
-export class Tally {
+export class FuzzTally {
   total = 0
   readonly #counts = new Map<string, number>()
 
@@ -12,15 +12,15 @@ export class Tally {
 
   /** Counts what is not an answer's outcome, such as what became of the ledger. */
   note (what: string, times = 1): void {
-    this.#counts.set(what, this.of(what) + times)
+    this.#counts.set(what, this.countOf(what) + times)
   }
 
-  of (what: string): number {
+  countOf (what: string): number {
     return this.#counts.get(what) ?? 0
   }
 
   shareOf (outcome: string): number {
-    return this.of(outcome) / Math.max(1, this.total)
+    return this.countOf(outcome) / Math.max(1, this.total)
   }
 
   get lines (): string[] {
@@ -36,7 +36,7 @@ export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
 /** In a word how an answer came about, by its Cache-Status. */
 export function outcomeOf (
   cacheStatus: string | undefined
-): 'hit' | 'pruned hit' | 'stored' | 'not kept' | 'collapsed' | 'forwarded' | 'refused' | undefined {
+): 'hit' | 'pruned hit' | 'stored' | 'not cacheable' | 'collapsed' | 'forwarded' | 'refused' | undefined {
   switch (cacheStatus) {
     case 'varve; hit; detail=memory':
     case redisHit:
@@ -51,7 +51,7 @@ export function outcomeOf (
     default: {
       if (ownOutcomeIn(cacheStatus) !== undefined) return 'refused'
       const end = /^varve; fwd=uri-miss; fwd-status=\d{3}; (?:(stored)|detail=\w+)$/.exec(cacheStatus ?? '')
-      return end === null ? undefined : end[1] === undefined ? 'not kept' : 'stored'
+      return end === null ? undefined : end[1] === undefined ? 'not cacheable' : 'stored'
     }
   }
 }

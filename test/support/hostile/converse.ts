@@ -1,8 +1,8 @@
 import { connect } from 'node:net'
-import { takeAnswers, type WireAnswer } from './answers.js'
+import { splitResponses, type HostileResponse } from './split-responses.js'
 
 /** How a conversation is led. */
-export interface Manner {
+export interface ConversationOptions {
   /**
    * What the client does when all is said: ends its half, or breaks the connection off; else it goes on with another
    * request.
@@ -16,11 +16,11 @@ export interface Manner {
 /** What came back for the bytes of one connection. */
 export interface Conversation {
   /** The answers to what was said, without that to the next request. */
-  readonly answers: readonly WireAnswer[]
+  readonly responses: readonly HostileResponse[]
   /** The answer to the next request; undefined where the connection was closed before. */
-  readonly next: WireAnswer | undefined
+  readonly next: HostileResponse | undefined
   /** Whether the other side closed the connection of its own accord. */
-  readonly isClosedByThem: boolean
+  readonly isClosedByPeer: boolean
   /** Whatever is no answer. */
   readonly rest: string
 }
@@ -29,7 +29,7 @@ export interface Conversation {
 export async function converse (
   url: string,
   pieces: readonly Buffer[],
-  { then, next, limitMs }: Manner
+  { then, next, limitMs }: ConversationOptions
 ): Promise<Conversation> {
   return await new Promise((resolve, reject) => {
     const { hostname, port } = new URL(url)
@@ -39,7 +39,7 @@ export async function converse (
     let isAllSaid = false
     let isNextAsked = false
     const askNext = (): void => {
-      const { answers: [first] } = takeAnswers(text, methods, false)
+      const { responses: [first] } = splitResponses(text, methods, false)
       if (
         first === undefined || !isAllSaid || isNextAsked || then !== undefined ||
         first.headers.get('connection') === 'close'
@@ -62,13 +62,13 @@ export async function converse (
     })
     socket.on('close', () => {
       clearTimeout(timer)
-      const { answers, rest } = takeAnswers(text, isNextAsked ? [...methods, 'GET'] : methods, true)
-      const isNextAnswered = isNextAsked && answers.at(-1)?.head.includes('\r\nConnection: close\r\n') === true &&
-        answers.length > 1 && answers.at(-1)?.status === 200
+      const { responses, rest } = splitResponses(text, isNextAsked ? [...methods, 'GET'] : methods, true)
+      const isNextAnswered = isNextAsked && responses.at(-1)?.head.includes('\r\nConnection: close\r\n') === true &&
+        responses.length > 1 && responses.at(-1)?.status === 200
       resolve({
-        answers: isNextAnswered ? answers.slice(0, -1) : answers,
-        next: isNextAnswered ? answers.at(-1) : undefined,
-        isClosedByThem: !isNextAnswered,
+        responses: isNextAnswered ? responses.slice(0, -1) : responses,
+        next: isNextAnswered ? responses.at(-1) : undefined,
+        isClosedByPeer: !isNextAnswered,
         rest
       })
     })

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Block, blocksIn } from './blocks.js'
+import { type CodeBlock, blocksIn } from './code-blocks.js'
 
 /** A page that people read, with its blocks. */
 export interface Page {
   readonly name: string
-  readonly blocks: readonly Block[]
+  readonly blocks: readonly CodeBlock[]
 }
 
 /** The README and every page of docs/, in the order in which a reader comes to them. */

@@ -2,7 +2,7 @@ import type { Aptos } from '@aptos-labs/ts-sdk'
 import type { EndpointName } from '#sandbox'
 
 /** What of a chain is asked for, in a form that a page can be handed. */
-export interface Ground {
+export interface ChainFixture {
   /** A version of long ago, and the block that holds it. */
   readonly version: string
   readonly height: string
@@ -21,10 +21,10 @@ export interface Call {
    * The endpoint whose history it reads: where varve keeps that, the second time asks no node. Left out for what is of
    * the moment.
    */
-  readonly keptAs?: EndpointName
+  readonly storedAs?: EndpointName
   /** Whether what it gives holds a cursor. */
   readonly showsCursor?: true
-  readonly make: (aptos: Aptos, ground: Ground) => Promise<unknown>
+  readonly make: (aptos: Aptos, ground: ChainFixture) => Promise<unknown>
 }
 
 const account = '0x1'
@@ -39,7 +39,7 @@ const oracle = `0x${'feed'.padStart(64, '0')}::oracle` as const
 const line = '0x42::game::Line<0x1::option::Option<u64>>'
 
 /** What a client can read. */
-export const reads: readonly Call[] = [
+export const readCalls: readonly Call[] = [
   { title: 'ledger info', make: async aptos => await aptos.getLedgerInfo() },
   { title: 'gas', make: async aptos => await aptos.getGasPriceEstimation() },
   { title: 'modules', make: async aptos => await aptos.getAccountModules({ accountAddress: account }) },
@@ -51,7 +51,7 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'module',
-    keptAs: 'account_module',
+    storedAs: 'account_module',
     make: async (aptos, { version }) =>
       await aptos.getAccountModule({
         accountAddress: account,
@@ -73,7 +73,7 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'resource',
-    keptAs: 'account_resource',
+    storedAs: 'account_resource',
     make: async (aptos, { version }) =>
       await aptos.getAccountResource({
         accountAddress: account,
@@ -83,7 +83,7 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'resource of a type with arguments',
-    keptAs: 'account_resource',
+    storedAs: 'account_resource',
     make: async (aptos, { version }) =>
       await aptos.getAccountResource({
         accountAddress: player,
@@ -104,7 +104,7 @@ export const reads: readonly Call[] = [
   { title: 'coins of an account', make: async aptos => await aptos.getAccountAPTAmount({ accountAddress: player }) },
   {
     title: 'view',
-    keptAs: 'view',
+    storedAs: 'view',
     make: async (aptos, { version }) =>
       await aptos.view({
         payload: {
@@ -116,7 +116,7 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'view with a type, in the node\'s JSON',
-    keptAs: 'view',
+    storedAs: 'view',
     make: async (aptos, { version }) =>
       await aptos.viewJson({
         payload: { function: `${oracle}::price_of`, typeArguments: [coin], functionArguments: ['7'] },
@@ -136,13 +136,13 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'table item',
-    keptAs: 'table_item',
+    storedAs: 'table_item',
     make: async (aptos, { version }) =>
       await aptos.getTableItem({ handle, data: seven, options: { ledgerVersion: BigInt(version) } })
   },
   {
     title: 'table item of a number',
-    keptAs: 'table_item',
+    storedAs: 'table_item',
     make: async (aptos, { version }) =>
       await aptos.getTableItem({
         handle,
@@ -152,7 +152,7 @@ export const reads: readonly Call[] = [
   },
   {
     title: 'table item of a struct',
-    keptAs: 'table_item',
+    storedAs: 'table_item',
     make: async (aptos, { version }) =>
       await aptos.getTableItem({
         handle,
@@ -163,39 +163,39 @@ export const reads: readonly Call[] = [
   { title: 'latest table item', make: async aptos => await aptos.getTableItem({ handle, data: seven }) },
   {
     title: 'block by version',
-    keptAs: 'block_by_version',
+    storedAs: 'block_by_version',
     make: async (aptos, { version }) => await aptos.getBlockByVersion({ ledgerVersion: BigInt(version) })
   },
   {
     title: 'block by version with its transactions',
-    keptAs: 'block_by_version',
+    storedAs: 'block_by_version',
     make: async (aptos, { version }) =>
       await aptos.getBlockByVersion({ ledgerVersion: Number(version), options: { withTransactions: true } })
   },
   {
     title: 'block by height',
-    keptAs: 'block_by_height',
+    storedAs: 'block_by_height',
     make: async (aptos, { height }) => await aptos.getBlockByHeight({ blockHeight: BigInt(height) })
   },
   {
     title: 'block by height with its transactions',
-    keptAs: 'block_by_height',
+    storedAs: 'block_by_height',
     make: async (aptos, { height }) =>
       await aptos.getBlockByHeight({ blockHeight: Number(height), options: { withTransactions: true } })
   },
   {
     title: 'transaction by version',
-    keptAs: 'transaction_by_version',
+    storedAs: 'transaction_by_version',
     make: async (aptos, { version }) => await aptos.getTransactionByVersion({ ledgerVersion: BigInt(version) })
   },
   {
     title: 'transaction by hash',
-    keptAs: 'transaction_by_hash',
+    storedAs: 'transaction_by_hash',
     make: async (aptos, { hash }) => await aptos.getTransactionByHash({ transactionHash: hash })
   },
   {
     title: 'transactions from a version',
-    keptAs: 'transactions',
+    storedAs: 'transactions',
     make: async (aptos, { version }) => await aptos.getTransactions({ options: { offset: BigInt(version), limit: 7 } })
   },
   { title: 'latest transactions', make: async aptos => await aptos.getTransactions() },
@@ -224,7 +224,7 @@ export const reads: readonly Call[] = [
 ]
 
 /** What a client can be refused. */
-export const refusals: readonly Call[] = [
+export const nodeErrorCalls: readonly Call[] = [
   {
     title: 'table item that is not there',
     make: async (aptos, { version }) =>
@@ -396,7 +396,7 @@ export const refusals: readonly Call[] = [
 ]
 
 /** What varve refuses by itself, since no node could read it. */
-export const mistakes: readonly Call[] = [
+export const varveErrorCalls: readonly Call[] = [
   {
     title: 'table item by a type that is none',
     make: async aptos => await aptos.getTableItem({ handle, data: { ...seven, key_type: 'u64<' } })
@@ -421,7 +421,7 @@ export const mistakes: readonly Call[] = [
 
 /** A call by its title. */
 export function callOf (title: string): Call {
-  const call = [...reads, ...refusals].find(call => call.title === title)
+  const call = [...readCalls, ...nodeErrorCalls].find(call => call.title === title)
   if (call === undefined) throw new Error(`there is no call ${title}`)
   return call
 }

@@ -2,15 +2,15 @@ import { type Test } from 'tap'
 import { endpointNames } from '../../../src/api/endpoints.js'
 import { transactionHash } from '../../../sandbox/kinds/committed.js'
 import { type EndpointName, type Sandbox } from '#sandbox'
-import { waitingTransactions } from '../../../sandbox/transactions.js'
-import { type Call, type Ground } from './calls.js'
-import { type Reader } from './fresh.js'
+import { pendingTransactions } from '../../../sandbox/transactions.js'
+import { type Call, type ChainFixture } from './calls.js'
+import { type SdkReader } from './fresh-client.js'
 
 /** What of a sandbox's chain the calls ask for. */
-export function groundOf ({ ledger }: Sandbox): Ground {
+export function chainFixtureOf ({ ledger }: Sandbox): ChainFixture {
   const block = ledger.block(446)
   const { version, blockHeight } = ledger.oldest
-  const [waiting] = waitingTransactions(ledger, ledger.height)
+  const [waiting] = pendingTransactions(ledger, ledger.height)
   return {
     version: String(block.firstVersion + 2n),
     // Of a block that is kept already no node is asked.
@@ -27,16 +27,16 @@ export function groundOf ({ ledger }: Sandbox): Ground {
  * Three clients that have each asked for nothing yet: of the node itself, and two one after the other through varve.
  */
 export interface Readers {
-  readonly direct: Reader
-  readonly first: Reader
-  readonly second: Reader
+  readonly direct: SdkReader
+  readonly first: SdkReader
+  readonly second: SdkReader
 }
 
 /**
  * Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and
  * the second time no node is asked for history.
  */
-export async function sameThroughVarve (
+export async function checkSameThroughVarve (
   t: Test,
   sandbox: Sandbox,
   calls: readonly Call[],
@@ -44,21 +44,21 @@ export async function sameThroughVarve (
   { direct, first, second }: Readers
 ): Promise<void> {
   for (const call of calls) {
-    const truth = await direct.tell(call)
+    const truth = await direct.run(call)
     t.equal(truth.told.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)
     // What a client remembers would be the same whatever varve said.
     t.ok(truth.sent.length > 0, `${call.title}: is asked for`)
-    sandbox.asked.reset()
-    t.same(await first.tell(call), truth, `${call.title}: the first time`)
-    const asked = sandbox.asked.of(call.keptAs ?? 'other')
-    t.same(await second.tell(call), truth, `${call.title}: the second time`)
-    if (!isKept(call)) continue
+    sandbox.requests.reset()
+    t.same(await first.run(call), truth, `${call.title}: the first time`)
+    const asked = sandbox.requests.countFor(call.storedAs ?? 'other')
+    t.same(await second.run(call), truth, `${call.title}: the second time`)
+    if (!isStoredCall(call)) continue
     t.ok(asked > 0, `${call.title}: a node is asked`)
-    t.equal(sandbox.asked.of(call.keptAs), asked, `${call.title}: and never again`)
+    t.equal(sandbox.requests.countFor(call.storedAs), asked, `${call.title}: and never again`)
   }
 }
 
 /** Whether varve has the endpoint that a call reads the history of. */
-function isKept (call: Call): call is Call & { keptAs: EndpointName } {
-  return call.keptAs !== undefined && (endpointNames as readonly string[]).includes(call.keptAs)
+function isStoredCall (call: Call): call is Call & { storedAs: EndpointName } {
+  return call.storedAs !== undefined && (endpointNames as readonly string[]).includes(call.storedAs)
 }

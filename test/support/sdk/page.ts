@@ -5,17 +5,17 @@ import { join } from 'node:path'
 import { type BrowserContext, type Page } from 'playwright-core'
 import { type Test } from 'tap'
 import ts from 'typescript'
-import { type Ground } from './calls.js'
-import { type Reader } from './fresh.js'
-import { packed } from './packed.js'
+import { type ChainFixture } from './calls.js'
+import { type SdkReader } from './fresh-client.js'
+import { bundle } from './bundle.js'
 
 const html = '<!doctype html><html lang="en"><title>A reader</title><script src="/sdk.js"></script><script ' +
   'type="module" src="/in-page.js"></script></html>'
-const modules = ['in-page', 'calls', 'told']
+const modules = ['in-page', 'calls', 'call-result']
 
 /** Serves a page with the client in it on an origin of its own; it may reach the given addresses and no other. */
 export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise<string> {
-  const files = new Map([['/sdk.js', packed('@aptos-labs/ts-sdk', 'sdk')]])
+  const files = new Map([['/sdk.js', bundle('@aptos-labs/ts-sdk', 'sdk')]])
   for (const name of modules) files.set(`/${name}.js`, printed(join(import.meta.dirname, `${name}.ts`)))
   const policy = `default-src 'none'; script-src 'self'; connect-src ${reaches.join(' ')}`
   const server = createServer((request, response) => {
@@ -44,8 +44,8 @@ export async function readerInPage (
   context: BrowserContext,
   pageUrl: string,
   nodeUrl: string,
-  ground: Ground
-): Promise<Reader & { page: Page }> {
+  ground: ChainFixture
+): Promise<SdkReader & { page: Page }> {
   const page = await context.newPage()
   let sent: string[] = []
   page.on('request', request => {
@@ -56,7 +56,7 @@ export async function readerInPage (
   await page.waitForFunction('globalThis.tell !== undefined')
   return {
     page,
-    async tell ({ title }) {
+    async run ({ title }) {
       sent = []
       const told = await page.evaluate<string>(
         `tell(${JSON.stringify(nodeUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`

@@ -1,4 +1,4 @@
-import { type FleetNode } from '../fleet/node.js'
+import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
 
 /** How long the state at the head is held. */
 export const stateMs = 250
@@ -8,7 +8,7 @@ export const token = 's0ak'
 /**
  * All that takes room or time, with little of both; each turn is another configuration, to go over to while it serves.
  */
-export function configurationOf (nodes: readonly FleetNode[], redisUrl: string, turn: number): object {
+export function configurationOf (nodes: readonly SimulatedUpstream[], redisUrl: string, turn: number): object {
   return {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0', token },

@@ -1,21 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Client } from 'undici'
-import { type Reply } from '../../../sandbox/reply.js'
-import { type Got } from '../client.js'
-import { type Chance } from '../fleet/chance.js'
-import { answerOf } from '../fleet/oracle.js'
-import { describe } from '../fleet/reader.js'
-import { positionOn } from '../fleet/shown.js'
-import { spell, type Spelt } from '../fleet/spell.js'
-import { drawWish, type Wish } from '../fleet/wish.js'
-import { type Soak } from './soak.js'
-import { judgeStrained } from './verdict.js'
+import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type TestResponse } from '../client.js'
+import { type SeededRandom } from '../simulation/seeded-random.js'
+import { expectedResponse } from '../simulation/oracle.js'
+import { describeJudgedRead } from '../simulation/run-reads.js'
+import { servedPositionOf } from '../simulation/served-position.js'
+import { renderRequest, type ModelRequest } from '../simulation/render-request.js'
+import { drawRead, type ReadSpec } from '../simulation/read-spec.js'
+import { type SoakRun } from './soak-run.js'
+import { judgeUnderLoad } from './judge-under-load.js'
 
 interface Known {
-  readonly wish: Wish
-  readonly spelt: Spelt
-  readonly right: Reply
+  readonly wish: ReadSpec
+  readonly spelt: ModelRequest
+  readonly right: SandboxResponse
   etag: string | undefined
 }
 
@@ -23,7 +23,7 @@ interface Known {
  * How hot reads come: at some pace with much that is asked again, or as fast as they can, each in a spelling that
  * nobody has used.
  */
-export type Manner = 'paced' | 'flooding'
+export type ReadPace = 'paced' | 'flooding'
 
 const clients = 3
 const ahead = 8
@@ -40,43 +40,43 @@ const validatedShare = 0.1
 const [leastBehind, mostBehind] = [60n, 260n]
 
 /** What many ask for, sent ahead on kept connections; every byte is compared with what the chain says. */
-export async function readHotOn (
-  soak: Soak,
-  chance: Chance,
+export async function runHotReads (
+  soak: SoakRun,
+  chance: SeededRandom,
   signal: AbortSignal,
-  manner: Manner = 'paced'
+  manner: ReadPace = 'paced'
 ): Promise<void> {
   const isFlood = manner === 'flooding'
   const list = Array.from({ length: known }, () => draw(soak, chance))
-  const serialFrom = chance.below(1_000_000)
+  const serialFrom = chance.integerBelow(1_000_000)
   let serial = 0
   await Promise.all(Array.from({ length: clients }, async () => {
     const client = new Client(soak.program.url, { pipelining: ahead })
     while (!signal.aborted) {
-      if (chance.is(renewedShare)) list[chance.below(list.length)] = draw(soak, chance)
+      if (chance.happens(renewedShare)) list[chance.integerBelow(list.length)] = draw(soak, chance)
       await Promise.all(Array.from({ length: ahead }, async () => {
-        const each = list[chance.below(list.length)]
+        const each = list[chance.integerBelow(list.length)]
         if (each === undefined) return
         const { target } = each.spelt
-        const own = isFlood || chance.is(ownSpellingShare)
+        const own = isFlood || chance.happens(ownSpellingShare)
           ? `${target}${target.includes('?') ? '&' : '?'}nth=${serialFrom}${serial++}`
           : target
-        await readHot(soak, client, each, own, wishesOf(each, chance))
+        await readHot(soak, client, each, own, preferencesOf(each, chance))
       }))
-      await pause(isFlood ? 0 : chance.below(2 * meanPauseMs))
+      await pause(isFlood ? 0 : chance.integerBelow(2 * meanPauseMs))
     }
     await client.close()
   }))
 }
 
 /** What a client wants of the form of an answer. */
-function wishesOf ({ etag }: Known, chance: Chance): Record<string, string> {
-  if (etag !== undefined && chance.is(validatedShare)) return { 'if-none-match': etag }
-  return chance.is(codedShare) ? { 'accept-encoding': chance.pick(['gzip', 'br', 'gzip, br']) } : {}
+function preferencesOf ({ etag }: Known, chance: SeededRandom): Record<string, string> {
+  if (etag !== undefined && chance.happens(validatedShare)) return { 'if-none-match': etag }
+  return chance.happens(codedShare) ? { 'accept-encoding': chance.pick(['gzip', 'br', 'gzip, br']) } : {}
 }
 
 async function readHot (
-  soak: Soak,
+  soak: SoakRun,
   client: Client,
   each: Known,
   target: string,
@@ -86,7 +86,7 @@ async function readHot (
   const { wish, spelt, right } = each
   const { floor } = floors
   const from = performance.now()
-  let got: Got
+  let got: TestResponse
   try {
     got = await request(client, spelt, target, wishes)
   } catch (error) {
@@ -94,26 +94,37 @@ async function readHot (
   }
   const span = { from, to: performance.now() }
   tally.answer('hot', got, span.to - span.from)
-  const shown = positionOn(got, world.chain)
+  const shown = servedPositionOf(got, world.chain)
   const isUnchanged = got.status === 304 && wishes['if-none-match'] === each.etag && got.headers['etag'] === each.etag
   const isRight = (isUnchanged || (got.status === right.status && got.bytes.equals(right.body))) &&
     typeof shown === 'object' && shown.version >= (floor.versions.at(-1) ?? -1n)
   if (isRight) {
     if (wishes['accept-encoding'] === undefined) each.etag = got.headers['etag']
-    return floors.show(shown)
+    return floors.observe(shown)
   }
-  const given = { wish, spelt, span, floor, wasKept: () => false, got, least: undefined, isPinned: false }
-  const { wrong, granted } = judgeStrained(given, world, floors)
-  if (granted !== undefined) tally.grant(granted)
-  if (wrong !== undefined) tally.fail(`sent ahead: ${wrong}`, `${JSON.stringify(wishes)} ${describe(given, world)}`)
+  const given = {
+    spec: wish,
+    request: spelt,
+    span,
+    servedFloor: floor,
+    wasCached: () => false,
+    response: got,
+    least: undefined,
+    isPinned: false
+  }
+  const { failure, tolerated } = judgeUnderLoad(given, world, floors)
+  if (tolerated !== undefined) tally.tolerate(tolerated)
+  if (failure !== undefined) {
+    tally.fail(`sent ahead: ${failure}`, `${JSON.stringify(wishes)} ${describeJudgedRead(given, world)}`)
+  }
 }
 
 async function request (
   client: Client,
-  { method, headers, body }: Spelt,
+  { method, headers, body }: ModelRequest,
   path: string,
   wishes: Record<string, string>
-): Promise<Got> {
+): Promise<TestResponse> {
   const answer = await client.request({
     method,
     path,
@@ -126,7 +137,7 @@ async function request (
   const bytes = coding === 'gzip' ? gunzipSync(sent) : coding === 'br' ? brotliDecompressSync(sent) : sent
   return {
     status: answer.statusCode,
-    headers: answer.headers as Got['headers'],
+    headers: answer.headers as TestResponse['headers'],
     rawNames: [],
     body: bytes.toString(),
     bytes
@@ -134,17 +145,18 @@ async function request (
 }
 
 /** History that is kept whatever release renders it, and that is there. */
-function draw ({ world }: Soak, chance: Chance): Known {
-  const era = world.chain.present
+function draw ({ world }: SoakRun, chance: SeededRandom): Known {
+  const era = world.chain.current
   for (;;) {
-    const drawn = drawWish(chance, world.fleet, era)
+    const drawn = drawRead(chance, world.pool, era)
     const isPlain = drawn.kind === 'table' || (drawn.kind === 'block' && !drawn.hasTransactions) ||
       (drawn.kind === 'modules' && drawn.form === 'bcs' && drawn.cursor === undefined)
     if (!isPlain) continue
-    const version = era.archive.head.version - leastBehind - BigInt(chance.below(Number(mostBehind - leastBehind)))
+    const version = era.archive.head.version - leastBehind -
+      BigInt(chance.integerBelow(Number(mostBehind - leastBehind)))
     const wish = { ...drawn, version }
-    const spelt = spell(wish, chance)
-    const right = answerOf(era, spelt, era.archive.height)
+    const spelt = renderRequest(wish, chance)
+    const right = expectedResponse(era, spelt, era.archive.height)
     if (right.status === 200) return { wish, spelt, right, etag: undefined }
   }
 }

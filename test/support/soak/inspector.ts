@@ -23,7 +23,7 @@ interface Told {
 }
 
 /** What one process holds when nothing is left to collect. */
-export interface Held {
+export interface ProcessUsage {
   /** In the heap and outside it, without compiled code. */
   readonly bytes: number
   readonly rssBytes: number
@@ -34,7 +34,7 @@ export interface Held {
 }
 
 /** Looks into a process that was started with --inspect; it has garbage collected there first. */
-export async function heldBy (inspectorUrl: string): Promise<Held> {
+export async function measureProcess (inspectorUrl: string): Promise<ProcessUsage> {
   const inspector = await Inspector.open(inspectorUrl)
   try {
     // Twice: what is freed by the first may let go of buffers outside the heap.

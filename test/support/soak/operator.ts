@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { ask } from '../client.js'
-import { type Chance } from '../fleet/chance.js'
-import { spell } from '../fleet/spell.js'
-import { drawWish } from '../fleet/wish.js'
+import { sendRequest } from '../client.js'
+import { type SeededRandom } from '../simulation/seeded-random.js'
+import { renderRequest } from '../simulation/render-request.js'
+import { drawRead } from '../simulation/read-spec.js'
 import { token } from './configuration.js'
-import { type Soak } from './soak.js'
+import { type SoakRun } from './soak-run.js'
 
 const scrapeEveryMs = 200
 const purgeEveryMs = 1500
@@ -12,14 +12,14 @@ const purgeAllShare = 0.1
 const reloadEveryMs = 7000
 
 /** Scrapes and looks, as monitoring does. */
-export async function watchOn ({ program, tally }: Soak, signal: AbortSignal): Promise<void> {
+export async function runScrapes ({ program, tally }: SoakRun, signal: AbortSignal): Promise<void> {
   const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], [
     '/readyz',
     /^\{"ready":true/
   ], ['/healthz', /./]] as const
   while (!signal.aborted) {
     for (const [page, pattern] of pages) {
-      const { status, body } = await ask(program.adminUrl, page)
+      const { status, body } = await sendRequest(program.adminUrl, page)
       if (status !== 200 || !pattern.test(body)) tally.fail(`${page} says ${status}`, body.slice(0, 300))
       await pause(scrapeEveryMs)
     }
@@ -27,15 +27,19 @@ export async function watchOn ({ program, tally }: Soak, signal: AbortSignal): P
 }
 
 /** Purges one read or, now and then, everything. */
-export async function purgeOn ({ program, world, tally }: Soak, chance: Chance, signal: AbortSignal): Promise<void> {
+export async function runPurges (
+  { program, world, tally }: SoakRun,
+  chance: SeededRandom,
+  signal: AbortSignal
+): Promise<void> {
   while (!signal.aborted) {
-    if (!await waited(chance.below(2 * purgeEveryMs), signal)) return
-    const isAll = chance.is(purgeAllShare)
-    const wish = drawWish(chance, world.fleet, world.chain.present)
+    if (!await waitUnlessAborted(chance.integerBelow(2 * purgeEveryMs), signal)) return
+    const isAll = chance.happens(purgeAllShare)
+    const wish = drawRead(chance, world.pool, world.chain.current)
     if (wish.kind === 'nonsense') continue
-    const { method, target, body } = spell(wish)
+    const { method, target, body } = renderRequest(wish)
     const wanted = isAll ? { all: true } : { method, url: target, ...(body !== undefined && { body }) }
-    const { status, body: said } = await ask(program.adminUrl, '/purge', {
+    const { status, body: said } = await sendRequest(program.adminUrl, '/purge', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify(wanted)
@@ -49,18 +53,18 @@ export async function purgeOn ({ program, world, tally }: Soak, chance: Chance, 
 }
 
 /** Has varve go over to another configuration now and then. */
-export async function reloadOn (
-  { program, tally }: Soak,
+export async function runReloads (
+  { program, tally }: SoakRun,
   configOf: (turn: number) => object,
   signal: AbortSignal
 ): Promise<void> {
-  for (let turn = 1; await waited(reloadEveryMs, signal); turn++) {
+  for (let turn = 1; await waitUnlessAborted(reloadEveryMs, signal); turn++) {
     tally.fault('reload')
     await program.reload(configOf(turn))
   }
 }
 
 /** Waits, unless the run is over before. */
-export async function waited (ms: number, signal: AbortSignal): Promise<boolean> {
+export async function waitUnlessAborted (ms: number, signal: AbortSignal): Promise<boolean> {
   return await pause(ms, true, { signal }).catch(() => false)
 }

@@ -2,22 +2,22 @@ import {
   blockBody,
   eventOf,
   hex,
-  type Kind,
-  ofAccount,
+  type ReadKind,
+  eventsOfAccount,
   pageBody,
   transactionBody,
-  type Truth,
+  type TrueResponse,
   versionOf as version
-} from '../kinds.js'
-import { type Lie, type Seen } from '../trial.js'
-import { keeps, wire } from '../wire.js'
+} from '../read-kinds.js'
+import { type Lie, type ExpectedOutcome } from '../try-lies.js'
+import { thenKeep, responseBytes } from '../response-bytes.js'
 
 const only =
-  (names: readonly string[], seen: (said: string, truth: Truth) => Seen) =>
-  (say: (nth: number) => string): Pick<Lie, 'say' | 'known' | 'passed'> => ({
-    say: truth => keeps(wire(truth, { body: say(truth.nth) })),
-    known: (truth, kind: Kind) => names.includes(kind.name) ? seen(say(truth.nth), truth) : undefined,
-    passed: undefined
+  (names: readonly string[], seen: (said: string, truth: TrueResponse) => ExpectedOutcome) =>
+  (say: (nth: number) => string): Pick<Lie, 'respond' | 'cacheable' | 'forwarded'> => ({
+    respond: truth => thenKeep(responseBytes(truth, { body: say(truth.nth) })),
+    cacheable: (truth, kind: ReadKind) => names.includes(kind.name) ? seen(say(truth.nth), truth) : undefined,
+    forwarded: undefined
   })
 const refused = (...names: string[]): ReturnType<typeof only> => only(names, () => 'refused')
 const handed = (...names: string[]): ReturnType<typeof only> => only(names, body => ({ status: 200, body }))
@@ -27,7 +27,7 @@ const handedBlock = handed('block', 'block of a height')
 const handedPage = handed('events')
 
 /** Blocks that are not the one that was asked for, or not certainly. */
-export const blocks: readonly Lie[] = [
+export const blockLies: readonly Lie[] = [
   { name: 'the block before', ...refusedBlock(nth => blockBody(nth - 1)), reason: 'wrong_block' },
   { name: 'the block after', ...refusedBlock(nth => blockBody(nth + 1)), reason: 'wrong_block' },
   {
@@ -111,7 +111,7 @@ export const blocks: readonly Lie[] = [
 const page = (...events: readonly object[]) => (nth: number) => pageBody(events, nth)
 
 /** Pages of events that are not those that were asked for, or not certainly: 5 and 6 are. */
-export const pages: readonly Lie[] = [
+export const pageLies: readonly Lie[] = [
   { name: 'a page with a gap', ...handedPage(page(eventOf(5), eventOf(7))), reason: 'gapped_page' },
   { name: 'an event twice', ...handedPage(page(eventOf(5), eventOf(5))), reason: 'gapped_page' },
   { name: 'events in the wrong order', ...handedPage(page(eventOf(6), eventOf(5))), reason: 'pruned_page' },
@@ -165,7 +165,10 @@ export const pages: readonly Lie[] = [
   {
     name: 'a number twice',
     ...handedPage(nth =>
-      ofAccount(`[${JSON.stringify(eventOf(5))},{"sequence_number":"6",${JSON.stringify(eventOf(6)).slice(1)}]`, nth)
+      eventsOfAccount(
+        `[${JSON.stringify(eventOf(5))},{"sequence_number":"6",${JSON.stringify(eventOf(6)).slice(1)}]`,
+        nth
+      )
     ),
     reason: 'unreadable'
   },
@@ -191,7 +194,7 @@ const run =
 const handedRun = handed('transactions')
 
 /** Transactions that are not those that were asked for, or not certainly. */
-export const transactions: readonly Lie[] = [
+export const transactionLies: readonly Lie[] = [
   { name: 'another transaction', ...refusedTransaction(nth => transactionBody(nth + 1)), reason: 'wrong_transaction' },
   {
     name: 'the version before',
@@ -293,19 +296,26 @@ export const transactions: readonly Lie[] = [
   { name: 'no list', ...handedRun(nth => transactionBody(nth)), reason: 'unreadable' }
 ]
 
-const missingIn = ({ notFound }: Kind): string =>
+const missingIn = ({ notFound }: ReadKind): string =>
   `{"message":"not there","error_code":"${notFound ?? 'table_item_not_found'}","vm_error_code":null}`
-const notFound = (change: Parameters<typeof wire>[1], reason: string, name: string, bodyOf = missingIn): Lie => ({
+const notFound = (
+  change: Parameters<typeof responseBytes>[1],
+  reason: string,
+  name: string,
+  bodyOf = missingIn
+): Lie => ({
   name,
-  say: (truth, kind) =>
-    keeps(wire(truth, { first: 'HTTP/1.1 404 Not Found', type: 'application/json', body: bodyOf(kind), ...change })),
-  known: (_truth, kind) => kind.notFound === undefined ? undefined : { status: 404, body: bodyOf(kind) },
-  passed: undefined,
+  respond: (truth, kind) =>
+    thenKeep(
+      responseBytes(truth, { first: 'HTTP/1.1 404 Not Found', type: 'application/json', body: bodyOf(kind), ...change })
+    ),
+  cacheable: (_truth, kind) => kind.notFound === undefined ? undefined : { status: 404, body: bodyOf(kind) },
+  forwarded: undefined,
   reason
 })
 
 /** What is not there, and not certainly so. */
-export const denials: readonly Lie[] = [
+export const notFoundLies: readonly Lie[] = [
   notFound({ stamps: { 'x-aptos-ledger-version': null } }, 'no_position', 'a not-found without a position'),
   notFound({ type: 'text/plain' }, 'status', 'a not-found in another media type'),
   notFound({ type: null }, 'status', 'a not-found without a media type'),

@@ -1,17 +1,17 @@
-import { type Lie, type Seen } from '../trial.js'
-import { keeps, wire } from '../wire.js'
-import { head, type Kind, type Truth } from '../kinds.js'
+import { type Lie, type ExpectedOutcome } from '../try-lies.js'
+import { thenKeep, responseBytes } from '../response-bytes.js'
+import { headPosition, type ReadKind, type TrueResponse } from '../read-kinds.js'
 
 // Node info need bear no position, and what is passed on is not judged by it; neither shows the one that is a lie.
-const unplaced: Pick<Lie, 'known' | 'passed'> = {
-  known: (_truth: Truth, { name }: Kind): Seen => name === 'info' ? 'truth' : 'refused',
-  passed: 'truth'
+const unplaced: Pick<Lie, 'cacheable' | 'forwarded'> = {
+  cacheable: (_truth: TrueResponse, { name }: ReadKind): ExpectedOutcome => name === 'info' ? 'truth' : 'refused',
+  forwarded: 'truth'
 }
 
 const both = (value: string, name = 'ledger-version'): string[] => [`x-aptos-${name}: ${value}`]
 
 const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | null>>]> = [
-  ...Object.keys(head).filter(name => name !== 'x-aptos-epoch').map((
+  ...Object.keys(headPosition).filter(name => name !== 'x-aptos-epoch').map((
     name
   ): [string, Record<string, null>] => [`a position without ${name}`, { [name]: null }]),
   ...[
@@ -57,43 +57,43 @@ const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | 
 ]
 
 /** Positions that are none, or contradict themselves. */
-export const positions: readonly Lie[] = [
+export const positionLies: readonly Lie[] = [
   ...changes.map(([name, stamps]): Lie => ({
     name,
-    say: truth => keeps(wire(truth, { stamps })),
+    respond: truth => thenKeep(responseBytes(truth, { stamps })),
     ...unplaced,
     reason: 'no_position'
   })),
   {
     name: 'no position at all',
-    say: truth => keeps(wire({ ...truth, stamps: {} })),
+    respond: truth => thenKeep(responseBytes({ ...truth, positionHeaders: {} })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'a position line twice',
-    say: truth => keeps(wire(truth, { lines: both('1000000') })),
+    respond: truth => thenKeep(responseBytes(truth, { lines: both('1000000') })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'a position line twice with another value',
-    say: truth => keeps(wire(truth, { lines: both('7') })),
+    respond: truth => thenKeep(responseBytes(truth, { lines: both('7') })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'an epoch twice',
-    say: truth => keeps(wire(truth, { lines: both('7', 'epoch') })),
-    known: 'truth',
-    passed: 'truth'
+    respond: truth => thenKeep(responseBytes(truth, { lines: both('7', 'epoch') })),
+    cacheable: 'truth',
+    forwarded: 'truth'
   },
   {
     name: 'two families that contradict each other',
-    say: truth =>
-      keeps(
-        wire(truth, {
-          lines: Object.entries({ ...head, 'x-aptos-ledger-version': '1000001' }).map(([name, value]) =>
+    respond: truth =>
+      thenKeep(
+        responseBytes(truth, {
+          lines: Object.entries({ ...headPosition, 'x-aptos-ledger-version': '1000001' }).map(([name, value]) =>
             `${name.replace('x-aptos', 'x-node')}: ${value}`
           )
         })
@@ -103,10 +103,10 @@ export const positions: readonly Lie[] = [
   },
   {
     name: 'two families that contradict each other in their oldest version',
-    say: truth =>
-      keeps(
-        wire(truth, {
-          lines: Object.entries({ ...head, 'x-aptos-ledger-oldest-version': '11' }).map(([name, value]) =>
+    respond: truth =>
+      thenKeep(
+        responseBytes(truth, {
+          lines: Object.entries({ ...headPosition, 'x-aptos-ledger-oldest-version': '11' }).map(([name, value]) =>
             `${name.replace('x-aptos', 'x-evil')}: ${value}`
           )
         })
@@ -120,7 +120,7 @@ export const positions: readonly Lie[] = [
  * Positions that are well formed and of another chain, or another window: nothing but what the node says next tells
  * that they were lies.
  */
-export const strangers: ReadonlyArray<readonly [string, Readonly<Record<string, string>>]> = [
+export const foreignPositionLies: ReadonlyArray<readonly [string, Readonly<Record<string, string>>]> = [
   ['another chain', { 'x-aptos-chain-id': '9' }],
   ['a later head at an earlier time', {
     'x-aptos-ledger-version': '1000001',

@@ -1,0 +1,85 @@
+import { type Fault } from './fault.js'
+import { digest } from './digest.js'
+import { type Ledger } from './ledger.js'
+import { type EndpointName } from './routes.js'
+import { Hold } from './hold.js'
+import { snapshotSourceOf, type SnapshotSource } from './snapshot-source.js'
+
+/** A fault that is in force, with where it makes the node stand. */
+export interface ActiveFault {
+  readonly fault: Fault
+  readonly snapshotSource: SnapshotSource | undefined
+}
+
+/** Faults and holds that apply to one request. */
+export interface InjectedFaults {
+  readonly faults: readonly ActiveFault[]
+  readonly holds: readonly Hold[]
+}
+
+interface LimitedFault extends ActiveFault {
+  remaining: number
+}
+
+/** Faults that tests or the control endpoints have added. */
+export class FaultInjector {
+  readonly #ledger: Ledger
+  readonly #active = new Set<LimitedFault>()
+  readonly #holds = new Set<Hold>()
+  #randomCalls = 0
+
+  constructor (ledger: Ledger) {
+    this.#ledger = ledger
+  }
+
+  /** The faults in force. */
+  get list (): Fault[] {
+    return [...this.#active].map(({ fault }) => fault)
+  }
+
+  /** Begins a fault, from the next matching request on. */
+  add (fault: Fault): { remove: () => void } {
+    const entry = { fault, snapshotSource: snapshotSourceOf(fault, this.#ledger), remaining: fault.times ?? Infinity }
+    this.#active.add(entry)
+    return {
+      remove: () => {
+        this.#active.delete(entry)
+      }
+    }
+  }
+
+  /** Removes every fault and releases every held request. */
+  clear (): void {
+    this.#active.clear()
+    for (const hold of this.#holds) hold.release()
+  }
+
+  /** Holds matching requests until it is released; with `late` the state is read on arrival and answered on release. */
+  hold (match?: EndpointName, { late = false }: { late?: boolean } = {}): Hold {
+    const hold = new Hold(match, late, () => {
+      this.#holds.delete(hold)
+    })
+    this.#holds.add(hold)
+    return hold
+  }
+
+  /** Selects the faults and holds for a request, and counts the request against them. */
+  takeMatching (endpoint: EndpointName): InjectedFaults {
+    const holds = [...this.#holds].filter(hold => hold.match === undefined || hold.match === endpoint)
+    const faults = [...this.#active].filter(entry => this.#matches(entry, endpoint))
+    for (const hold of holds) hold.arrive()
+    return { faults, holds }
+  }
+
+  #matches (entry: LimitedFault, endpoint: EndpointName): boolean {
+    const { match, share } = entry.fault
+    if (match !== undefined && match !== endpoint) return false
+    if (share !== undefined && this.#nextRandom() >= share) return false
+    if (--entry.remaining <= 0) this.#active.delete(entry)
+    return true
+  }
+
+  #nextRandom (): number {
+    return digest(this.#ledger.seed, 'share', this.#randomCalls++).readUInt32LE() / 2 ** 32
+  }
+}

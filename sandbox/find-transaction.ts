@@ -1,0 +1,26 @@
+import { type Ledger } from './ledger.js'
+import { type LedgerSnapshot } from './request-context.js'
+import { type PendingTransaction } from './schema/transaction-user.js'
+import { transactionHash, pendingTransactions } from './transactions.js'
+
+/** Finds a transaction by hash: the version of a committed one, or the pending transaction. */
+export function findTransaction (
+  { ledger, position }: LedgerSnapshot,
+  hash: string
+): bigint | PendingTransaction | undefined {
+  const version = findVersion(ledger, hash, position.oldestVersion)
+  if (version === undefined || version > position.version) {
+    return pendingTransactions(ledger, position.blockHeight).find(pending => pending.hash === hash)
+  }
+  return version < position.oldestVersion ? undefined : version
+}
+
+// Only what is not pruned can be found, and every version is looked at once.
+function findVersion (ledger: Ledger, hash: string, oldest: bigint): bigint | undefined {
+  const { versionsByHash, head } = ledger
+  if (versionsByHash.next < oldest) versionsByHash.next = oldest
+  for (; versionsByHash.next <= head.version; versionsByHash.next++) {
+    versionsByHash.versions.set(transactionHash(ledger, versionsByHash.next), versionsByHash.next)
+  }
+  return versionsByHash.versions.get(hash)
+}

@@ -1,0 +1,19 @@
+import { type ViewDeclaration } from './oracle-module.js'
+
+/** View functions of the framework, by module and name. */
+export const frameworkViewFunctions = {
+  account: {
+    exists_at: { typeParameterCount: 0, params: ['address'], returns: ['bool'] },
+    get_sequence_number: { typeParameterCount: 0, params: ['address'], returns: ['u64'] }
+  },
+  block: { get_current_block_height: { typeParameterCount: 0, params: [], returns: ['u64'] } },
+  coin: { balance: { typeParameterCount: 1, params: ['address'], returns: ['u64'] } },
+  timestamp: { now_microseconds: { typeParameterCount: 0, params: [], returns: ['u64'] } }
+} as const satisfies Readonly<Record<string, Readonly<Record<string, ViewDeclaration>>>>
+
+/** View functions of a framework module; empty for any other module. */
+export function viewDeclarationsOf (address: string, module: string): Readonly<Record<string, ViewDeclaration>> {
+  return address === '0x1' && Object.hasOwn(frameworkViewFunctions, module)
+    ? frameworkViewFunctions[module as keyof typeof frameworkViewFunctions]
+    : {}
+}

@@ -1,0 +1,49 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type SandboxResponse } from './response.js'
+
+/** How an answer gets onto the wire: whole, or ended within its body. */
+export type BodyEnding = 'whole' | 'half' | 'noLastChunk'
+
+/** Sends an answer with lower-case names and no `connection` line, as the nodes do. */
+export function writeResponse (response: ServerResponse, nodeResponse: SandboxResponse, ending: BodyEnding): void {
+  const length: Array<[string, string]> = ending === 'noLastChunk'
+    ? [['transfer-encoding', 'chunked']]
+    : [['content-length', String(nodeResponse.body.length)]]
+  const setNames = new Set(nodeResponse.headers.map(([name]) => name.toLowerCase()))
+  const added = [...length, ['date', new Date().toUTCString()] as const].filter(([name]) => !setNames.has(name))
+  response.sendDate = false
+  response.removeHeader('connection')
+  // Where the HTTP layer could not read the request, it trusts the connection no more.
+  if (nodeResponse.headers.length === 0) response.shouldKeepAlive = false
+  response.writeHead(nodeResponse.status, [...nodeResponse.headers, ...added].flat())
+  if (ending === 'whole') {
+    response.end(nodeResponse.body)
+    return
+  }
+  response.flushHeaders()
+  const part = ending === 'half'
+    ? nodeResponse.body.subarray(0, Math.floor(nodeResponse.body.length / 2))
+    : nodeResponse.body
+  response.write(part, () => response.socket?.destroy())
+}
+
+/** Ends the connection without a byte. */
+export function resetConnection (request: IncomingMessage): void {
+  request.socket.resetAndDestroy()
+}
+
+/** Sends bytes that are not HTTP. */
+export function sendGarbage (request: IncomingMessage): void {
+  request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n')
+}
+
+/** Reads a body, as far as it comes and as far as it may. */
+export async function readBody (request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size <= maxBytes) chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,46 @@
+import { type Address, addressOf } from './address.js'
+import { type Block, type Ledger } from './ledger.js'
+
+/** The known accounts that send transactions, in turn. */
+export const knownSenders: readonly Address[] = [addressOf('a11ce'), addressOf('b0b')]
+
+/** The known account that sends a transaction, and which of its own it is; undefined where another account sends it. */
+export function knownSendAt (
+  ledger: Ledger,
+  block: Block,
+  version: bigint
+): { sender: Address, sequence: bigint } | undefined {
+  if (version !== block.firstVersion + 1n) return undefined
+  const index = knownSendsBefore(ledger, Number(block.height))
+  const sender = knownSenders[index % knownSenders.length]
+  if (sender === undefined || ledger.knownSendHeights[index] !== Number(block.height)) return undefined
+  return { sender, sequence: BigInt(Math.floor(index / knownSenders.length)) }
+}
+
+/** How many transactions an account had sent once a version was through: the number that its next one carries. */
+export function nextSequenceAt (ledger: Ledger, address: Address, version: bigint): bigint {
+  const senderIndex = knownSenders.indexOf(address)
+  if (senderIndex < 0) return 0n
+  const block = ledger.blockOf(version)
+  const sent = knownSendsBefore(ledger, Number(block.height) + (version > block.firstVersion ? 1 : 0))
+  return BigInt(Math.max(0, Math.ceil((sent - senderIndex) / knownSenders.length)))
+}
+
+/** The version of a transaction of a known account, which must have been sent. */
+export function versionOfKnownSend (ledger: Ledger, address: Address, sequence: bigint): bigint {
+  return ledger.block(
+    Number(ledger.knownSendHeights[Number(sequence) * knownSenders.length + knownSenders.indexOf(address)])
+  )
+    .firstVersion + 1n
+}
+
+function knownSendsBefore ({ knownSendHeights }: Ledger, height: number): number {
+  let low = 0
+  let high = knownSendHeights.length
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (Number(knownSendHeights[middle]) < height) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,23 @@
+import { type OpenApiDocument } from './openapi-object.js'
+
+/** Renders an HTML page that lists all operations and links to the OpenAPI documents. */
+export function specPage ({ info, paths }: OpenApiDocument): string {
+  const rows = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { summary }]) =>
+      `<tr><td>${method.toUpperCase()}</td><td><code>${path}</code></td><td>${summary}</td></tr>`
+    )
+  )
+  return `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>${info.title}</title></head>
+<body>
+<h1>${info.title}</h1>
+<p>${info.summary} For programs, as OpenAPI: <a href="spec.json">spec.json</a>, <a href="spec.yaml">spec.yaml</a>.</p>
+<table>
+<tr><th>method</th><th>path</th><th>answers</th></tr>
+${rows.join('\n')}
+</table>
+</body>
+</html>
+`
+}

@@ -1,0 +1,13 @@
+import { hasAccount } from './account-resource.js'
+import { type Address } from './address.js'
+import { accountNotFound } from './problem.js'
+import { type RequestContext } from './request-context.js'
+import { resourcesAt } from './resources.js'
+
+/** Refuses an address that holds nothing, where the node does not take every address for an account. */
+export function requireAccount ({ snapshot, settings }: RequestContext, address: Address, version: bigint): void {
+  if (settings.statelessAccounts || hasAccount(address) || resourcesAt(snapshot.ledger, address, version).length > 0) {
+    return
+  }
+  throw accountNotFound(address, version)
+}

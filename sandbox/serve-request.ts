@@ -1,0 +1,125 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
+import { respond, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './respond.js'
+import { type RequestLog } from './request-log.js'
+import { isPreflight, preflightResponse, withCorsHeaders } from './cors.js'
+import { applyFault } from './apply-fault.js'
+import { type Fault } from './fault.js'
+import { type FaultInjector, type InjectedFaults } from './fault-injector.js'
+import { type Ledger } from './ledger.js'
+import { type Settings } from './options.js'
+import { type LedgerSnapshot } from './request-context.js'
+import { type SandboxResponse } from './response.js'
+import { headSnapshot } from './snapshot-source.js'
+import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage } from './http-io.js'
+
+const pollMs = 20
+
+/** What a node serves from. */
+export interface SandboxNode {
+  readonly settings: Settings
+  readonly ledger: Ledger
+  readonly faults: FaultInjector
+  readonly requests: RequestLog
+}
+
+/** Serves one request: count it, wait as told, read, distort, send. */
+export async function serveRequest (
+  node: SandboxNode,
+  request: IncomingMessage,
+  response: ServerResponse
+): Promise<void> {
+  // A browser's own question is nothing that the node is asked.
+  if (isPreflight(request.method, request.headers)) {
+    return writeResponse(response, preflightResponse(request.headers), 'whole')
+  }
+  const received = await receive(node, request)
+  const injected = node.faults.takeMatching(endpointOf(received.rawTarget, node.settings))
+  await waitForFaults(injected, false)
+  await pollUntilCommitted(node, received, injected)
+  const nodeResponse = respondWithFaults(node, received, injected)
+  await waitForFaults(injected, true)
+  deliver(request, response, nodeResponse, injected.faults.map(({ fault }) => fault))
+}
+
+async function receive ({ settings, requests }: SandboxNode, request: IncomingMessage): Promise<ReceivedRequest> {
+  const { headers, rawHeaders } = request
+  const [method, url] = [String(request.method), String(request.url)]
+  const entry = { endpoint: endpointOf(url, settings), method, url, headers: rawHeaders, body: '' }
+  const requestIndex = requests.total
+  requests.record(entry)
+  const contentLength = headers['content-length']
+  // What is refused for its size is refused unread.
+  const body = method === 'POST' && Number(contentLength ?? Infinity) <= maxBodyBytes
+    ? await readBody(request, maxBodyBytes)
+    : Buffer.alloc(0)
+  entry.body = body.toString()
+  // Loaded and made when asked for alone: hardly any node ever is.
+  const spec = entry.endpoint === 'spec' ? (await import('./openapi/spec.js')).specFormatsOf(settings) : undefined
+  return {
+    method,
+    rawTarget: url,
+    contentLength,
+    contentType: headers['content-type'],
+    accept: headers.accept,
+    body,
+    requestIndex,
+    spec
+  }
+}
+
+async function waitForFaults ({ faults, holds }: InjectedFaults, late: boolean): Promise<void> {
+  await Promise.all(holds.filter(hold => hold.late === late).map(hold => hold.released))
+  for (const { fault } of faults) {
+    if (fault.kind === 'slow' && Boolean(fault.late) === late) await wait(fault.ms, undefined, { ref: false })
+  }
+}
+
+// Looks again and again, as the nodes do.
+async function pollUntilCommitted (
+  node: SandboxNode,
+  received: ReceivedRequest,
+  injected: InjectedFaults
+): Promise<void> {
+  const { waitByHashMs } = node.settings
+  for (
+    let waited = 0;
+    waited < waitByHashMs && isLongPollPending(received, snapshotOf(node, injected), node.settings);
+    waited += pollMs
+  ) {
+    await wait(pollMs, undefined, { ref: false })
+  }
+}
+
+function snapshotOf ({ ledger }: SandboxNode, { faults }: InjectedFaults): LedgerSnapshot {
+  return faults.find(({ snapshotSource }) => snapshotSource !== undefined)?.snapshotSource?.() ?? headSnapshot(ledger)
+}
+
+function respondWithFaults (node: SandboxNode, received: ReceivedRequest, injected: InjectedFaults): SandboxResponse {
+  const { settings } = node
+  const snapshot = snapshotOf(node, injected)
+  const stamp = { position: snapshot.position, family: settings.family }
+  return injected.faults.reduce(
+    (current, { fault }) => applyFault(current, fault, stamp),
+    respond(received, snapshot, settings)
+  )
+}
+
+function deliver (
+  request: IncomingMessage,
+  response: ServerResponse,
+  nodeResponse: SandboxResponse,
+  faults: readonly Fault[]
+): void {
+  const kinds = new Set(faults.map(({ kind }) => kind))
+  if (response.destroyed || kinds.has('hang')) return
+  if (kinds.has('reset')) resetConnection(request)
+  else if (kinds.has('garbage')) sendGarbage(request)
+  else writeResponse(response, withCorsHeaders(request.headers.origin, nodeResponse), endingOf(faults))
+}
+
+function endingOf (faults: readonly Fault[]): BodyEnding {
+  const cut = faults.find(fault => fault.kind === 'cutShort')
+  if (cut === undefined) return 'whole'
+  return cut.chunked === true ? 'noLastChunk' : 'half'
+}

@@ -1,0 +1,59 @@
+import { type Fault } from './fault.js'
+import { Ledger } from './ledger.js'
+import { type LedgerSnapshot } from './request-context.js'
+
+/** Where a node stands that does not stand at the head. */
+export type SnapshotSource = () => LedgerSnapshot
+
+const dayUsec = 86_400_000_000n
+
+/** What a node at the head sees. */
+export function headSnapshot (ledger: Ledger): LedgerSnapshot {
+  return { ledger, position: ledger.position() }
+}
+
+/** Where a fault makes the node stand; undefined for a fault that does not move it. */
+export function snapshotSourceOf (fault: Fault, ledger: Ledger): SnapshotSource | undefined {
+  switch (fault.kind) {
+    case 'lag':
+      return () => snapshotAt(ledger, laggingHeight(ledger, fault.blocks ?? 0, BigInt(fault.versions ?? 0)))
+    case 'fallBack': {
+      const height = ledger.height - fault.blocks
+      return () => snapshotAt(ledger, height)
+    }
+    case 'otherChain': {
+      const other = otherLedger(ledger, fault.chainId ?? ledger.chainId, fault.blocks ?? Math.ceil(ledger.height / 2))
+      return () => headSnapshot(other)
+    }
+    default:
+      return undefined
+  }
+}
+
+function snapshotAt (ledger: Ledger, height: number): LedgerSnapshot {
+  return { ledger, position: ledger.position(Math.max(0, height)) }
+}
+
+function laggingHeight (ledger: Ledger, blocks: number, versions: bigint): number {
+  const { lastVersion } = ledger.block(Math.max(0, ledger.height - blocks))
+  const version = lastVersion - versions
+  if (version <= ledger.startVersion) return 0
+  const { height, lastVersion: end } = ledger.blockOf(version)
+  // A head is always the end of a block.
+  return Number(height) - (end > version ? 1 : 0)
+}
+
+// Begun later, so that a lower version goes with a later time.
+function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
+  const { timestampUsec } = ledger.head
+  return new Ledger({
+    seed: ledger.seed + 1_000_003,
+    chainId,
+    blocks,
+    prunedBlocks: 0,
+    windowBlocks: ledger.windowBlocks,
+    startVersion: ledger.startVersion,
+    release: ledger.release,
+    startUsec: timestampUsec + dayUsec
+  })
+}

@@ -1,0 +1,57 @@
+/** Words of the glossary's "not" column that mean nothing else, each with what to say instead. */
+const words = [
+  ['afresh|anew', 'again, revalidate'],
+  ['whoever', 'the client that, the caller that'],
+  ['nobody|somebody', 'no client, nothing; a client'],
+  ['befalls?|befell|befallen', 'happen'],
+  ['reckon(?:s|ed|ing)?', 'compute, count'],
+  ['mend(?:s|ed|ing)?', 'fix, repair'],
+  ['dear(?:er|est)?', 'expensive'],
+  ['lets? go|letting go', 'drop, release'],
+  ['of the moment', 'latest, moving'],
+  ['in earnest', 'nothing'],
+  ['crews?', 'worker pool'],
+  ['shelf|shelves', 'Redis tier, tier'],
+  ['fleet', 'upstream pool'],
+  ['newcomers?', 'unverified upstream'],
+  ['leisure', 'overloaded'],
+  ['patience', 'backoff, deadline'],
+  ['told|tells?', 'reported, notify, say'],
+  ['take[sn]? back|taking back', 'cancel'],
+  ['asked for rest|resting', 'backing off'],
+  ['fence[sd]?', 'quarantined'],
+  ['sick', 'unhealthy'],
+  ['welcomes?', 'verified'],
+  ['not kept', 'not stored'],
+  ['what is more|to the letter|be it', 'nothing; exactly'],
+  ['makes? room', 'evict'],
+  ['few lines', 'rate-limited logging'],
+  ['lest|whence|thereby|thereof|hereby', 'simpler words']
+]
+
+const banned = new RegExp(`(?<![\\w-])(?:${words.map(([pattern]) => `(${pattern})`).join('|')})(?![\\w-])`, 'i')
+
+/** Reports private vocabulary in comments and strings: readers know the words of nginx, Envoy and Prometheus. */
+export const tradeWords = {
+  meta: { type: 'suggestion', schema: [] },
+  create (context) {
+    const check = (node, text) => {
+      const [word, ...groups] = banned.exec(text) ?? []
+      if (word === undefined) return
+      const [, instead] = words[groups.findIndex(group => group !== undefined)]
+      context.report({ node, message: `"${word}" is private vocabulary: say ${instead} (CONTRIBUTING.md, Words)` })
+    }
+    const isImport = ({ parent }) => /^(?:Import|Export)/.test(parent.type)
+    return {
+      Program () {
+        for (const comment of context.sourceCode.getAllComments()) check(comment, comment.value)
+      },
+      Literal (node) {
+        if (typeof node.value === 'string' && !isImport(node)) check(node, node.value)
+      },
+      TemplateElement (node) {
+        check(node, node.value.raw)
+      }
+    }
+  }
+}

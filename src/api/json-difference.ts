@@ -1,0 +1,56 @@
+import { itemsIn, membersIn, type Span } from './json-scan.js'
+
+/** A JSON value, and the body that it stands in. */
+export interface JsonValue {
+  readonly body: Buffer
+  readonly span: Span
+}
+
+const brace = 0x7b
+const bracket = 0x5b
+// Nothing that a node prints is deeper, and what is must not use up the thread's stack.
+const maxDepth = 100
+
+/** The text of a value; empty where there is none. */
+export function textOf ({ body }: Pick<JsonValue, 'body'>, span: Span | undefined): string {
+  return span === undefined ? '' : body.toString('latin1', span.from, span.to)
+}
+
+/**
+ * True if two values differ only in how far they were decoded (docs/node-behaviour.md, "Rendering"). Allowed are a
+ * missing member, change or event, hex or its meaning, null or a value. Scalars must be equal.
+ */
+export function differOnlyInDecoding (one: JsonValue, other: JsonValue, depth = 0): boolean {
+  const [a, b] = [kindOf(one), kindOf(other)]
+  if (a !== b) return true
+  if (depth > maxDepth || a === 'scalar') return isSameOrDecoded(textOf(one, one.span), textOf(other, other.span))
+  return a === 'array' ? haveItemsAlike(one, other, depth) : haveMembersAlike(one, other, depth)
+}
+
+function haveItemsAlike (one: JsonValue, other: JsonValue, depth: number): boolean {
+  const [a, b] = [itemsIn(one.body, one.span), itemsIn(other.body, other.span)]
+  return a !== undefined && b !== undefined &&
+    (a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth)))
+}
+
+function haveMembersAlike (one: JsonValue, other: JsonValue, depth: number): boolean {
+  const [a, b] = [membersIn(one.body, one.span), membersIn(other.body, other.span)]
+  if (a === undefined || b === undefined) return false
+  // How an event is numbered, and a failure put in words, depends on settings and on the modules of the head.
+  const isFree = (name: string): boolean =>
+    name === 'vm_status' || (a.has('guid') && (name === 'guid' || name === 'sequence_number'))
+  return [...a].every(([name, span]) => isFree(name) || isAlike(one, span, other, b.get(name), depth))
+}
+
+function isAlike (one: JsonValue, a: Span, other: JsonValue, b: Span | undefined, depth: number): boolean {
+  return b === undefined || differOnlyInDecoding({ body: one.body, span: a }, { body: other.body, span: b }, depth + 1)
+}
+
+function kindOf ({ body, span }: JsonValue): 'object' | 'array' | 'scalar' {
+  const first = body[span.from]
+  return first === brace ? 'object' : first === bracket ? 'array' : 'scalar'
+}
+
+function isSameOrDecoded (one: string, other: string): boolean {
+  return one === other || one === 'null' || other === 'null' || one.startsWith('"0x') !== other.startsWith('"0x')
+}

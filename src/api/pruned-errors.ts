@@ -1,0 +1,61 @@
+import { type UpstreamResponse, errorOf } from './upstream-response.js'
+import { ErrorResponse } from './error-response.js'
+
+/** Members and headers that gateways add to a 410 (docs/node-behaviour.md, "Pruning: 410"). */
+interface PrunedErrorExtras {
+  readonly hint: string | undefined
+  readonly archivalEndpoint: string | undefined
+  readonly includesOldest: boolean
+  /** The archival header, flat: its name as it came, and its value. */
+  readonly rawHeaders: readonly string[]
+}
+
+const noExtras: PrunedErrorExtras = {
+  hint: undefined,
+  archivalEndpoint: undefined,
+  includesOldest: false,
+  rawHeaders: []
+}
+const maxTextLength = 2048
+
+/** The answer to reads of history that is gone, in the node's own words and with what its own 410s last carried. */
+export class PrunedErrors {
+  #lastExtras = noExtras
+
+  /** Takes in a node's 410. */
+  learn (response: UpstreamResponse): void {
+    const error = errorOf(response)
+    if (error === undefined || (error['error_code'] !== 'version_pruned' && error['error_code'] !== 'block_pruned')) {
+      return
+    }
+    this.#lastExtras = {
+      hint: readText(error['hint']),
+      archivalEndpoint: readText(error['archival_endpoint']),
+      includesOldest: error['oldest_ledger_version'] !== undefined,
+      rawHeaders: archivalHeaders(response)
+    }
+  }
+
+  /** The 410 for a version below every node's window. */
+  errorFor (version: bigint, oldest: bigint): ErrorResponse {
+    const { hint, archivalEndpoint, includesOldest, rawHeaders } = this.#lastExtras
+    return new ErrorResponse(410, 'version_pruned', `Ledger version(${version}) has been pruned`, rawHeaders, {
+      ...(hint !== undefined && { hint }),
+      ...(includesOldest && { oldest_ledger_version: String(oldest) }),
+      ...(archivalEndpoint !== undefined && { archival_endpoint: archivalEndpoint })
+    })
+  }
+}
+
+/** The header that names an archive, under the name that the node's side gave it. */
+export function archivalHeaders ({ headers }: UpstreamResponse): string[] {
+  return Object.entries(headers).flatMap(([name, value]) => {
+    const isArchival = name.endsWith('-archival-endpoint') && typeof value === 'string' &&
+      /^[\x20-\x7e]{1,2048}$/.test(value)
+    return isArchival ? [name, value] : []
+  })
+}
+
+function readText (value: unknown): string | undefined {
+  return typeof value === 'string' && value.length <= maxTextLength ? value : undefined
+}

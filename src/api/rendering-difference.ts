@@ -1,0 +1,136 @@
+import { itemsIn, membersIn, type Span } from './json-scan.js'
+import { differOnlyInDecoding, textOf } from './json-difference.js'
+import { modulesInBcs } from './modules-bcs.js'
+import { type Read } from './read.js'
+import { resourcesInBcs } from './resources-bcs.js'
+
+/** What a node said to a read, at some time. */
+export interface RenderedBody {
+  readonly body: Buffer
+  /** The release that rendered it, as far as that was known; undefined where it was not. */
+  readonly release: string | undefined
+  /** Where the next page begins; undefined where there is none. */
+  readonly cursor: string | undefined
+}
+
+// Members that no release and no setting of a node changes (docs/node-behaviour.md, "Transactions").
+const committedMembers = [
+  'version',
+  'hash',
+  'state_change_hash',
+  'event_root_hash',
+  'state_checkpoint_hash',
+  'accumulator_root_hash',
+  'gas_used',
+  'success',
+  'timestamp'
+]
+// Of an event only the payload is decoded, of a module only the ABI.
+const eventMembers = ['version', 'guid', 'sequence_number', 'type']
+const moduleMembers = ['bytecode']
+const typedMembers = ['type']
+
+/**
+ * True if both bodies can be right for the same history: releases, page limits and the modules at the head change how
+ * it is rendered (docs/node-behaviour.md, "Rendering").
+ */
+export function isExplainedByRendering (read: Read, one: RenderedBody, other: RenderedBody): boolean {
+  const { accept, endpoint: { name, keyedBy, takesCursor } } = read
+  if (accept === 'bcs') {
+    return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : resourcesInBcs, one, other)
+  }
+  if (takesCursor) return isSameListing(name === 'account_modules' ? moduleMembers : typedMembers, one, other)
+  if (name === 'account_module') return haveSameMembers(moduleMembers, one, wholeSpan(one), other, wholeSpan(other))
+  switch (keyedBy) {
+    case 'block':
+    case 'height':
+      return hasSameTransactions(one, other)
+    case 'list':
+      return isSameRun(one, other)
+    case 'transaction':
+    case 'hash':
+      return haveSameMembers(committedMembers, one, wholeSpan(one), other, wholeSpan(other))
+    case 'page':
+      return haveSameMembers(eventMembers, one, itemsIn(one.body), other, itemsIn(other.body))
+    case 'version':
+    case 'moment':
+      return mayDifferByRelease(one, other)
+  }
+}
+
+function mayDifferByRelease (one: RenderedBody, other: RenderedBody): boolean {
+  return one.release === undefined || one.release !== other.release
+}
+
+function wholeSpan ({ body }: RenderedBody): Span[] {
+  return [{ from: 0, to: body.length }]
+}
+
+// A listing that an operator lets be longer goes on where another ends, and says where that is.
+function isSameListing (names: readonly string[], one: RenderedBody, other: RenderedBody): boolean {
+  const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
+  if (a === undefined || b === undefined) return false
+  const count = Math.min(a.length, b.length)
+  return mayBeCut(one, a, other, b) && haveSameMembers(names, one, a.slice(0, count), other, b.slice(0, count))
+}
+
+// A list of transactions that an operator lets be longer goes on where another ends, which its versions tell.
+function isSameRun (one: RenderedBody, other: RenderedBody): boolean {
+  const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
+  if (a === undefined || b === undefined) return false
+  const count = Math.min(a.length, b.length)
+  return count > 0 && haveSameMembers(committedMembers, one, a.slice(0, count), other, b.slice(0, count))
+}
+
+function isLongerInBcs (
+  itemsInBcs: (body: Buffer) => string[] | undefined,
+  one: RenderedBody,
+  other: RenderedBody
+): boolean {
+  const [a, b] = [itemsInBcs(one.body), itemsInBcs(other.body)]
+  if (a === undefined || b === undefined || a.length === b.length || !mayBeCut(one, a, other, b)) return false
+  // A page is sorted by name after it was cut.
+  const [shorter, longer] = a.length < b.length ? [a, b] : [b, a]
+  const all = new Set(longer)
+  return shorter.every(item => all.has(item))
+}
+
+function mayBeCut (one: RenderedBody, a: readonly unknown[], other: RenderedBody, b: readonly unknown[]): boolean {
+  if (a.length === b.length) return true
+  const [shorter, length] = a.length < b.length ? [one, a.length] : [other, b.length]
+  return shorter.cursor !== undefined && length > 0
+}
+
+function hasSameTransactions (one: RenderedBody, other: RenderedBody): boolean {
+  const [a, b] = [membersIn(one.body), membersIn(other.body)]
+  const [ofA, ofB] = [a?.get('transactions'), b?.get('transactions')]
+  if (a === undefined || b === undefined || ofA === undefined || ofB === undefined) return false
+  const isSame = [...a].every(([name, span]) =>
+    name === 'transactions' || textOf(one, span) === textOf(other, b.get(name))
+  )
+  return isSame && haveSameMembers(committedMembers, one, itemsIn(one.body, ofA), other, itemsIn(other.body, ofB))
+}
+
+/**
+ * Whether all items are the same in these members, and in all others unless another release may have rendered them, or
+ * they were decoded further.
+ */
+function haveSameMembers (
+  names: readonly string[],
+  one: RenderedBody,
+  a: Span[] | undefined,
+  other: RenderedBody,
+  b: Span[] | undefined
+): boolean {
+  if (a === undefined || b === undefined || a.length !== b.length) return false
+  return a.every((item, at) => {
+    const its = b[at]
+    if (its === undefined || textOf(one, item) === textOf(other, its)) return true
+    const [ofA, ofB] = [membersIn(one.body, item), membersIn(other.body, its)]
+    return ofA !== undefined && ofB !== undefined && names.every(name =>
+      textOf(one, ofA.get(name)) === textOf(other, ofB.get(name))
+    ) &&
+      (mayDifferByRelease(one, other) ||
+        differOnlyInDecoding({ body: one.body, span: item }, { body: other.body, span: its }))
+  })
+}

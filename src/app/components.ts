@@ -1,0 +1,242 @@
+import { type Logger } from 'pino'
+import { Compressor } from '../cache/compressor.js'
+import { MemoryTier } from '../cache/memory-tier.js'
+import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
+import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
+import { StreamEnds } from '../proxy/events/stream-ends.js'
+import { StreamNames } from '../proxy/events/stream-names.js'
+import { type Buckets } from '../clients/buckets.js'
+import { cipherListOf } from '../config/ciphers.js'
+import { type Config } from '../config/schema.js'
+import { VersionWaits } from '../chain/version-waits.js'
+import { LowestRequestedVersion } from '../chain/lowest-requested-version.js'
+import { Tracker } from '../chain/tracker.js'
+import { Metrics } from '../metrics/metrics.js'
+import { LiveReleases } from '../upstreams/live-releases.js'
+import { Auditor } from '../proxy/auditor.js'
+import { Invalidator } from '../proxy/invalidator.js'
+import { type ParsedRequests } from '../proxy/parsed-request.js'
+import { isHistoryShareable, isShareable } from '../proxy/outcomes.js'
+import { type ProxyContext, type ProxySettings } from '../proxy/proxy-context.js'
+import { PrunedErrors } from '../api/pruned-errors.js'
+import { FailedRefreshes } from '../proxy/failed-refreshes.js'
+import { Generations } from '../chain/generations.js'
+import { Certificate } from '../http/certificate.js'
+import { withTimeout } from '../with-timeout.js'
+import { auditInvalidatorOf } from './invalidate-audited.js'
+import { keepHeapLean } from './lean-heap.js'
+import { type UpstreamMonitor, buildUpstreamMonitor } from './upstream-monitor.js'
+import { type UpstreamMonitorOptions } from './monitored-upstream.js'
+import { type RedisBackend, type buildRedisBackend } from './redis-backend.js'
+import { versionOfProgram } from './version.js'
+
+/** Connects a worker to the other processes; all absent when varve runs as one process. */
+export interface WorkerHooks {
+  readonly probeTransportOf?: UpstreamMonitorOptions['probeTransportOf']
+  /** Counts what clients consume for all workers; absent, this process counts alone. */
+  readonly buckets?: Buckets
+  /** Runs after a response moved the position forward. */
+  readonly onAdvanced?: () => void
+  /** Runs after the upstreams turned out to serve another chain (law 7). */
+  readonly onChainReset?: () => void
+  /** Publishes a purge that the other processes have to follow, because the cached bytes are wrong. */
+  readonly onInvalidated?: (purge: Buffer) => void
+}
+
+/** Everything below the listeners. */
+export interface Components {
+  readonly proxy: ProxyContext
+  readonly metrics: Metrics
+  readonly upstreams: UpstreamMonitor
+  readonly generations: Generations
+  readonly redisBackend: RedisBackend | undefined
+  /** Certificate of a public TLS listener; undefined without TLS. */
+  readonly certificate: Certificate | undefined
+}
+
+const bytesPerMb = 1024 * 1024
+const restoreChainAfterMs = 1000
+// Memory for parsed requests, as a share of the memory tier and in addition to it.
+const parsedRequestShare = 1 / 8
+const minParsedRequestBytes = 4 * bytesPerMb
+
+/** Builds every part that serves a read; uses Redis only if `buildRedis` is given. */
+export function buildComponents (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  buildRedis: typeof buildRedisBackend | undefined,
+  hooks: WorkerHooks
+): Components {
+  const metrics = new Metrics()
+  const now = (): number => performance.now()
+  const certificate = certificateOf(config, now, log)
+  const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
+  const streamNames = new StreamNames(now, () => {
+    memory.dropMemos()
+  })
+  const invalidator = new Invalidator(memory, streamNames)
+  const releases = new LiveReleases(now)
+  const { redis } = config.cache
+  const tracker = new Tracker(config.chainId ?? undefined, now, {
+    onReset: stamped => {
+      metrics.chainReset()
+      log.warn('the chain was reset: a new generation of keys begins')
+      upstreams.resetChain()
+      generations.recordReset(stamped)
+      hooks.onChainReset?.()
+    },
+    onAdvanced: () => {
+      redisBackend?.publishHead()
+      hooks.onAdvanced?.()
+    },
+    onServedHead: () => {
+      versionWaits.finishReached()
+    }
+  }, buildRedis !== undefined)
+  const versionWaits = new VersionWaits(tracker, {
+    now,
+    requestPoll: () => {
+      upstreams.pollHealthy()
+    }
+  })
+  const lowestRequested = new LowestRequestedVersion(now)
+  const upstreams = buildUpstreamMonitor(config, sandboxUrl, {
+    now,
+    tracker,
+    releases,
+    tally: metrics,
+    log,
+    generations: () => generations,
+    probeTransportOf: hooks.probeTransportOf
+  })
+  const redisBackend = buildRedis?.(redis, {
+    rememberedUpstreams: upstreams.rememberedUpstreams,
+    tracker,
+    releases,
+    invalidator,
+    metrics,
+    log,
+    now
+  })
+  const generations: Generations = new Generations({
+    tracker,
+    control: redisBackend?.control,
+    ...upstreams.chainSource,
+    now,
+    events: {
+      onGenerationChanged: generation => {
+        invalidator.invalidateAll()
+        lowestRequested.clear()
+        // Queued writes carry the previous generation, which may belong to another chain (law 7).
+        redisBackend?.tier.dropAllQueued()
+        log.info({ generation }, 'keys are of this generation')
+        redisBackend?.sync().catch(() => {})
+      },
+      onChainReplaced: () => {
+        // Upstreams reset one after another, so some may still serve the old chain.
+        upstreams.resetChain()
+        metrics.chainReset()
+        log.warn('another replica has noticed that the chain was reset')
+        hooks.onChainReset?.()
+      },
+      onConflictingChain: generation => {
+        log.error(
+          { generation },
+          'other replicas share this Redis and read another chain of the same name: give each chain a ' +
+            'keyPrefix of its own'
+        )
+      }
+    }
+  })
+  const proxy: ProxyContext = {
+    now,
+    tracker,
+    versionWaits,
+    lowestRequested,
+    memory,
+    compressor: new Compressor(memory),
+    redisTier: redisBackend?.tier,
+    invalidator,
+    auditor: new Auditor(
+      auditInvalidatorOf({
+        invalidator,
+        redisBackend: () => redisBackend,
+        onInvalidated: hooks.onInvalidated,
+        log,
+        now
+      }),
+      async node => {
+        await upstreams.poll(node)
+      }
+    ),
+    streamEnds: new StreamEnds(),
+    streamNames,
+    historyCoalescer: new Coalescer(isHistoryShareable),
+    redisCoalescer: new Coalescer(() => true),
+    latestCoalescer: new FreshCoalescer(isShareable),
+    upstreamPool: upstreams.pool,
+    resolveChain: async () => {
+      const polled = upstreams.resolveChain()
+      // Redis may restore the chain when upstreams are slow; without Redis only an upstream can name it.
+      await (redisBackend === undefined ? polled : withTimeout(restoreChainAfterMs, polled))
+      await generations.waitUntilChosen()
+      await redisBackend?.restoreChain()
+      if (tracker.chain === undefined) await polled
+    },
+    prunedErrors: new PrunedErrors(),
+    failedRefreshes: new FailedRefreshes(now),
+    tally: metrics,
+    settings: proxySettingsOf(config)
+  }
+  metrics.registerGauges({
+    tracker,
+    versionWaits,
+    lowestRequested,
+    memory,
+    upstreamPool: upstreams.pool,
+    redis: redisBackend?.link,
+    version: versionOfProgram(),
+    isSandbox: sandboxUrl !== undefined,
+    certificate
+  })
+  return { proxy, metrics, upstreams, generations, redisBackend, certificate }
+}
+
+function certificateOf (
+  { tls: { certFile, keyFile, minVersion, ciphers } }: Config,
+  now: () => number,
+  log: Logger
+): Certificate | undefined {
+  if (certFile === null || keyFile === null) return undefined
+  const policy = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
+  return new Certificate({ certFile, keyFile, policy, wallClockMs: () => performance.timeOrigin + now(), log })
+}
+
+/** Builds the cache of parsed requests, sized as a share of the memory tier. */
+export function parsedRequestCacheOf ({ cache }: Config): ParsedRequests {
+  return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
+}
+
+/** Picks the settings that decide how reads are served. */
+export function proxySettingsOf (
+  { mode, audit, waitForVersion, latest, pages, pruned, headers }: Config
+): ProxySettings {
+  return {
+    isObserving: mode === 'observe',
+    promoteLatest: latest.promote,
+    auditShare: audit.share,
+    stateMs: latest.stateMs,
+    infoMs: latest.infoMs,
+    indexMs: latest.indexMs,
+    gasMs: latest.gasMs,
+    waitMs: waitForVersion.ms,
+    waitBlocks: waitForVersion.blocks,
+    eventsTtlMs: pages.eventsTtlSeconds * 1000,
+    eventsDefault: pages.eventsDefault,
+    servePruned: pruned.serveCached,
+    answerLocally: pruned.answerLocally,
+    pinsPages: pages.pinned,
+    emit: headers.emit
+  }
+}

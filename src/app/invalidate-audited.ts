@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto'
+import { type Logger } from 'pino'
+import { type Invalidation } from '../cache/redis-tier.js'
+import { type Chain } from '../chain/tracker.js'
+import { type AuditDifference } from '../proxy/auditor.js'
+import { type Invalidator } from '../proxy/invalidator.js'
+import { encodePurge } from '../api/purge-request.js'
+import { type Read, targetOf } from '../api/read.js'
+import { type RedisBackend } from './redis-backend.js'
+
+/** Receivers of an audit's findings. */
+export interface AuditInvalidatorOptions {
+  readonly invalidator: Invalidator
+  readonly redisBackend: () => RedisBackend | undefined
+  /** Publishes a purge that the other processes of this varve have to follow. */
+  readonly onInvalidated: ((purge: Buffer) => void) | undefined
+  readonly log: Logger
+  readonly now: () => number
+}
+
+// Long table keys are cut; most fit, so an operator can repeat the request by hand.
+const maxShownChars = 500
+// Limits the log when an audit finds many differences (law 10).
+const maxLinesPerSecond = 10
+
+/**
+ * Logs audit differences and invalidates the entries: wrong data everywhere, a changed rendering only here and in
+ * Redis.
+ */
+export function auditInvalidatorOf (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
+  const { invalidator, onInvalidated, log } = options
+  const mayLog = logRateLimit(options.now)
+  return difference => {
+    const { result, reads, chain } = difference
+    const unsaid = mayLog()
+    if (unsaid !== undefined) logDifference(unsaid === 0 ? log : log.child({ unsaid }), difference)
+    for (const read of reads) {
+      const invalidationFor = invalidator.invalidationOf(read, chain)
+      invalidator.invalidate(invalidationFor(chain))
+      invalidateInRedis(options, difference, invalidationFor).then(() => {
+        // Purges other processes after Redis, or they could read the wrong entry from Redis again.
+        if (result === 'different') onInvalidated?.(encodePurge(read))
+      }, () => {})
+    }
+  }
+}
+
+async function invalidateInRedis (
+  { redisBackend, log }: AuditInvalidatorOptions,
+  { result, chain }: AuditDifference,
+  invalidationFor: (chain: Chain) => Invalidation
+): Promise<void> {
+  try {
+    // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8).
+    if (result === 'different') await redisBackend()?.purge(chain, invalidationFor)
+    else await redisBackend()?.tier.invalidate(invalidationFor(chain))
+  } catch (error) {
+    if (result === 'different') {
+      log.error(
+        { reason: (error as Error).message },
+        'invalidation in Redis failed: purge everything when Redis is reachable'
+      )
+    }
+  }
+}
+
+/** Returns the number of suppressed lines since the last logged one; undefined suppresses this line. */
+function logRateLimit (now: () => number): () => number | undefined {
+  let secondBeganAtMs = -Infinity
+  let lines = 0
+  let suppressed = 0
+  return () => {
+    if (now() - secondBeganAtMs >= 1000) [secondBeganAtMs, lines] = [now(), 0]
+    if (++lines > maxLinesPerSecond) {
+      suppressed++
+      return undefined
+    }
+    const count = suppressed
+    suppressed = 0
+    return count
+  }
+}
+
+function logDifference (
+  log: Logger,
+  { result, reads: [read], part, upstream, cached, fetched }: AuditDifference
+): void {
+  const fields = {
+    ...(read !== undefined && describeRead(read)),
+    node: upstream,
+    where: part,
+    kept: digestOf(cached),
+    said: digestOf(fetched)
+  }
+  if (result === 'different') log.error(fields, 'cached response differs from the upstream: invalidated everywhere')
+  else {
+    log.warn(
+      fields,
+      'cached response differs in rendering: invalidated here and in Redis'
+    )
+  }
+}
+
+function describeRead (read: Read): object {
+  return {
+    endpoint: read.endpoint.name,
+    target: targetOf(read),
+    body: read.body?.sent.slice(0, maxShownChars),
+    accept: read.accept
+  }
+}
+
+function digestOf (body: Buffer): string {
+  return `sha256:${createHash('sha256').update(body).digest('hex')}`
+}

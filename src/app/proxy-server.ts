@@ -1,0 +1,250 @@
+import { lookup } from 'node:dns/promises'
+import { type FastifyInstance } from 'fastify'
+import { type Logger } from 'pino'
+import { type Buckets, LocalBuckets } from '../clients/buckets.js'
+import { SecretMasker } from '../config/secret-masker.js'
+import { type Config, hostAndPort, hasRedis } from '../config/schema.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { RecentCounts } from '../metrics/recent.js'
+import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { type ProxyContext } from '../proxy/proxy-context.js'
+import { Stamper } from '../proxy/stamper.js'
+import { ClientAccess } from '../http/access.js'
+import { ClientConnections } from '../http/client-connections.js'
+import { Cors } from '../http/cors.js'
+import { Drain } from '../http/drain.js'
+import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
+import { reloadPublicApp, publicApp, requestIdGenerator } from '../http/public-app.js'
+import { type HttpContext } from '../http/send-response.js'
+import { type StatusSources } from '../http/status.js'
+import { withTimeout } from '../with-timeout.js'
+import { type ShutdownDeadlines } from '../workers/messages.js'
+import { listenError } from './listen-error.js'
+import { maxInFlightBytesFor, connectionLimitFor } from './connection-limit.js'
+import {
+  buildComponents,
+  type Components,
+  type WorkerHooks,
+  parsedRequestCacheOf,
+  proxySettingsOf
+} from './components.js'
+import { type Purger, buildPurger } from './purger.js'
+import { stopGracefully } from './stop.js'
+import { versionOfProgram } from './version.js'
+
+/** Public listener of one process with everything that serves reads. */
+export interface ProxyServer {
+  readonly statusSources: StatusSources
+  readonly metrics: Metrics
+  readonly purger: Purger
+  /** Removes secrets of the configuration from text that came from outside. */
+  mask(text: string): string
+  readonly components: Components
+  listen(): Promise<string>
+  /** Starts polling; resolves after an upstream has responded, or after the start time limit. */
+  start(): Promise<void>
+  /** Applies another configuration where a running process can; throws without any change if it is unusable. */
+  reload(config: Config): Promise<void>
+  /** Resolves after requests in flight have finished; `closeMore` closes other parts together with the listener. */
+  stop(deadlines: ShutdownDeadlines | undefined, closeMore: () => Promise<void>): Promise<void>
+  /** Closes at once, for a start that failed. */
+  close(): Promise<void>
+}
+
+// Time limit for the first poll of a start.
+const maxStartMs = 3000
+// Interval of connection checks and of recent counts.
+const tickMs = 1000
+
+/** Builds the public listener and its parts without listening. */
+export async function buildProxyServer (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  hooks: WorkerHooks = {}
+): Promise<ProxyServer> {
+  const components = buildComponents(
+    config,
+    sandboxUrl,
+    log,
+    hasRedis(config) ? (await import('./redis-backend.js')).buildRedisBackend : undefined,
+    hooks
+  )
+  const { proxy, metrics, upstreams, generations, redisBackend, certificate } = components
+  const { tracker, invalidator } = proxy
+  const drain = new Drain()
+  const clients = new ClientConnections({
+    connections: maxConnectionsFor(config),
+    inFlightBytes: maxInFlightBytesFor(config)
+  }, {
+    cut: reason => {
+      metrics.connectionCut(reason)
+    },
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, 'connection limit reached: new connections are closed')
+    }
+  })
+  const loadShedder = new LoadShedder({
+    now: proxy.now,
+    lateMs: config.limits.loopLagMs,
+    onShed: () => {
+      metrics.shed()
+    },
+    onChange: isShedding => {
+      if (isShedding) log.warn('overloaded: serving cached responses only')
+      else log.info('no longer overloaded: serving everything')
+    }
+  })
+  metrics.registerConnectionGauges(clients)
+  const recent = new RecentCounts(() => metrics.counts, () => performance.timeOrigin + proxy.now())
+  const timers = [
+    setInterval(() => {
+      clients.tick()
+      proxy.lowestRequested.rotate()
+    }, tickMs).unref(),
+    setInterval(() => {
+      recent.tick()
+    }, tickMs).unref(),
+    setInterval(() => {
+      loadShedder.tick()
+    }, loadTickMs).unref()
+  ]
+  const version = versionOfProgram()
+  const isSandbox = sandboxUrl !== undefined
+  let current = config
+  const masker = new SecretMasker(config)
+  const nextId = requestIdGenerator()
+  const localBuckets: Buckets = hooks.buckets ?? new LocalBuckets(proxy.now)
+  const buckets = redisBackend?.bucketsWithFallback(localBuckets) ?? localBuckets
+  const app = publicApp(httpContextOf(config), nextId)
+  const cancelRequests = async (): Promise<void> => {
+    proxy.versionWaits.close()
+    await upstreams.close()
+  }
+  const close = async (): Promise<void> => {
+    certificate?.close()
+    timers.forEach(clearInterval)
+    upstreams.stop()
+    await Promise.all([upstreams.close(), redisBackend?.stop()])
+  }
+  return {
+    statusSources: {
+      tracker,
+      upstreamPool: upstreams.pool,
+      drain,
+      clients,
+      loadShedder,
+      recent,
+      memory: proxy.memory,
+      redis: redisBackend?.link,
+      info: () => ({ version, mode: current.mode, isSandbox }),
+      degradedRedis: () => (redisBackend?.degradedReasons() ?? []).map(text => masker.mask(text)),
+      degradedCertificate: () => certificate?.warnings ?? []
+    },
+    metrics,
+    components,
+    mask: text => masker.mask(text),
+    purger: buildPurger({
+      tracker,
+      generations,
+      invalidator,
+      redisBackend,
+      eventsDefault: () => current.pages.eventsDefault,
+      chainMismatch: () => describeChainMismatch(upstreams.pool.upstreams, tracker)
+    }),
+    listen: async () => await listenOn(app, config.listen, 'listen'),
+    start: async () => {
+      await redisBackend?.start(generations)
+      // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6).
+      await withTimeout(maxStartMs, upstreams.start())
+      if (tracker.chain === undefined) await redisBackend?.restoreChain()
+      redisBackend?.sync().catch(() => {})
+      const reason = describeChainMismatch(upstreams.pool.upstreams, tracker)
+      if (reason !== undefined) {
+        log.error(
+          { reason },
+          'no upstream serves the configured chain, and until one does reads are refused with 503: is ' +
+            'chainId that of your upstreams?'
+        )
+      } else if (tracker.chain === undefined) {
+        log.warn(
+          'no node has answered yet, and until one does reads are refused with 503: is each url of upstreams ' +
+            'right, without /v1, and is GET /v1 answered there?'
+        )
+      }
+    },
+    reload: async next => {
+      const serve = await reloadPublicApp(app, httpContextOf(next), nextId)
+      await upstreams.reload(next)
+      serve()
+      clients.setLimit(maxConnectionsFor(next))
+      loadShedder.setLateMs(next.limits.loopLagMs)
+      current = next
+      masker.addSecretsOf(next)
+    },
+    stop: async (deadlines, closeMore) => {
+      await stopGracefully(app, drain, {
+        cancelRequests,
+        close: async () => {
+          await Promise.all([close(), closeMore()])
+        }
+      }, deadlines)
+    },
+    close: async () => {
+      await app.close()
+      await close()
+    }
+  }
+
+  function httpContextOf (of: Config): HttpContext {
+    // Cached responses have their header lines already printed under the names of the first configuration.
+    const proxyContext: ProxyContext = {
+      ...proxy,
+      rejectIfOverloaded: () => {
+        loadShedder.rejectIfOverloaded()
+      },
+      settings: proxySettingsOf({ ...of, headers: config.headers })
+    }
+    const access = new ClientAccess(of, buckets)
+    metrics.addClients(access.clientNames)
+    const cors = new Cors(of.cors.origins)
+    const stamper = new Stamper(proxyContext, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)
+    return {
+      config: of,
+      proxy: proxyContext,
+      parsedRequests: parsedRequestCacheOf(of),
+      access,
+      stamper,
+      metrics,
+      log,
+      isSandbox,
+      drain,
+      cors,
+      clients,
+      certificate
+    }
+  }
+
+  function maxConnectionsFor (of: Config): number {
+    const { limit, isReduced } = connectionLimitFor(of)
+    if (isReduced) {
+      log.warn(
+        { key: 'limits.connections', limit },
+        'this process may open too few files for so many connections beside those to nodes: so many are let in'
+      )
+    }
+    return limit
+  }
+}
+
+/** Opens a listener; an error names the key that configures the address. */
+export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
+  try {
+    const { host, port } = hostAndPort(address)
+    // Fastify opens a second server for localhost without our settings if it resolves to two addresses, so one address
+    // is chosen.
+    return await app.listen({ host: (await lookup(host)).address, port })
+  } catch (error) {
+    throw listenError(address, { key, flag: key === 'listen' ? '--listen' : '--admin' }, error as Error)
+  }
+}

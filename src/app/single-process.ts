@@ -1,0 +1,65 @@
+import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
+import { keysNeedingRestart } from '../config/restart-keys.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { adminApp, adminFullMessage } from '../http/admin-app.js'
+import { reportUnexpectedError } from '../http/send-response.js'
+import { readinessOf, statusOf } from '../http/status.js'
+import { listenOn, buildProxyServer } from './proxy-server.js'
+import { type ShutdownDeadlines } from '../workers/messages.js'
+
+/** Running varve, as one process or several. */
+export interface Varve {
+  readonly url: string
+  readonly adminUrl: string
+  readonly metrics: Pick<Metrics, 'process'>
+  /** Applies another configuration or throws without a change; resolves with the keys that need a restart. */
+  reload(config: Config): Promise<readonly string[]>
+  stop(deadlines?: ShutdownDeadlines): Promise<void>
+}
+
+/** Serves from this process, without workers. */
+export async function startSingleProcess (config: Config, sandboxUrl: string | undefined, log: Logger): Promise<Varve> {
+  const server = await buildProxyServer(config, sandboxUrl, log)
+  let current = config
+  const admin = adminApp({
+    metrics: server.metrics,
+    readiness: async () => readinessOf(server.statusSources),
+    status: async () => statusOf(server.statusSources),
+    onUnexpectedError: error => {
+      reportUnexpectedError({ log, metrics: server.metrics }, error)
+    },
+    hosts: () => current.admin.hosts,
+    onFull: (turnedAway, limit) => {
+      log.warn({ turnedAway, limit }, adminFullMessage)
+    },
+    purgeRoute: { token: () => current.admin.token, purge: async body => await server.purger.purge(body) }
+  })
+  try {
+    // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
+    const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
+    const url = await server.listen()
+    log.info({ url, adminUrl }, 'listening')
+    await server.start()
+    return {
+      url,
+      adminUrl,
+      metrics: server.metrics,
+      reload: async next => {
+        await server.reload(next)
+        log.level = next.log.level
+        current = next
+        return keysNeedingRestart(config, next)
+      },
+      stop: async deadlines => {
+        await server.stop(deadlines, async () => {
+          await admin.close()
+        })
+      }
+    }
+  } catch (error) {
+    await server.close()
+    await admin.close()
+    throw error
+  }
+}

@@ -1,0 +1,121 @@
+/** Result of a coalesced fetch; `isCollapsed` marks a result that another caller fetched (RFC 9211). */
+export interface Coalesced<T> {
+  readonly result: T
+  readonly isCollapsed: boolean
+}
+
+/** Predicate for results that several callers may share; a streamed body has one reader. */
+export type IsShareable<T> = (result: T) => boolean
+
+/**
+ * Coalesces equal reads into one fetch. A caller that gives up cancels no other caller;
+ * a failure reaches only the caller that started it, and the others retry together.
+ */
+export class Coalescer<T> {
+  readonly #inFlight = new Map<string, Promise<T>>()
+  readonly #isShareable: IsShareable<T>
+
+  constructor (isShareable: IsShareable<T>) {
+    this.#isShareable = isShareable
+  }
+
+  /** Joins an equal fetch in flight, or starts `load`. */
+  async run (key: string, load: () => Promise<T>): Promise<Coalesced<T>> {
+    // Fast path: most fetches have nothing to join.
+    if (!this.#inFlight.has(key)) return { result: await this.#start(key, load), isCollapsed: false }
+    return await joinOrStart(() => this.#inFlight.get(key), () => this.#start(key, load), load, this.#isShareable)
+  }
+
+  /** Reports an equal fetch in flight. */
+  has (key: string): boolean {
+    return this.#inFlight.has(key)
+  }
+
+  get size (): number {
+    return this.#inFlight.size
+  }
+
+  #start (key: string, load: () => Promise<T>): Promise<T> {
+    const loading = this.#untrackWhenDone(key, load())
+    this.#inFlight.set(key, loading)
+    return loading
+  }
+
+  async #untrackWhenDone (key: string, loading: Promise<T>): Promise<T> {
+    try {
+      return await loading
+    } finally {
+      this.#inFlight.delete(key)
+    }
+  }
+}
+
+/**
+ * Coalesces latest reads, which must never be older than their request (law 5).
+ * A read joins only a fetch that has not started, so one runs and at most one waits.
+ */
+export class FreshCoalescer<T> {
+  readonly #inFlight = new Map<string, Promise<unknown>>()
+  readonly #notStarted = new Map<string, Promise<T>>()
+  readonly #isShareable: IsShareable<T>
+
+  constructor (isShareable: IsShareable<T>) {
+    this.#isShareable = isShareable
+  }
+
+  /** Joins a waiting fetch, or schedules `load` after the equal fetch in flight. */
+  async run (key: string, load: () => Promise<T>): Promise<Coalesced<T>> {
+    return await joinOrStart(
+      () => this.#notStarted.get(key),
+      () => this.#startAfterCurrent(key, load),
+      load,
+      this.#isShareable
+    )
+  }
+
+  get size (): number {
+    return this.#inFlight.size + this.#notStarted.size
+  }
+
+  async #startAfterCurrent (key: string, load: () => Promise<T>): Promise<T> {
+    // With nothing in flight, loading starts in a microtask, so reads of the same tick still join.
+    const current = this.#inFlight.get(key) ?? Promise.resolve()
+    const loading = current.then(async () => {
+      this.#notStarted.delete(key)
+      return await this.#start(key, load)
+    })
+    this.#notStarted.set(key, loading)
+    return await loading
+  }
+
+  #start (key: string, load: () => Promise<T>): Promise<T> {
+    const loading = load()
+    const done = loading.then(() => {}, () => {}).then(() => {
+      if (this.#inFlight.get(key) === done) this.#inFlight.delete(key)
+    })
+    this.#inFlight.set(key, done)
+    return loading
+  }
+}
+
+/** Retries once when a joined fetch fails, since the failure belongs to the caller that started it. */
+async function joinOrStart<T> (
+  joinable: () => Promise<T> | undefined,
+  start: () => Promise<T>,
+  load: () => Promise<T>,
+  isShareable: IsShareable<T>
+): Promise<Coalesced<T>> {
+  const first = joinable()
+  if (first === undefined) return { result: await start(), isCollapsed: false }
+  const settled = await first.then(result => ({ result }), () => undefined)
+  if (settled !== undefined) return await shareOrLoad(settled.result, load, isShareable)
+  const next = joinable()
+  return next === undefined
+    ? { result: await start(), isCollapsed: false }
+    : await shareOrLoad(await next, load, isShareable)
+}
+
+// Unshareable results are loaded in parallel: one after another, each caller would wait for the slowest reader.
+async function shareOrLoad<T> (result: T, load: () => Promise<T>, isShareable: IsShareable<T>): Promise<Coalesced<T>> {
+  return isShareable(result) ? { result, isCollapsed: true } : { result: await load(), isCollapsed: false }
+}

@@ -1,0 +1,57 @@
+import { type Position } from '../api/position.js'
+import { contradicts, type Tracker } from './tracker.js'
+import { needsProof } from './generation-candidates.js'
+import { type UnverifiedUpstream } from './generation-options.js'
+import { type ChainIdentity } from './chain-identity.js'
+
+/**
+ * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
+ * time.
+ */
+export type ComparisonResult = 'same' | 'older' | 'other'
+
+/** Compares an upstream's chain with the chain that our keys name (law 7). */
+export class ChainComparison {
+  readonly #tracker: Tracker
+  readonly #identity: ChainIdentity
+  readonly #chainName: () => string
+
+  /**
+   * `chainName` changes with every reset and generation, so a comparison notices that the chain changed while it
+   * waited.
+   */
+  constructor (tracker: Tracker, identity: ChainIdentity, chainName: () => string) {
+    this.#tracker = tracker
+    this.#identity = identity
+    this.#chainName = chainName
+  }
+
+  /**
+   * Counts an upstream that cannot be compared as the same chain, unless proof is required. Rejects when a block cannot
+   * be read.
+   */
+  async compare (unverified: UnverifiedUpstream, requiresProof = false): Promise<ComparisonResult> {
+    const { stamped: { position }, readPeerBlock } = unverified
+    for (;;) {
+      const chain = this.#chainName()
+      const known = { anchors: this.#identity.anchors, head: this.#tracker.stamped }
+      const served = known.head?.position
+      if (served !== undefined && isEarlier(position, served) && contradicts(position, served)) return 'older'
+      if (served !== undefined) await this.#identity.ensureComparable(position, served, readPeerBlock)
+      const verdict = await this.#identity.judgeChain(
+        { ...known, anchors: this.#identity.anchors },
+        position,
+        unverified
+      )
+      // A reset during the comparison makes its result worthless.
+      if (chain !== this.#chainName()) continue
+      if (verdict === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
+      return verdict === 'unknown' && requiresProof && needsProof(known) ? 'other' : 'same'
+    }
+  }
+}
+
+// Of two chains with the same chain id, the newer has the later time ("Chains and resets").
+function isEarlier (position: Position, served: Position): boolean {
+  return position.head.timestampUsec < served.head.timestampUsec
+}

@@ -1,0 +1,88 @@
+import { type StampedPosition } from '../api/position.js'
+import { withTimeout } from '../with-timeout.js'
+import {
+  type GenerationCandidate,
+  candidatesIn,
+  chooseCandidate,
+  sortHighestFirst,
+  needsProof,
+  rememberedOnlyIn
+} from './generation-candidates.js'
+import { type ControlRecord, type ControlState } from '../cluster/control-record.js'
+import { type GenerationOptions } from './generation-options.js'
+import { type ChainIdentity } from './chain-identity.js'
+import { type KnownGeneration, nothingKnown } from './replica-records.js'
+
+/** Chosen generation of a chain; `isAgreed` where the control record confirms it, or there is no Redis. */
+export interface GenerationChoice {
+  readonly generation: number
+  readonly known: KnownGeneration
+  readonly isAgreed: boolean
+}
+
+// Limits how long a new generation waits for its first anchors.
+const firstAnchorsMs = 500
+// Each failed claim means that another replica took the number, so two attempts nearly always suffice.
+const maxAttempts = 5
+
+/**
+ * Picks the highest generation that the chain may belong to, or claims a new one. A replica that loses a claim compares
+ * again.
+ */
+export async function chooseGeneration (
+  stamped: StampedPosition,
+  { tracker, control }: GenerationOptions,
+  identity: ChainIdentity,
+  ruledOut: number
+): Promise<GenerationChoice> {
+  const { position } = stamped
+  const own: GenerationCandidate[] = tracker.chain === undefined
+    ? []
+    : [[tracker.generation, { anchors: identity.anchors, head: tracker.stamped }]]
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const read = control && await readCandidates(control, position.chainId).catch(() => undefined)
+    const { state, published, remembered } = read ?? { state: undefined, published: [], remembered: [] }
+    const inRedis = [...remembered, ...published]
+    for (const [generation] of inRedis) tracker.noteGeneration(generation)
+    // A number that is not in Redis may have belonged to another chain and expired.
+    const unpublished = own.filter(([generation]) => inRedis.every(([other]) => other < generation))
+    const candidates = sortHighestFirst([...unpublished, ...inRedis]).filter(([generation]) => generation > ruledOut)
+    const requireProof = new Set(remembered.map(([, known]) => known).filter(needsProof))
+    const chosen = await chooseCandidate(candidates, async known => {
+      const verdict = await identity.judgeChain(known, position)
+      return verdict === 'unknown' && requireProof.has(known) ? 'other' : verdict
+    })
+    if (chosen === undefined) identity.replace([])
+    else identity.add(chosen[1].anchors)
+    const choice = {
+      known: chosen?.[1] ?? nothingKnown,
+      generation: chosen?.[0] ??
+        (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.nextGeneration)
+    }
+    if (control === undefined || state?.generations.has(choice.generation) === true) {
+      return { ...choice, isAgreed: true }
+    }
+    // Other replicas could take a generation without anchors for any chain.
+    await withTimeout(firstAnchorsMs, identity.readAnchors(position))
+    if (state === undefined) return { ...choice, isAgreed: false }
+    if (
+      await control.claim(position.chainId, choice.generation, { anchors: identity.anchors, head: stamped }).catch(() =>
+        false
+      )
+    ) return { ...choice, isAgreed: true }
+  }
+  return { generation: tracker.nextGeneration, known: nothingKnown, isAgreed: false }
+}
+
+/** Reads the generations in the control record, and those that only this process's upstream records name. */
+async function readCandidates (
+  control: ControlRecord,
+  chainId: number
+): Promise<{ state: ControlState, published: GenerationCandidate[], remembered: GenerationCandidate[] }> {
+  const [state, upstreams] = await Promise.all([control.read(chainId), control.rememberedUpstreams()])
+  return {
+    state,
+    published: candidatesIn(state),
+    remembered: rememberedOnlyIn(state, upstreams.filter(upstream => upstream.chainId === chainId))
+  }
+}

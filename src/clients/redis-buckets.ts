@@ -1,0 +1,98 @@
+import { type RedisLink } from '../redis/link.js'
+import { type Allowance, type Buckets } from './buckets.js'
+
+// Mirrors LocalBuckets atomically on the server's clock, since clocks of replicas differ. Times beyond a burst predate
+// a clock change or limit change.
+const takeScript = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local every, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = tonumber(redis.call('GET', KEYS[1]) or '') or now
+if not (full >= now and full <= now + every * burst) then full = now end
+local wait = full + every - now - every * burst
+if wait > 0.001 then return math.ceil(wait) end
+redis.call('SET', KEYS[1], string.format('%.3f', full + every), 'PX', math.ceil(full + every - now))
+return 0
+`
+
+const refundScript = `
+local full = tonumber(redis.call('GET', KEYS[1]) or '')
+if not full then return 0 end
+local time = redis.call('TIME')
+local left = full - tonumber(ARGV[1]) - (time[1] * 1000 + time[2] / 1000)
+if left <= 0 then return redis.call('DEL', KEYS[1]) end
+redis.call('SET', KEYS[1], string.format('%.3f', full - tonumber(ARGV[1])), 'PX', math.ceil(left))
+return 1
+`
+
+// Matches LocalBuckets (law 10: nothing grows without bound).
+const maxLimited = 50_000
+
+/** Token buckets shared by all replicas through Redis; while Redis is down each replica limits by itself (law 6). */
+export class RedisBuckets implements Buckets {
+  readonly #link: RedisLink
+  readonly #prefix: string
+  readonly #fallback: Buckets
+  readonly #now: () => number
+  // Caches rejections, so that a flood costs Redis few commands.
+  readonly #limitedUntilMs = new Map<string, number>()
+  #scriptError: string | undefined
+
+  constructor (link: RedisLink, prefix: string, fallback: Buckets, now: () => number) {
+    this.#link = link
+    this.#prefix = `${prefix}taken:`
+    this.#fallback = fallback
+    this.#now = now
+  }
+
+  /** Last error of the script from a Redis that responds otherwise. */
+  get scriptError (): string | undefined {
+    return this.#scriptError
+  }
+
+  async take (clientId: string, allowance: Allowance): Promise<number> {
+    const limitedForMs = (this.#limitedUntilMs.get(clientId) ?? 0) - this.#now()
+    // Ignores a longer wait than one token takes: it came from another limit.
+    if (limitedForMs > 0 && limitedForMs <= 1000 / allowance.perSecond) return limitedForMs
+    this.#limitedUntilMs.delete(clientId)
+    const waitMs = await this.#takeFromRedis(clientId, allowance)
+    if (waitMs === undefined) return await this.#fallback.take(clientId, allowance)
+    if (waitMs > 0) this.#rememberLimited(clientId, waitMs)
+    return waitMs
+  }
+
+  refund (clientId: string, allowance: Allowance): void {
+    this.#limitedUntilMs.delete(clientId)
+    this.#link.run(
+      'limit',
+      async client => await client.eval(refundScript, 1, this.#prefix + clientId, 1000 / allowance.perSecond)
+    )
+      // Refunds locally, where the token was taken if Redis was down then too.
+      .catch(() => {
+        this.#fallback.refund(clientId, allowance)
+      })
+  }
+
+  /** Undefined where Redis gives no valid response. */
+  async #takeFromRedis (clientId: string, { perSecond, burst }: Allowance): Promise<number | undefined> {
+    try {
+      const waitMs = await this.#link.run(
+        'limit',
+        async client => await client.eval(takeScript, 1, this.#prefix + clientId, 1000 / perSecond, burst)
+      )
+      this.#scriptError = undefined
+      // Rejects values that this script cannot return.
+      return typeof waitMs === 'number' && waitMs >= 0 && waitMs <= Math.ceil(1000 / perSecond) ? waitMs : undefined
+    } catch (error) {
+      // The link counts the failure; a script error lasts until an operator changes Redis.
+      if (error instanceof Error && error.name === 'ReplyError') this.#scriptError = error.message
+      return undefined
+    }
+  }
+
+  #rememberLimited (clientId: string, waitMs: number): void {
+    this.#limitedUntilMs.set(clientId, this.#now() + waitMs)
+    const [oldest] = this.#limitedUntilMs.keys()
+    if (this.#limitedUntilMs.size > maxLimited && oldest !== undefined) this.#limitedUntilMs.delete(oldest)
+  }
+}

@@ -1,0 +1,109 @@
+import { type Anchor } from '../chain/anchors.js'
+import { isFamily, type StampedPosition } from '../api/position.js'
+import { unseal } from './seal.js'
+import {
+  type KnownGeneration,
+  type Message,
+  nothingKnown,
+  type Purge,
+  type Heartbeat,
+  type UpstreamChain
+} from '../chain/replica-records.js'
+
+// Another version of varve may have written these records, so a record of an unexpected shape counts as absent (law
+// 13).
+
+/** Parses the sealed record of a generation. */
+export function parseGeneration (text: string): KnownGeneration | undefined {
+  return parseKnown(unseal(text))
+}
+
+/** Parses a replica's sealed heartbeat. */
+export function parseHeartbeat (text: string): Heartbeat | undefined {
+  const value = unseal(text)
+  return isObject(value) && typeof value['beat'] === 'number' && isListOf(value['releases'], isText)
+    ? { beat: value['beat'], releases: value['releases'] }
+    : undefined
+}
+
+/**
+ * Parses an upstream's sealed chain. Records without anchors come from older versions; their number still leads to the
+ * control record.
+ */
+export function parseUpstreamChain (text: string | null | undefined): UpstreamChain | undefined {
+  const value = unseal(text)
+  if (!isObject(value)) return undefined
+  const { chainId, generation } = value
+  const known = value['anchors'] === undefined ? nothingKnown : parseKnown(value)
+  return typeof chainId === 'number' && typeof generation === 'number' && known !== undefined
+    ? { chainId, generation, ...known }
+    : undefined
+}
+
+/** Parses a sealed purge. */
+export function parsePurge (text: string): Purge | undefined {
+  const value = unseal(text)
+  if (
+    !isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) ||
+    !isListOf(value['blocks'], isPurgedBlock)
+  ) return undefined
+  // Purges of older versions name no event pages.
+  const pages = value['pages'] ?? []
+  return isListOf(pages, isEventRange)
+    ? { id: value['id'], keys: value['keys'], blocks: value['blocks'], pages }
+    : undefined
+}
+
+/** Parses a sealed message. */
+export function parseMessage (text: string): Message | undefined {
+  const value = unseal(text)
+  if (!isObject(value)) return undefined
+  const { kind, chainId, generation, stamped } = value
+  if (kind === 'look' && typeof chainId === 'number') return { kind, chainId }
+  return kind === 'head' && typeof generation === 'number' && isStamped(stamped)
+    ? { kind, generation, stamped }
+    : undefined
+}
+
+function parseKnown (value: unknown): KnownGeneration | undefined {
+  if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
+  const { anchors, head } = value
+  return head === undefined || isStamped(head) ? { anchors, head } : undefined
+}
+
+function isStamped (value: unknown): value is StampedPosition {
+  if (!isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isFamily(value['family'])) {
+    return false
+  }
+  const { chainId, head, oldest } = value['position']
+  return typeof chainId === 'number' && isObject(head) && isObject(oldest) &&
+    (head['epoch'] === undefined || typeof head['epoch'] === 'bigint') &&
+    [head['version'], head['timestampUsec'], head['blockHeight'], oldest['version'], oldest['blockHeight']].every(
+      part => typeof part === 'bigint'
+    )
+}
+
+function isAnchor (value: unknown): value is Anchor {
+  return isObject(value) && typeof value['height'] === 'bigint' && isText(value['hash'])
+}
+
+function isPurgedBlock (value: unknown): value is Purge['blocks'][number] {
+  return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
+}
+
+function isEventRange (value: unknown): value is NonNullable<Purge['pages']>[number] {
+  return isObject(value) && isText(value['stream']) && typeof value['first'] === 'bigint' &&
+    typeof value['last'] === 'bigint'
+}
+
+function isText (value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isListOf<T> (value: unknown, isItem: (item: unknown) => item is T): value is T[] {
+  return Array.isArray(value) && value.every(isItem)
+}
+
+function isObject (value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

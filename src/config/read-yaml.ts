@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { type Document, type ErrorCode, parseDocument, YAMLError } from 'yaml'
+import { ConfigError, type Mistake } from './mistakes.js'
+
+/** A file's keys as they stand, not yet checked. */
+export type ConfigTree = Record<string, unknown>
+
+const bareReference =
+  // eslint-disable-next-line no-template-curly-in-string
+  'a value with ${NAME} or ${file:PATH} in it stands in quotes within { } and [ ], such as { authorization: ' +
+  // eslint-disable-next-line no-template-curly-in-string
+  '"Bearer ${NAME}" }'
+
+/** Reads a YAML file; throws a ConfigError with every mistake of its syntax, none of which quotes the file. */
+export function readYaml (file: string): ConfigTree {
+  let tree: unknown
+  try {
+    const text = readFileSync(file, 'utf8')
+    const document = parseDocument(text, { stringKeys: true, resolveKnownTags: false })
+    const mistakes = syntaxMistakes(file, text, document)
+    if (mistakes.length > 0) throw new ConfigError(mistakes)
+    tree = document.toJS()
+    // An alias can make a value a part of itself, which nobody could read to its end.
+    JSON.stringify(tree)
+  } catch (error) {
+    throw error instanceof ConfigError
+      ? error
+      : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
+  }
+  if (tree === null) return {}
+  if (typeof tree !== 'object' || Array.isArray(tree)) {
+    throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
+  }
+  return tree as ConfigTree
+}
+
+// All that the parser says behind the brace of such a reference follows from it.
+function syntaxMistakes (file: string, text: string, { errors, warnings }: Document): Mistake[] {
+  const bare = errors.findIndex(({ pos: [offset] }) => offset > 0 && text.startsWith('${', offset - 1))
+  const reported = bare === -1 ? [...errors, ...warnings] : errors.slice(0, bare + 1)
+  return reported.map((error, at) => ({
+    path: placeIn(file, error.linePos),
+    message: at === bare ? bareReference : withoutSource(error)
+  }))
+}
+
+function placeIn (file: string, at: YAMLError['linePos']): string {
+  return at === undefined ? file : `${file}, line ${at[0].line}, column ${at[0].col}`
+}
+
+// What a sentence of the parser has after a colon is the file's own text, which may be the line of a secret; some have
+// it before that.
+function withoutSource (error: Error): string {
+  if (error instanceof YAMLError) return messageByErrorCode[error.code] ?? firstClauseOf(error)
+  if (error instanceof ReferenceError) return firstClauseOf(error)
+  return 'code' in error
+    ? messageByErrno[String(error.code)] ?? error.message
+    : 'expected values that are no part of themselves'
+}
+
+const messageByErrno: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given',
+  EACCES: 'may not be read by the user that varve runs as (EACCES)',
+  EISDIR: 'is a folder (EISDIR): expected a file'
+}
+
+const messageByErrorCode: Partial<Record<ErrorCode, string>> = {
+  BAD_DIRECTIVE: 'unknown directive; a value that begins with % stands in quotes',
+  BAD_DQ_ESCAPE: 'unknown escape between double quotes; a backslash is written twice there',
+  BAD_SCALAR_START: 'a value that begins with such a sign stands in quotes',
+  KEY_OVER_1024_CHARS: 'a key is longer than 1,024 characters',
+  TAG_RESOLVE_FAILED: 'unknown tag; a value that begins with ! stands in quotes'
+}
+
+function firstClauseOf ({ message }: Error): string {
+  return message.split(/:| at line /, 1).join('')
+}

@@ -1,0 +1,84 @@
+import { type z } from 'zod'
+
+/**
+ * Refuses two nodes of one name, be it the one by their place. Told beside the other mistakes, so the list may hold
+ * anything yet.
+ */
+export function rejectDuplicateNames (upstreams: readonly unknown[], context: z.RefinementCtx): void {
+  rejectDuplicates(
+    'upstreams',
+    'name',
+    upstreams.map((upstream, at) => textIn(upstream, 'name') ?? `node-${at + 1}`),
+    context
+  )
+}
+
+/**
+ * Rejects an upstream that is there twice: the second would get a share of the reads, and no failure of the first would
+ * be one less.
+ */
+export function rejectDuplicateUpstreams (upstreams: readonly unknown[], context: z.RefinementCtx): void {
+  const identities = upstreams.map(identityOf)
+  identities.forEach((identity, at) => {
+    const first = identities.indexOf(identity)
+    if (identity !== undefined && first !== at) {
+      context.addIssue({
+        code: 'custom',
+        path: [at, 'url'],
+        message: `expected another URL, or other headers, than those of upstreams.${first}: remove one of the two`
+      })
+    }
+  })
+}
+
+/**
+ * Refuses two clients of one name, who could not be told apart in a log, or of one key, who could not be told apart at
+ * all.
+ */
+export function rejectDuplicateClients (clients: readonly unknown[], context: z.RefinementCtx): void {
+  for (const key of ['name', 'key']) {
+    rejectDuplicates(
+      'clients.keys',
+      key,
+      clients.map(client => textIn(client, key)),
+      context
+    )
+  }
+}
+
+// Neither text is repeated: it may be a secret.
+function rejectDuplicates (
+  list: string,
+  key: string,
+  texts: ReadonlyArray<string | undefined>,
+  context: z.RefinementCtx
+): void {
+  texts.forEach((text, at) => {
+    const first = texts.indexOf(text)
+    if (text !== undefined && first !== at) {
+      context.addIssue({
+        code: 'custom',
+        path: [at, key],
+        message: `expected a ${key} of its own, but that of ${list}.${first} is the same`
+      })
+    }
+  })
+}
+
+// The same address in one form, and names of headers as HTTP compares them.
+function identityOf (upstream: unknown): string | undefined {
+  const url = textIn(upstream, 'url')
+  if (url === undefined || !URL.canParse(url)) return undefined
+  const { headers } = upstream as { headers?: unknown }
+  const pairs = typeof headers === 'object' && headers !== null
+    ? Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+    : []
+  return JSON.stringify([new URL(url).href.replace(/\/+$/, ''), pairs.map(pair => JSON.stringify(pair)).sort()])
+}
+
+function textIn (value: unknown, key: string): string | undefined {
+  const text = typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+    ? (value as Record<string, unknown>)[key]
+    : undefined
+  return typeof text === 'string' ? text : undefined
+}

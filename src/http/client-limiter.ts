@@ -1,0 +1,84 @@
+import { type FastifyRequest } from 'fastify'
+import { ErrorResponse } from '../api/error-response.js'
+import { type ClientAccess } from './access.js'
+import { clientNetworkOf } from './client-address.js'
+
+/** Lets in who may ask at all, and holds each client to what it may ask for. */
+export class ClientLimiter {
+  readonly #access: ClientAccess
+
+  constructor (access: ClientAccess) {
+    this.#access = access
+  }
+
+  /** Rejects a request without a required key, and charges every request if hits are charged. */
+  async requireAccess (request: FastifyRequest): Promise<void> {
+    const lacksKey = this.#access.lacksKey(request.raw)
+    // Charges the address of a request without a key, or clients could guess keys without limit.
+    if (lacksKey || this.#access.limitsHits) await this.#charge(request)
+    if (lacksKey) {
+      throw new ErrorResponse(
+        401,
+        'web_framework_error',
+        'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY',
+        ['www-authenticate', 'Bearer']
+      )
+    }
+  }
+
+  /** Returns the charge of a request; undefined if its client is unlimited or already charged. */
+  chargeOf (request: FastifyRequest): RequestCharge | undefined {
+    const allowance = this.#access.allowanceOf(request.raw)
+    if (this.#access.limitsHits || allowance === undefined) return undefined
+    return new RequestCharge(async () => {
+      await this.#charge(request)
+    }, () => {
+      this.#access.buckets.refund(this.subjectOf(request), allowance)
+    })
+  }
+
+  /** Returns the client that limits and fair queueing count: a key's name, else a network. */
+  subjectOf (request: FastifyRequest): string {
+    const name = this.#access.clientNameOf(request.raw)
+    return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
+  }
+
+  async #charge (request: FastifyRequest): Promise<void> {
+    const allowance = this.#access.allowanceOf(request.raw)
+    if (allowance === undefined) return
+    const waitMs = await this.#access.buckets.take(this.subjectOf(request), allowance)
+    if (waitMs > 0) {
+      const seconds = String(Math.ceil(waitMs / 1000))
+      throw new ErrorResponse(429, 'web_framework_error', 'too many requests', ['retry-after', seconds])
+    }
+  }
+}
+
+/** Charge of one request, taken at most once. */
+export class RequestCharge {
+  readonly #charge: () => Promise<void>
+  readonly #refund: () => void
+  #charged: Promise<void> | undefined
+  #isDue = false
+
+  constructor (charge: () => Promise<void>, refund: () => void) {
+    this.#charge = charge
+    this.#refund = refund
+  }
+
+  /** Charges before an upstream request; throws if the limit is reached. */
+  readonly admit = async (): Promise<void> => {
+    this.#isDue = true
+    await this.chargeNow()
+  }
+
+  /** Charges before it is known if an upstream is needed, since parsing a large body is expensive. */
+  async chargeNow (): Promise<void> {
+    await (this.#charged ??= this.#charge())
+  }
+
+  /** Refunds an early charge if no upstream request was needed. */
+  refund (): void {
+    if (this.#charged !== undefined && !this.#isDue) this.#refund()
+  }
+}

@@ -1,0 +1,33 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type FastifyReply, type FastifyRequest } from 'fastify'
+import { type ProxyContext } from '../proxy/proxy-context.js'
+
+/** A request and its response. */
+export interface HttpExchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** Raw request target. */
+  readonly url: string
+  readonly method: string
+  readonly receivedAtMs: number
+  /** Returns the request's number in the log; called only by a log line, since hits need none. */
+  readonly id: () => string
+}
+
+/** Takes an exchange from Fastify, so that `sendResponse` alone writes responses. */
+export function hijackExchange (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { proxy }: { readonly proxy: Pick<ProxyContext, 'now'> }
+): HttpExchange {
+  reply.hijack()
+  const { raw, originalUrl: url, method } = request
+  return {
+    request: raw,
+    response: reply.raw,
+    url,
+    method,
+    receivedAtMs: proxy.now() - reply.elapsedTime,
+    id: () => request.id
+  }
+}

@@ -1,0 +1,58 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type Socket } from 'node:net'
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void
+
+// Exceeds what any honest client pipelines.
+const maxQueued = 256
+
+/**
+ * Serves pipelined requests one at a time and pauses the socket while one waits, so that further bytes stay in the
+ * kernel (law 10).
+ */
+export class PipelineQueue {
+  readonly #queued = new WeakMap<Socket, number>()
+  readonly #onCut: () => void
+
+  constructor (onCut: () => void) {
+    this.#onCut = onCut
+  }
+
+  /** Serves a request after all earlier responses of its connection; never if the connection closes first. */
+  enqueue (request: IncomingMessage, response: ServerResponse, serve: Serve): void {
+    const { socket } = request
+    const waiting = this.#queued.get(socket) ?? 0
+    this.#queued.set(socket, waiting + 1)
+    // Bounds the requests in one read: Node parses all bytes it has read before it pauses.
+    if (waiting === maxQueued) {
+      this.#onCut()
+      socket.destroy()
+    }
+    if (waiting === 0) pauseReading(socket)
+    response.once('socket', () => {
+      const left = (this.#queued.get(socket) ?? 1) - 1
+      this.#queued.set(socket, left)
+      if (left === 0) resumeReading(socket)
+      // Waits until Node has flushed the response, which it does after this event, or it would end twice.
+      process.nextTick(() => {
+        if (socket.writable) serve(request, response)
+      })
+    })
+  }
+}
+
+// Emits events instead of calling pause(): Node stops its handle on them, and the stream state that it relies on stays.
+function pauseReading (socket: Socket): void {
+  pauseHandle.call(socket)
+  socket.on('resume', pauseHandle)
+}
+
+function resumeReading (socket: Socket): void {
+  socket.off('resume', pauseHandle)
+  // Skips sockets that Node paused: for an unread body until it is read, after a failed parse for good.
+  if (!socket.isPaused()) socket.emit('resume')
+}
+
+function pauseHandle (this: Socket): void {
+  this.emit('pause')
+}

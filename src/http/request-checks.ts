@@ -1,0 +1,46 @@
+import { type IncomingMessage } from 'node:http'
+import { ErrorResponse } from '../api/error-response.js'
+
+/** Number of header lines that Node parses of a request. */
+export const maxHeaderLines = 1000
+
+/** Rejects excess header lines, which Node drops silently: a dropped Accept would get another form (law 1). */
+function requireAllHeaders ({ rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * maxHeaderLines) {
+    throw new ErrorResponse(431, 'web_framework_error', `too many header lines: expected at most ${maxHeaderLines}`)
+  }
+}
+
+/** Requires one Host (RFC 9112, section 3.2); Node's own check would not answer in the node's error shape. */
+function requireHost ({ rawHeaders, httpVersion }: IncomingMessage): void {
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts++
+  }
+  if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
+  throw new ErrorResponse(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
+}
+
+/** Rejects expectations other than 100-continue, which Node answers itself. */
+function requireKnownExpectation ({ headers }: IncomingMessage): void {
+  if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
+    throw new ErrorResponse(417, 'web_framework_error', 'unknown expectation: expected 100-continue')
+  }
+}
+
+/** Rejects compressed bodies: a small one could decompress to any size before it is keyed (law 10). */
+function requirePlainBody ({ headers }: IncomingMessage): void {
+  const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
+    (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
+  if (!isPlain) {
+    throw new ErrorResponse(415, 'web_framework_error', 'a compressed request body is not supported')
+  }
+}
+
+/** Checks the requirements on every request. */
+export function checkRequest (request: IncomingMessage): void {
+  requireAllHeaders(request)
+  requireHost(request)
+  requireKnownExpectation(request)
+  requirePlainBody(request)
+}

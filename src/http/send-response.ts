@@ -1,0 +1,206 @@
+import { type ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
+import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
+import { type ParsedRequests } from '../proxy/parsed-request.js'
+import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
+import { type ProxyContext } from '../proxy/proxy-context.js'
+import { type ClientResponse, type Stamper } from '../proxy/stamper.js'
+import { matchEndpoint } from '../api/read-request.js'
+import { type RemainingBody } from '../api/upstream-response.js'
+import { type ErrorResponse } from '../api/error-response.js'
+import { type ClientAccess } from './access.js'
+import { type Certificate } from './certificate.js'
+import { type ClientConnections } from './client-connections.js'
+import { type Cors } from './cors.js'
+import { type Drain } from './drain.js'
+import { type HttpExchange } from './http-exchange.js'
+import { toErrorResponse } from './to-error-response.js'
+import { traceIdOf } from './trace-context.js'
+import { writeHead } from './write-head.js'
+
+/** Parts of the public listener. */
+export interface HttpContext {
+  readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
+  readonly proxy: ProxyContext
+  readonly parsedRequests: ParsedRequests
+  readonly access: ClientAccess
+  readonly stamper: Stamper
+  readonly metrics: Metrics
+  readonly log: Logger
+  /** Marks every response with the sandbox header (law 14). */
+  readonly isSandbox: boolean
+  readonly drain: Drain
+  readonly cors: Cors
+  readonly clients: ClientConnections
+  /** Present only on a TLS listener. */
+  readonly certificate?: Certificate | undefined
+}
+
+const chunkBytes = 64 * 1024
+const noHeaders: readonly string[] = []
+/** Header of every sandbox response (law 14: made-up data is never served by accident). */
+export const sandboxHeader = ['X-Varve-Sandbox', 'true'] as const
+const emptyBody = Buffer.alloc(0)
+
+/** Sends, counts and logs a response; all responses of the public listener's routes pass here. */
+export function sendResponse (
+  context: HttpContext,
+  exchange: HttpExchange,
+  endpoint: EndpointLabel,
+  outcome: OutcomeName,
+  prepared: ClientResponse
+): void {
+  const { request, response, method } = exchange
+  const tookMs = context.proxy.now() - exchange.receivedAtMs
+  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin))
+  writeBody(context.clients, prepared, method, response)
+  const client = context.access.clientNameOf(request)
+  context.metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
+  if (context.config.log.access) {
+    const cacheStatus = rawHeaderValueOf(prepared.rawHeaders, 'cache-status')
+    context.log.info({
+      ...requestLogFieldsOf(exchange),
+      method,
+      url: exchange.url,
+      client,
+      endpoint,
+      outcome,
+      status: prepared.status,
+      cacheStatus,
+      tookMs: Math.round(tookMs * 1000) / 1000
+    }, 'answered')
+  }
+}
+
+/** Sends an error response; on a known endpoint it carries the current position. */
+export function sendErrorResponse (context: HttpContext, exchange: HttpExchange, error: ErrorResponse): void {
+  const { access, metrics, stamper } = context
+  const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
+  if (error.status === 429) metrics.limited(access.clientNameOf(exchange.request) === undefined ? 'address' : 'key')
+  // Hides the position from clients without a required key.
+  const hasPosition = endpoint !== undefined && !access.lacksKey(exchange.request)
+  sendResponse(
+    context,
+    exchange,
+    endpoint ?? 'other',
+    outcomeOfError(error.status),
+    stamper.respondWithError(error, hasPosition)
+  )
+}
+
+/**
+ * Answers a failed request and reports unexpected errors. If a response has begun or this fails too, closes the
+ * connection, or the client would wait.
+ */
+export function sendFailure (context: HttpContext, exchange: HttpExchange, error: unknown): void {
+  const errorResponse = toErrorResponse(error)
+  // Makes the id once, so that all log lines of the request share it.
+  const { id, traceId } = requestLogFieldsOf(exchange)
+  const named: HttpExchange = { ...exchange, id: () => id }
+  if (errorResponse.status === 500) reportUnexpectedError(context, error, { id, traceId })
+  // A complete response stays, although something failed after it.
+  if (exchange.response.writableEnded) return
+  try {
+    sendErrorResponse(context, named, errorResponse)
+  } catch (sendError) {
+    reportUnexpectedError(context, sendError, { id, traceId })
+    exchange.response.destroy()
+  }
+}
+
+/** Logs and counts an unexpected error of a request. */
+export function reportUnexpectedError (
+  { log, metrics }: Pick<HttpContext, 'log'> & { readonly metrics: Pick<Metrics, 'process'> },
+  error: unknown,
+  requestFields: Partial<RequestLogFields> = {}
+): void {
+  metrics.process.unhandled('request')
+  log.error({ ...requestFields, err: error }, 'request failed: unexpected error')
+}
+
+/** Identity of a request in the log: our own number, and the trace id that its client sent. */
+interface RequestLogFields {
+  readonly id: string
+  readonly traceId: string | undefined
+}
+
+function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
+  return { id: id(), traceId: traceIdOf(request.headers) }
+}
+
+// Headers that depend on the client and the moment, not on the response; memoised responses lack them.
+function perRequestHeaders (
+  { cors, stamper, drain, isSandbox }: HttpContext,
+  method: string,
+  origin: string | undefined
+): readonly string[] {
+  if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxHeader : noHeaders
+  // A granted preflight already has its CORS headers.
+  const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.headersFor(origin, stamper.headerFamilies)
+  return [...(isSandbox ? sandboxHeader : noHeaders), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
+}
+
+function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string | undefined {
+  return rawHeaders[rawHeaders.indexOf(name) + 1]
+}
+
+function writeBody (
+  clients: ClientConnections,
+  { status, body, rest }: ClientResponse,
+  method: string,
+  raw: ServerResponse
+): void {
+  // HEAD, 204 and 304 have no body, although headers may describe one (RFC 9110, section 6.4.1).
+  const isBodiless = method === 'HEAD' || status === 204 || status === 304
+  if (rest !== undefined && !isBodiless) return stream(clients, body, rest, raw)
+  rest?.destroy()
+  if (body === undefined || isBodiless) raw.end()
+  else {
+    writeInChunks(clients, body, raw, last => {
+      raw.end(last)
+    })
+  }
+}
+
+/** Streams a body. If the upstream breaks off, closes the connection, or the client would take the body for whole. */
+function stream (
+  clients: ClientConnections,
+  firstPart: Buffer | undefined,
+  rest: RemainingBody,
+  raw: ServerResponse
+): void {
+  const destroyRest = (): void => {
+    rest.destroy()
+  }
+  // Covers clients that leave before the pipeline starts; the pipeline handles later ones.
+  if (raw.destroyed) destroyRest()
+  raw.once('close', destroyRest)
+  writeInChunks(clients, firstPart ?? emptyBody, raw, last => {
+    raw.off('close', destroyRest)
+    clients.untrackBody(raw)
+    if (last.length > 0) raw.write(last)
+    pipeline(rest, raw).catch(() => {
+      raw.destroy()
+    })
+  })
+}
+
+/** Writes a long body in chunks, since Node reports no progress within one write; slow readers show between chunks. */
+function writeInChunks (
+  clients: ClientConnections,
+  body: Buffer,
+  raw: ServerResponse,
+  onLastChunk: (chunk: Buffer) => void
+): void {
+  if (body.length > 2 * chunkBytes) clients.trackBody(raw, body)
+  let at = 0
+  const writeMore = (): void => {
+    // Sends up to two chunks at once, which few clients take in two steps.
+    if (body.length - at <= 2 * chunkBytes) return onLastChunk(at === 0 ? body : body.subarray(at))
+    if (raw.write(body.subarray(at, at += chunkBytes))) writeMore()
+    else raw.once('drain', writeMore)
+  }
+  writeMore()
+}

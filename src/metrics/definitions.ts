@@ -1,0 +1,278 @@
+import { versionWaitResults } from '../chain/version-waits.js'
+import { hedgeResults } from '../upstreams/hedger.js'
+import { upstreamStates } from '../upstreams/upstream-state.js'
+import { auditResults } from '../proxy/auditor.js'
+import { outcomeNames } from '../proxy/outcomes.js'
+import { endpointNames } from '../api/endpoints.js'
+import { notStoredReasons } from '../api/lifetime.js'
+import { redisOperations } from '../redis/operations.js'
+import { cutReasons } from './cut-reasons.js'
+import { statusLabels, upstreamStatusLabels } from './status-labels.js'
+
+/** Values of a label: a closed list, or names from the configuration (law 10). */
+export type LabelValues = readonly string[] | 'upstreams' | 'clients' | 'release'
+
+/** Function that merges a gauge of several workers: the sum of what each owns, else the value that needs attention. */
+export type Aggregation = 'sum' | 'max' | 'min'
+
+/** Definition of a metric; its label values bound the number of its series. */
+export interface MetricDefinition {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: Readonly<Record<string, LabelValues>>
+  readonly help: string
+  /** Upper bounds of a histogram's buckets, ascending; empty for other types. */
+  readonly bounds: readonly number[]
+  /** Present on gauges only. */
+  readonly aggregation?: Aggregation
+  /** Creates series when first counted, since most of them never are. */
+  readonly isSparse?: true
+}
+
+/** Values of the `endpoint` label: known endpoints, and `other` for the rest. */
+export const endpointLabels = [...endpointNames, 'other'] as const
+
+const seconds = [
+  0.00005,
+  0.0001,
+  0.00025,
+  0.0005,
+  0.001,
+  0.0025,
+  0.005,
+  0.01,
+  0.025,
+  0.05,
+  0.1,
+  0.25,
+  0.5,
+  1,
+  2.5,
+  5,
+  10
+]
+const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
+
+const endpoint = endpointLabels
+const upstream = 'upstreams'
+const outcome = outcomeNames
+
+/** All metrics by subject; dashboards rely on the names, and docs/metrics.md is generated from this list. */
+export const metricGroups = {
+  Requests: [
+    counter(
+      'varve_requests_total',
+      { endpoint, outcome, status: statusLabels },
+      'Client requests, by endpoint, outcome and status.',
+      {
+        isSparse: true
+      }
+    ),
+    histogram(
+      'varve_request_duration_seconds',
+      { endpoint, outcome },
+      'Time from a client request to its response.',
+      seconds
+    ),
+    counter(
+      'varve_pruned_requests_total',
+      { endpoint, answer: ['cache', 'local', 'upstream'] },
+      'Requests for pruned history, by the source of the response.'
+    ),
+    histogram(
+      'varve_pruned_distance_versions',
+      { endpoint },
+      'Distance of a pruned request below the oldest version.',
+      versions
+    ),
+    counter(
+      'varve_not_stored_total',
+      { endpoint, reason: notStoredReasons },
+      'Responses that were not stored, by reason.'
+    ),
+    counter(
+      'varve_stale_latest_total',
+      {},
+      'Moving reads answered from behind the served head.'
+    ),
+    counter(
+      'varve_version_waits_total',
+      { result: versionWaitResults },
+      'Reads that waited for an upstream to reach a version, by result.'
+    ),
+    gauge('varve_waiting_for_version', {}, 'Reads that wait for an upstream to reach a version.', 'sum'),
+    counter(
+      'varve_audit_total',
+      { result: auditResults },
+      'Hits that were fetched again from an upstream and compared, by result.'
+    ),
+    counter('varve_shed_total', {}, 'Reads rejected with 503 because the event loop was late; hits are still served.')
+  ],
+  Clients: [
+    counter(
+      'varve_client_requests_total',
+      { client: 'clients', outcome },
+      'Requests with a configured client key, by its name and outcome.'
+    ),
+    counter(
+      'varve_limited_total',
+      { by: ['address', 'key'] },
+      'Requests rejected with 429 by a client limit, by the kind of client.'
+    ),
+    gauge('varve_connections', {}, 'Open client connections.', 'sum'),
+    counter(
+      'varve_connections_cut_total',
+      { reason: cutReasons },
+      'Client connections closed by varve, by reason.'
+    ),
+    gauge(
+      'varve_tls_certificate_not_after_seconds',
+      {},
+      'Unix time at which the certificate of the public listener expires; present only with TLS.',
+      'min'
+    )
+  ],
+  Chain: [
+    gauge('varve_ledger_version', {}, 'Ledger version of the served head.', 'max'),
+    gauge('varve_ledger_oldest_version', {}, 'Oldest version that any upstream has.', 'min'),
+    gauge('varve_ledger_block_height', {}, 'Block height of the served head.', 'max'),
+    gauge('varve_ledger_oldest_block_height', {}, 'Oldest block that any upstream has.', 'min'),
+    gauge('varve_ledger_position_age_seconds', {}, 'Time since an upstream last confirmed the position.', 'max'),
+    gauge(
+      'varve_oldest_asked_version',
+      {},
+      'Lowest version within the window that clients requested in the last five minutes or so; the head if ' +
+        'there is none.',
+      'min'
+    ),
+    counter('varve_chain_resets_total', {}, 'Chain resets: times that the upstreams turned out to serve another chain.')
+  ],
+  Nodes: [
+    counter(
+      'varve_upstream_requests_total',
+      { upstream, endpoint, status: upstreamStatusLabels },
+      'Requests to an upstream, by status or failure reason.',
+      { isSparse: true }
+    ),
+    histogram(
+      'varve_upstream_request_duration_seconds',
+      { upstream },
+      'Time from a request to an upstream to its response.',
+      seconds
+    ),
+    gauge(
+      'varve_upstream_up',
+      { upstream },
+      '1 if the upstream is up, 0 if it is down, quarantined or not polled yet.',
+      'min'
+    ),
+    gauge(
+      'varve_upstream_state',
+      { upstream, state: upstreamStates },
+      '1 for the current state of the upstream, as in /status.json, 0 for the others.',
+      'max'
+    ),
+    gauge('varve_upstream_version', { upstream }, 'Newest ledger version of the upstream.', 'max'),
+    gauge('varve_upstream_oldest_version', { upstream }, 'Oldest ledger version of the upstream.', 'max'),
+    gauge(
+      'varve_upstream_lag_versions',
+      { upstream },
+      'Versions by which the upstream lags behind the served head.',
+      'max'
+    ),
+    gauge('varve_upstream_under_way', { upstream }, 'Requests in flight to the upstream.', 'sum'),
+    gauge('varve_upstream_max_concurrent', { upstream }, 'Limit on requests in flight to the upstream.', 'sum'),
+    gauge('varve_upstream_waiting', { upstream }, 'Requests queued for a slot of the upstream.', 'sum'),
+    counter(
+      'varve_hedges_total',
+      { result: hedgeResults },
+      'Reads that were hedged with a second upstream, by result.'
+    )
+  ],
+  Cache: [
+    gauge('varve_cache_entries', { tier: ['memory'] }, 'Cached entries.', 'sum'),
+    gauge('varve_cache_bytes', { tier: ['memory'] }, 'Memory of cached entries, including keys and overhead.', 'sum'),
+    gauge('varve_cache_max_bytes', { tier: ['memory'] }, 'Limit on the memory of cached entries.', 'sum'),
+    counter('varve_cache_evictions_total', { tier: ['memory'] }, 'Entries evicted.'),
+    counter('varve_cache_writes_total', { tier: ['memory', 'redis'] }, 'Entries stored.'),
+    counter('varve_corrupt_entries_total', {}, 'Entries in Redis that failed verification, each a miss.'),
+    gauge('varve_redis_configured', {}, '1 if Redis is configured.', 'min'),
+    gauge('varve_redis_up', {}, '1 if Redis is reachable; 0 also if none is configured.', 'min'),
+    counter('varve_redis_errors_total', { operation: redisOperations }, 'Redis operations that failed or timed out.'),
+    histogram('varve_redis_duration_seconds', { operation: redisOperations }, 'Duration of Redis operations.', seconds)
+  ],
+  Process: [
+    gauge('varve_build_info', { version: 'release' }, 'Release of varve as a label; always 1.', 'max'),
+    gauge('varve_sandbox', {}, '1 if varve serves the made-up data of its embedded sandbox.', 'max'),
+    gauge('varve_workers', {}, 'Processes that serve reads.', 'sum'),
+    counter('varve_workers_lost_total', {}, 'Workers that crashed or hung and were replaced.'),
+    counter(
+      'varve_config_reloads_total',
+      { result: ['reloaded', 'rejected'] },
+      'Configuration reloads, by result.'
+    ),
+    gauge(
+      'varve_config_last_reload_successful',
+      {},
+      '1 if the last reload succeeded or there was none, 0 if it was rejected.',
+      'min'
+    ),
+    counter(
+      'varve_unhandled_total',
+      { kind: ['request', 'rejection', 'exception'] },
+      'Unexpected errors, by origin.'
+    ),
+    counter('varve_descriptors_exhausted_total', {}, 'Times that a process ran out of file descriptors.'),
+    counter(
+      'varve_log_lines_lost_total',
+      {},
+      'Log lines lost to a full disk or a reader that is gone or stalled.'
+    )
+  ]
+} as const
+
+/** All metrics in one list. */
+export const metricList: readonly MetricDefinition[] = Object.values(metricGroups).flat()
+
+/** Name of a metric. */
+export type MetricName = typeof metricGroups[keyof typeof metricGroups][number]['name']
+
+const definitions = Object.fromEntries(
+  metricList.map(definition => [definition.name, definition])
+) as unknown as Readonly<
+  Record<MetricName, MetricDefinition>
+>
+
+/** Returns the definition of a metric. */
+export function definitionOf (name: MetricName): MetricDefinition {
+  return definitions[name]
+}
+
+type NamedDefinition<N extends string> = MetricDefinition & { readonly name: N }
+
+function counter<N extends string> (
+  name: N,
+  labels: MetricDefinition['labels'],
+  help: string,
+  options: { isSparse?: true } = {}
+): NamedDefinition<N> {
+  return { name, type: 'counter', labels, help, bounds: [], ...options }
+}
+
+function gauge<N extends string> (
+  name: N,
+  labels: MetricDefinition['labels'],
+  help: string,
+  aggregation: Aggregation
+): NamedDefinition<N> {
+  return { name, type: 'gauge', labels, help, bounds: [], aggregation }
+}
+
+function histogram<N extends string> (
+  name: N,
+  labels: MetricDefinition['labels'],
+  help: string,
+  bounds: readonly number[]
+): NamedDefinition<N> {
+  return { name, type: 'histogram', labels, help, bounds }
+}

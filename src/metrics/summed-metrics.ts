@@ -1,0 +1,81 @@
+import { AggregatorRegistry, type Registry } from 'prom-client'
+
+/** Metric as a worker reports it to the primary. */
+export interface MetricSnapshot {
+  readonly name: string
+  readonly type: string
+  readonly values: ReadonlyArray<{ readonly value: number, readonly labels: object, readonly metricName?: string }>
+}
+
+/** Metrics of one process. */
+export type MetricSnapshots = readonly MetricSnapshot[]
+
+/** Sums metrics of all workers. Counts of ended workers stay: Prometheus takes a falling total for a restart. */
+export class SummedMetrics {
+  readonly #last = new Map<object, MetricSnapshots>()
+  readonly #ended = new WeakSet<object>()
+  readonly #primaryOnly: readonly string[]
+  #removed: Promise<MetricSnapshots> = Promise.resolve([])
+
+  /** Ignores the workers' values of `primaryOnly` metrics, which the primary counts for all. */
+  constructor (primaryOnly: readonly string[] = []) {
+    this.#primaryOnly = primaryOnly
+  }
+
+  /** Replaces the metrics of a worker. */
+  update (worker: object, snapshots: MetricSnapshots): void {
+    // Ignores late reports of a removed worker, which would count twice.
+    if (!this.#ended.has(worker)) {
+      this.#last.set(
+        worker,
+        snapshots.filter(({ name }) => !this.#primaryOnly.includes(name))
+      )
+    }
+  }
+
+  /** Removes an ended worker: its counters and histograms stay in the sum, its gauges do not. */
+  remove (worker: object): void {
+    const counted = (this.#last.get(worker) ?? []).filter(({ type }) => type === 'counter' || type === 'histogram')
+    this.#last.delete(worker)
+    this.#ended.add(worker)
+    this.#removed = this.#removed.then(async removed =>
+      await aggregate([removed, counted]).getMetricsAsJSON() as unknown as MetricSnapshots
+    )
+  }
+
+  /** Returns the sum in Prometheus' text format, with the primary's own metrics. */
+  async text (own: MetricSnapshots): Promise<string> {
+    const removed = await this.#removed
+    return await aggregate(withoutUnknownGauges([own, ...this.#last.values(), removed])).metrics()
+  }
+}
+
+function aggregate (snapshots: readonly MetricSnapshots[]): Registry {
+  return AggregatorRegistry.aggregate(snapshots as never)
+}
+
+// Drops NaN where another process has a value, or the aggregate would be NaN.
+function withoutUnknownGauges (snapshots: readonly MetricSnapshots[]): MetricSnapshots[] {
+  const known = new Set<string>()
+  for (const { name, type, values } of snapshots.flat()) {
+    if (type === 'gauge') {
+      for (const { value, labels } of values) if (Number.isFinite(value)) known.add(seriesKeyOf(name, labels))
+    }
+  }
+  return snapshots.map(metrics =>
+    metrics.map(metric =>
+      metric.type !== 'gauge'
+        ? metric
+        : {
+          ...metric,
+          values: metric.values.filter(({ value, labels }) =>
+            Number.isFinite(value) || !known.has(seriesKeyOf(metric.name, labels))
+          )
+        }
+    )
+  )
+}
+
+function seriesKeyOf (name: string, labels: object): string {
+  return `${name} ${JSON.stringify(labels)}`
+}

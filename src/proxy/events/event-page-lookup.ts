@@ -1,0 +1,52 @@
+import { type Entry } from '../../cache/entry.js'
+import { type StreamEvents } from '../../cache/page-index.js'
+import { type Chain } from '../../chain/tracker.js'
+import { type EventPage } from '../../api/event-page.js'
+import { eventRangeOf, namesStream, pageKeyOf, streamIndexKeyOf, type Read, type ReadKeys } from '../../api/read.js'
+import { type ProxyContext } from '../proxy-context.js'
+import { streamOf } from './event-streams.js'
+
+/** The events that a read asks for by its own path, wherever that leads. */
+export function requestedEventsOf ({ page, path }: Read, chain: Chain): StreamEvents | undefined {
+  return page && { stream: streamIndexKeyOf(chain, path), ...eventRangeOf(page) }
+}
+
+/**
+ * Under which key, and as which events of which stream, a full page is kept: by whichever path it came, under the name
+ * of its stream, where its guid tells that.
+ */
+export function pageLocationOf (
+  read: Read,
+  chain: Chain,
+  page: EventPage | undefined
+): { readonly key: string, readonly range: StreamEvents } | undefined {
+  if (page?.stream === undefined || read.page === undefined) return undefined
+  const stream = streamIndexKeyOf(chain, page.stream)
+  return { key: pageKeyOf(stream, read.page), range: { stream, ...eventRangeOf(read.page) } }
+}
+
+/** Looks a page up under its own path, then under the stream that the path leads to. */
+export function lookUpPage (
+  context: ProxyContext,
+  read: Read,
+  page: NonNullable<Read['page']>,
+  keys: ReadKeys
+): Entry | undefined {
+  const { memory, tracker: { chain } } = context
+  // Of a stream that no guid names a page is kept for its own path alone.
+  const ownPage = memory.get(keys.value)
+  const stream = ownPage === undefined && chain !== undefined ? streamOf(context, read, chain) : undefined
+  return stream === undefined ? ownPage : memory.get(pageKeyOf(stream, page))
+}
+
+/** For how long the path of a read is believed to lead to the stream whose page was found. */
+export function streamKnownUntilMs (
+  { streamNames }: Pick<ProxyContext, 'streamNames'>,
+  read: Read,
+  chain: Chain
+): number {
+  const name = read.page === undefined || namesStream(read)
+    ? undefined
+    : streamNames.find(streamIndexKeyOf(chain, read.path))
+  return name?.expiresAtMs ?? Infinity
+}

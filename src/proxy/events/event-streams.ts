@@ -1,0 +1,111 @@
+import { type Chain } from '../../chain/tracker.js'
+import { type UpstreamResponse, errorOf } from '../../api/upstream-response.js'
+import { type EventPage, readEventPage } from '../../api/event-page.js'
+import { type JudgedResponse } from '../../api/lifetime.js'
+import { namesStream, streamIndexKeyOf, type Read } from '../../api/read.js'
+import { type ProxyContext } from '../proxy-context.js'
+
+/** Remembers to which stream of events a path leads, and how far that is known to reach. */
+export function learnStream (context: ProxyContext, read: Read, chain: Chain, response: UpstreamResponse): void {
+  const readAt = response.stamped?.position.head.version
+  if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
+  // The resource or its field is gone: whatever it led to, it does not any more.
+  if (response.status === 404) context.streamNames.remove(streamIndexKeyOf(chain, read.path), readAt)
+  const page = readPage(read, response)
+  if (page?.last === undefined || page.highestVersion === undefined) return
+  if (!namesStream(read)) learnName(context, streamIndexKeyOf(chain, read.path), page, chain, readAt)
+  else if (page.stream !== read.path) return
+  const end = { sequence: page.last, version: page.highestVersion }
+  context.streamEnds.record(knownStreamKeyOf(context, read, chain), end, readAt, read.page === undefined)
+}
+
+/** The stream that a read of events is of, as far as its path tells that now. */
+export function streamOf (
+  { streamNames }: Pick<ProxyContext, 'streamNames'>,
+  read: Read,
+  chain: Chain
+): string | undefined {
+  const path = streamIndexKeyOf(chain, read.path)
+  return namesStream(read) ? path : streamNames.find(path)?.stream
+}
+
+function learnName (
+  { streamNames, settings }: ProxyContext,
+  path: string,
+  { stream }: EventPage,
+  chain: Chain,
+  readAt: bigint
+): void {
+  if (stream !== undefined) streamNames.learn(path, streamIndexKeyOf(chain, stream), readAt, settings.eventsTtlMs)
+}
+
+/**
+ * Whether an empty page is none of the end of the stream: a later event was seen (law 11), and the node has got that
+ * far.
+ */
+export function hidesPruning (
+  context: ProxyContext,
+  read: Read,
+  chain: Chain,
+  { response, verdict }: JudgedResponse
+): boolean {
+  const readAt = response.stamped?.position.head.version
+  return read.page !== undefined && readAt !== undefined && verdict.notStored === 'empty_page' &&
+    context.streamEnds.reaches(knownStreamKeyOf(context, read, chain), read.page.start, readAt)
+}
+
+/**
+ * True if a response reports pruning, which for events can be a 500: docs/node-behaviour.md, "Pruned events".
+ */
+export function reportsPruned ({ status, ...rest }: UpstreamResponse): boolean {
+  return status === 410 || (status === 500 && /pruned/i.test(String(errorOf({ status, ...rest })?.['message'])))
+}
+
+/**
+ * What a page of events may lack that a node with a longer history still has (law 11): events name no version, so a
+ * node that has forgotten them leaves them out, or says nothing at all.
+ */
+export function missingHistoryOf (
+  context: ProxyContext,
+  read: Read,
+  chain: Chain,
+  judged: JudgedResponse
+): 'pruned' | 'partial' | undefined {
+  const { response, verdict } = judged
+  if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return undefined
+  const page = readPage(read, response)
+  // What cannot be read may lack anything.
+  if (page === undefined) return 'partial'
+  if (read.page === undefined) return isCompleteTail(context, read, page) ? undefined : 'partial'
+  if (verdict.notStored === 'pruned_page' || hidesPruning(context, read, chain, judged)) return 'pruned'
+  if (page.count > 0) return page.first === read.page.start ? undefined : 'partial'
+  const oldest = response.stamped?.position.oldest.version
+  return oldest !== undefined &&
+      context.streamEnds.endsBefore(knownStreamKeyOf(context, read, chain), read.page.start, oldest)
+    ? undefined
+    : 'partial'
+}
+
+/**
+ * The last events of a stream are all there where there are as many as were asked for, or the very first among them.
+ */
+function isCompleteTail ({ settings }: ProxyContext, { query }: Read, { count, first }: EventPage): boolean {
+  const limit = query.find(([name]) => name === 'limit')?.[1]
+  return first === 0n || count >= Number(limit ?? settings.eventsDefault)
+}
+
+function readPage (read: Read, response: UpstreamResponse): EventPage | undefined {
+  if (
+    read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || response.status !== 200 || response.rest !== undefined
+  ) return undefined
+  return readEventPage(response.body)
+}
+
+/**
+ * What is known of a stream is filed under its own name, also while nobody would vouch for it that the path still leads
+ * there.
+ */
+function knownStreamKeyOf ({ streamNames }: ProxyContext, read: Read, chain: Chain): string {
+  const path = streamIndexKeyOf(chain, read.path)
+  return namesStream(read) ? path : streamNames.lastKnown(path) ?? path
+}

@@ -1,0 +1,285 @@
+import { type Compressor } from '../cache/compressor.js'
+import { etagForCoding, type Entry, etagOf } from '../cache/entry.js'
+import { printHeaders } from '../cache/print-headers.js'
+import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
+import { readAcceptEncoding } from '../api/coding.js'
+import { dependsOnRelease, type Read } from '../api/read.js'
+import { type ErrorResponse } from '../api/error-response.js'
+import { type CommonHeaders, CommonHeaderCache } from './common-headers.js'
+import { matchingTag } from './if-none-match.js'
+import { type Outcome, cacheStatusOf, outcomeOfError, ownStatusOf, bypassStatus } from './outcomes.js'
+import {
+  headerFamiliesOf,
+  makePerResponseHeaders,
+  readPerResponseValues,
+  pinCursorHeaders
+} from './per-response-headers.js'
+import { type ProxyContext } from './proxy-context.js'
+import { cursorVersionOf } from './pinned-version.js'
+import { archivalHeaders } from '../api/pruned-errors.js'
+import { varyOf } from './vary.js'
+
+/** An answer ready to be written: header lines flat, as Node writes them fastest. */
+export interface ClientResponse {
+  readonly status: number
+  readonly rawHeaders: readonly string[]
+  /** The same lines as they go onto the wire, but for the length; undefined where each is to be printed by itself. */
+  readonly headerText?: string | undefined
+  readonly body: Buffer | undefined
+  /** What follows the body as it comes from the node. */
+  readonly rest?: RemainingBody | undefined
+}
+
+/** What of a client's request decides in which form an answer goes out. */
+export interface ResponsePreferences {
+  readonly ifNoneMatch: string | undefined
+  readonly acceptEncoding: string | undefined
+}
+
+/** What clients and CDNs are told about kept answers. */
+export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
+
+// What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and
+// hop-by-hop names are not.
+const forwardedHeaders = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
+
+// The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the
+// node's own address.
+const passThroughHeaders = [
+  ...forwardedHeaders,
+  'content-length',
+  'content-language',
+  'content-disposition',
+  'cache-control',
+  'etag',
+  'last-modified',
+  'allow',
+  'traceparent'
+]
+
+// Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in
+// one.
+const listHeaders = new Set([
+  'content-encoding',
+  'www-authenticate',
+  'content-language',
+  'cache-control',
+  'vary',
+  'allow'
+])
+
+/** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
+export class Stamper {
+  readonly #tracker: ProxyContext['tracker']
+  readonly #compressor: Compressor
+  readonly #settings: ProxyContext['settings']
+  readonly #cacheControl: DownstreamCacheControl
+  readonly #isPrivate: boolean
+  readonly #variesByOrigin: boolean
+  readonly #commonHeaders: CommonHeaderCache
+
+  constructor (
+    context: Pick<ProxyContext, 'tracker' | 'compressor' | 'settings'>,
+    cacheControl: DownstreamCacheControl,
+    isPrivate = false,
+    variesByOrigin = false
+  ) {
+    this.#tracker = context.tracker
+    this.#compressor = context.compressor
+    this.#settings = context.settings
+    this.#cacheControl = cacheControl
+    this.#isPrivate = isPrivate
+    this.#variesByOrigin = variesByOrigin
+    this.#commonHeaders = new CommonHeaderCache(context.tracker, context.settings.emit, variesByOrigin)
+  }
+
+  /** The reply to an answered read, or a 304 where the client has the body already. */
+  respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
+    const { position } = outcome
+    const status = cacheStatusOf(outcome)
+    const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
+    switch (outcome.name) {
+      case 'hit_memory':
+      case 'hit_redis':
+        return this.#respondFromCache(
+          outcome.entry,
+          this.#commonHeaders.get(
+            position,
+            status,
+            outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)
+          ),
+          preferences,
+          cursorVersion
+        )
+      case 'miss':
+      case 'collapsed': {
+        const { response, entry } = outcome.fetched
+        if (entry === undefined) {
+          return this.#respondFromUpstream(
+            response,
+            this.#commonHeaders.get(position, status, 'no-store'),
+            preferences,
+            cursorVersion
+          )
+        }
+        return this.#respondFromCache(
+          entry,
+          this.#commonHeaders.get(position, status, this.#cacheControlOf(read)),
+          preferences,
+          cursorVersion
+        )
+      }
+      // A latest answer that was kept for its version is still a latest answer to this client.
+      case 'forwarded':
+      case 'observed':
+        return this.#respondFromUpstream(
+          outcome.fetched.response,
+          this.#commonHeaders.get(position, status, 'no-store'),
+          preferences,
+          cursorVersion
+        )
+    }
+  }
+
+  /**
+   * The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so
+   * does what is not there yet.
+   */
+  respondWithError (refusal: ErrorResponse, isKnownRead: boolean): ClientResponse {
+    const body = Buffer.from(refusal.body)
+    const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
+    const status = ownStatusOf(outcomeOfError(refusal.status))
+    const head = bearsPosition
+      ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders
+      : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyHeader(undefined)]
+    return {
+      status: refusal.status,
+      rawHeaders: head.concat(
+        'content-type',
+        'application/json',
+        'content-length',
+        String(body.length),
+        refusal.rawHeaders
+      ),
+      body
+    }
+  }
+
+  /** The reply to what was passed on: the node's answer as it comes, its position under every name. */
+  respondForwarded (response: UpstreamResponse): ClientResponse {
+    const family = response.stamped?.family ?? this.#tracker.family
+    const position = response.stamped?.position
+    const rawHeaders = [
+      'cache-status',
+      bypassStatus,
+      ...this.#commonHeaders.positionHeaders(position),
+      ...makePerResponseHeaders(readPerResponseValues(response, family), this.#settings.emit, family),
+      ...archivalHeaders(response)
+    ]
+    rawHeaders.push(...this.#varyHeader(headerValueOf(response, 'vary')))
+    for (const name of passThroughHeaders) {
+      const value = headerValueOf(response, name)
+      if (name === 'cache-control') {
+        rawHeaders.push(name, this.#isPrivate ? 'private, no-store' : value ?? 'no-store')
+      } else if (value !== undefined && (name !== 'content-length' || response.status !== 204)) {
+        rawHeaders.push(name, value)
+      }
+    }
+    return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
+  }
+
+  /** The prefixes of the names that positions are sent under. */
+  get headerFamilies (): readonly string[] {
+    return headerFamiliesOf(this.#settings.emit, this.#tracker.family)
+  }
+
+  #varyHeader (names: string | undefined): readonly string[] {
+    const vary = varyOf(names, this.#variesByOrigin)
+    return vary === undefined ? [] : ['vary', vary]
+  }
+
+  #respondFromCache (
+    entry: Entry,
+    head: CommonHeaders,
+    { ifNoneMatch, acceptEncoding }: ResponsePreferences,
+    cursorVersion: bigint | undefined
+  ): ClientResponse {
+    const codings = readAcceptEncoding(acceptEncoding)
+    const form = this.#compressor.representationOf(entry, codings)
+    // A client may hold the form that was there when it asked before.
+    const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
+    const matchedTag = entry.status === 200 ? matchingTag(ifNoneMatch, tags) : undefined
+    if (matchedTag !== undefined) {
+      return {
+        status: 304,
+        rawHeaders: head.rawHeaders.concat(
+          'etag',
+          matchedTag,
+          pinCursorHeaders(entry.perResponseHeaders, cursorVersion)
+        ),
+        body: undefined
+      }
+    }
+    // An entry answers reads with a pinned cursor and without, so that only the latter's text is printed once for all.
+    const lines = pinCursorHeaders(form.rawHeaders, cursorVersion)
+    const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
+    const headerText = head.headerText === undefined || formText === undefined ? undefined : head.headerText + formText
+    return { status: entry.status, rawHeaders: head.rawHeaders.concat(lines), headerText, body: form.body }
+  }
+
+  #respondFromUpstream (
+    response: UpstreamResponse,
+    head: CommonHeaders,
+    { ifNoneMatch }: ResponsePreferences,
+    cursorVersion: bigint | undefined
+  ): ClientResponse {
+    const { family } = this.#tracker
+    const own = pinCursorHeaders(
+      makePerResponseHeaders(readPerResponseValues(response, family), this.#settings.emit, family),
+      cursorVersion
+    )
+    const rawHeaders = head.rawHeaders.concat(own)
+    const etag = response.status === 200 && response.rest === undefined
+      ? etagOf(contentTypeOf(response), response.body)
+      : undefined
+    if (etag !== undefined) rawHeaders.push('etag', etag)
+    if (etag !== undefined && matchingTag(ifNoneMatch, () => [etag]) !== undefined) {
+      return { status: 304, rawHeaders, body: undefined }
+    }
+    for (const name of forwardedHeaders) {
+      const value = headerValueOf(response, name)
+      if (value !== undefined) rawHeaders.push(name, value)
+    }
+    if (response.status === 410) rawHeaders.push(...archivalHeaders(response))
+    const length = response.rest === undefined
+      ? String(response.body.length)
+      : headerValueOf(response, 'content-length')
+    if (length !== undefined) rawHeaders.push('content-length', length)
+    return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
+  }
+
+  // A cache before varve would hand on to anybody what only clients with a key may have, unless it is told not to.
+  #cacheControlOf (read: Read): string | undefined {
+    switch (this.#cacheControl) {
+      case 'off':
+        return this.#isPrivate ? 'private' : undefined
+      case 'revalidate':
+        return this.#isPrivate ? 'private, no-cache' : 'no-cache'
+      case 'immutable':
+        return `${this.#isPrivate ? 'private' : 'public'}, ${
+          isImmutable(read) ? 'max-age=31536000, immutable' : 'max-age=86400'
+        }`
+    }
+  }
+}
+
+function headerValueOf (response: UpstreamResponse, name: string): string | undefined {
+  const value = response.headers[name]
+  return Array.isArray(value) && !listHeaders.has(name) ? value[0] : headerOf(response, name)
+}
+
+// What a release renders may be rendered otherwise by the next, as what a view reckons may, and the path of a stream
+// can come to mean another one.
+function isImmutable (read: Read): boolean {
+  return !read.mayBeMoving && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
+}

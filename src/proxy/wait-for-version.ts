@@ -1,0 +1,77 @@
+import { type VersionWaitResult } from '../chain/version-waits.js'
+import { type Position } from '../api/position.js'
+import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { versionNotFound } from '../api/min-version.js'
+import { type Read } from '../api/read.js'
+import { unavailableError } from '../api/error-response.js'
+import { type ProxyContext } from './proxy-context.js'
+
+/** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
+export type VersionRequirements = Pick<Read, 'requestedVersion' | 'minVersion'>
+
+// A client with an explicit minimum version may wait even when `waitMs` is 0.
+const defaultMinVersionWaitMs = 1000
+
+/** Reports a read that needs a version above the served head. */
+export function isAboveServedHead (
+  { tracker }: ProxyContext,
+  { requestedVersion, minVersion }: VersionRequirements
+): boolean {
+  if (requestedVersion === undefined && minVersion === undefined) return false
+  const servedVersion = tracker.position?.head.version
+  return (minVersion !== undefined && (servedVersion === undefined || minVersion > servedVersion)) ||
+    (requestedVersion !== undefined && servedVersion !== undefined && requestedVersion > servedVersion)
+}
+
+/**
+ * Waits for upstreams to reach the required versions.
+ * On timeout, a missing minimum version is not found; every other read continues to the upstreams.
+ */
+export async function waitForVersions (
+  context: ProxyContext,
+  { requestedVersion, minVersion }: VersionRequirements
+): Promise<void> {
+  const { now, settings: { waitMs, waitBlocks } } = context
+  const startedAtMs = now()
+  if (minVersion !== undefined) await waitForMinVersion(context, minVersion)
+  const { position } = context.tracker
+  const leftMs = waitMs - (now() - startedAtMs)
+  if (
+    requestedVersion !== undefined && position !== undefined && leftMs > 0 &&
+    isNearHead(position, requestedVersion, waitBlocks)
+  ) {
+    await waitForVersion(context, requestedVersion, leftMs)
+  }
+}
+
+async function waitForMinVersion (context: ProxyContext, version: bigint): Promise<void> {
+  if (context.tracker.position === undefined) await context.resolveChain()
+  const { waitMs } = context.settings
+  const waitResult = await waitForVersion(context, version, waitMs === 0 ? defaultMinVersionWaitMs : waitMs)
+  // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11).
+  if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
+  const { position } = context.tracker
+  if (position === undefined) {
+    throw unavailableError(
+      describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
+        'no node has said yet where the chain stands'
+    )
+  }
+  if (position.head.version < version) throw versionNotFound(version)
+}
+
+async function waitForVersion (context: ProxyContext, version: bigint, timeoutMs: number): Promise<VersionWaitResult> {
+  if (!isAboveServedHead(context, { requestedVersion: undefined, minVersion: version })) return 'reached'
+  const waitResult = await context.versionWaits.waitFor(version, timeoutMs, context.clientId)
+  context.tally.waited(waitResult)
+  return waitResult
+}
+
+/** Reports a version within so many blocks above the head, at the average block size so far. */
+function isNearHead ({ head, oldest }: Position, version: bigint, blocks: number): boolean {
+  const maxBlocks = BigInt(blocks)
+  const count = head.blockHeight - oldest.blockHeight
+  const expectedVersions = count === 0n ? maxBlocks : (maxBlocks * (head.version - oldest.version) + count - 1n) / count
+  return version > head.version &&
+    version - head.version <= (expectedVersions > maxBlocks ? expectedVersions : maxBlocks)
+}

@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto'
+import { type Redis } from 'ioredis'
+
+// A message missed meanwhile costs nothing: subscribers also read the state that it announces.
+const reconnectDelayMs = 1000
+
+/** Subscribes to a channel on its own connection, as Redis requires, and reconnects after a loss. */
+export class RedisSubscriber {
+  readonly #connect: (attempt: number) => Redis
+  readonly #channel: string
+  readonly #onMessage: (text: string) => void
+  #client: Redis | undefined
+  #timer: NodeJS.Timeout | undefined
+  #attempt = 0
+  #isStopped = false
+
+  /**
+   * `connect` creates a client that is not connected and never reconnects; `attempt` selects one of several servers.
+   */
+  constructor (connect: (attempt: number) => Redis, channel: string, onMessage: (text: string) => void) {
+    this.#connect = connect
+    this.#channel = channel
+    this.#onMessage = onMessage
+  }
+
+  start (): void {
+    const client = this.#connect(this.#attempt++)
+    this.#client = client
+    client.on('error', () => {})
+    client.on('ready', () => {
+      this.#subscribe(client).catch(() => {
+        client.disconnect()
+      })
+    })
+    client.on('message', (_channel: string, text: string) => {
+      this.#onMessage(text)
+    })
+    client.once('end', () => {
+      if (!this.#isStopped) {
+        this.#timer = setTimeout(() => {
+          this.start()
+        }, reconnectDelayMs).unref()
+      }
+    })
+    client.connect().catch(() => {})
+  }
+
+  stop (): void {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    this.#client?.disconnect()
+  }
+
+  // Sends ECHO first: ioredis ends the process where the response to SUBSCRIBE is not from Redis.
+  async #subscribe (client: Redis): Promise<void> {
+    const text = randomUUID()
+    if (await client.echo(text) !== text) throw new Error('the server is not Redis')
+    await client.subscribe(this.#channel)
+  }
+}

@@ -1,0 +1,64 @@
+import { constants, createReadStream } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { type Readable } from 'node:stream'
+import { readLines } from './read-lines.js'
+import { type InputLine } from './warm/request-file-job.js'
+import { UsageError } from '../app/io.js'
+
+/** File name that stands for standard input. */
+export const stdinName = '-'
+
+// Largest request body plus the rest of its line; longer lines are no requests.
+const maxLineBytes = 16 * 1024 * 1024
+
+/** Rejects an unreadable file before anything is fetched for the files before it. */
+export async function requireReadable (files: readonly string[]): Promise<void> {
+  for (const file of files.filter(name => name !== stdinName)) {
+    const reason = await access(file, constants.R_OK).then(
+      async () => (await stat(file)).isDirectory() ? 'a folder, not a file (EISDIR)' : undefined,
+      reasonOf
+    )
+    if (reason !== undefined) throw new UsageError(`cannot read ${file}: ${reason}`)
+  }
+}
+
+function reasonOf ({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'there is no such file (ENOENT)'
+  return code === 'EACCES' ? 'permission denied (EACCES)' : message
+}
+
+/** Sums file sizes; undefined if one is unknown. A missing file fails later, when it is read. */
+export async function totalSizeOf (files: readonly string[]): Promise<number | undefined> {
+  if (files.includes(stdinName)) return undefined
+  const found = await Promise.all(files.map(async file => await stat(file).catch(() => undefined)))
+  return found.every(file => file?.isFile()) ? found.reduce((sum, file) => sum + (file?.size ?? 0), 0) : undefined
+}
+
+/** Yields the lines of all files in order until the signal aborts. */
+export async function* readInputLines (
+  files: readonly string[],
+  input: () => Readable,
+  signal: AbortSignal
+): AsyncGenerator<InputLine> {
+  for (const file of files) {
+    const bytes = file === stdinName ? input() : createReadStream(file)
+    // A pipe may stay silent, so only closing it ends the read.
+    const destroy = (): void => {
+      bytes.destroy()
+    }
+    signal.addEventListener('abort', destroy, { once: true })
+    let number = 0
+    try {
+      for await (const { text } of readLines(bytes, maxLineBytes)) {
+        yield { file: file === stdinName ? 'standard input' : file, number: ++number, text }
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      throw new Error(`${file === stdinName ? 'what is piped in' : file} cannot be read: ${(error as Error).message}`, {
+        cause: error
+      })
+    } finally {
+      signal.removeEventListener('abort', destroy)
+    }
+  }
+}

@@ -1,0 +1,127 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { Pool } from 'undici'
+import { readRetryAfterMs } from '../../upstreams/retry-after.js'
+import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
+import { type WarmTally } from './warm-tally.js'
+
+/** Read to send to varve. */
+export interface WarmRequest {
+  readonly method: 'GET' | 'POST'
+  readonly target: string
+  readonly body?: string | undefined
+  readonly accept?: string | undefined
+}
+
+/** Limits and access of a warm client. */
+export interface WarmClientOptions {
+  readonly url: URL
+  readonly connections: number
+  /** Requests per second; undefined means no limit. */
+  readonly perSecond: number | undefined
+  /** Client API key, if varve requires one. */
+  readonly key: string | undefined
+  readonly tally: WarmTally
+  /** Monotonic clock in milliseconds. */
+  readonly now: () => number
+  /** Ends waiting requests; requests in flight finish unless `abort` is called. */
+  readonly signal: AbortSignal
+}
+
+/** Error after the last retry. */
+export class UnreachableError extends Error {}
+
+const maxAttempts = 8
+// Fewer attempts before the first response, because the address is probably wrong.
+const maxFirstAttempts = 4
+const minBackoffMs = 250
+// Caps Retry-After, because operators would stop a run that seems stuck.
+const maxBackoffMs = 30_000
+const responseTimeoutMs = 60_000
+
+// Statuses that report overload or a missing upstream, and nothing about the read.
+const retryableStatuses = new Set([408, 429, 502, 503, 504])
+
+/** Client of a running varve with a rate limit and retries. */
+export class WarmClient {
+  readonly #options: WarmClientOptions
+  readonly #pool: Pool
+  #nextRequestAt = -Infinity
+  #hasResponded = false
+
+  constructor (options: WarmClientOptions) {
+    this.#options = options
+    this.#pool = new Pool(options.url.origin, {
+      connections: options.connections,
+      headersTimeout: responseTimeoutMs,
+      bodyTimeout: responseTimeoutMs
+    })
+  }
+
+  /** Resolves with any response; undefined if the run ended before the request was sent. */
+  async fetch (request: WarmRequest): Promise<WarmResponse | undefined> {
+    const { tally, signal } = this.#options
+    for (let attempt = 1;; attempt++) {
+      await this.#waitForRate()
+      if (signal.aborted) return undefined
+      const response = await this.#send(request).catch((error: unknown) => error as Error)
+      if (!(response instanceof Error)) this.#hasResponded = true
+      if (!(response instanceof Error) && !retryableStatuses.has(response.status)) return response
+      if (signal.aborted) return undefined
+      if (attempt >= (this.#hasResponded ? maxAttempts : maxFirstAttempts)) {
+        throw new UnreachableError(`${this.#options.url.origin} ${
+          response instanceof Error
+            ? `cannot be asked: ${reasonOf(response)}; does varve listen there? --url names another address`
+            : `answers ${response.status}: ${bodyExcerptOf(response)}`
+        }`)
+      }
+      tally.retries++
+      const retryAfterMs = response instanceof Error
+        ? 0
+        : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined, 0)
+      await this.#pause(Math.min(maxBackoffMs, Math.max(retryAfterMs, minBackoffMs * 2 ** (attempt - 1))))
+    }
+  }
+
+  /** Cancels requests in flight too. */
+  abort (): void {
+    this.#pool.destroy().catch(() => {})
+  }
+
+  async close (): Promise<void> {
+    if (!this.#pool.destroyed) await this.#pool.close()
+  }
+
+  async #send ({ method, target, body, accept }: WarmRequest): Promise<WarmResponse> {
+    const { key } = this.#options
+    const { statusCode: status, headers, body: stream } = await this.#pool.request({
+      method,
+      path: target,
+      headers: {
+        accept: accept ?? 'application/json',
+        'user-agent': 'varve-warm',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(key !== undefined && { 'x-api-key': key })
+      },
+      ...(body !== undefined && { body })
+    })
+    return { status, headers, body: Buffer.from(await stream.arrayBuffer()) }
+  }
+
+  /** Schedules requests in sequence, so the rate limit holds across workers. */
+  async #waitForRate (): Promise<void> {
+    const { perSecond, now } = this.#options
+    if (perSecond === undefined) return
+    const at = Math.max(now(), this.#nextRequestAt)
+    this.#nextRequestAt = at + 1000 / perSecond
+    if (at > now()) await this.#pause(at - now())
+  }
+
+  async #pause (ms: number): Promise<void> {
+    // An aborted pause returns early, and the caller sends nothing.
+    await pause(ms, undefined, { signal: this.#options.signal }).catch(() => {})
+  }
+}
+
+function reasonOf (error: Error & { code?: unknown }): string {
+  return error.message === '' ? String(error.code) : error.message
+}

@@ -1,0 +1,46 @@
+import { type WarmClient } from './warm-client.js'
+import { type WarmTally } from './warm-tally.js'
+
+/** Parts of a warm run. */
+export interface WarmRun {
+  readonly client: WarmClient
+  /** Counts the outcome of each read. */
+  readonly tally: WarmTally
+  readonly signal: AbortSignal
+}
+
+/** Work that several workers share. */
+export interface WarmJob {
+  /** Unit for progress messages. */
+  readonly noun: { readonly one: string, readonly many: string }
+  readonly reads: number
+  /** Share done from 0 to 1; undefined if the total is unknown. */
+  readonly share: number | undefined
+  /** Arguments that resume the run; undefined if nothing is left. */
+  readonly resume: readonly string[] | undefined
+  /** Sentence about reads that were skipped on purpose. */
+  readonly skippedNote: string | undefined
+  /** Sentence about input that could not be read. */
+  readonly unreadNote: string | undefined
+  /** Works until nothing is left or the run ends. */
+  work(run: WarmRun): Promise<void>
+}
+
+/** Runs several workers; after a failure the others finish their current reads. Resolves with the first failure. */
+export async function runWarmJob (
+  job: WarmJob,
+  run: WarmRun,
+  concurrency: number,
+  stop: () => void
+): Promise<Error | undefined> {
+  let failure: Error | undefined
+  await Promise.all(Array.from({ length: concurrency }, async () => {
+    try {
+      await job.work(run)
+    } catch (error) {
+      failure ??= error as Error
+      stop()
+    }
+  }))
+  return failure
+}

@@ -1,0 +1,130 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createSecureContext, rootCertificates } from 'node:tls'
+import { type Dispatcher, errors, Pool } from 'undici'
+import { type UpstreamSlot } from './budget.js'
+import { DnsMonitor, type DnsMonitorOptions } from './dns-monitor.js'
+import { isDeadConnection } from './upstream-failure.js'
+import { type UpstreamRequest } from './upstream-request.js'
+import { ResponseReceiver } from './response-receiver.js'
+
+// Fallback beyond the caller's own timeout.
+const headersGraceMs = 1000
+
+/** Connection settings of one upstream. */
+export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'hostname'> {
+  /** May carry a path prefix before /v1. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly maxConcurrent: number
+  readonly caFile: string | null
+  /** CAs trusted besides `caFile`; absent: those of Node.js. */
+  readonly caCertificates?: readonly string[]
+  /** Runs when the upstream or network closes a connection, as a restart does; not after our own cancel. */
+  readonly onConnectionLost?: () => void
+}
+
+/** Connections to one upstream, and the headers configured for it. */
+export class ConnectionPool {
+  readonly #pool: Pool
+  readonly #dnsMonitor: DnsMonitor
+  readonly #prefix: string
+  readonly #headers: Readonly<Record<string, string>>
+  #closed: Promise<void> | undefined
+
+  constructor (options: UpstreamConnectionOptions) {
+    const { url, headers, timeoutMs, maxConcurrent, caFile, caCertificates = rootCertificates, onConnectionLost } =
+      options
+    const { origin, hostname, pathname } = new URL(url)
+    this.#prefix = pathname.replace(/\/+$/, '')
+    // Lower case, so that a configured header replaces ours whatever its case.
+    this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+    this.#dnsMonitor = new DnsMonitor({ ...options, hostname })
+    // `ca` alone would replace the default CAs; a shared context parses all of them once instead of per connection.
+    const tlsOptions = caFile === null
+      ? {}
+      : { secureContext: createSecureContext({ ca: [...caCertificates, readCertificates(caFile)] }) }
+    this.#pool = new Pool(origin, {
+      factory: this.#dnsMonitor.createConnection,
+      connections: maxConcurrent,
+      pipelining: 1,
+      // The caller's timer comes first; this one only guards against its failure.
+      headersTimeout: timeoutMs + headersGraceMs,
+      bodyTimeout: timeoutMs,
+      connect: {
+        timeout: timeoutMs,
+        rejectUnauthorized: true,
+        ...(this.#dnsMonitor.lookup && { lookup: this.#dnsMonitor.lookup }),
+        ...tlsOptions
+      }
+    })
+    this.#pool.on('disconnect', (_origin, _targets, error) => {
+      if (!isOwnAbort(error)) onConnectionLost?.()
+    })
+  }
+
+  /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
+  send (
+    { method, target, headers, callerHeaders, body, isIdempotent }: UpstreamRequest,
+    maxBufferedBytes: number,
+    slot: UpstreamSlot | undefined,
+    onDone: () => void
+  ): ResponseReceiver {
+    const dispatchOptions: Dispatcher.DispatchOptions = {
+      method: method as Dispatcher.HttpMethod,
+      path: this.#prefix + target,
+      headers: { 'user-agent': 'varve', ...callerHeaders, ...this.#headers, 'accept-encoding': 'identity', ...headers },
+      body: body ?? null,
+      idempotent: isIdempotent
+    }
+    let retriesLeft = isIdempotent ? 1 : 0
+    const receiver = new ResponseReceiver({
+      maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
+      // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
+      // New connections get no retry.
+      retry: error => {
+        if (retriesLeft-- <= 0 || !isDeadConnection(error)) return false
+        this.#pool.dispatch(dispatchOptions, receiver)
+        return true
+      },
+      onSent: () => {
+        slot?.markSent()
+      },
+      onDone: () => {
+        onDone()
+        slot?.release()
+      }
+    })
+    this.#pool.dispatch(dispatchOptions, receiver)
+    return receiver
+  }
+
+  /** Closes after requests in flight have ended. */
+  async drain (): Promise<void> {
+    this.#dnsMonitor.close()
+    await this.#pool.close()
+  }
+
+  /** Closes every connection; pending requests fail. */
+  async close (): Promise<void> {
+    this.#dnsMonitor.close()
+    this.#closed ??= this.#pool.destroy()
+    await this.#closed
+  }
+}
+
+// Reads the file at start, so that a mistake surfaces before the first request.
+function readCertificates (file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8')
+    // Throws where the first certificate is invalid.
+    return new X509Certificate(text) && text
+  } catch (error) {
+    throw new Error(`caFile ${file} holds no certificate: ${(error as Error).message}; expected a PEM file`)
+  }
+}
+
+// Recognises undici's error for our own abort: HTTP/1.1 can cancel only by closing the connection.
+function isOwnAbort (error: Error): boolean {
+  return error instanceof errors.InformationalError && error.message === 'aborted'
+}

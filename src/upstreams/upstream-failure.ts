@@ -1,0 +1,87 @@
+import { errors } from 'undici'
+import { DnsError } from './dns-cache.js'
+import { NoSlotError } from './budget.js'
+
+/**
+ * Closed list of reasons for a missing or incomplete response: label `status` of varve_upstream_requests_total in place
+ * of a status code.
+ */
+export const failureReasons = [
+  'timeout',
+  'refused',
+  'truncated',
+  'invalid_response',
+  'unreachable',
+  'unresolved',
+  'no_slot',
+  'exhausted',
+  'cancelled'
+] as const
+
+// Codes for exhausted resources of this machine.
+const localResourceCodes = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
+
+/** One reason of the closed list. */
+export type FailureReason = typeof failureReasons[number]
+
+/** Error for an upstream that gave no complete response. */
+export class UpstreamFailure extends Error {
+  readonly reason: FailureReason
+
+  constructor (upstream: string, reason: FailureReason, cause: unknown) {
+    super(`${upstream}: ${reason}`, { cause })
+    this.reason = reason
+  }
+
+  /** Text for logs and the status page. */
+  get description (): string {
+    if (this.reason !== 'unresolved') return this.reason
+    return this.cause instanceof DnsError ? this.cause.message : 'DNS lookup failed'
+  }
+
+  /** Wraps an error, with the reason derived from it. */
+  static of (upstream: string, error: unknown): UpstreamFailure {
+    return error instanceof UpstreamFailure ? error : new UpstreamFailure(upstream, reasonOf(error), error)
+  }
+}
+
+/** True when a reused connection died: it had carried responses before. */
+export function isDeadConnection (error: unknown): boolean {
+  return error instanceof errors.SocketError && (error.socket?.bytesRead ?? 0) > 0
+}
+
+/** True when the request never left this machine: the upstream may well have the response. */
+export function wasNotSent (error: unknown): boolean {
+  return error instanceof UpstreamFailure && (error.reason === 'no_slot' || error.reason === 'exhausted')
+}
+
+/** True when the failure proves nothing about the upstream. */
+export function isInconclusive (failure: UpstreamFailure): boolean {
+  return failure.reason === 'cancelled' || wasNotSent(failure)
+}
+
+function reasonOf (error: unknown): FailureReason {
+  if (error instanceof NoSlotError) return 'no_slot'
+  if (error instanceof DnsError) return 'unresolved'
+  if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return 'invalid_response'
+  if (
+    error instanceof errors.ConnectTimeoutError || error instanceof errors.HeadersTimeoutError ||
+    error instanceof errors.BodyTimeoutError || nameOf(error) === 'TimeoutError'
+  ) return 'timeout'
+  if (error instanceof errors.SocketError || error instanceof errors.ResponseContentLengthMismatchError) {
+    return 'truncated'
+  }
+  if (nameOf(error) === 'AbortError') return 'cancelled'
+  const code = codeOf(error)
+  if (code === 'ECONNREFUSED') return 'refused'
+  if (localResourceCodes.has(code)) return 'exhausted'
+  return code === 'ECONNRESET' || code === 'EPIPE' ? 'truncated' : 'unreachable'
+}
+
+function nameOf (error: unknown): string | undefined {
+  return error instanceof Error ? error.name : undefined
+}
+
+function codeOf (error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,297 @@
+import { type Oldest } from '../api/position.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type FetchFrom, type Attempt, Attempts, type InspectResponse } from './attempts.js'
+import {
+  chooseBest,
+  type FlawedResponse,
+  isMissingHistory,
+  isUpstreamFault,
+  longestHistoryIn
+} from './best-response.js'
+import { type Hedger, resultOf } from './hedger.js'
+import { type LiveReleases } from './live-releases.js'
+import { type Upstream } from './upstream.js'
+import { UpstreamFailure, wasNotSent } from './upstream-failure.js'
+import { type UpstreamRequest } from './upstream-request.js'
+import {
+  rankUpstreams,
+  isAsGood,
+  mayHaveVersion,
+  mayStillHave,
+  hasLongerHistory,
+  type UpstreamRequirements
+} from './ranking.js'
+import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
+import { type CancelSignal } from './cancel-signal.js'
+
+/** Clock and callbacks of an upstream pool. */
+export interface UpstreamPoolOptions {
+  readonly wallClockMs: () => number
+  /** Reports the oldest version of all upstreams that are up, after every attempt. */
+  onOldest(oldest: Oldest): void
+  /** Runs when every upstream is quarantined; resolves when it is known whether a quarantine ended. */
+  onAllQuarantined(): Promise<void>
+}
+
+type RunAttempt = (upstream: Upstream, timeoutMs: number | undefined, signal?: CancelSignal) => Promise<Attempt>
+
+/** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
+export class UpstreamPool {
+  #upstreams: readonly Upstream[]
+  // Sends a second request when the first upstream is slow; undefined turns hedging off.
+  #hedger: Hedger | undefined
+  readonly #releases: Pick<LiveReleases, 'isRetiredRelease'>
+  readonly #options: UpstreamPoolOptions
+  readonly #attempts: Attempts
+  #backgroundFetches = 0
+
+  constructor (
+    upstreams: readonly Upstream[],
+    hedger: Hedger | undefined,
+    releases: Pick<LiveReleases, 'isRetiredRelease'>,
+    options: UpstreamPoolOptions
+  ) {
+    this.#upstreams = upstreams
+    this.#hedger = hedger
+    this.#releases = releases
+    this.#options = options
+    this.#attempts = new Attempts(options.wallClockMs, () => {
+      this.#publishOldest()
+    })
+  }
+
+  /** Lists every upstream in the order of the configuration. */
+  get upstreams (): readonly Upstream[] {
+    return this.#upstreams
+  }
+
+  /** Replaces the upstreams for new requests; requests in flight end on the upstream that has them. */
+  replaceUpstreams (upstreams: readonly Upstream[], hedger: Hedger | undefined): void {
+    this.#upstreams = upstreams
+    this.#hedger = hedger
+  }
+
+  /**
+   * Fetches from one upstream after another until a response has no flaw; else returns the best flawed response, or
+   * throws the failure.
+   */
+  fetch (
+    request: UpstreamRequest,
+    requirements: UpstreamRequirements,
+    inspect: InspectResponse
+  ): Promise<UpstreamResponse> {
+    const hedger = this.#hedger
+    hedger?.earn()
+    return this.#fetchWithFailover(
+      requirements,
+      (upstream, timeoutMs, signal) => this.#attempts.fetch(upstream, request, inspect, timeoutMs, signal),
+      hedger
+    )
+  }
+
+  /**
+   * Streams the body instead of buffering it. Fails over only before the first byte, and only for idempotent requests.
+   */
+  async forward (
+    request: UpstreamRequest,
+    requirements: UpstreamRequirements,
+    inspect: InspectResponse,
+    signal: AbortSignal
+  ): Promise<UpstreamResponse> {
+    const forwardTo: FetchFrom = (upstream, timeoutMs) => upstream.forward(request, signal, timeoutMs)
+    const runAttempt: RunAttempt = (upstream, timeoutMs) => this.#attempts.run(upstream, inspect, timeoutMs, forwardTo)
+    return request.isIdempotent
+      ? await this.#fetchWithFailover(requirements, runAttempt, undefined, signal)
+      : await this.#fetchOnce(requirements, runAttempt)
+  }
+
+  /**
+   * Tries one upstream with spare capacity, round-robin; undefined where none qualifies, the attempt fails or the
+   * response is flawed.
+   */
+  async fetchInBackground (
+    request: UpstreamRequest,
+    backgroundRequirements: BackgroundRequirements,
+    inspect: InspectResponse
+  ): Promise<BackgroundResponse | undefined> {
+    const candidates = backgroundCandidates(this.#upstreams, backgroundRequirements)
+    const upstream = candidates[this.#backgroundFetches++ % candidates.length]
+    const attempt = upstream &&
+      await this.#attempts.fetch(upstream, request, inspect, undefined, undefined).catch(() => undefined)
+    if (upstream === undefined || attempt === undefined) return undefined
+    if (attempt.flaw === undefined) return { upstream: upstream.client.name, response: attempt.response }
+    attempt.response.rest?.destroy()
+    return undefined
+  }
+
+  /** Probes one upstream, quarantined or not; the result updates its health. */
+  async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
+    return await this.#attempts.probe(upstream, request)
+  }
+
+  /**
+   * Requires every eligible upstream to have stamped a window above the version (law 11: "gone" is a fact, not a
+   * guess).
+   */
+  isPrunedEverywhere (version: bigint): boolean {
+    return this.#eligible.length > 0 &&
+      this.#eligible.every(({ window }) => window !== undefined && version < window.oldest)
+  }
+
+  /** True when a retry may help: one address may balance over several nodes, and one has had the version. */
+  mayHaveReached (version: bigint): boolean {
+    const [only, ...others] = this.#upstreams
+    return only !== undefined && others.length === 0 && version <= only.windowTracker.highestVersion
+  }
+
+  /**
+   * While no upstream is up, every release counts as live, so entries are served as they are (law 8: rendering can
+   * change).
+   */
+  isRetiredRelease (release: string): boolean {
+    return this.#upstreams.some(({ isUp }) => isUp) && this.#releases.isRetiredRelease(release)
+  }
+
+  /** Drops windows and verification of every upstream, which belong to the previous chain. */
+  resetChain (chainId: number | undefined): void {
+    for (const upstream of this.#upstreams) upstream.resetChain(chainId)
+  }
+
+  /** Source for reading our chain: prefers a verified upstream that is up, then one whose last fetch succeeded. */
+  get referenceUpstream (): Upstream | undefined {
+    const eligible = this.#eligible
+    return eligible.find(({ isUp, isVerified }) => isUp && isVerified) ??
+      eligible.find(({ client }) => client.lastFetchSucceeded) ??
+      eligible[0]
+  }
+
+  get #eligible (): Upstream[] {
+    return this.#upstreams.filter(({ quarantineReason }) => quarantineReason === undefined)
+  }
+
+  async #fetchOnce (requirements: UpstreamRequirements, runAttempt: RunAttempt): Promise<UpstreamResponse> {
+    if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
+    const [first] = rankUpstreams(this.#eligible, requirements)
+    const attempt = first && await runAttempt(first, undefined)
+    if (attempt === undefined || attempt.flaw === 'impossible') throw noUpstreamFailure()
+    return attempt.response
+  }
+
+  async #fetchWithFailover (
+    requirements: UpstreamRequirements,
+    runAttempt: RunAttempt,
+    hedger: Hedger | undefined,
+    signal?: AbortSignal
+  ): Promise<UpstreamResponse> {
+    if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
+    const tried = new Set<Upstream>()
+    const flawed: FlawedResponse[] = []
+    const failures: unknown[] = []
+    // Ranks again before each attempt, since an attempt may have changed windows and health.
+    const remaining = (): Upstream[] =>
+      rankUpstreams(this.#eligible, requirements).filter(candidate =>
+        !tried.has(candidate) && mayDoBetter(candidate, requirements, flawed)
+      )
+    for (;;) {
+      const [upstream, ...others] = remaining()
+      if (upstream === undefined || signal?.aborted === true) break
+      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<Attempt> => {
+        tried.add(one)
+        return runAttempt(
+          one,
+          others.some(other => other !== one && isPromising(other, requirements))
+            ? one.client.timeoutMs / 2
+            : undefined,
+          hedgeSignal
+        )
+      }
+      const results = hedger === undefined || others.length === 0
+        ? [await resultOf(upstream, startAttempt(upstream))]
+        : await hedger.run(
+          upstream,
+          () => remaining().find(other => hasCapacity(other) && isAsGood(other, upstream, requirements)),
+          startAttempt
+        )
+      for (const { upstream: one, attempt, error } of results) {
+        if (attempt === undefined) failures.push(error)
+        else if (attempt.flaw === undefined) {
+          discardBodies(flawed)
+          return attempt.response
+        } else if (attempt.flaw !== 'impossible') {
+          flawed.push({ response: attempt.response, flaw: attempt.flaw, upstream: one })
+        }
+      }
+    }
+    return this.#chooseFlawed(flawed, requirements, failures)
+  }
+
+  /**
+   * Passes on upstream faults only if every upstream got the request, and "gone" only if none with longer history
+   * stayed silent (law 11).
+   */
+  #chooseFlawed (
+    flawed: readonly FlawedResponse[],
+    requirements: UpstreamRequirements,
+    failures: readonly unknown[]
+  ): UpstreamResponse {
+    const notSent = failures.find(wasNotSent)
+    const failure = notSent ?? failures.at(-1) ?? noUpstreamFailure()
+    const best = chooseBest(
+      notSent === undefined ? flawed : flawed.filter(each => !isUpstreamFault(each)),
+      requirements
+    )
+    discardBodies(flawed.filter(each => each !== best))
+    if (best === undefined) throw failure
+    const longest = isMissingHistory(best) ? longestHistoryIn(flawed) : undefined
+    const hasReported = (upstream: Upstream): boolean =>
+      flawed.some(each => each.upstream === upstream && (isMissingHistory(each) || each.flaw === 'lagging'))
+    if (
+      longest === undefined ||
+      !this.#eligible.some(upstream =>
+        !hasReported(upstream) && hasLongerHistory(upstream, requirements, longest.upstream)
+      )
+    ) return best.response
+    discardBodies([best])
+    throw failure
+  }
+
+  #publishOldest (): void {
+    let oldest: Oldest | undefined
+    for (const { isUp, windowTracker } of this.#upstreams) {
+      const stampedOldest = isUp ? windowTracker.stamped?.position.oldest : undefined
+      if (stampedOldest !== undefined && (oldest === undefined || stampedOldest.version < oldest.version)) {
+        oldest = stampedOldest
+      }
+    }
+    if (oldest !== undefined) this.#options.onOldest(oldest)
+  }
+}
+
+// After a pruned or partial response, tries only upstreams that may have more history.
+function mayDoBetter (
+  candidate: Upstream,
+  requirements: UpstreamRequirements,
+  flawed: readonly FlawedResponse[]
+): boolean {
+  return flawed.every(each =>
+    (each.flaw !== 'pruned' && each.flaw !== 'partial') || mayStillHave(candidate, requirements, each.upstream)
+  )
+}
+
+// Selects upstreams worth halving the timeout for; waiting for one that is down would only waste the time.
+function isPromising (upstream: Upstream, requirements: UpstreamRequirements): boolean {
+  return (upstream.isUp || upstream.isUnknown) && upstream.health.isHealthy && mayHaveVersion(upstream, requirements)
+}
+
+// A hedge goes only to an upstream below half of its limits and with an empty queue.
+function hasCapacity ({ isUp, client: { budget } }: Upstream): boolean {
+  return isUp && !budget.isBusy()
+}
+
+function noUpstreamFailure (): UpstreamFailure {
+  return new UpstreamFailure('every upstream', 'unreachable', undefined)
+}
+
+function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {
+  for (const { response } of flawed) response.rest?.destroy()
+}

@@ -1,0 +1,35 @@
+import { mediaTypes } from '../api/accept.js'
+
+/**
+ * Request built from the canonical read, so nothing outside the key reaches an upstream (law 1: what is keyed is what
+ * is sent).
+ */
+export interface UpstreamRequest {
+  readonly endpoint: string
+  readonly method: string
+  /** Path and query from /v1 on. */
+  readonly target: string
+  /** Headers that the response depends on, by lower-case name; configured headers never override them. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Headers about the client and its trace, for the node's own log; responses do not depend on them. */
+  readonly callerHeaders?: Readonly<Record<string, string>>
+  readonly body?: string | Buffer | undefined
+  /** Client identity for fair queueing of upstream slots. */
+  readonly clientId?: string | undefined
+  /** True for varve's own polls of the upstream's state. */
+  readonly isProbe?: boolean
+  /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */
+  readonly isIdempotent: boolean
+}
+
+/** Builds a poll of the upstream's own state. */
+export function probeRequest (target: string): UpstreamRequest {
+  return {
+    endpoint: 'other',
+    method: 'GET',
+    target,
+    headers: { accept: mediaTypes.json },
+    isIdempotent: true,
+    isProbe: true
+  }
+}

@@ -1,0 +1,191 @@
+import cluster from 'node:cluster'
+import { setTimeout as pause } from 'node:timers/promises'
+import { withTimeout } from '../with-timeout.js'
+import { type RejectedConnections } from './unaccepted-connections.js'
+import { type ShutdownDeadlines, type ToWorker } from './messages.js'
+import { type WorkerExit, WorkerProcess, type WorkerOptions } from './worker-process.js'
+
+/** Program that worker processes run. */
+export interface Program {
+  readonly file: string
+  /** Flags of Node.js itself. */
+  readonly flags: readonly string[]
+}
+
+/** Number of workers and start options for one configuration. */
+export type WorkerSpec = WorkerOptions & { readonly count: number }
+
+/** Notifications about worker processes. */
+export interface WorkerPoolListener {
+  /** A worker exited unexpectedly, or was killed because it hung. */
+  onLost(pid: number, exit: WorkerExit): void
+  /** A replacement could not start; the pool retries. */
+  onReplacementFailed(reason: string): void
+  /** A worker exited, for any reason. */
+  onExited(worker: WorkerProcess): void
+}
+
+const tickMs = 1000
+// A worker silent for this many ticks hangs; its clients have timed out long before.
+const maxSilentTicks = 10
+// Backs off, because a worker that cannot start must not be restarted at full speed.
+const minBackoffMs = 250
+const maxBackoffMs = 10_000
+// Forgives one loss per ten seconds, so a rare exit is replaced without a delay.
+const lossesForgivenPerTick = 0.1
+// A worker that stops finishes its requests within ten seconds.
+const stopTimeoutMs = 11_000
+
+/** Runs a fixed number of worker processes, and replaces each that exits. */
+export class WorkerPool {
+  readonly #listener: WorkerPoolListener
+  readonly #workers = new Set<WorkerProcess>()
+  readonly #stopping = new Set<WorkerProcess>()
+  readonly #timer: NodeJS.Timeout
+  // Connections that one worker could not accept.
+  readonly #rejectedConnections: RejectedConnections = new WeakSet()
+  // Kills all workers when this process exits without waiting for them.
+  readonly #killAll = (): void => {
+    for (const worker of this.all) worker.kill()
+  }
+  #spec: WorkerSpec
+  #isStopped = false
+  #recentLosses = 0
+
+  constructor ({ file, flags }: Program, spec: WorkerSpec, listener: WorkerPoolListener) {
+    this.#spec = spec
+    this.#listener = listener
+    cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
+    this.#timer = setInterval(() => {
+      this.#tick()
+    }, tickMs).unref()
+    process.once('exit', this.#killAll)
+  }
+
+  /** Workers that are not stopping. */
+  get current (): readonly WorkerProcess[] {
+    return [...this.#workers]
+  }
+
+  /** All workers that may serve clients; stopping ones come last. */
+  get all (): readonly WorkerProcess[] {
+    return [...this.#workers, ...this.#stopping]
+  }
+
+  /** Starts the workers; resolves with the address once all listen, rejects with the reason why one does not. */
+  async listen (): Promise<string> {
+    const workers = Array.from({ length: this.#spec.count }, () => this.#add(this.#spec))
+    const [url = ''] = await Promise.all(workers.map(async worker => await worker.listening))
+    for (const worker of workers) this.#replaceWhenExited(worker)
+    return url
+  }
+
+  /** Resolves when every worker has polled the upstreams. */
+  async waitUntilReady (): Promise<void> {
+    await Promise.all([...this.#workers].map(async worker => {
+      await worker.ready.catch(() => {})
+    }))
+  }
+
+  /**
+   * Sends a message to the other workers with the same spec; upstream names and the chain may differ in another
+   * configuration.
+   */
+  broadcast (spec: WorkerSpec, message: ToWorker, from?: WorkerProcess): void {
+    for (const worker of this.all) if (worker !== from && worker.hasSpec(spec)) worker.send(message)
+  }
+
+  /** Replaces the workers one by one; rejects without any change if the first new worker cannot start. */
+  async rollOut (spec: WorkerSpec): Promise<void> {
+    const first = this.#add(spec)
+    try {
+      await first.ready
+    } catch (error) {
+      await this.#stopWorker(first)
+      throw error
+    }
+    this.#replaceWhenExited(first)
+    // The first new worker runs, so replacements use the new spec from now on.
+    this.#spec = spec
+    while (!this.#isStopped && this.#workersOf(spec).length < spec.count) {
+      await this.#stopOldest(spec)
+      await this.#startReplacement(minBackoffMs)
+    }
+    while (!this.#isStopped && await this.#stopOldest(spec));
+  }
+
+  /** Drains and stops all workers. */
+  async stop (deadlines?: ShutdownDeadlines): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#timer)
+    await Promise.all(this.all.map(async worker => {
+      await this.#stopWorker(worker, deadlines)
+    }))
+    process.off('exit', this.#killAll)
+  }
+
+  #add (spec: WorkerSpec): WorkerProcess {
+    const worker = new WorkerProcess(spec, this.#rejectedConnections)
+    this.#workers.add(worker)
+    worker.exited.then(() => {
+      this.#listener.onExited(worker)
+    }, () => {})
+    return worker
+  }
+
+  #workersOf (spec: WorkerSpec): WorkerProcess[] {
+    return [...this.#workers].filter(worker => worker.hasSpec(spec))
+  }
+
+  /** Stops the oldest worker of another spec; returns false if there is none. */
+  async #stopOldest (spec: WorkerSpec): Promise<boolean> {
+    const old = [...this.#workers].find(worker => !worker.hasSpec(spec))
+    if (old !== undefined) await this.#stopWorker(old)
+    return old !== undefined
+  }
+
+  #replaceWhenExited (worker: WorkerProcess): void {
+    worker.exited.then(async exit => {
+      if (!this.#workers.delete(worker) || this.#isStopped) return
+      this.#listener.onLost(worker.pid, exit)
+      // Backs off from workers that exit right after their start.
+      const losses = ++this.#recentLosses - this.#spec.count
+      if (losses > 0) await pause(backoffAfter(losses))
+      await this.#startReplacement(minBackoffMs)
+    }).catch(() => {})
+  }
+
+  async #startReplacement (backoffMs: number): Promise<void> {
+    // A roll-out may have started the replacement already.
+    if (this.#isStopped || this.#workersOf(this.#spec).length >= this.#spec.count) return
+    const worker = this.#add(this.#spec)
+    try {
+      await worker.ready
+      this.#replaceWhenExited(worker)
+    } catch (error) {
+      await this.#stopWorker(worker)
+      if (this.#isStopped) return
+      this.#listener.onReplacementFailed((error as Error).message)
+      await pause(backoffMs)
+      await this.#startReplacement(Math.min(2 * backoffMs, maxBackoffMs))
+    }
+  }
+
+  async #stopWorker (worker: WorkerProcess, deadlines?: ShutdownDeadlines): Promise<void> {
+    this.#workers.delete(worker)
+    this.#stopping.add(worker)
+    worker.stop(deadlines)
+    const exit = await withTimeout(stopTimeoutMs, worker.exited)
+    if (exit === undefined) worker.kill()
+    this.#stopping.delete(worker)
+  }
+
+  #tick (): void {
+    this.#recentLosses = Math.max(0, this.#recentLosses - lossesForgivenPerTick)
+    for (const worker of this.all) if (worker.countSilentTick(maxSilentTicks)) worker.kill()
+  }
+}
+
+function backoffAfter (losses: number): number {
+  return Math.min(minBackoffMs * 2 ** losses, maxBackoffMs)
+}

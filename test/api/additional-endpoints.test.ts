@@ -1,0 +1,239 @@
+import t from 'tap'
+import { classOf, isRendered, keysOf, type Read, targetOf } from '../../src/api/read.js'
+import { type ClientRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
+
+const viewBcs = 'application/x.aptos.view_function+bcs'
+
+function read (
+  target: string,
+  sent: { method?: string, accept?: string, contentType?: string, body?: string | Buffer } = {}
+): Read {
+  const request: ClientRequest = {
+    method: sent.method ?? (sent.body === undefined ? 'GET' : 'POST'),
+    accept: sent.accept,
+    contentType: sent.contentType ?? 'application/json',
+    body: Buffer.from(sent.body ?? '')
+  }
+  const match = matchEndpoint(target, request.method)
+  if (match === undefined) throw new Error(`no read at ${target}`)
+  return readRequest(match, request, { eventsDefault: 25 })
+}
+
+const keysFor = (of: Read): ReturnType<typeof keysOf> => keysOf(of, { id: 4, generation: 1 })
+const statusOf = (act: () => unknown): number | undefined => {
+  try {
+    act()
+    return undefined
+  } catch (error) {
+    if (error instanceof ErrorResponse) return error.status
+    throw error
+  }
+}
+
+const full = (digits: string): string => `0x${digits.padStart(64, '0')}`
+const hash = 'Ab'.repeat(32)
+
+t.test('each further read of real nodes has one key and one upstream request, whatever its spelling', async t => {
+  const cases: Array<[name: string, sent: string, spellings: string[]]> = [
+    ['account', `/v1/accounts/${full('a')}?ledger_version=5`, [
+      '/v1/accounts/0xA?ledger_version=005',
+      '/v1/accounts/a?x=1&ledger_version=%2B5',
+      `/v1/accounts/${full('a')}?ledger_version=5`
+    ]],
+    ['account_resources', `/v1/accounts/${full('1')}/resources?ledger_version=5&start=00ab&limit=7`, [
+      '/v1/accounts/1/resources?limit=007&start=00AB&ledger_version=5'
+    ]],
+    [
+      'account_resource',
+      `/v1/accounts/${full('1')}/resource/0x1%3A%3Ac%3A%3AD%3C0x2%3A%3Aa%3A%3AB%2Cu8%3E?ledger_version=5`,
+      [
+        '/v1/accounts/0x1/resource/0x1::c::D%3C0x02::a::B,%20u8%3E?ledger_version=5',
+        '/v1/accounts/0x1/resource/0X01::c::D%253C0x2::a::B%252C%2520u8%253E?ledger_version=5'
+      ]
+    ],
+    ['account_balance', `/v1/accounts/${full('1')}/balance/0x1%3A%3Aa%3A%3AB?ledger_version=5`, [
+      '/v1/accounts/1/balance/0x01::a::B?ledger_version=5'
+    ]],
+    ['account_balance', `/v1/accounts/${full('1')}/balance/${full('a')}?ledger_version=5`, [
+      '/v1/accounts/0x1/balance/a?ledger_version=5',
+      '/v1/accounts/0x1/balance/0x0A?ledger_version=5'
+    ]],
+    ['account_module', `/v1/accounts/${full('1')}/module/coin?ledger_version=5`, [
+      '/v1/accounts/0x01/module/c%6Fin?ledger_version=5'
+    ]],
+    ['transaction_by_version', '/v1/transactions/by_version/7', [
+      '/v1/transactions/by_version/007',
+      '/v1/transactions/by_version/%2B7?with_events=1'
+    ]],
+    ['transaction_by_hash', `/v1/transactions/by_hash/0x${hash.toLowerCase()}`, [
+      `/v1/transactions/by_hash/${hash}`,
+      `/v1/transactions/by_hash/0x${hash}`
+    ]],
+    ['transactions', '/v1/transactions?start=5&limit=7', [
+      '/v1/transactions?limit=7&start=05',
+      '/v1/transactions?start=%2B5&limit=07&x=1'
+    ]],
+    ['block_by_height', '/v1/blocks/by_height/7?with_transactions=true', [
+      '/v1/blocks/by_height/07?with_transactions=true'
+    ]],
+    ['block_by_height', '/v1/blocks/by_height/7', ['/v1/blocks/by_height/7?with_transactions=false']],
+    ['index', '/v1', ['/v1', '/v1/', '/v1?', '/v1/?a=b']]
+  ]
+  for (const [name, sent, spellings] of cases) {
+    for (const spelled of spellings) {
+      const one = read(spelled)
+      t.equal(one.endpoint.name, name, spelled)
+      t.equal(targetOf(one), sent, spelled)
+      t.same(keysFor(one), keysFor(read(sent)), spelled)
+    }
+  }
+})
+
+t.test('what cannot be valid is refused with 400 before any node is asked, and another method with 405', async t => {
+  for (
+    const target of [
+      '/v1/accounts/0X1',
+      '/v1/accounts/',
+      '/v1/accounts/0x1?ledger_version=',
+      '/v1/accounts/0x1/resource/u8',
+      '/v1/accounts/0x1/resource/0x1::a',
+      '/v1/accounts/0x1/balance/0x1::a',
+      '/v1/accounts/0x1/balance/x',
+      '/v1/accounts/0x1/module/1a',
+      '/v1/accounts/0x1/resources?start=abc',
+      '/v1/accounts/0x1/resources?limit=65536',
+      '/v1/transactions/by_version/x',
+      `/v1/transactions/by_hash/0X${hash}`,
+      '/v1/transactions/by_hash/0xab',
+      '/v1/transactions?start=-1',
+      '/v1/transactions?start=5&start=5',
+      '/v1/transactions?limit=1.0',
+      '/v1/blocks/by_height/x',
+      '/v1/blocks/by_height/7?with_transactions=1'
+    ]
+  ) t.equal(statusOf(() => read(target)), 400, target)
+  for (
+    const target of [
+      '/v1',
+      '/v1/accounts/0x1',
+      '/v1/accounts/0x1/resources',
+      '/v1/transactions/by_version/5',
+      '/v1/blocks/by_height/5'
+    ]
+  ) t.equal(statusOf(() => read(target, { method: 'POST' })), 405, target)
+  t.equal(statusOf(() => read('/v1/view')), 405)
+  t.equal(statusOf(() => read('/v1/transactions', { method: 'PUT' })), 405)
+})
+
+t.test('a transaction that is sent to nodes is no read, though one lists them by the same path', async t => {
+  t.equal(matchEndpoint('/v1/transactions', 'POST'), undefined)
+  for (const method of ['GET', 'HEAD']) {
+    t.equal(matchEndpoint('/v1/transactions', method)?.endpoint.name, 'transactions')
+  }
+})
+
+t.test('the class of each says whether its answer can stay true', async t => {
+  const bcs = { accept: 'application/x-bcs' }
+  const classes: Array<[Read, string]> = [
+    [read('/v1/accounts/0x1?ledger_version=5'), 'immutable'],
+    [read('/v1/accounts/0x1'), 'moving'],
+    [read('/v1/blocks/by_height/5'), 'immutable'],
+    [read('/v1/transactions/by_version/5', bcs), 'immutable'],
+    [read(`/v1/transactions/by_hash/${hash}`), 'immutable'],
+    [read(`/v1/transactions/by_hash/${hash}`, bcs), 'moving'],
+    [read('/v1/transactions?start=5'), 'page'],
+    [read('/v1/transactions?start=5', bcs), 'moving'],
+    [read('/v1/transactions?limit=5'), 'moving'],
+    [read('/v1'), 'moving']
+  ]
+  for (const [of, expected] of classes) t.equal(classOf(of), expected, `${targetOf(of)} ${of.accept}`)
+  t.ok(isRendered(read('/v1/transactions/by_version/5')))
+  t.notOk(isRendered(read('/v1/transactions/by_version/5', bcs)))
+})
+
+t.test('a block has one entry by its height, for every version inside it, in each of its forms', async t => {
+  for (const query of ['', '?with_transactions=true']) {
+    const byHeight = keysFor(read(`/v1/blocks/by_height/7${query}`))
+    t.equal(byHeight.blockIndexKey, keysFor(read(`/v1/blocks/by_version/500${query}`)).blockIndexKey)
+    t.equal(byHeight.value, `${byHeight.blockIndexKey} 7`)
+  }
+})
+
+t.test('a view is keyed by its function, its types and the text of its arguments, all blanks and other members dropped', async t => {
+  const view = (body: string, query = '?ledger_version=5'): Read => read(`/v1/view${query}`, { body })
+  const plain = view(
+    '{"function":"0x1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":["0xa",{"b":1.0}]}'
+  )
+  t.equal(
+    plain.body?.sent,
+    '{"function":"0x1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":["0xa",{"b":1.0}]}'
+  )
+  const other = view(
+    ' { "arguments" : [ "0xa" , {"b" : 1.0} ], "x": 1, "type_arguments": [" 0x01 :: a :: B < u8 , > "], ' +
+      '"function": "0x0001::coin::balance" } '
+  )
+  t.same(keysFor(other), keysFor(plain))
+  t.equal(other.body?.sent, plain.body?.sent)
+  t.same(
+    keysFor(view('{"function":"1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":["0xa",{"b":1.0}]}')),
+    keysFor(plain)
+  )
+  // What an argument means is known to the function alone.
+  for (const args of ['["0x0a",{"b":1.0}]', '["0xa",{"b":1}]', '["0xA",{"b":1.0}]']) {
+    t.not(
+      keysFor(view(`{"function":"0x1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":${args}}`)).value,
+      keysFor(plain).value
+    )
+  }
+  t.equal(classOf(view('{"function":"0x1::a::b","type_arguments":[],"arguments":[]}', '')), 'moving')
+  for (
+    const wrong of [
+      '',
+      '[]',
+      '{}',
+      '{"function":"0x1::a::b","type_arguments":[]}',
+      '{"function":"0x1::a::b","arguments":[]}',
+      '{"function":"0x1::a","type_arguments":[],"arguments":[]}',
+      '{"function":7,"type_arguments":[],"arguments":[]}',
+      '{"function":"0x1::a::b::c","type_arguments":[],"arguments":[]}',
+      '{"function":"0x1::a::b","type_arguments":["x y"],"arguments":[]}',
+      '{"function":"0x1::a::b","type_arguments":[7],"arguments":[]}',
+      '{"function":"0x1::a::b","type_arguments":{},"arguments":[]}',
+      '{"function":"0x1::a::b","type_arguments":[{"a":1}],"arguments":[]}',
+      `{"function":"0x1::a::b","type_arguments":["${'u'.repeat(70_000)}"],"arguments":[]}`,
+      '{"function":"0x1::a::b","type_arguments":[],"arguments":{}}',
+      '{"function":"0x1::a::b","type_arguments":[],"arguments":[],"arguments":[]}'
+    ]
+  ) t.equal(statusOf(() => view(wrong)), 400, wrong)
+  t.equal(statusOf(() => read('/v1/view', { body: '{}', contentType: 'text/plain' })), 415)
+})
+
+t.test('a view in BCS goes upstream to the byte, under its own type', async t => {
+  const bytes = Buffer.from('00ff10', 'hex')
+  const view = (contentType: string, body = bytes): Read => read('/v1/view?ledger_version=5', { contentType, body })
+  t.match(view(viewBcs).body, { type: viewBcs, sent: bytes })
+  t.same(keysFor(view('Application/X.Aptos.View_Function+BCS; x=y')), keysFor(view(viewBcs)))
+  t.not(keysFor(view('application/x.other.view_function+bcs')).value, keysFor(view(viewBcs)).value)
+  t.not(keysFor(view(viewBcs, Buffer.from('00ff11', 'hex'))).value, keysFor(view(viewBcs)).value)
+  // A hex text that is JSON is no body of bytes.
+  t.not(
+    keysFor(view(viewBcs)).value,
+    keysFor(
+      read('/v1/view?ledger_version=5', {
+        body: '{"function":"0x1::a::b","type_arguments":[],"arguments":["0x00ff10"]}'
+      })
+    ).value
+  )
+})
+
+t.test('a raw key is one key in every spelling of its bytes, and a not-found belongs to the spelling that it quotes', async t => {
+  const raw = (key: string): Read => read('/v1/tables/0xab/raw_item?ledger_version=5', { body: `{"key":${key}}` })
+  for (const spelled of ['"0x0aFF"', '"0aff"', '"0x0AFF"']) {
+    t.equal(keysFor(raw(spelled)).value, keysFor(raw('"0x0aff"')).value)
+    t.not(keysFor(raw(spelled)).text, keysFor(raw('"0x0aff"')).text)
+    t.equal(raw(spelled).body?.sent, `{"key":${spelled}}`)
+  }
+  for (const wrong of ['7', 'null', '']) t.equal(statusOf(() => raw(wrong)), 400, wrong)
+  t.equal(classOf(raw('"0xnonsense"')), 'immutable', 'the node decides')
+})

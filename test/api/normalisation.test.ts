@@ -1,0 +1,254 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { readAccept } from '../../src/api/accept.js'
+import {
+  readAddress,
+  readTagAddress,
+  shortAddress,
+  normaliseAddress as canonicalAddress
+} from '../../src/api/address.js'
+import { integerNormaliser, readU16, readU64 } from '../../src/api/integer.js'
+import { isIdentifier, printTypeTag, readStructTag, readTypeTag } from '../../src/api/type-tag.js'
+import { check, seedTitle } from '../support/properties.js'
+import {
+  address,
+  addressStyle,
+  integerStyle,
+  canonicalTag,
+  renderAddress,
+  renderInteger,
+  renderTag,
+  struct,
+  tag,
+  tagStyle,
+  u64
+} from '../support/value-variants.js'
+
+const printed = (text: string): string | undefined => {
+  const read = readTypeTag(text)
+  return read && printTypeTag(read)
+}
+
+t.test(`every spelling of an address is one address (${seedTitle})`, async () => {
+  check(
+    fc.property(
+      address,
+      addressStyle,
+      (digits, style) => readAddress(renderAddress(digits, style)) === digits.padStart(64, '0')
+    )
+  )
+  check(fc.property(address, digits => shortAddress(digits.padStart(64, '0')) === `0x${digits}`))
+})
+
+t.test(`two addresses are never one (${seedTitle})`, async () => {
+  check(
+    fc.property(
+      address,
+      address,
+      addressStyle,
+      (a, b, style) => a === b || readAddress(renderAddress(a, style)) !== readAddress(renderAddress(b, style))
+    )
+  )
+})
+
+t.test('what is no address is refused', async t => {
+  for (
+    const text of [
+      '',
+      '0x',
+      '0X1',
+      'x1',
+      '0x0x1',
+      '0xg',
+      ' 1',
+      '1 ',
+      '-1',
+      '0x' + '1'.repeat(65),
+      '0'.repeat(65),
+      '١',
+      '1\0'
+    ]
+  ) {
+    t.equal(readAddress(text), undefined, JSON.stringify(text))
+  }
+  t.equal(readTagAddress('1'), undefined, 'inside a tag the prefix is required')
+  t.equal(readTagAddress('0X1'), '1'.padStart(64, '0'), 'and may be upper case')
+  t.equal(shortAddress('0'.repeat(64)), '0x0', 'zero keeps one digit')
+})
+
+t.test(`every spelling of a u64 is one number (${seedTitle})`, async () => {
+  check(fc.property(u64, integerStyle, (value, style) => readU64(renderInteger(value, style)) === value))
+})
+
+t.test('what is no unsigned integer in range is refused', async t => {
+  for (
+    const text of [
+      '',
+      '+',
+      '++1',
+      '-0',
+      '-1',
+      '1.0',
+      '1e3',
+      '0x5',
+      '0b1',
+      ' 5',
+      '5 ',
+      '1_000',
+      '5\0',
+      '５',
+      '18446744073709551616',
+      '9'.repeat(200_000),
+      'null'
+    ]
+  ) {
+    t.equal(readU64(text), undefined, JSON.stringify(text.slice(0, 30)))
+  }
+  t.equal(readU64('0'.repeat(200_000) + '7'), 7n, 'however many zeros stand before it')
+  t.equal(readU16('65535'), 65535n)
+  t.equal(readU16('65536'), undefined)
+})
+
+t.test('every spelling of a signed integer is one, and what is out of range stays as it is', async t => {
+  const spell = integerNormaliser('i64')
+  const lowest = '-9223372036854775808'
+  for (
+    const [text, one] of [[lowest, lowest], ['-09', '-9'], ['+127', '127'], ['-0', '0'], ['-00', '0'], [
+      '+00',
+      '0'
+    ]] as const
+  ) t.equal(spell?.(text), one, text)
+  for (const text of ['-9223372036854775809', '9223372036854775808', '-+1', '--1', '+-1', '-', '']) {
+    t.equal(spell?.(text), text, text)
+  }
+})
+
+t.test(`the canonical address of a key is the short one, whatever its spelling (${seedTitle})`, async t => {
+  check(
+    fc.property(
+      address,
+      addressStyle,
+      (digits, style) => canonicalAddress(renderAddress(digits, style)) === `0x${digits}`
+    )
+  )
+  for (const text of ['', '0x', '0X1', 'x1', '0xg', ' 1', '0x' + '1'.repeat(65), '0'.repeat(65)]) {
+    t.equal(canonicalAddress(text), text)
+  }
+})
+
+t.test(`every spelling of a type tag prints as one (${seedTitle})`, async () => {
+  check(fc.property(tag, tagStyle, (tree, style) => printed(renderTag(tree, style)) === canonicalTag(tree)), 500)
+})
+
+t.test(`two type tags are never one (${seedTitle})`, async () => {
+  check(
+    fc.property(
+      tag,
+      tag,
+      tagStyle,
+      (a, b, style) =>
+        canonicalTag(a) === canonicalTag(b) || printed(renderTag(a, style)) !== printed(renderTag(b, style))
+    ),
+    500
+  )
+})
+
+t.test(`a struct tag is a type tag that is a struct (${seedTitle})`, async t => {
+  check(fc.property(struct, tagStyle, (tree, style) => readStructTag(renderTag(tree, style)) !== undefined))
+  t.equal(readStructTag('u64'), undefined)
+  t.equal(readStructTag('vector<0x1::a::B>'), undefined)
+})
+
+t.test('what is no type tag is refused', async t => {
+  const bad = [
+    '',
+    ' ',
+    '1::a::B',
+    '0x1',
+    '0x1::a',
+    '0x1::a::',
+    '0x1::a::B::c',
+    '0x1::a::B<',
+    '0x1::a::B<>',
+    '0x1::a::B<,>',
+    '0x1::a::B<u8,,>',
+    '0x1::a::B<u8 u8>',
+    '0x1::a::B>',
+    'vector',
+    'vector<>',
+    'vector<u8,u8>',
+    'u 8',
+    '0x 1::a::B',
+    '0x1: :a::B',
+    '0x1::1a::B',
+    '0x1::_::B',
+    '0x1::a::$',
+    '0xg::a::B',
+    '0x' + '1'.repeat(65) + '::a::B',
+    'u8,',
+    '&u8',
+    'é',
+    '\u00a0u8',
+    '<u8>',
+    'u8<u8>',
+    '0x1::a::B<u8',
+    'vector<u8',
+    'vector u8'
+  ]
+  for (const text of bad) t.equal(printed(text), undefined, JSON.stringify(text))
+})
+
+t.test('a bare name that is no known primitive stands for itself, and the node decides', async t => {
+  t.equal(printed('u512'), 'u512')
+  t.equal(printed(' signer '), 'signer')
+})
+
+t.test('a type tag nests eight levels and no more', async t => {
+  const nested = (levels: number): string => 'vector<'.repeat(levels - 1) + 'u8' + '>'.repeat(levels - 1)
+  t.equal(printed(nested(8)), nested(8))
+  t.equal(printed(nested(9)), undefined)
+  t.equal(printed('vector<'.repeat(100_000)), undefined, 'however deep')
+})
+
+t.test('identifiers are those of Move', async t => {
+  for (const text of ['a', 'A0_$', '_a', '$_', '__']) t.ok(isIdentifier(text), text)
+  for (const text of ['', '_', '$', '0a', 'a-b', 'a b', 'é']) t.notOk(isIdentifier(text), text)
+})
+
+t.test('Accept means to varve what it means to a node', async t => {
+  const cases: [string | undefined, 'json' | 'bcs'][] = [
+    [undefined, 'json'],
+    ['', 'json'],
+    ['*/*', 'json'],
+    ['*/*;q=0.8', 'json'],
+    ['text/html,application/xhtml+xml,*/*;q=0.8', 'json'],
+    ['application/json', 'json'],
+    ['application/x-bcs', 'bcs'],
+    ['APPLICATION/X-BCS', 'bcs'],
+    ['application/json, application/x-bcs', 'json'],
+    ['application/x-bcs, application/json', 'bcs'],
+    ['application/x-bcs;q=0.9', 'json'],
+    ['application/x-bcs;q=1', 'json'],
+    ['application/x-bcs; charset=utf-8', 'json'],
+    ['application/json;q=0.1, application/x-bcs', 'bcs'],
+    ['application/x-bcs;q=0, application/json', 'json'],
+    ['garbage, application/x-bcs', 'bcs'],
+    ['application/*', 'json'],
+    ['application/x-bcs,', 'bcs']
+  ]
+  for (const [header, accept] of cases) t.equal(readAccept(header), accept, JSON.stringify(header))
+})
+
+t.test('only blanks and tabs stand around a media type: what else looks like a blank to JavaScript makes it another text', async t => {
+  for (const around of ['\t', ' \t ']) {
+    t.equal(
+      readAccept(`text/html,${around}application/x-bcs${around}, application/json`),
+      'bcs',
+      JSON.stringify(around)
+    )
+  }
+  for (const around of ['\u00a0', '\u000b', '\ufeff']) {
+    t.equal(readAccept(`application/x-bcs${around}`), 'json', JSON.stringify(around))
+  }
+  t.equal(readAccept(`x${' '.repeat(1_000_000)}y, application/x-bcs`), 'bcs', 'and a million of them take no time')
+})

@@ -1,0 +1,299 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { type BlockHead, readBlockHead } from '../../src/api/block-head.js'
+import { type EventPage, readEventPage } from '../../src/api/event-page.js'
+import { check, seedTitle } from '../support/properties.js'
+import { u64 } from '../support/value-variants.js'
+
+const maxU64 = 18446744073709551615n
+
+const fields = {
+  block_height: '7',
+  block_hash: `0x${'ab'.repeat(32)}`,
+  block_timestamp: '1660247629760032',
+  first_version: '100',
+  last_version: '102',
+  transactions: null
+}
+const head = { height: 7n, first: 100n, last: 102n }
+const inJson = (change: object): BlockHead | undefined =>
+  readBlockHead(Buffer.from(JSON.stringify({ ...fields, ...change })), 'json')
+
+t.test('the head of a block in JSON is read whatever the order of its members, and whichever are new', async t => {
+  t.strictSame(inJson({}), { ...head, counts: [] })
+  t.strictSame(inJson({ transactions: undefined }), { ...head, counts: [] }, 'without the member')
+  t.strictSame(inJson({ transactions: [] }), { ...head, counts: [0] })
+  t.strictSame(inJson({ transactions: [{}, {}, {}] }), { ...head, counts: [3] })
+  const turned = Object.fromEntries(
+    Object.entries({ ...fields, transactions: [{}], epoch: { first_version: '5' } }).reverse()
+  )
+  t.strictSame(readBlockHead(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
+})
+
+t.test('what transactions hold never passes for the head of their block', async t => {
+  const transactions = [
+    { first_version: '1', last_version: '2', block_height: '3', transactions: null },
+    { payload: ['"first_version":"1"', '}],"last_version":"9"', '\\', '{"block_height":"0"}'] }
+  ]
+  t.strictSame(inJson({ transactions }), { ...head, counts: [2] })
+  const early = Object.fromEntries([['transactions', transactions], ...Object.entries(fields).slice(0, -1)])
+  t.strictSame(readBlockHead(Buffer.from(JSON.stringify(early)), 'json'), { ...head, counts: [2] })
+})
+
+t.test('all transactions of a large block are counted', async t => {
+  const transactions = Array.from(
+    { length: 12_000 },
+    (_, index) => ({ version: String(index), events: [{ data: '[{' }], hash: `0x${'cd'.repeat(300)}` })
+  )
+  t.strictSame(inJson({ last_version: '12099', transactions }), {
+    height: 7n,
+    first: 100n,
+    last: 12_099n,
+    counts: [12_000]
+  })
+})
+
+t.test(`versions are exact over all of u64, in both representations (${seedTitle})`, async () => {
+  check(fc.property(u64, u64, u64, (height, one, other) => {
+    const [first, last] = one < other ? [one, other] : [other, one]
+    const json = inJson({ block_height: String(height), first_version: String(first), last_version: String(last) })
+    return [json, readBlockHead(bcsHead(height, first, last), 'bcs')].every(read =>
+      read?.height === height && read.first === first && read.last === last
+    )
+  }))
+})
+
+t.test('a block in JSON that cannot be read with certainty is not read', async t => {
+  for (const name of ['block_height', 'first_version', 'last_version']) {
+    for (
+      const value of [
+        undefined,
+        null,
+        100,
+        '',
+        '+100',
+        '-100',
+        '1e2',
+        '0x64',
+        ' 100',
+        '18446744073709551616',
+        ['100'],
+        { a: '100' }
+      ]
+    ) {
+      t.equal(inJson({ [name]: value }), undefined, `${name} ${JSON.stringify(value)}`)
+    }
+  }
+  for (const transactions of [false, 0, '', '[]', {}, { length: 3 }]) {
+    t.equal(inJson({ transactions }), undefined, JSON.stringify(transactions))
+  }
+  t.equal(inJson({ first_version: '103' }), undefined, 'a range that ends before it begins')
+  const text = JSON.stringify(fields)
+  for (
+    const body of [
+      '',
+      'null',
+      '[]',
+      `[${text}]`,
+      text + text,
+      text.slice(0, -1),
+      text.replace('{', '{"first_version":"100",'),
+      text.replace('{', '{"first\\u005fversion":"1",')
+    ]
+  ) {
+    t.equal(readBlockHead(Buffer.from(body), 'json'), undefined, body)
+  }
+})
+
+function bcsHead (height: bigint, first: bigint, last: bigint): Buffer {
+  const bytes = Buffer.alloc(64, 0xee)
+  bytes.writeBigUInt64LE(height, 0)
+  bytes.writeBigUInt64LE(first, 48)
+  bytes.writeBigUInt64LE(last, 56)
+  return bytes
+}
+
+const inBcs = (...list: number[]): BlockHead | undefined =>
+  readBlockHead(Buffer.concat([bcsHead(7n, 100n, 102n), Buffer.from(list)]), 'bcs')
+const items = (count: number): number[] => Array<number>(count).fill(0xaa)
+
+t.test('the head of a block in BCS is read by offset, and both its ends without transactions are known', async t => {
+  t.strictSame(inBcs(), { ...head, counts: [] })
+  t.strictSame(inBcs(0), { ...head, counts: [] })
+  t.strictSame(readBlockHead(bcsHead(maxU64, maxU64, maxU64), 'bcs'), {
+    height: maxU64,
+    first: maxU64,
+    last: maxU64,
+    counts: []
+  })
+})
+
+t.test('transactions in BCS are counted with and without the mark before their length', async t => {
+  t.strictSame(inBcs(3, ...items(30)), { ...head, counts: [3] })
+  t.strictSame(inBcs(0x80 + 12_000 % 128, Math.floor(12_000 / 128), ...items(12_000)), { ...head, counts: [12_000] })
+  t.strictSame(inBcs(0x80, 0x80, 1, ...items(16_384)), { ...head, counts: [16_384] })
+})
+
+t.test('where a 01 may be the mark or the length, both counts are told', async t => {
+  t.strictSame(inBcs(1, 3, ...items(30)), { ...head, counts: [1, 3] })
+  t.strictSame(inBcs(1, 0xac, 2, ...items(300)), { ...head, counts: [1, 300] })
+  t.strictSame(inBcs(1, 0), { ...head, counts: [1, 0] }, 'an empty list after the mark')
+  t.strictSame(inBcs(1, 0x7f, ...items(3)), { ...head, counts: [1] }, 'one item, which is too short to be 127')
+  t.strictSame(
+    inBcs(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0),
+    { ...head, counts: [1] },
+    'one item, which begins with no length'
+  )
+})
+
+t.test('a block in BCS that cannot be read with certainty is not read', async t => {
+  for (const length of [0, 1, 63]) t.equal(readBlockHead(Buffer.alloc(length), 'bcs'), undefined, `${length} bytes`)
+  t.equal(readBlockHead(bcsHead(7n, 103n, 102n), 'bcs'), undefined, 'a range that ends before it begins')
+  const cases: [string, number[]][] = [
+    ['items of which there are none', [0, 1]],
+    ['a mark without a list', [1]],
+    ['more items than bytes', [5, ...items(4)]],
+    ['a length that runs off the end', [0x80, 0x80]],
+    ['a length of six bytes', [0x80, 0x80, 0x80, 0x80, 0x80, 1, ...items(100)]],
+    ['a length of billions', [0xff, 0xff, 0xff, 0xff, 0x7f, ...items(100)]],
+    ['a length with a needless byte', [0x83, 0, ...items(100)]]
+  ]
+  for (const [title, list] of cases) t.equal(inBcs(...list), undefined, title)
+})
+
+interface Fields {
+  version?: unknown
+  guid?: unknown
+  sequence_number?: unknown
+}
+
+const guid = { creation_number: '3', account_address: '0x1' }
+const event = (sequence: number | bigint, version: number | bigint, change: Fields = {}): object => ({
+  version: String(version),
+  guid,
+  sequence_number: String(sequence),
+  type: '0x1::block::NewBlockEvent',
+  data: { version: '0', guid: 1, text: '"sequence_number":"9"' },
+  ...change
+})
+const page = (...events: unknown[]): EventPage | undefined => readEventPage(Buffer.from(JSON.stringify(events)))
+const stream = `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3`
+
+t.test('a page of events tells where it begins and ends', async t => {
+  t.strictSame(page(event(5, 100), event(6, 100), event(7, 130)), {
+    stream,
+    count: 3,
+    first: 5n,
+    last: 7n,
+    isContiguous: true,
+    lowestVersion: 100n,
+    highestVersion: 130n
+  })
+  t.strictSame(page(event(maxU64, maxU64 - 1n)), {
+    stream,
+    count: 1,
+    first: maxU64,
+    last: maxU64,
+    isContiguous: true,
+    lowestVersion: maxU64 - 1n,
+    highestVersion: maxU64 - 1n
+  })
+  const turned = JSON.stringify([Object.fromEntries(Object.entries(event(5, 9007199254740993n)).reverse())], null, 2)
+  t.match(
+    readEventPage(Buffer.from(turned)),
+    { first: 5n, lowestVersion: 9007199254740993n },
+    'whatever the order of members'
+  )
+})
+
+t.test('an empty page is a page', async t => {
+  t.strictSame(page(), {
+    stream: undefined,
+    count: 0,
+    first: undefined,
+    last: undefined,
+    isContiguous: true,
+    lowestVersion: undefined,
+    highestVersion: undefined
+  })
+  t.equal(readEventPage(Buffer.from(' [ ] \n'))?.count, 0)
+})
+
+t.test('a page is contiguous while sequence numbers rise by one under one guid and versions never fall', async t => {
+  t.equal(page(event(5, 100), event(7, 101))?.isContiguous, false, 'a gap')
+  t.equal(page(event(5, 100), event(5, 101))?.isContiguous, false, 'a repetition')
+  t.equal(page(event(6, 100), event(5, 101))?.isContiguous, false, 'the wrong way')
+  t.equal(page(event(maxU64, 100), event(0, 101))?.isContiguous, false, 'past the last number')
+  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n + 1n, 1))?.isContiguous, true, 'where doubles see no difference')
+  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n, 1))?.isContiguous, false)
+  t.equal(
+    page(event(5, 100), event(6, 101, { guid: { ...guid, creation_number: '4' } }))?.isContiguous,
+    false,
+    'another stream'
+  )
+  t.equal(
+    page(event(5, 100), event(6, 101, { guid: { ...guid, account_address: '0x2' } }))?.isContiguous,
+    false,
+    'another account'
+  )
+  t.equal(
+    page(event(5, 100), event(6, 101, { guid: { account_address: '0x1', extra: [], creation_number: '3' } }))
+      ?.isContiguous,
+    true,
+    'the same guid, told otherwise'
+  )
+  t.strictSame(page(event(5, 100), event(6, 120), event(7, 90), event(8, 110)), {
+    stream,
+    count: 4,
+    first: 5n,
+    last: 8n,
+    isContiguous: false,
+    lowestVersion: 90n,
+    highestVersion: 120n
+  }, 'versions that fall back')
+})
+
+t.test('a page with anything that is not certainly an event is not read', async t => {
+  const numbers = [undefined, null, 5, '', '+5', '-5', '5.0', '18446744073709551616', ['5'], { a: '5' }]
+  for (const value of numbers) {
+    t.equal(
+      page(event(4, 1), event(5, 1, { sequence_number: value })),
+      undefined,
+      `sequence number ${JSON.stringify(value)}`
+    )
+    t.equal(page(event(4, 1), event(5, 1, { version: value })), undefined, `version ${JSON.stringify(value)}`)
+  }
+  for (
+    const value of [
+      undefined,
+      null,
+      '0x1',
+      3,
+      [],
+      ['3', '0x1'],
+      {},
+      { creation_number: '3' },
+      { account_address: '0x1' },
+      { ...guid, creation_number: 3 },
+      { ...guid, account_address: null }
+    ]
+  ) {
+    t.equal(page(event(5, 1, { guid: value })), undefined, `guid ${JSON.stringify(value)}`)
+  }
+  for (const item of [null, 1, 'a', [], [event(5, 1)], {}]) t.equal(page(item), undefined, JSON.stringify(item))
+  const text = JSON.stringify(event(5, 1))
+  for (
+    const body of [
+      '',
+      'null',
+      '{}',
+      text,
+      `[${text}`,
+      `[${text}]]`,
+      `[${text} ${text}]`,
+      `[${text.replace('{', '{"version":"1",')}]`
+    ]
+  ) {
+    t.equal(readEventPage(Buffer.from(body)), undefined, body)
+  }
+})

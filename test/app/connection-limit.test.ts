@@ -1,0 +1,34 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { maxDescriptorsOfProcess, connectionLimitFor } from '../../src/app/connection-limit.js'
+import { type Config, configSchema } from '../../src/config/schema.js'
+
+const config = (connections: number | null): Config =>
+  configSchema.parse({
+    upstreams: [{ url: 'http://a', maxConcurrent: 100 }, { url: 'http://b', maxConcurrent: 200 }],
+    limits: { connections }
+  })
+
+t.test('clients may have the descriptors that nodes, Redis and the rest do not need', async t => {
+  t.same(connectionLimitFor(config(null), 1024), { limit: 1024 - 300 - 128, isReduced: false })
+  t.same(
+    connectionLimitFor(config(null), 1_048_576),
+    { limit: 32_768, isReduced: false },
+    'and no more of them than memory has room for, unless that is wished'
+  )
+  t.same(connectionLimitFor(config(100_000), 1_048_576), { limit: 100_000, isReduced: false })
+  t.same(connectionLimitFor(config(500), 1024), { limit: 500, isReduced: false })
+  t.same(connectionLimitFor(config(5000), 1024), { limit: 596, isReduced: true }, 'a wish that cannot be is told apart')
+  t.same(connectionLimitFor(config(null), 256), { limit: 16, isReduced: false }, 'somebody is served in any case')
+})
+
+t.test('how many there are is what the system tells, else what it mostly gives', async t => {
+  t.ok(maxDescriptorsOfProcess() > 0)
+  const dir = t.testdir({
+    limits: 'Limit  Soft Limit\nMax open files            20000                20001                files     \n',
+    other: 'nothing of it'
+  })
+  t.equal(maxDescriptorsOfProcess(join(dir, 'limits')), 20_000)
+  t.equal(maxDescriptorsOfProcess(join(dir, 'other')), 1024)
+  t.equal(maxDescriptorsOfProcess(join(dir, 'none')), 1024)
+})

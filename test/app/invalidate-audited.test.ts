@@ -1,0 +1,77 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { auditInvalidatorOf } from '../../src/app/invalidate-audited.js'
+import { type RedisBackend } from '../../src/app/redis-backend.js'
+import { type AuditDifference } from '../../src/proxy/auditor.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { until } from '../support/until.js'
+
+t.test('however much an audit finds, ten lines a second tell of it, and the next one says how much was left out', async t => {
+  const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
+  const clock = { ms: 0 }
+  const log: Array<Record<string, unknown>> = []
+  const told: string[] = []
+  const differs = auditInvalidatorOf({
+    invalidator,
+    redisBackend: () => undefined,
+    onInvalidated: purge => {
+      told.push(purge.toString())
+    },
+    log: pino({}, { write: line => log.push(JSON.parse(line)) }),
+    now: () => clock.ms
+  })
+  const found: AuditDifference = {
+    result: 'different',
+    reads: [readOfTarget('/v1/blocks/by_version/5')],
+    chain: { id: 4, generation: 1 },
+    part: 'body',
+    upstream: 'n',
+    cached: Buffer.from('a'),
+    fetched: Buffer.from('b')
+  }
+  for (let nth = 0; nth < 25; nth++) differs(found)
+  t.equal(log.length, 10)
+  clock.ms += 1000
+  differs({ ...found, result: 'rendering' })
+  differs(found)
+  t.match(log.slice(10), [{ unsaid: 15, level: 40 }, {
+    level: 50,
+    where: 'body',
+    node: 'n',
+    target: '/v1/blocks/by_version/5'
+  }])
+  t.equal(log[11]?.['unsaid'], undefined)
+  t.equal(invalidator.count, 27, 'all of it is forgotten')
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  t.same([...new Set(told)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
+  t.equal(told.length, 26, 'what is only rendered otherwise is nobody else\'s affair')
+})
+
+t.test('what Redis cannot be told of is said, where it is wrong and not only rendered otherwise', async t => {
+  const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
+  const log: Array<Record<string, unknown>> = []
+  const refuse = async (): Promise<never> => {
+    throw new Error('no more room')
+  }
+  const differs = auditInvalidatorOf({
+    invalidator,
+    redisBackend: () => ({ purge: refuse, tier: { invalidate: refuse } }) as unknown as RedisBackend,
+    onInvalidated: undefined,
+    log: pino({}, { write: line => log.push(JSON.parse(line)) }),
+    now: () => 0
+  })
+  const found: AuditDifference = {
+    result: 'rendering',
+    reads: [readOfTarget('/v1/blocks/by_version/5')],
+    chain: { id: 4, generation: 1 },
+    part: 'body',
+    upstream: 'n',
+    cached: Buffer.from('a'),
+    fetched: Buffer.from('b')
+  }
+  for (const result of ['rendering', 'different'] as const) differs({ ...found, result })
+  await until(() => log.length === 3, 'it is said')
+  t.match(log.at(-1), { level: 50, reason: 'no more room' })
+})

@@ -1,0 +1,62 @@
+import t from 'tap'
+import { type LogWriter, logWriterOf } from '../../src/app/log-writer.js'
+
+/** Lines that go to a disk and a pipe of the test's own. */
+function linesTo (): { lines: LogWriter, disk: { isFull: boolean, waiting: number, text: string[] }, told: number[] } {
+  const disk = { isFull: false, waiting: 0, text: [] as string[] }
+  const told: number[] = []
+  const lines = logWriterOf({
+    bufferedBytes: () => disk.waiting,
+    out: (text, done) => {
+      if (!disk.isFull) disk.text.push(String(text))
+      done?.(disk.isFull ? new Error('ENOSPC') : null)
+    }
+  }, {
+    mask: line => line.replace('s3cret', '***'),
+    render: line => line,
+    onRecovered: lost => {
+      told.push(lost)
+    }
+  })
+  return { lines, disk, told }
+}
+
+t.test('lines that a full disk does not take are counted, and when there is room again the log goes on with a line of its own', async t => {
+  const { lines, disk, told } = linesTo()
+  lines.write('{"level":30}\n')
+  disk.isFull = true
+  for (let nth = 0; nth < 3; nth++) lines.write('{"level":30}\n')
+  t.equal(lines.lostLines(), 3)
+  t.same(told, [])
+  disk.isFull = false
+  lines.write('{"level":30}\n')
+  lines.write('{"level":30}\n')
+  t.same(
+    disk.text,
+    ['{"level":30}\n', '\n{"level":30}\n', '{"level":30}\n'],
+    'of the last line before there may be a part'
+  )
+  t.same(told, [3], 'it is told once')
+  t.equal(lines.lostLines(), 3)
+})
+
+t.test('a reader that does not read costs lines and no memory; it is told of them when it has caught up', async t => {
+  const { lines, disk, told } = linesTo()
+  disk.waiting = 1_048_577
+  for (let nth = 0; nth < 5; nth++) lines.write('{"level":30}\n')
+  t.same([lines.lostLines(), disk.text], [5, []])
+  disk.waiting = 1_000_000
+  lines.write('{"level":30}\n')
+  t.same([disk.text, told], [['{"level":30}\n'], []])
+  disk.waiting = 0
+  lines.write('{"level":30}\n')
+  t.same([disk.text.length, told], [2, [5]])
+})
+
+t.test('lines that may speak of what others have said are masked, and the many others are not looked at', async t => {
+  const { lines, disk } = linesTo()
+  for (const level of [10, 20, 30, 40, 50, 60]) lines.write(`{"level":${level},"msg":"s3cret"}`)
+  t.same(disk.text.map(text => text.includes('***')), [false, false, false, true, true, true])
+  lines.write('')
+  t.equal(disk.text.at(-1), '')
+})

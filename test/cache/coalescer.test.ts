@@ -1,0 +1,269 @@
+import t from 'tap'
+import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
+
+interface Gate<T> {
+  readonly fly: () => Promise<T>
+  readonly open: (value: T) => void
+  readonly fail: (error: Error) => void
+}
+
+function gate<T> (log: string[], name: string): Gate<T> {
+  let open: (value: T) => void = () => {}
+  let fail: (error: Error) => void = () => {}
+  const promise = new Promise<T>((resolve, reject) => {
+    open = resolve
+    fail = reject
+  })
+  return {
+    fly: async () => {
+      log.push(name)
+      return await promise
+    },
+    open,
+    fail
+  }
+}
+
+t.test('a burst of equal reads is one flight', async t => {
+  const flights = new Coalescer<number>(() => true)
+  const log: string[] = []
+  const first = gate<number>(log, 'first')
+  const callers = Array.from({ length: 1000 }, async () => await flights.run('k', first.fly))
+  first.open(7)
+  const results = await Promise.all(callers)
+  t.same(log, ['first'])
+  t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 999)
+  t.ok(results.every(({ result }) => result === 7))
+  t.equal(flights.size, 0, 'and nothing is left of it')
+})
+
+t.test('different reads fly apart', async t => {
+  const flights = new Coalescer<string>(() => true)
+  const results = await Promise.all(['a', 'b'].map(async key => await flights.run(key, async () => key)))
+  t.same(results, [{ result: 'a', isCollapsed: false }, { result: 'b', isCollapsed: false }])
+})
+
+t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once more, together', async t => {
+  const flights = new Coalescer<string>(() => true)
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const second = gate<string>(log, 'second')
+  const leader = flights.run('k', first.fly)
+  const joiners = Array.from({ length: 10 }, async () => await flights.run('k', second.fly))
+  first.fail(new Error('the node died'))
+  await t.rejects(leader, { message: 'the node died' })
+  second.open('well')
+  const results = await Promise.all(joiners)
+  t.same(log, ['first', 'second'])
+  t.ok(results.every(({ result }) => result === 'well'))
+  t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 9)
+})
+
+t.test('when the second flight fails too, it is an answer: a sick node is not asked once for each caller', async t => {
+  const flights = new Coalescer<string>(() => true)
+  let asked = 0
+  const results = await Promise.allSettled(Array.from({ length: 10 }, async () =>
+    await flights.run('k', async () => {
+      asked++
+      throw new Error('dead')
+    })))
+  t.ok(results.every(({ status }) => status === 'rejected'))
+  t.equal(asked, 2)
+})
+
+t.test('a latest read joins only a flight that has not left: one under way, one gathering behind it', async t => {
+  const flights = new FreshCoalescer<string>(() => true)
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const second = gate<string>(log, 'second')
+  const third = gate<string>(log, 'third')
+  const early = flights.run('k', first.fly)
+  await Promise.resolve()
+  const gathered = Array.from({ length: 100 }, async () => await flights.run('k', second.fly))
+  t.same(log, ['first'], 'the second waits for the first to land')
+  t.equal(flights.size, 2)
+  first.open('one')
+  t.same(await early, { result: 'one', isCollapsed: false })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  t.same(log, ['first', 'second'])
+  const late = flights.run('k', third.fly)
+  second.open('two')
+  const got = await Promise.all(gathered)
+  t.ok(got.every(({ result }) => result === 'two'))
+  t.equal(got.filter(({ isCollapsed }) => isCollapsed).length, 99)
+  third.open('three')
+  t.same(await late, { result: 'three', isCollapsed: false }, 'who came after the second left gets a third')
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  t.equal(flights.size, 0)
+})
+
+t.test('a latest read that fails takes no one behind it down', async t => {
+  const flights = new FreshCoalescer<string>(() => true)
+  const log: string[] = []
+  const first = gate<string>(log, 'first')
+  const early = flights.run('k', first.fly)
+  await Promise.resolve()
+  const behind = flights.run('k', async () => 'well')
+  first.fail(new Error('dead'))
+  await t.rejects(early, { message: 'dead' })
+  t.same(await behind, { result: 'well', isCollapsed: false })
+})
+
+t.test('a gathered read that fails is the verdict of the one who began it: the others gather once more, together', async t => {
+  const flights = new FreshCoalescer<string>(() => true)
+  const first = gate<string>([], 'first')
+  const early = flights.run('k', first.fly)
+  await Promise.resolve()
+  let flown = 0
+  const gathered = Array.from({ length: 10 }, async () =>
+    await flights.run('k', async () => {
+      if (++flown === 1) throw new Error('dead')
+      return 'well'
+    }))
+  first.open('one')
+  await early
+  const results = await Promise.allSettled(gathered)
+  t.equal(flown, 2)
+  t.same(results.map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
+})
+
+t.test('a gathered read that keeps failing is asked twice and no more', async t => {
+  const flights = new FreshCoalescer<string>(() => true)
+  const first = gate<string>([], 'first')
+  const early = flights.run('k', first.fly)
+  await Promise.resolve()
+  let flown = 0
+  const gathered = Array.from({ length: 10 }, async () =>
+    await flights.run('k', async () => {
+      flown++
+      throw new Error('dead')
+    }))
+  first.open('one')
+  await early
+  t.ok((await Promise.allSettled(gathered)).every(({ status }) => status === 'rejected'))
+  t.equal(flown, 2)
+})
+
+const flightsOf: readonly [
+  string,
+  (isShareable: (result: string) => boolean) => Coalescer<string> | FreshCoalescer<string>
+][] = [
+  ['history', isShareable => new Coalescer(isShareable)],
+  ['latest reads', isShareable => new FreshCoalescer(isShareable)]
+]
+
+for (const [what, make] of flightsOf) {
+  t.test(`what streams has one reader: those who joined its flight go on their own, all at once (${what})`, async t => {
+    const flights = make(result => result !== 'stream')
+    let flown = 0
+    let land: () => void = () => {}
+    const landed = new Promise<void>(resolve => {
+      land = resolve
+    })
+    let allGone: () => void = () => {}
+    const gone = new Promise<void>(resolve => {
+      allGone = resolve
+    })
+    const callers = Array.from({ length: 10 }, async () =>
+      await flights.run('k', async () => {
+        const nth = ++flown
+        if (nth === 10) allGone()
+        if (nth > 1) await landed
+        return 'stream'
+      }))
+    t.same(await callers[0], { result: 'stream', isCollapsed: false })
+    await gone
+    t.equal(flights.size, 0, 'a flight of one\'s own is nobody else\'s to join')
+    land()
+    t.same(await Promise.all(callers), Array(10).fill({ result: 'stream', isCollapsed: false }))
+    t.equal(flown, 10)
+  })
+
+  t.test(`who joined what can be shared has it, and who goes alone has what was brought then (${what})`, async t => {
+    const flights = make(result => result !== 'stream')
+    let flown = 0
+    const callers = Array.from(
+      { length: 3 },
+      async () => await flights.run('k', async () => ++flown === 1 ? 'stream' : 'small')
+    )
+    t.same(await Promise.all(callers), [{ result: 'stream', isCollapsed: false }, {
+      result: 'small',
+      isCollapsed: false
+    }, {
+      result: 'small',
+      isCollapsed: false
+    }])
+    t.equal(flown, 3)
+    t.same(
+      (await Promise.all([1, 2].map(async () => await flights.run('k', async () => 'small')))).map(({ isCollapsed }) =>
+        isCollapsed
+      ),
+      [false, true]
+    )
+  })
+
+  t.test(`the failure of one who goes alone is thrown to that one, once, and not tried again (${what})`, async t => {
+    const flights = make(() => false)
+    let flown = 0
+    const callers = Array.from({ length: 4 }, async () =>
+      await flights.run('k', async () => {
+        const nth = ++flown
+        if (nth % 2 === 0) throw new Error(`dead ${nth}`)
+        return `well ${nth}`
+      }))
+    const results = await Promise.allSettled(callers)
+    t.match(results, [
+      { status: 'fulfilled', value: { result: 'well 1', isCollapsed: false } },
+      { status: 'rejected', reason: { message: 'dead 2' } },
+      { status: 'fulfilled', value: { result: 'well 3', isCollapsed: false } },
+      { status: 'rejected', reason: { message: 'dead 4' } }
+    ])
+    t.equal(flown, 4)
+    t.equal(flights.size, 0)
+  })
+
+  t.test(`those who joined a failure fly once more together, and from what streams then each on its own (${what})`, async t => {
+    const flights = make(() => false)
+    let flown = 0
+    const callers = Array.from({ length: 10 }, async () =>
+      await flights.run('k', async () => {
+        if (++flown === 1) throw new Error('dead')
+        return 'stream'
+      }))
+    t.same((await Promise.allSettled(callers)).map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
+    t.equal(flown, 10)
+    t.equal(flights.size, 0)
+  })
+}
+
+t.test('a flight can be seen while it is under way, under its own key alone', async t => {
+  const flights = new Coalescer<string>(() => true)
+  const first = gate<string>([], 'first')
+  const flight = flights.run('k', first.fly)
+  t.same([flights.has('k'), flights.has('other')], [true, false])
+  first.open('one')
+  await flight
+  t.equal(flights.has('k'), false)
+})
+
+t.test('a latest read that must go alone leaves at once, not behind the one that gathers', async t => {
+  const flights = new FreshCoalescer<string>(result => result !== 'stream')
+  const log: string[] = []
+  const slow = gate<string>(log, 'slow')
+  let flown = 0
+  const first = flights.run('k', async () => 'stream')
+  const joined = flights.run('k', async () => {
+    log.push('alone')
+    return `own ${++flown}`
+  })
+  await first
+  const third = flights.run('k', slow.fly)
+  t.same(await joined, { result: 'own 1', isCollapsed: false })
+  t.ok(log.includes('alone'))
+  slow.open('three')
+  t.same(await third, { result: 'three', isCollapsed: false })
+})

@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { Compressor } from '../../src/cache/compressor.js'
+import { type Entry, makeEntry } from '../../src/cache/entry.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
+import { findCorruptCoding } from '../../src/cache/corrupt-coding.js'
+import { codings } from '../../src/api/coding.js'
+
+/** An entry with all its forms. */
+async function packed (body: string): Promise<Entry> {
+  const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
+  const compressor = new Compressor(memory)
+  const entry = makeEntry({
+    key: 'k',
+    status: 200,
+    contentType: 'application/json',
+    body: Buffer.from(body),
+    perResponseHeaders: [],
+    release: undefined
+  })
+  memory.put(entry)
+  for (const coding of codings) {
+    compressor.representationOf(entry, [coding])
+    await compressor.waitUntilIdle()
+  }
+  return memory.latestOf(entry) ?? entry
+}
+
+t.test('a form that does not unpack to the body is told by its coding, and one that does, or is the body itself, is right', async t => {
+  for (const coding of codings) {
+    const entry = await packed('varve '.repeat(200))
+    t.equal(await findCorruptCoding(entry), undefined)
+    const form = entry.encoded[coding]
+    if (form === undefined) throw new Error('not packed')
+    const at = form.body.length >> 1
+    form.body.writeUInt8(form.body.readUInt8(at) ^ 0x10, at)
+    t.equal(await findCorruptCoding(entry), coding)
+  }
+  const dense = await packed(randomBytes(400).toString('base64').slice(0, 300))
+  t.equal(
+    await findCorruptCoding({ ...dense, encoded: { br: dense } }),
+    undefined,
+    'what gains nothing stands for itself'
+  )
+  t.equal(await findCorruptCoding(await packed('short')), undefined)
+})
+
+t.test('a form that unpacks to more than the body is wrong, and no more of it is unpacked than that takes', async t => {
+  const entry = await packed('varve '.repeat(200))
+  const bomb = await packed('x'.repeat(900_000))
+  for (const coding of codings) {
+    t.equal(await findCorruptCoding({ ...entry, encoded: { [coding]: bomb.encoded[coding] ?? bomb } }), coding)
+  }
+})

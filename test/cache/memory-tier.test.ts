@@ -1,0 +1,275 @@
+import t from 'tap'
+import { costOf, makeEntry, type Entry, type EntryParts } from '../../src/cache/entry.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
+
+const entry = (body: string, change: Partial<EntryParts> = {}): Entry =>
+  makeEntry({
+    key: '0',
+    status: 200,
+    contentType: 'application/json',
+    body: Buffer.from(body),
+    perResponseHeaders: ['x-aptos-cursor', '00'],
+    release: 'aaaa',
+    ...change
+  })
+
+const tally = (): { wrote: () => void, evicted: () => void, writes: number, evictions: number } => {
+  const counts = {
+    writes: 0,
+    evictions: 0,
+    wrote: () => {
+      counts.writes++
+    },
+    evicted: () => {
+      counts.evictions++
+    }
+  }
+  return counts
+}
+
+t.test('an entry is prepared once: its lines hold type, length, tag and what belongs to the answer', async t => {
+  const made = entry('[1]')
+  t.same(made.rawHeaders, [
+    'content-type',
+    'application/json',
+    'content-length',
+    '3',
+    'etag',
+    made.etag,
+    'x-aptos-cursor',
+    '00'
+  ])
+  t.same(made.perResponseHeaders, ['x-aptos-cursor', '00'])
+  t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
+})
+
+t.test('an entry whose lines cannot be printed is charged all the same, and leaves each to be refused by itself', async t => {
+  const odd = entry('[1]', { perResponseHeaders: ['x-aptos-cursor', 'a\r\nb'] })
+  t.equal(odd.headerText, undefined)
+  t.ok(costOf(odd) > 1000)
+})
+
+t.test('equal bodies of one type have one tag, others have others', async t => {
+  t.equal(entry('[1]').etag, entry('[1]').etag)
+  t.not(entry('[1]').etag, entry('[2]').etag)
+  // Entries that replicas of another version have shared are proven by it.
+  t.equal(entry('[1]').etag, '"18XXE5NuDdKUGRONiktP5JagnK7"')
+  t.not(entry('[1]').etag, entry('[1]', { contentType: 'application/x-bcs' }).etag)
+})
+
+t.test('an entry owns its body, so that no larger buffer lives as long as it', async t => {
+  const slab = Buffer.alloc(10_000, 'x')
+  const made = makeEntry({
+    key: '0',
+    status: 200,
+    contentType: 'application/json',
+    body: slab.subarray(0, 10),
+    perResponseHeaders: [],
+    release: undefined
+  })
+  t.equal(made.body.buffer.byteLength, 10)
+  slab.fill('y')
+  t.equal(made.body.toString(), 'xxxxxxxxxx')
+})
+
+t.test('the memory tier holds no more bytes than it was given, and lets go of the least recently used', async t => {
+  const counts = tally()
+  const one = costOf(entry('x'.repeat(1000)))
+  const memory = new MemoryTier(3 * one, counts, () => 0)
+  for (const key of ['0', '1', '2']) memory.put(entry('x'.repeat(1000), { key }))
+  t.equal(memory.entries, 3)
+  memory.get('0')
+  memory.put(entry('x'.repeat(1000), { key: '3' }))
+  t.equal(memory.get('1'), undefined)
+  t.ok(memory.get('0'))
+  t.ok(memory.bytes <= 3 * one)
+  t.same([counts.writes, counts.evictions], [4, 1])
+})
+
+t.test('when more than half of it is taken it is told, once', async t => {
+  const one = costOf(entry('x'.repeat(1000)))
+  let told = 0
+  const memory = new MemoryTier(4 * one, tally(), () => 0, () => {
+    told++
+  })
+  for (const key of ['0', '1', '1']) memory.put(entry('x'.repeat(1000), { key }))
+  t.equal(told, 0)
+  memory.put(entry('', { key: '2' }))
+  t.equal(told, 1)
+  for (const key of ['2', '3', '4']) memory.put(entry('x'.repeat(1000), { key }))
+  t.equal(told, 1)
+  memory.clear()
+  for (const key of ['2', '3', '4']) memory.put(entry('x'.repeat(1000), { key }))
+  t.equal(told, 1)
+})
+
+t.test('keys and overhead count, so that many small entries are bounded too', async t => {
+  const memory = new MemoryTier(100_000, tally(), () => 0)
+  for (let n = 0; n < 1000; n++) memory.put(entry('', { key: 'k'.repeat(400) + String(n) }))
+  t.ok(memory.entries < 100, String(memory.entries))
+})
+
+t.test('an entry dearer than the whole tier is not kept and takes nothing away', async t => {
+  const counts = tally()
+  const memory = new MemoryTier(10_000, counts, () => 0)
+  memory.put(entry('x', { key: 'small' }))
+  memory.put(entry('x'.repeat(20_000), { key: 'large' }))
+  t.equal(memory.get('large'), undefined)
+  t.ok(memory.get('small'))
+  t.same([counts.writes, counts.evictions], [1, 0])
+})
+
+const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
+  entry(body, { key: `json ${height}`, block: { blockIndexKey: 'json', first, last } })
+
+t.test('a block that is evicted cannot be found by its versions any more, one that is read by them stays', async t => {
+  const counts = tally()
+  const one = costOf(blockOf(10n, 19n, 'x'.repeat(1000)))
+  const memory = new MemoryTier(3 * one, counts, () => 0)
+  for (const first of [10n, 20n, 30n]) memory.put(blockOf(first, first + 9n, 'x'.repeat(1000)))
+  t.ok(memory.getBlock('json', 15n))
+  memory.put(blockOf(40n, 49n, 'x'.repeat(1000)))
+  t.same([15n, 25n, 35n, 45n].map(version => memory.getBlock('json', version) !== undefined), [true, false, true, true])
+  t.same([memory.entries, memory.blocks, counts.writes, counts.evictions], [3, 3, 4, 1])
+})
+
+t.test('a block under the same key with another range answers for that range alone', async t => {
+  const memory = new MemoryTier(1e6, tally(), () => 0)
+  memory.put(blockOf(10n, 19n, 'old', 1n))
+  memory.put(blockOf(15n, 24n, 'new', 1n))
+  t.same([14n, 15n, 24n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'new', 'new'])
+  t.same([memory.entries, memory.blocks], [1, 1])
+})
+
+t.test('a block dearer than the whole tier leaves no trace in the index', async t => {
+  const memory = new MemoryTier(10_000, tally(), () => 0)
+  memory.put(blockOf(10n, 19n, 'x'))
+  t.equal(memory.put(blockOf(30n, 39n, 'x'.repeat(20_000))), false)
+  t.same([memory.getBlock('json', 35n), memory.entries, memory.blocks], [undefined, 1, 1])
+  t.equal(memory.put(blockOf(10n, 19n, 'x'.repeat(20_000))), false, 'the same block, grown dear')
+  t.same([memory.getBlock('json', 15n), memory.entries, memory.blocks], [undefined, 0, 0])
+})
+
+t.test('a block in a new form is still found by its versions, and one that has gone does not come back by it', async t => {
+  const memory = new MemoryTier(1e6, tally(), () => 0)
+  const made = blockOf(10n, 19n, 'x')
+  memory.put(made)
+  const by = { ...made }
+  t.ok(memory.replace(made, by))
+  t.equal(memory.getBlock('json', 15n), by)
+  t.equal(memory.blocks, 1)
+  t.notOk(memory.replace(made, { ...made }), 'it was replaced meanwhile')
+  memory.put(blockOf(12n, 25n, 'y'))
+  t.notOk(memory.replace(by, made))
+  t.equal(memory.latestOf(by), undefined)
+  t.same([10n, 15n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'y'])
+})
+
+t.test('an entry is believed until its time and not at it', async t => {
+  let now = 0
+  const counts = tally()
+  const memory = new MemoryTier(1e6, counts, () => now)
+  memory.put(entry('x', { key: 'page', expiresAtMs: 5 }))
+  now = 4.9
+  t.ok(memory.get('page'))
+  now = 5
+  t.equal(memory.get('page'), undefined)
+  t.same([memory.entries, memory.bytes, counts.evictions], [0, 0, 0])
+})
+
+t.test('what is to be forgotten is gone, a block with its versions, and what it cost is free again', async t => {
+  const counts = tally()
+  const memory = new MemoryTier(1e6, counts, () => 0)
+  memory.put(entry('x', { key: 'a' }))
+  memory.put(blockOf(10n, 19n, 'x'))
+  const bytes = memory.bytes
+  memory.put(entry('x', { key: 'b' }))
+  memory.put(blockOf(20n, 29n, 'x'))
+  for (const key of ['b', 'json 20', 'never there']) memory.delete(key)
+  t.same([memory.get('b'), memory.getBlock('json', 20n), memory.getBlock('json', 29n)], [
+    undefined,
+    undefined,
+    undefined
+  ])
+  t.ok(memory.get('a'))
+  t.ok(memory.getBlock('json', 15n))
+  t.same([memory.entries, memory.blocks, memory.bytes], [2, 1, bytes])
+  t.equal(counts.evictions, 0, 'nothing made room for anything')
+})
+
+t.test('a block is forgotten by any version inside it, and none is by a version beside it or in another family', async t => {
+  for (const version of [10n, 15n, 19n]) {
+    const memory = new MemoryTier(1e6, tally(), () => 0)
+    for (const first of [0n, 10n, 20n]) memory.put(blockOf(first, first + 9n, 'x'))
+    for (const beside of [30n, 2n ** 64n - 1n]) memory.deleteBlock('json', beside)
+    memory.deleteBlock('bcs', version)
+    t.same([memory.entries, memory.blocks], [3, 3])
+    memory.deleteBlock('json', version)
+    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => memory.getBlock('json', at) !== undefined), [
+      true,
+      true,
+      false,
+      false,
+      false,
+      true
+    ])
+    t.same([memory.get('json 10'), memory.entries, memory.blocks], [undefined, 2, 2])
+    memory.put(blockOf(10n, 19n, 'again'))
+    t.equal(memory.getBlock('json', version)?.body.toString(), 'again')
+  }
+})
+
+t.test('when everything is forgotten nothing is left of it, in the index neither, and what comes after is kept as ever', async t => {
+  const counts = tally()
+  const memory = new MemoryTier(1e6, counts, () => 0)
+  const made = blockOf(10n, 19n, 'x')
+  for (
+    const one of [
+      entry('x', { key: 'a' }),
+      entry('y', { key: 'b', expiresAtMs: 5 }),
+      made,
+      blockOf(2n ** 53n + 1n, 2n ** 64n - 1n, 'x')
+    ]
+  ) memory.put(one)
+  memory.clear()
+  t.same([memory.entries, memory.bytes, memory.blocks, counts.evictions], [0, 0, 0, 0])
+  t.same([memory.get('a'), memory.get('b'), memory.getBlock('json', 15n), memory.getBlock('json', 2n ** 64n - 1n)], [
+    undefined,
+    undefined,
+    undefined,
+    undefined
+  ])
+  t.equal(memory.replace(made, { ...made }), false, 'a form made meanwhile does not bring it back')
+  t.equal(memory.latestOf(made), undefined)
+  memory.put(blockOf(15n, 24n, 'y'))
+  t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [
+    undefined,
+    'y',
+    1
+  ])
+})
+
+const pageOf = (first: number, count: number, stream = 's'): Entry =>
+  entry('[]', {
+    key: `${stream} ${first} ${count}`,
+    page: { stream, first: BigInt(first), last: BigInt(first + count - 1) }
+  })
+
+t.test('a page of events costs its record in the index, and leaves the index with its entry, however it goes', async t => {
+  const one = pageOf(0, 50)
+  t.ok(costOf(one) > costOf(entry('[]', { key: one.key })))
+  const memory = new MemoryTier(1e7, tally(), () => 0)
+  for (const page of [one, pageOf(20, 50), pageOf(60, 10), pageOf(60, 10, 'other')]) memory.put(page)
+  t.equal(memory.pages, 4)
+  memory.put(pageOf(0, 50))
+  t.equal(memory.pages, 4)
+  memory.delete(one.key)
+  t.equal(memory.pages, 3)
+  memory.deletePages({ stream: 's', first: 69n, last: 69n })
+  t.same([memory.pages, memory.entries, memory.get('other 60 10') !== undefined], [1, 1, true])
+  memory.clear()
+  t.equal(memory.pages, 0)
+  const small = new MemoryTier(3 * costOf(one), tally(), () => 0)
+  for (let first = 0; first < 1000; first += 50) small.put(pageOf(first, 50))
+  t.ok(small.pages === small.entries && small.pages < 4)
+})

@@ -1,0 +1,509 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { encodeEntry } from '../../src/cache/stored-entry.js'
+import { type ReadKeys } from '../../src/api/read.js'
+import { type Sandbox } from '#sandbox'
+import { type TestRequest, sendRequest, tableItemLookup } from '../support/client.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import { startRedis } from '../support/redis-server.js'
+import { startSandboxNode, untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/redis-tier.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=2000'
+const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=500&limit=10'
+
+const redis = await startRedis(t)
+const { client } = redis
+t.beforeEach(async () => {
+  await client.flushall()
+})
+
+const named = (key: string): ReadKeys => ({ value: key, text: key, blockIndexKey: undefined })
+const keep = async (store: TestRedisTier, key: string, body: string, ttlMs?: number): Promise<void> => {
+  store.put({ stored: storedEntryOf(key, body), blockIndexKey: undefined, ttlMs })
+  await store.waitUntilIdle()
+}
+const find = async (store: TestRedisTier, key: string): Promise<string | undefined> =>
+  (await store.get(named(key), undefined))?.stored.body.toString()
+
+const family = '4.1 json blocks'
+const keepBlock = async (
+  store: TestRedisTier,
+  first: bigint,
+  last: bigint,
+  height: number,
+  body = `block ${height}`
+): Promise<void> => {
+  store.put({
+    stored: storedEntryOf(`${family} ${height}`, body, { range: { first, last } }),
+    blockIndexKey: family,
+    ttlMs: undefined
+  })
+  await store.waitUntilIdle()
+}
+const findBlock = async (store: TestRedisTier, version: bigint): Promise<string | undefined> =>
+  (await store.get({ value: 'v', text: 'v', blockIndexKey: family }, version))?.stored.body.toString()
+
+const replicaOf = async (
+  t: Test,
+  sandbox: Sandbox,
+  change: { pages?: { eventsTtlSeconds: number }, ttlSeconds?: number } = {}
+): Promise<TestVarve> => {
+  const { pages = {}, ttlSeconds = 1000 } = change
+  return await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000, ttlSeconds } }, pages })
+}
+
+t.test('an answer that one replica read is every replica\'s, byte for byte and with all that belongs to it', async t => {
+  const sandbox = await startSandboxNode(t)
+  const reads: Array<readonly [string, TestRequest]> = [
+    [`${modules}&limit=2`, {}],
+    [modules, {}],
+    [modules, { headers: { accept: 'application/x-bcs' } }],
+    ['/v1/tables/0x5eed/item?ledger_version=2000', tableItemLookup('u64', '"7"')],
+    [page, {}],
+    ['/v1/blocks/by_version/2000?with_transactions=true', {}]
+  ]
+  const a = await replicaOf(t, sandbox)
+  for (const [nth, [target, how]] of reads.entries()) {
+    const direct = await sendRequest(sandbox.url, target, how)
+    const first = await a.get(target, how)
+    t.equal(first.headers[cacheStatusHeader], storedMissStatus)
+    await untilWritten(a, nth + 1)
+    const b = await replicaOf(t, sandbox)
+    sandbox.requests.reset()
+    for (const [varve, from] of [[b, redisHitStatus], [b, memoryHitStatus], [a, memoryHitStatus]] as const) {
+      const got = await varve.get(target, how)
+      t.equal(got.headers[cacheStatusHeader], from)
+      t.same([got.status, got.bytes], [200, direct.bytes])
+      for (
+        const name of ['content-type', 'etag', 'x-node-cursor', 'x-aptos-cursor', 'x-node-gas-used', 'cache-control']
+      ) t.equal(got.headers[name], first.headers[name], `${target} ${name}`)
+    }
+    const again = await b.get(target, {
+      ...how,
+      headers: { ...how.headers, 'if-none-match': String(first.headers.etag) }
+    })
+    t.same([again.status, again.headers['x-node-ledger-version']], [304, String(sandbox.ledger.head.version)])
+    t.equal(
+      sandbox.requests.countFor('account_modules') + sandbox.requests.countFor('table_item') +
+        sandbox.requests.countFor('account_events') +
+        sandbox.requests.countFor('block_by_version'),
+      0
+    )
+  }
+  const whole = (await client.keys('varve:1:4.1 json *')).find(key => key.endsWith('modules?ledger_version=2000'))
+  t.ok(await client.strlen(whole ?? '') < (await a.get(modules)).bytes.length / 2, 'what is long lies there compressed')
+})
+
+t.test('a not-found is shared under the text that was asked, a value under any', async t => {
+  const sandbox = await startSandboxNode(t)
+  const a = await replicaOf(t, sandbox)
+  const target = '/v1/tables/0x5eed/item?ledger_version=2000'
+  const missing = await a.get(target, tableItemLookup('u64', '"99999"'))
+  t.equal(missing.status, 404)
+  await untilWritten(a, 1)
+  const b = await replicaOf(t, sandbox)
+  sandbox.requests.reset()
+  t.match(await b.get(target, tableItemLookup('u64', '"99999"')), {
+    status: 404,
+    body: missing.body,
+    headers: { [cacheStatusHeader]: redisHitStatus }
+  })
+  t.equal(sandbox.requests.countFor('table_item'), 0)
+  t.notMatch((await b.get(target, tableItemLookup('u64', '"099999"'))).headers[cacheStatusHeader], 'hit')
+})
+
+const harms: Array<readonly [string, (key: string) => Promise<unknown>]> = [
+  ['empty', async key => await client.set(key, '', 'KEEPTTL')],
+  [
+    'short',
+    async key => await client.set(key, (await client.getBuffer(key) ?? Buffer.alloc(0)).subarray(0, -1), 'KEEPTTL')
+  ],
+  ['longer', async key => await client.append(key, 'x')],
+  [
+    'altered in a bit of its body',
+    async key =>
+      await client.setbit(
+        key,
+        8 * await client.strlen(key) - 1,
+        1 - await client.getbit(key, 8 * await client.strlen(key) - 1)
+      )
+  ],
+  ['of another format', async key => await client.setrange(key, 3, '\u0002')],
+  ['of some other program', async key => await client.set(key, '{"an":"answer"}', 'KEEPTTL')],
+  [
+    'of another key',
+    async key =>
+      await client.call('SET', key, await encodeEntry(storedEntryOf('4.1 json another', '["another"]')), 'KEEPTTL')
+  ]
+]
+
+for (const [name, harm] of harms) {
+  t.test(`a value that is ${name} is a miss and counted, on any read; the node is asked once and the true answer takes its place`, async t => {
+    const sandbox = await startSandboxNode(t)
+    const a = await replicaOf(t, sandbox)
+    const targets = [modules, page, '/v1/blocks/by_version/9000']
+    const bodies: string[] = []
+    for (const target of targets) bodies.push((await a.get(target)).body)
+    await untilWritten(a, 3)
+    const keys = (await client.keys('varve:1:4.1 *')).filter(key => !/ (?:whole|half|pages)/.test(key))
+    t.equal(keys.length, 4, 'where the path of the events leads is one more')
+    for (const key of keys) await harm(key)
+    const b = await replicaOf(t, sandbox)
+    sandbox.requests.reset()
+    for (const [nth, target] of targets.entries()) {
+      t.match(await b.get(target), {
+        status: 200,
+        body: bodies[nth],
+        headers: { [cacheStatusHeader]: storedMissStatus }
+      })
+      t.equal(await b.metric('varve_corrupt_entries_total'), nth + 1)
+    }
+    await untilWritten(b, 3)
+    const c = await replicaOf(t, sandbox)
+    for (const [nth, target] of targets.entries()) {
+      t.match(await c.get(target), { body: bodies[nth], headers: { [cacheStatusHeader]: redisHitStatus } })
+    }
+    t.equal(await c.metric('varve_corrupt_entries_total'), 0)
+    t.same(
+      ['account_modules', 'account_events', 'block_by_version'].map(endpoint =>
+        sandbox.requests.countFor(endpoint as 'account_modules')
+      ),
+      [1, 1, 1]
+    )
+  })
+}
+
+t.test('the value of one read moved to the key of another is not its answer', async t => {
+  const sandbox = await startSandboxNode(t)
+  const a = await replicaOf(t, sandbox)
+  const others = [modules, '/v1/accounts/0x42/modules?ledger_version=2000', `${modules.slice(0, -4)}2001`]
+  for (const target of others) await a.get(target)
+  await untilWritten(a, 3)
+  const keys = await client.keys('varve:1:4.1 *')
+  const values = await Promise.all(keys.map(async key => await client.getBuffer(key)))
+  for (const [nth, key] of keys.entries()) await client.set(key, values[(nth + 1) % 3] ?? '', 'PX', 100_000)
+  const b = await replicaOf(t, sandbox)
+  for (const target of others) {
+    const direct = await sendRequest(sandbox.url, target)
+    t.match(await b.get(target), { body: direct.body, headers: { [cacheStatusHeader]: storedMissStatus } })
+  }
+  t.equal(await b.metric('varve_corrupt_entries_total'), 3)
+})
+
+t.test(`whatever byte of a value is another, and wherever it ends, it is one miss and one count (${seedTitle})`, async t => {
+  const store = await openRedisTier(t, redis.url)
+  const key = 'varve:1:k'
+  await keep(store, 'k', 'a body of some length')
+  const value = await client.getBuffer(key) ?? Buffer.alloc(0)
+  t.equal(await find(store, 'k'), 'a body of some length')
+  const damaged: Buffer[] = []
+  for (let length = 0; length < value.length; length++) damaged.push(value.subarray(0, length))
+  for (let at = 0; at < value.length; at++) {
+    for (const turn of [1, 0x80, 0xff]) {
+      const copy = Buffer.from(value)
+      copy.writeUInt8(copy.readUInt8(at) ^ turn, at)
+      damaged.push(copy)
+    }
+  }
+  for (const bytes of damaged) {
+    const before = store.counts.corrupt
+    await client.set(key, bytes)
+    t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
+  }
+  await checkAsync(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async bytes => {
+      const before = store.counts.corrupt
+      await client.set(key, Buffer.from(bytes))
+      t.same([await find(store, 'k'), store.counts.corrupt - before], [undefined, 1])
+    }),
+    50
+  )
+  t.equal(store.counts.failed, 0, 'Redis itself did nothing wrong')
+})
+
+t.test('one damaged value hides no other: neither a not-found the value, nor a block the one that shares its versions', async t => {
+  const store = await openRedisTier(t, redis.url)
+  await keep(store, 'value', 'the value')
+  await client.set('varve:1:text', 'junk')
+  t.equal(
+    (await store.get({ value: 'value', text: 'text', blockIndexKey: undefined }, undefined))?.stored.body.toString(),
+    'the value'
+  )
+  t.equal(store.counts.corrupt, 1)
+  t.equal(
+    (await store.get({ value: 'text', text: 'value', blockIndexKey: undefined }, undefined))?.stored.body.toString(),
+    'the value'
+  )
+  t.equal(await store.get({ value: 'none', text: 'neither', blockIndexKey: undefined }, undefined), undefined)
+  t.equal(store.counts.corrupt, 2)
+  await keepBlock(store, 500n, 509n, 50)
+  // Of the index's two cuts one leads to each.
+  const [whole] = await client.keys('varve:1:* whole 0')
+  await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
+  t.equal(await findBlock(store, 505n), 'block 50', 'where there is no such block')
+  t.equal(store.counts.corrupt, 2)
+  await until(async () => await client.zcard(whole ?? '') === 1, 'the index is mended by what was found')
+  await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
+  await client.set(`varve:1:${family} 51`, 'junk')
+  t.equal(await findBlock(store, 505n), 'block 50', 'where it is damaged')
+  t.equal(store.counts.corrupt, 3)
+})
+
+t.test('a key that holds no value at all but a list is a miss', async t => {
+  const store = await openRedisTier(t, redis.url)
+  await client.lpush('varve:1:k', 'x')
+  t.equal(await find(store, 'k'), undefined)
+  await keep(store, 'k', 'x')
+  t.equal(await find(store, 'k'), 'x', 'and is written over')
+})
+
+t.test('an index that leads to a block of other versions, or to what is no block, is a miss', async t => {
+  const store = await openRedisTier(t, redis.url)
+  await keepBlock(store, 500n, 509n, 50)
+  await keepBlock(store, 600n, 609n, 50, 'the same height again')
+  t.same([await findBlock(store, 505n), await findBlock(store, 605n)], [undefined, 'the same height again'])
+  await keepBlock(store, 700n, 709n, 70)
+  store.put({ stored: storedEntryOf(`${family} 70`, 'no block'), blockIndexKey: undefined, ttlMs: undefined })
+  await store.waitUntilIdle()
+  t.equal(await findBlock(store, 705n), undefined)
+  t.equal(store.counts.corrupt, 0)
+})
+
+t.test('every key in Redis expires: entries by their own time and no later than ttlSeconds, the index with them', async t => {
+  const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
+  await keep(store, 'for ever', 'x')
+  await keep(store, 'page', 'x', 5000)
+  await keep(store, 'longer page', 'x', 1_000_000)
+  await keep(store, 'fraction', 'x', 4000.7)
+  await keepBlock(store, 500n, 5000n, 50)
+  const ttls = new Map(
+    await Promise.all(
+      (await client.keys('*')).map(async key => [key.replace('varve:1:', ''), await client.pttl(key)] as const)
+    )
+  )
+  t.ok(ttls.size > 10)
+  for (const [key, ttl] of ttls) {
+    const most = key === 'page' ? 5000 : key === 'fraction' ? 4001 : 100_000
+    t.ok(ttl > most - 2000 && ttl <= most, `${key} expires in ${ttl} ms`)
+  }
+})
+
+t.test('a varve leaves no key in Redis that does not expire, whatever it does there', async t => {
+  const sandbox = await startSandboxNode(t)
+  const a = await replicaOf(t, sandbox)
+  for (const target of [modules, page, '/v1/blocks/by_version/9000']) await a.get(target)
+  await untilWritten(a, 3)
+  await until(async () => (await client.keys('*upstream*')).length > 0, 'it has remembered which chain its node has')
+  // A field and its key's time are two commands.
+  await until(
+    async () =>
+      (await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))).every(ttl => ttl > 0),
+    'all expire'
+  )
+  t.ok(await client.dbsize() > 20)
+})
+
+t.test('what is left of an answer\'s time is handed over with it', async t => {
+  const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
+  await keep(store, 'page', 'x', 5000)
+  const first = await store.get(named('page'), undefined)
+  t.ok(first !== undefined && first.ttlMs <= 5000 && first.ttlMs > 3000, String(first?.ttlMs))
+  await client.pexpire('varve:1:page', 2000)
+  const second = await store.get(named('page'), undefined)
+  t.ok(second !== undefined && second.ttlMs <= 2000 && second.ttlMs > 0, String(second?.ttlMs))
+  await until(async () => await find(store, 'page') === undefined, 'it has expired')
+  await keep(store, 'page', 'x', 5000)
+  await client.persist('varve:1:page')
+  t.equal(
+    (await store.get(named('page'), undefined))?.ttlMs,
+    100_000,
+    'and never for ever, whatever somebody did to the key'
+  )
+  t.equal(store.counts.corrupt, 0)
+})
+
+t.test('an entry that expires between its value and its time is a miss', async t => {
+  const slow = await slowRedis(t, redis)
+  const store = await openRedisTier(t, slow.url)
+  await keep(store, 'page', 'x', 5000)
+  const value = await client.getBuffer('varve:1:page') ?? Buffer.alloc(0)
+  const bulk = Buffer.concat([Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')])
+  let asked = Buffer.alloc(0)
+  const gives = (ttl: number): void => {
+    asked = Buffer.alloc(0)
+    slow.scriptedResponse = bytes => {
+      asked = Buffer.concat([asked, bytes])
+      return asked.includes('pttl') ? Buffer.concat([bulk, Buffer.from(`:${ttl}\r\n`)]) : ''
+    }
+  }
+  gives(1234)
+  t.equal((await store.get(named('page'), undefined))?.ttlMs, 1234)
+  gives(-2)
+  t.equal(await store.get(named('page'), undefined), undefined)
+  t.same(store.counts, { written: 1, corrupt: 0, failed: 0 })
+})
+
+t.test('a page of events is served from memory for no longer than it would have been from Redis, on every replica', async t => {
+  const sandbox = await startSandboxNode(t)
+  const pages = { eventsTtlSeconds: 600 }
+  const a = await replicaOf(t, sandbox, { pages })
+  await a.get(page)
+  await untilWritten(a, 1)
+  const b = await replicaOf(t, sandbox, { pages })
+  // The page, where it is found, and where its path leads.
+  const keys = await client.keys('*events*')
+  for (const key of keys) {
+    const ttl = await client.ttl(key)
+    if (await client.type(key) === 'string') t.ok(ttl > 590 && ttl <= 600, `${key}: ${ttl} s`)
+    await client.pexpire(key, 1500)
+  }
+  sandbox.requests.reset()
+  t.equal((await b.get(page)).headers[cacheStatusHeader], redisHitStatus)
+  t.equal(sandbox.requests.countFor('account_events'), 0)
+  await until(
+    async () => (await b.get(page)).headers[cacheStatusHeader] === storedMissStatus,
+    'it is read afresh when its time is over'
+  )
+  t.equal(sandbox.requests.countFor('account_events'), 1)
+})
+
+t.test('what waited to be written is given no more time than is left of it, and is not written when there is none', async t => {
+  let nowMs = 0
+  let isAgreed = false
+  const store = await openRedisTier(t, redis.url, { now: () => nowMs, isAgreed: () => isAgreed })
+  for (const [key, ttlMs] of [['long', 50_000], ['short', 20_000], ['for ever', undefined]] as const) {
+    store.put({ stored: storedEntryOf(key, 'x'), blockIndexKey: undefined, ttlMs })
+  }
+  nowMs = 20_000
+  isAgreed = true
+  store.resumeWrites()
+  await store.waitUntilIdle()
+  t.same(await client.exists('varve:1:short'), 0)
+  const [long, forEver] = [await client.pttl('varve:1:long'), await client.pttl('varve:1:for ever')]
+  t.ok(long > 25_000 && long <= 30_000, String(long))
+  t.ok(forEver > 900_000)
+  t.same([store.counts.written, store.counts.failed, store.queued], [2, 0, 0])
+})
+
+t.test('what is forgotten has gone from Redis with its index, also a block by any of its versions, and all else stays', async t => {
+  const store = await openRedisTier(t, redis.url)
+  await keep(store, 'a', 'x')
+  await keep(store, 'b', 'x')
+  await keepBlock(store, 500n, 5000n, 50)
+  await keepBlock(store, 5001n, 5001n, 51)
+  await store.invalidate({
+    keys: ['a', 'never there'],
+    blocks: [{ blocks: family, version: 4321n }, { blocks: family, version: 77n }, { blocks: 'other', version: 500n }]
+  })
+  t.same([await find(store, 'a'), await findBlock(store, 500n), await findBlock(store, 5000n)], [
+    undefined,
+    undefined,
+    undefined
+  ])
+  t.same([await find(store, 'b'), await findBlock(store, 5001n)], ['x', 'block 51'])
+  const left = await client.keys('* whole *')
+  t.same(await Promise.all(left.map(async key => await client.zcard(key))), [1])
+  t.equal(await client.exists(`varve:1:${family} 50`), 0)
+})
+
+t.test('what still waits to be written is forgotten too, a block among it, and is not written afterwards', async t => {
+  let isAgreed = false
+  const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
+  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  store.put({ stored: storedEntryOf('b', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  await keepBlock(store, 500n, 509n, 50)
+  await keepBlock(store, 510n, 519n, 51)
+  store.put({
+    stored: storedEntryOf('other 50', 'x', { range: { first: 500n, last: 509n } }),
+    blockIndexKey: 'other',
+    ttlMs: undefined
+  })
+  await store.invalidate({
+    keys: ['a'],
+    blocks: [{ blocks: family, version: 505n }, { blocks: family, version: 510n - 1n }]
+  })
+  isAgreed = true
+  store.resumeWrites()
+  await until(() => store.counts.written === 3, 'the others are written')
+  t.same([await find(store, 'a'), await findBlock(store, 505n), await find(store, 'b'), await findBlock(store, 515n)], [
+    undefined,
+    undefined,
+    'x',
+    'block 51'
+  ])
+})
+
+t.test('what is being written when it is to be forgotten is gone too', async t => {
+  const slow = await slowRedis(t, redis)
+  const store = await openRedisTier(t, slow.url)
+  slow.hold()
+  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  store.put({
+    stored: storedEntryOf(`${family} 50`, 'x', { range: { first: 500n, last: 509n } }),
+    blockIndexKey: family,
+    ttlMs: undefined
+  })
+  await until(async () => await client.exists('varve:1:a') === 1, 'the write is under way')
+  const forgotten = store.invalidate({ keys: ['a'], blocks: [{ blocks: family, version: 505n }] })
+  slow.release()
+  await forgotten
+  t.same([await find(store, 'a'), await findBlock(store, 505n)], [undefined, undefined])
+  t.same([await client.exists('varve:1:a'), await client.exists(`varve:1:${family} 50`)], [0, 0])
+})
+
+t.test('to forget fails where Redis cannot be told', async t => {
+  const own = await startRedis(t)
+  const store = await openRedisTier(t, own.url)
+  await own.kill()
+  await until(() => !store.link.isUp, 'it is known to be away')
+  await t.rejects(store.invalidate({ keys: ['a'], blocks: [] }))
+  t.equal(await find(store, 'a'), undefined, 'and to find is a miss')
+})
+
+t.test('what another replica had deleted while it was still being written here is deleted again, and what others wrote stays', async t => {
+  const store = await openRedisTier(t, redis.url)
+  const other = await openRedisTier(t, redis.url)
+  const purge = { keys: ['a', 'theirs'], blocks: [{ blocks: family, version: 505n }] }
+  await other.invalidate(purge)
+  await keep(store, 'a', 'x')
+  await keep(store, 'b', 'x')
+  await keepBlock(store, 500n, 509n, 50)
+  await keepBlock(store, 510n, 519n, 51)
+  await store.invalidateOwnWrites(purge)
+  t.same([await find(store, 'a'), await findBlock(store, 505n)], [undefined, undefined])
+  t.same([await find(store, 'b'), await findBlock(store, 515n)], ['x', 'block 51'])
+  await keep(other, 'theirs', 'read after the purge')
+  await store.invalidateOwnWrites({ keys: ['theirs'], blocks: [] })
+  t.equal(await find(store, 'theirs'), 'read after the purge')
+})
+
+t.test('a write that Redis did but never confirmed is forgotten as well', async t => {
+  const slow = await slowRedis(t, redis)
+  const store = await openRedisTier(t, slow.url)
+  slow.hold()
+  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  await until(async () => await client.exists('varve:1:a') === 1, 'Redis has done it')
+  const forgotten = store.invalidateOwnWrites({ keys: ['a'], blocks: [] })
+  await until(() => store.counts.failed === 1, 'it is waited for no longer')
+  slow.release()
+  await forgotten
+  t.same([await client.exists('varve:1:a'), store.queued], [0, 0])
+})
+
+t.test('when everything is to be forgotten nothing is written of what waited', async t => {
+  let isAgreed = false
+  const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
+  await keep(store, 'a', 'x')
+  await keepBlock(store, 500n, 509n, 50)
+  t.equal(store.queued, 2)
+  store.dropAllQueued()
+  isAgreed = true
+  store.resumeWrites()
+  await keep(store, 'b', 'x')
+  t.same([store.queued, await client.keys('*')], [0, ['varve:1:b']])
+})

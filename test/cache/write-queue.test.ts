@@ -1,0 +1,368 @@
+import t, { type Test } from 'tap'
+import { WriteQueue } from '../../src/cache/write-queue.js'
+import { startSandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { startIdleMeter } from '../support/idle-meter.js'
+import { startRedis } from '../support/redis-server.js'
+import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const status = 'cache-status'
+const mega = 1024 * 1024
+
+/** Somebody to write to, whose every answer is the test's. */
+class Scripted {
+  readonly begun: string[] = []
+  readonly told: Array<string | undefined> = []
+  readonly waiting: WriteQueue<string>
+  canWrite = true
+  nowMs = 0
+  most = 0
+  readonly #open = new Map<string, { resolve: () => void, reject: (error: Error) => void }>()
+
+  constructor (t: Test) {
+    this.waiting = new WriteQueue(async item => await this.#write(item), {
+      now: () => this.nowMs,
+      canWrite: () => this.canWrite,
+      onWriteError: reason => {
+        this.told.push(reason)
+      }
+    })
+    t.teardown(() => {
+      this.waiting.stop()
+    })
+  }
+
+  async #write (item: string): Promise<void> {
+    this.begun.push(item)
+    await new Promise<void>((resolve, reject) => {
+      this.#open.set(item, { resolve, reject })
+      this.most = Math.max(this.most, this.#open.size)
+    })
+  }
+
+  async land (item: string): Promise<void> {
+    this.#end(item).resolve()
+    await new Promise(setImmediate)
+  }
+
+  async refuse (item: string, reason = 'no'): Promise<void> {
+    this.#end(item).reject(new Error(reason))
+    await new Promise(setImmediate)
+  }
+
+  /** The pause after a refusal is over. */
+  resumeAfterPause (): void {
+    this.nowMs += 1000
+    this.waiting.resume()
+  }
+
+  #end (item: string): { resolve: () => void, reject: (error: Error) => void } {
+    const write = this.#open.get(item)
+    if (write === undefined) throw new Error(`${item} is not under way`)
+    this.#open.delete(item)
+    return write
+  }
+}
+
+t.test('eight writes are under way at once and no more, and the others follow in their order', async t => {
+  const scripted = new Scripted(t)
+  const items = Array.from({ length: 30 }, (_, nth) => `${nth}`)
+  for (const item of items) scripted.waiting.add(item, 1, item)
+  t.same([scripted.begun, scripted.waiting.size], [items.slice(0, 8), 22])
+  for (const item of items) await scripted.land(item)
+  t.same([scripted.begun, scripted.most, scripted.waiting.size], [items, 8, 0])
+  t.ok(scripted.told.every(reason => reason === undefined))
+})
+
+t.test('a key is written by one write at a time, and of what waits for it the newest alone', async t => {
+  const scripted = new Scripted(t)
+  for (const item of ['a1', 'a2', 'a3']) scripted.waiting.add('a', 1, item)
+  scripted.waiting.add('b', 1, 'b1')
+  t.same([scripted.begun, scripted.waiting.size], [['a1', 'b1'], 1])
+  await scripted.land('a1')
+  t.same(scripted.begun, ['a1', 'b1', 'a3'])
+  await scripted.land('a3')
+  scripted.waiting.add('a', 1, 'a4')
+  t.same(scripted.begun, ['a1', 'b1', 'a3', 'a4'])
+})
+
+t.test('what waits is bounded in number, the oldest go first, and it is told', async t => {
+  const scripted = new Scripted(t)
+  scripted.canWrite = false
+  for (let nth = 0; nth < 2003; nth++) scripted.waiting.add(`${nth}`, 1, `${nth}`)
+  t.equal(scripted.waiting.size, 2000)
+  t.match(scripted.told, [/no|room/, String, String])
+  t.equal(scripted.told.length, 3)
+  scripted.canWrite = true
+  scripted.waiting.resume()
+  t.same(scripted.begun, ['3', '4', '5', '6', '7', '8', '9', '10'])
+})
+
+t.test('what waits is bounded in bytes, also where one entry replaces another or is written', async t => {
+  const scripted = new Scripted(t)
+  scripted.canWrite = false
+  for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
+  t.equal(scripted.waiting.size, 32)
+  for (let round = 0; round < 100; round++) scripted.waiting.add('39', mega, `round ${round}`)
+  t.equal(scripted.waiting.size, 32, 'the same key counts once')
+  scripted.waiting.add('half', 16 * mega, 'half')
+  t.equal(scripted.waiting.size, 17)
+  scripted.waiting.add('all', 33 * mega, 'all')
+  t.equal(scripted.waiting.size, 0, 'what is larger than all of it does not wait at all')
+  scripted.waiting.add('32', 32 * mega, '32')
+  scripted.canWrite = true
+  scripted.waiting.resume()
+  await scripted.land('32')
+  scripted.canWrite = false
+  for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
+  t.equal(scripted.waiting.size, 32, 'what was written has made room')
+  scripted.waiting.drop(() => true)
+  for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
+  t.equal(scripted.waiting.size, 32, 'and so has what was let go of')
+})
+
+t.test('while there is nobody to write to everything is kept, and written when somebody is back', async t => {
+  const scripted = new Scripted(t)
+  scripted.canWrite = false
+  for (const item of ['a', 'b', 'c']) scripted.waiting.add(item, 1, item)
+  scripted.waiting.resume()
+  t.same([scripted.begun, scripted.waiting.size], [[], 3])
+  await scripted.waiting.waitUntilIdle()
+  scripted.canWrite = true
+  scripted.waiting.resume()
+  t.same(scripted.begun, ['a', 'b', 'c'])
+})
+
+t.test('a refused write is tried three times, a second apart, and then given up; the reason is told, and that it is over', async t => {
+  const scripted = new Scripted(t)
+  scripted.waiting.add('a', 1, 'a')
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    t.equal(scripted.begun.length, attempt)
+    await scripted.refuse('a', `OOM ${attempt}`)
+    scripted.nowMs += 999
+    scripted.waiting.resume()
+    t.equal(scripted.begun.length, attempt, 'nobody who refuses is asked at once again')
+    scripted.nowMs++
+    scripted.waiting.resume()
+  }
+  t.same([scripted.begun, scripted.waiting.size], [['a', 'a', 'a'], 0])
+  t.same(scripted.told, ['OOM 1', 'OOM 2', 'OOM 3'])
+  scripted.waiting.add('b', 1, 'b')
+  await scripted.land('b')
+  t.equal(scripted.told.at(-1), undefined)
+})
+
+t.test('while it is paused after a refusal all that comes waits, and the pause ends by itself', async t => {
+  const scripted = new Scripted(t)
+  scripted.waiting.add('a', 1, 'a')
+  await scripted.refuse('a')
+  for (const item of ['b', 'c']) scripted.waiting.add(item, 1, item)
+  t.same([scripted.begun, scripted.waiting.size], [['a'], 3])
+  const waited = startIdleMeter()
+  scripted.nowMs += 1000
+  await until(() => scripted.begun.length === 4, 'the writes are tried again')
+  t.ok(waited() < 1500)
+  t.same(scripted.begun.slice(1).sort(), ['a', 'b', 'c'])
+})
+
+t.test('an outage does not count as an attempt, however often it comes, before a refusal or after it', async t => {
+  const scripted = new Scripted(t)
+  const failsInOutage = async (): Promise<void> => {
+    scripted.canWrite = false
+    await scripted.refuse('a', 'the connection broke off')
+    t.equal(scripted.waiting.size, 1)
+    scripted.canWrite = true
+    scripted.resumeAfterPause()
+  }
+  scripted.waiting.add('a', 1, 'a')
+  for (let outage = 0; outage < 10; outage++) await failsInOutage()
+  for (let refusal = 0; refusal < 2; refusal++) {
+    await scripted.refuse('a')
+    t.equal(scripted.waiting.size, 1)
+    scripted.resumeAfterPause()
+  }
+  for (let outage = 0; outage < 10; outage++) await failsInOutage()
+  t.equal(scripted.begun.length, 23)
+  await scripted.refuse('a')
+  t.equal(scripted.waiting.size, 0, 'the third refusal is the last')
+})
+
+t.test('what was refused does not come in the way of something newer under its key', async t => {
+  const scripted = new Scripted(t)
+  scripted.waiting.add('a', 1, 'old')
+  scripted.waiting.add('a', 1, 'new')
+  await scripted.refuse('old')
+  scripted.resumeAfterPause()
+  await scripted.land('new')
+  scripted.resumeAfterPause()
+  t.same([scripted.begun, scripted.waiting.size], [['old', 'new'], 0])
+})
+
+t.test('what was let go of is not written, nor tried again where its write was under way and failed', async t => {
+  for (const canWrite of [true, false]) {
+    const scripted = new Scripted(t)
+    for (let nth = 0; nth < 10; nth++) scripted.waiting.add(`${nth}`, 1, `${nth}`)
+    scripted.waiting.drop(item => item === '0' || item === '9')
+    t.equal(scripted.waiting.size, 1)
+    let hasLanded = false
+    const landed = scripted.waiting.waitForInFlight().then(() => {
+      hasLanded = true
+    })
+    scripted.canWrite = canWrite
+    for (const item of ['0', '1']) await scripted.refuse(item)
+    t.notOk(hasLanded)
+    for (let nth = 2; nth < 8; nth++) await scripted.land(`${nth}`)
+    await landed
+    scripted.canWrite = true
+    scripted.resumeAfterPause()
+    t.same(scripted.begun.slice(8).sort(), ['1', '8'], 'the others go on')
+    await Promise.all(['1', '8'].map(async item => {
+      await scripted.land(item)
+    }))
+    scripted.waiting.add('0', 1, '0 again')
+    t.equal(scripted.begun.at(-1), '0 again', 'and so does what comes after')
+    await scripted.refuse('0 again')
+    scripted.resumeAfterPause()
+    t.equal(scripted.begun.length, 12)
+  }
+})
+
+t.test('whoever waits for all writes waits for those that begin meanwhile, and not for what cannot be written', async t => {
+  const scripted = new Scripted(t)
+  const items = Array.from({ length: 10 }, (_, nth) => `${nth}`)
+  for (const item of items) scripted.waiting.add(item, 1, item)
+  let isIdle = false
+  const idle = scripted.waiting.waitUntilIdle().then(() => {
+    isIdle = true
+  })
+  for (const item of items) {
+    t.notOk(isIdle)
+    await scripted.land(item)
+  }
+  await idle
+  scripted.waiting.add('a', 1, 'a')
+  const after = scripted.waiting.waitUntilIdle()
+  await scripted.refuse('a')
+  await after
+  t.equal(scripted.waiting.size, 1)
+})
+
+t.test('nothing is written once it has stopped', async t => {
+  const scripted = new Scripted(t)
+  scripted.waiting.add('a', 1, 'a')
+  await scripted.refuse('a')
+  scripted.waiting.stop()
+  scripted.resumeAfterPause()
+  t.same([scripted.begun, scripted.waiting.size], [['a'], 0])
+})
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+
+t.test('no answer waits for its write', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const varve = await varveAt(t, sandbox.url, { cache: { redis: { url: slow.url, timeoutMs: 2000 } } })
+  await until(async () => (await redis.client.keys('*control*')).length > 0, 'it has agreed with the others')
+  slow.delayMs = 400
+  t.equal((await varve.get(modules(2000))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
+  t.equal(await varve.metric('varve_cache_writes_total{tier="redis"}'), 0, 'the write is still under way')
+  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
+})
+
+t.test('what was read while Redis was away is on every replica when it is back', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const change = { cache: { redis: { url: redis.url, timeoutMs: 1000 } } }
+  const a = await varveAt(t, sandbox.url, change)
+  await redis.kill()
+  const versions = Array.from({ length: 30 }, (_, step) => 2000 + step)
+  for (const version of versions) {
+    t.equal((await a.get(modules(version))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
+  }
+  const { firstVersion, lastVersion } = sandbox.ledger.block(500)
+  await a.get(`/v1/blocks/by_version/${firstVersion}`)
+  t.equal(await a.metric('varve_cache_writes_total{tier="redis"}'), 0)
+  await redis.start()
+  await until(async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 31, 'all are written')
+  const b = await varveAt(t, sandbox.url, change)
+  sandbox.requests.reset()
+  for (const version of versions) t.equal((await b.get(modules(version))).headers[status], 'varve; hit; detail=redis')
+  t.equal((await b.get(`/v1/blocks/by_version/${lastVersion}`)).headers[status], 'varve; hit; detail=redis')
+  t.equal(sandbox.requests.countFor('account_modules') + sandbox.requests.countFor('block_by_version'), 0)
+})
+
+t.test('a Redis that is away for long finds the newest of what came meanwhile, and no more than there is room for', async t => {
+  const redis = await startRedis(t)
+  const store = await openRedisTier(t, redis.url)
+  await redis.kill()
+  await until(() => !store.link.isUp, 'it is known to be away')
+  for (let nth = 0; nth < 2100; nth++) {
+    store.put({ stored: storedEntryOf(`key ${nth}`, `body ${nth}`), blockIndexKey: undefined, ttlMs: undefined })
+  }
+  t.equal(store.queued, 2000)
+  t.match(store.writeError, /room/)
+  await redis.start()
+  await until(() => store.counts.written === 2000, 'all that waited is written')
+  t.equal(await redis.client.dbsize(), 2000)
+  for (const [nth, isThere] of [[0, 0], [99, 0], [100, 1], [2099, 1]] as const) {
+    t.equal(await redis.client.exists(`varve:1:key ${nth}`), isThere, `entry ${nth}`)
+  }
+  t.equal(store.writeError, undefined)
+})
+
+t.test('a write that Redis refuses is told to the operator and given up, reads go on, and once Redis takes writes again that is told too', async t => {
+  const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const a = await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000 } } })
+  const degraded = async (): Promise<string> => (await sendRequest(a.adminUrl, '/readyz')).body
+  await a.get(modules(2000))
+  await until(async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
+  t.notMatch(await degraded(), 'Redis refuses writes:')
+  await redis.client.config('SET', 'maxmemory', '1')
+  for (const version of [2001, 2002]) t.equal((await a.get(modules(version))).status, 200)
+  await until(async () => /Redis refuses writes: OOM/.test(await degraded()), 'the refusal is told')
+  await until(
+    async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6,
+    'each was tried three times'
+  )
+  t.equal(await a.metric('varve_redis_up'), 1, 'and it is still read from')
+  await redis.client.config('SET', 'maxmemory', '64mb')
+  await until(async () => {
+    await a.get(modules(2003))
+    return !(await degraded()).includes('Redis refuses writes:')
+  }, 'it is told that this is over')
+  t.same((await redis.client.keys('*modules*')).map(key => /ledger_version=(\d+)/.exec(key)?.[1]).sort(), [
+    '2000',
+    '2003'
+  ])
+})
+
+t.test('nothing is read or written before replicas agree on what the keys are, and what waited is written then', async t => {
+  const redis = await startRedis(t)
+  let isAgreed = false
+  const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
+  const other = await openRedisTier(t, redis.url)
+  other.put({ stored: storedEntryOf('there', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  await other.waitUntilIdle()
+  store.put({ stored: storedEntryOf('key', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  t.equal(await store.get({ value: 'there', text: 'there', blockIndexKey: undefined }, undefined), undefined)
+  t.same([await redis.client.exists('varve:1:key'), store.queued], [0, 1])
+  isAgreed = true
+  store.resumeWrites()
+  await store.waitUntilIdle()
+  t.same([await redis.client.exists('varve:1:key'), store.queued], [1, 0])
+  t.ok(await store.get({ value: 'there', text: 'there', blockIndexKey: undefined }, undefined))
+})

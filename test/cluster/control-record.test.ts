@@ -1,0 +1,255 @@
+import { crc32 } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { type StampedPosition } from '../../src/api/position.js'
+import { ControlRecord } from '../../src/cluster/control-record.js'
+import { seal } from '../../src/cluster/seal.js'
+import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
+import { type KnownGeneration } from '../../src/chain/replica-records.js'
+import { startSandbox } from '#sandbox'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import { openRedisTier } from '../support/redis-tier.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const key = 'varve:1:control 4'
+const high = 2n ** 64n - 1n
+const head: StampedPosition = {
+  position: {
+    chainId: 4,
+    head: { version: high, timestampUsec: high - 1n, epoch: 7n, blockHeight: 2n ** 53n + 1n },
+    oldest: { version: 1n, blockHeight: 0n }
+  },
+  family: 'x-aptos-'
+}
+const known: KnownGeneration = {
+  anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }],
+  head
+}
+const sign = { beat: 3, releases: ['aaaa', 'bbbb'] }
+
+async function controlOf (
+  t: Test,
+  redis: RedisProcess,
+  upstreams: string[] = [],
+  isOfChain = (_url: string): boolean => true
+): Promise<ControlRecord> {
+  const { link } = await openRedisTier(t, redis.url)
+  return new ControlRecord(
+    new ExpiringKeys(link, 'varve:1:', 100),
+    () => upstreams.map(url => ({ url, isOnChain: () => isOfChain(url) }))
+  )
+}
+
+async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: ControlRecord }> {
+  const redis = await startRedis(t)
+  return { redis, control: await controlOf(t, redis) }
+}
+
+t.test('what is published is read as it was, exact for every u64, in one key for each chain, which lives as long as what it speaks of', async t => {
+  const { redis, control } = await controlAt(t)
+  await control.publish(4, 2, known, [])
+  await control.publish(4, 3, { anchors: [], head: undefined }, [])
+  await control.publishHeartbeat(4, 'me', sign, [])
+  await control.publish(5, 9, known, [])
+  const { generations, replicas } = await control.read(4)
+  t.same(generations, new Map([[2, known], [3, { anchors: [], head: undefined }]]))
+  t.same(replicas, new Map([['me', sign]]))
+  t.same((await redis.client.keys('*')).sort(), [key, 'varve:1:control 5'])
+  t.ok(await redis.client.ttl(key) > 98)
+  await redis.client.expire(key, 1)
+  await control.publishHeartbeat(4, 'me', sign, [])
+  t.ok(await redis.client.ttl(key) > 98, 'each sign of life lets it live on')
+  t.same(await control.read(6), { generations: new Map(), replicas: new Map() })
+})
+
+t.test('the number of a generation is given to one alone, and not to one that has it', async t => {
+  const { redis, control } = await controlAt(t)
+  const claims = await Promise.all(
+    [1, 2, 3, 4].map(async nth => await control.claim(4, 7, { anchors: [{ height: BigInt(nth), hash: '0xab' }], head }))
+  )
+  t.equal(claims.filter(Boolean).length, 1)
+  const winner = claims.indexOf(true) + 1
+  t.equal((await control.read(4)).generations.get(7)?.anchors[0]?.height, BigInt(winner))
+  t.equal(await control.claim(4, 7, known), false)
+  t.ok(await redis.client.ttl(key) > 98)
+})
+
+t.test('generations and replicas that are long gone are forgotten: the key does not grow', async t => {
+  const { redis, control } = await controlAt(t)
+  for (let generation = 1; generation <= 30; generation++) {
+    await control.publish(4, generation, known, (await control.read(4)).generations.keys())
+  }
+  t.same([...(await control.read(4)).generations.keys()].sort(), [27, 28, 29, 30])
+  for (const name of ['a', 'b', 'c']) await control.publishHeartbeat(4, name, sign, [])
+  await control.publishHeartbeat(4, 'd', sign, ['a', 'c', 'nobody'])
+  t.same([...(await control.read(4)).replicas.keys()].sort(), ['b', 'd'])
+  t.equal(await redis.client.hlen(key), 6)
+})
+
+t.test('a field that is not, in every bit, what was sealed, or has another shape or name, is as good as lost, and is cleared away', async t => {
+  const { redis, control } = await controlAt(t)
+  const whole = seal(known)
+  const damaged: Record<string, string> = {
+    g1: '',
+    g2: 'garbage',
+    g3: whole.slice(0, -1),
+    g4: whole.replace('0xab', '0xac'),
+    g5: whole.replace(/^\S+/, '0'),
+    g6: seal(null),
+    g7: seal({ anchors: 'none' }),
+    g8: seal({ anchors: [{ height: 5, hash: '0xab' }] }),
+    g9: seal({ anchors: [{ height: 5n }] }),
+    g10: seal({ anchors: [], head: 'here' }),
+    g11: seal({ anchors: [], head: { position: { chainId: 4 }, family: 'x-aptos-' } }),
+    g12: seal({
+      anchors: [],
+      head: { ...head, position: { ...head.position, head: { ...head.position.head, version: 5 } } }
+    }),
+    g13: seal({ anchors: [null] }),
+    g999999999999999: '{"anchors":[]}',
+    g0: whole,
+    'g-1': whole,
+    g1e3: whole,
+    g9999999999999999: whole,
+    g: whole,
+    generation: whole,
+    rdead: 'garbage',
+    rold: seal({ beat: '3', releases: [] }),
+    rodd: seal({ beat: 3, releases: [7] }),
+    g18: `${crc32('{').toString(16)} {`,
+    x: 'y'
+  }
+  await redis.client.hset(key, { ...damaged, g20: whole, rme: seal(sign) })
+  t.same(await control.read(4), { generations: new Map([[20, known]]), replicas: new Map([['me', sign]]) })
+  t.same((await redis.client.hkeys(key)).sort(), ['g20', 'rme'])
+})
+
+t.test('another type under the key is no word of ours: it is as good as lost, and gives way', async t => {
+  const { redis, control } = await controlAt(t)
+  const others = [
+    async () => await redis.client.set(key, 'x'),
+    async () => await redis.client.lpush(key, 'x'),
+    async () => await redis.client.sadd(key, 'x'),
+    async () => await redis.client.zadd(key, 1, 'x')
+  ]
+  for (const put of others) {
+    await redis.client.del(key)
+    await put()
+    t.same(await control.read(4), { generations: new Map(), replicas: new Map() })
+    t.equal(await control.claim(4, 1, known), true)
+  }
+})
+
+t.test('a Redis that says no, or nothing, is a failure, and never an empty answer', async t => {
+  const redis = await startRedis(t)
+  const control = await controlOf(t, redis)
+  await redis.client.call('ACL', 'SETUSER', 'default', '-hgetall')
+  await t.rejects(control.read(4), /NOPERM/)
+  await redis.client.call('ACL', 'SETUSER', 'default', '+hgetall')
+  await redis.kill()
+  await t.rejects(control.read(4))
+  await t.rejects(control.claim(4, 1, known))
+})
+
+t.test('what an upstream had is remembered with what its chain is known by, under each of its spellings; what stands there damaged or in another shape is not believed', async t => {
+  const redis = await startRedis(t)
+  const control = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'])
+  t.same(await control.rememberedUpstreams(), [])
+  await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
+  t.same(await control.rememberedUpstreams(), [1, 2].map(() => ({ chainId: 4, generation: 3, ...known })))
+  const fleet = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'], url => url.endsWith('2'))
+  await fleet.rememberUpstreams({ chainId: 4, generation: 2, ...known })
+  t.same(
+    (await fleet.rememberedUpstreams()).map(({ generation }) => generation),
+    [3, 2],
+    'of a node that was not seen to be of the chain what was known stays'
+  )
+  await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
+  const other = await controlOf(t, redis, ['http://127.0.0.1:1/x/'])
+  t.same(await other.rememberedUpstreams(), [{ chainId: 4, generation: 3, ...known }])
+  const keys = await redis.client.keys('varve:1:upstream *')
+  for (const key of keys) t.ok(await redis.client.ttl(key) > 98)
+  const [key = '', second = ''] = keys
+  await redis.client.del(second)
+  await redis.client.set(key, seal({ chainId: 4, generation: 3 }))
+  t.same(
+    await control.rememberedUpstreams(),
+    [{ chainId: 4, generation: 3, anchors: [], head: undefined }],
+    'of an older version'
+  )
+  const damaged = [
+    '',
+    '4 3',
+    '{"chainId":4,"generation":9}',
+    seal('x'),
+    seal(null),
+    seal({ chainId: '4', generation: 3 }),
+    seal({ chainId: 4 }),
+    seal({ chainId: 4, generation: 3, anchors: 'none' }),
+    seal({ chainId: 4, generation: 3, anchors: [], head: 'here' })
+  ]
+  for (const text of damaged) {
+    await redis.client.set(key, text)
+    t.same(await control.rememberedUpstreams(), [], text)
+  }
+  await redis.client.del(key)
+  await redis.client.lpush(key, 'x')
+  t.same(await control.rememberedUpstreams(), [])
+  t.notOk(await redis.client.exists(key), 'another type gives way')
+})
+
+t.test('whatever becomes of the control keys while replicas run, hits stay hits in memory and in Redis, and who starts then joins the same generation', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const start = async (): ReturnType<typeof varveAt> =>
+    await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
+  const [a, b] = [await start(), await start()]
+  const at = (version: number): string => `/v1/blocks/by_version/${version}`
+  // Above the first, so that falling back to it would show.
+  sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
+  sandbox.faults.add({ kind: 'reset', times: 1 })
+  for (let times = 0; times < 2; times++) await a.get(at(900))
+  for (let version = 1000; version < 1200; version += 20) await a.get(at(version))
+  const isBack = async (): Promise<boolean> =>
+    (await redis.client.type(key)) === 'hash' && (await redis.client.hget(key, 'g2'))?.includes('hash') === true
+  await until(isBack, 'the second generation is published')
+  await until(() => b.log.some(({ generation }) => generation === 2), 'the other has heard of it')
+  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length >= 10, 'all is shared')
+  const upstream = (await redis.client.keys('varve:1:upstream *'))[0] ?? ''
+  const strikes: Array<() => Promise<unknown>> = [
+    async () => await redis.client.del(key),
+    async () => await redis.client.del(key, upstream),
+    async () => await redis.client.set(key, 'garbage'),
+    async () => await redis.client.hset(key, { g2: 'garbage', g1: 'garbage', g77: 'garbage' }),
+    async () =>
+      await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: seal(known) }),
+    async () =>
+      await redis.client.hset(upstream, { not: 'a text' }).catch(async () => await redis.client.del(upstream)),
+    async () => await redis.client.hdel(key, 'g2')
+  ]
+  sandbox.requests.reset()
+  for (const [nth, strike] of strikes.entries()) {
+    await strike()
+    t.match((await a.get(at(1000))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+    t.match(
+      (await b.get(at(1000 + 20 * (nth + 1)))).headers,
+      { 'cache-status': 'varve; hit; detail=redis' },
+      String(strike)
+    )
+    await until(isBack, String(strike))
+  }
+  t.equal(sandbox.requests.countFor('block_by_version'), 0)
+  const late = await start()
+  t.match((await late.get(at(1180))).headers, { 'cache-status': 'varve; hit; detail=redis' })
+  await redis.client.flushall()
+  for (const [varve, version] of [[a, 1000], [b, 1020]] as const) {
+    t.match((await varve.get(at(version))).headers, { 'cache-status': 'varve; hit; detail=memory' })
+  }
+  await until(isBack, 'it is published again')
+  for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.same((await redis.client.hkeys(key)).filter(field => field.startsWith('g')), ['g2'])
+})

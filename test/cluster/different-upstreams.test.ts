@@ -1,0 +1,63 @@
+import t from 'tap'
+import { type Sandbox, startSandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
+import { startRedis } from '../support/redis-server.js'
+import { blockTarget, adoptedGenerations, startSandboxNode } from '../support/replicas.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { startInFrontOf } from '../support/multiple-upstreams.js'
+import { until } from '../support/until.js'
+
+const whole = { prunedBlocks: 0 }
+
+t.test('what nodes have had is remembered of those of the chain alone, and after a restart with all of them down what they had is served', async t => {
+  const redis = await startRedis(t)
+  const nodes = [
+    await startSandboxNode(t, whole),
+    await startSandboxNode(t, whole),
+    await startSandboxNode(t, { ...whole, chainId: 9 })
+  ]
+  const sharing = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const { varve, get, upStates } = await startInFrontOf(t, nodes, sharing)
+  await until(async () => await upStates() === '1,1,0', 'the third is fenced')
+  const { body } = await get(blockTarget(2000))
+  const remembered = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
+  await until(
+    async () =>
+      (await remembered()).length === 2 && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+    'all is written',
+    8000
+  )
+  await varve.stop({ drainMs: 0 })
+  await Promise.all(nodes.map(async node => {
+    await node.close()
+  }))
+  const late = await startInFrontOf(t, nodes, sharing)
+  t.match(await late.get(blockTarget(2000)), { status: 200, body, headers: { [cacheStatusHeader]: redisHitStatus } })
+  t.match(await late.get(blockTarget(3000)), { status: 503 })
+})
+
+t.test('replicas with nodes of their own walk through a reset together: whoever has a node on the old chain left stays, and nothing of it is served after', async t => {
+  const redis = await startRedis(t)
+  const ports = [await freePort(), await freePort()]
+  const [first, second] = await Promise.all(ports.map(async port => await startSandbox({ ...whole, blockMs: 0, port })))
+  const sharing = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const nodes = [first, second].filter((node): node is Sandbox => node !== undefined)
+  const [a, b] = [await startInFrontOf(t, nodes, sharing), await startInFrontOf(t, nodes, sharing)]
+  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are believed')
+  const before = (await a.get(blockTarget(2000))).body
+  t.equal((await b.get(blockTarget(2000))).body, before)
+  await first?.close()
+  await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
+  for (const one of [a, b]) await until(async () => await one.upStates() === '0,1', 'the first is fenced')
+  t.same([await a.varve.metric('varve_chain_resets_total'), (await b.get(blockTarget(2000))).body], [0, before])
+  await second?.close()
+  const now = await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
+  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are on the new chain', 5000)
+  const after = (await sendRequest(now.url, blockTarget(2000))).body
+  t.not(after, before)
+  for (const one of [a, b]) {
+    await until(async () => (await one.get(blockTarget(2000))).body === after, 'the new chain is served')
+  }
+  await until(() => adoptedGenerations(a.varve).at(-1) === adoptedGenerations(b.varve).at(-1), 'they are of one mind')
+})

@@ -1,0 +1,57 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { keysNeedingRestart } from '../../src/config/restart-keys.js'
+import { configSchema } from '../../src/config/schema.js'
+import { configurationPage, keysOnPage, meaningsIn } from '../support/configuration-page.js'
+
+const file = join(import.meta.dirname, '../../docs/configuration.md')
+const marks =
+  /(?<=<!-- printed from src\/config\/schema\.ts and config\/varve\.yaml: begins -->\n)[^]*(?=<!-- ends -->)/
+
+t.test('docs/configuration.md says of every key what the schema and config/varve.yaml say (renew it with RENEW=1 npm test -- test/config/configuration-page.test.ts)', async t => {
+  if (process.env['RENEW'] === '1') {
+    writeFileSync(
+      file,
+      readFileSync(file, 'utf8').replace(marks, () => configurationPage())
+    )
+  }
+  t.equal(marks.exec(readFileSync(file, 'utf8'))?.[0], configurationPage())
+})
+
+t.test('the page has every key that there is, and tells of each what it means', async t => {
+  const keys = keysOnPage()
+  const leaves = (value: unknown, path: string): string[] =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.entries(value).flatMap(([key, item]) => leaves(item, path === '' ? key : `${path}.${key}`))
+      : [path]
+  for (const key of leaves(configSchema.parse({}), '')) t.ok(keys.includes(key), key)
+  const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
+  // A comment on a list of small maps tells of all that is in them.
+  for (const key of keys) {
+    t.ok(meanings.has(key) || (key.startsWith('clients.keys[].') && meanings.has('clients.keys')), key)
+  }
+  for (const key of meanings.keys()) {
+    t.ok(keys.some(name => name === key || name.startsWith(`${key}.`)), `${key} is no key`)
+  }
+})
+
+t.test('what the page says of SIGHUP is what a reload does', async t => {
+  const page = configurationPage()
+  const before = configSchema.parse({})
+  for (
+    const [key, change] of [
+      ['listen', { listen: '127.0.0.1:1' }],
+      ['cache.memory.maxMb', { cache: { memory: { maxMb: 1 } } }],
+      ['log.access', { log: { access: true } }],
+      ['latest.stateMs', { latest: { stateMs: 5 } }]
+    ] as const
+  ) {
+    const waits = keysNeedingRestart(before, configSchema.parse(change)).length > 0
+    t.match(
+      page,
+      new RegExp(`^\\| \`${key.replaceAll('.', '\\.')}\` \\|.*\\| ${waits ? 'at a start' : 'yes'} \\|`, 'm'),
+      key
+    )
+  }
+})

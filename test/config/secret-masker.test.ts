@@ -1,0 +1,87 @@
+import t from 'tap'
+import { SecretMasker } from '../../src/config/secret-masker.js'
+import { configSchema } from '../../src/config/schema.js'
+
+const config = configSchema.parse({
+  admin: { token: 'adm1n-token' },
+  upstreams: [
+    {
+      url: 'https://gateway.example/api/p4th-key-of-a-gateway/',
+      headers: { authorization: 'Bearer n0de-key', 'x-pin': '77' }
+    },
+    { url: 'http://127.0.0.1:8081' }
+  ],
+  cache: {
+    redis: { url: 'redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', username: null, sentinel: { password: null } }
+  },
+  clients: { keys: [{ name: 'app', key: 'cl1ent-key' }] }
+})
+
+t.test('whatever quotes a secret of the configuration is shown without it: tokens, keys, headers of nodes, credentials and paths of URLs', async t => {
+  const masking = new SecretMasker(config)
+  const cases: [string, string][] = [
+    ['token adm1n-token', 'token ***'],
+    ['sent Bearer n0de-key', 'sent ***'],
+    ['the key n0de-key alone', 'the key *** alone'],
+    ['GET https://gateway.example/api/p4th-key-of-a-gateway/v1', 'GET https://gateway.example***/v1'],
+    ['path p4th-key-of-a-gateway', 'path ***'],
+    ['connect redis://us%2Fer:p%40ss"w\\ord@127.0.0.1:6379/2', 'connect redis://***:p%40ss"w\\ord@127.0.0.1:6379/2'],
+    ['AUTH \'us/er\' \'p@ss"w\\ord\'', 'AUTH \'***\' \'***\''],
+    ['client cl1ent-key twice cl1ent-key', 'client *** twice ***']
+  ]
+  for (const [text, shown] of cases) t.equal(masking.mask(text), shown)
+})
+
+t.test('a secret that is short is masked where it stands alone, and nothing else is', async t => {
+  const masking = new SecretMasker(config)
+  t.equal(masking.mask('pin 77, but 1777 items at 127.0.0.1:8081'), 'pin ***, but 1777 items at 127.0.0.1:8081')
+  t.equal(new SecretMasker(configSchema.parse({})).mask('nothing is secret here'), 'nothing is secret here')
+})
+
+t.test('in a line of JSON a secret is found however it is escaped there, and all else stays to the letter', async t => {
+  const masking = new SecretMasker(config)
+  const line = `${
+    JSON.stringify({ level: 50, err: { message: 'said p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })
+  }\n`
+  t.same(JSON.parse(masking.maskJson(line)), {
+    level: 50,
+    err: { message: 'said ***', stack: 'Error:\n***\n' },
+    '***': 1
+  })
+  t.equal(
+    new SecretMasker(
+      configSchema.parse({ admin: { token: 'level' }, cache: { redis: { url: 'redis://default:msg@h' } } })
+    )
+      .maskJson('{"level":40,"msg":"default level"}\n'),
+    '{"level":40,"msg":"default ***"}\n',
+    'names of the log\'s own, and users that are words, stay'
+  )
+  const large = '{"level":40,"version":18446744073709551615,"msg":"a \\u00e9 b"}\n'
+  t.equal(masking.maskJson(large), large)
+})
+
+t.test('after other configurations were taken in, their secrets are masked, and those of the ones before still are', async t => {
+  const masking = new SecretMasker(config)
+  masking.addSecretsOf(configSchema.parse({ admin: { token: 'second-token' } }))
+  t.equal(masking.mask('adm1n-token second-token'), '*** ***')
+  masking.addSecretsOf(configSchema.parse({ admin: { token: 'third-token' } }))
+  t.equal(
+    masking.mask('adm1n-token second-token third-token'),
+    '*** *** ***',
+    'one of them may be in use until the next start'
+  )
+  for (let nth = 0; nth < 25; nth++) {
+    masking.addSecretsOf(
+      configSchema.parse({
+        clients: {
+          keys: Array.from({ length: 1000 }, (_, at) => ({ name: `c${at}`, key: `key-${nth}-of-client-${at}` }))
+        }
+      })
+    )
+  }
+  t.equal(masking.mask('adm1n-token key-24-of-client-999'), 'adm1n-token ***', 'but there is an end of them')
+})
+
+t.test('a secret that is no valid escape of a URL is masked as it stands', async t => {
+  t.equal(new SecretMasker(configSchema.parse({ admin: { token: '100%-secret' } })).mask('100%-secret'), '***')
+})

@@ -1,0 +1,184 @@
+import t from 'tap'
+import { headPosition, readKindOf } from '../support/deceptive/read-kinds.js'
+import { setTrueResponse } from '../support/deceptive/deceptive-upstream.js'
+import { foreignPositionLies } from '../support/deceptive/lies/positions.js'
+import { type DeceptionSetup, startDeception } from '../support/deceptive/try-lies.js'
+import { WireClient } from '../support/deceptive/wire-client.js'
+import {
+  encodeChunked,
+  thenEnd,
+  thenKeep,
+  type ScriptedBytes,
+  responseBytes
+} from '../support/deceptive/response-bytes.js'
+import { until } from '../support/until.js'
+
+const modules = readKindOf('modules')
+const index = {
+  nth: 0,
+  target: '/v1',
+  type: 'application/json',
+  positionHeaders: headPosition,
+  body: '{"git_hash":"aaaa"}'
+}
+const te = ['transfer-encoding: chunked']
+const later = {
+  ...headPosition,
+  'x-aptos-ledger-version': '1000010',
+  'x-aptos-ledger-timestampusec': '5000100',
+  'x-aptos-block-height': '100001'
+}
+
+/** Asks for history that was never asked for before; what came, and under which position. */
+async function readNew ({ varve, next }: DeceptionSetup): Promise<{ isTrue: boolean, version: string | undefined }> {
+  const truth = modules.trueResponse(next())
+  setTrueResponse(truth)
+  const client = new WireClient(varve.url)
+  const { status, body, headerLines } = await client.send(modules.request(truth.nth))
+  client.close()
+  return {
+    isTrue: status === 200 && body === truth.body,
+    version: headerLines.find(([name]) => name === 'x-node-ledger-version')?.[1]
+  }
+}
+
+/** What must hold as soon as a node tells the truth again: reads are answered, under where the chain stands now. */
+async function recovers (stage: DeceptionSetup, name: string): Promise<void> {
+  await until(
+    async () => {
+      const { isTrue, version } = await readNew(stage)
+      return isTrue && version === stage.upstream.head['x-aptos-ledger-version']
+    },
+    `${name}: the truth is shown again`,
+    5000
+  )
+}
+
+// Told of the head itself, where nothing is asked but where it stands.
+const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
+  ['cut short', thenEnd(responseBytes(index, { framing: ['content-length: 99'] }))],
+  ['a chunk cut short', thenEnd(responseBytes(index, { framing: te, body: `ff\r\n${index.body}` }))],
+  ['no HTTP', thenEnd('evil\r\n\r\n')],
+  ['nothing', thenEnd('')],
+  [
+    'surplus behind it',
+    thenKeep(responseBytes(index) + responseBytes(index, { stamps: { 'x-aptos-ledger-version': '7' } }))
+  ],
+  [
+    'positions in trailers',
+    thenKeep(responseBytes(index, { framing: te, body: encodeChunked(index.body, 'x-aptos-ledger-version: 7\r\n') }))
+  ],
+  [
+    'a transfer coding',
+    thenEnd(
+      responseBytes(index, {
+        framing: ['transfer-encoding: gzip, chunked'],
+        stamps: { 'x-aptos-ledger-version': '2000000' },
+        body: encodeChunked(index.body)
+      })
+    )
+  ],
+  ['no position', thenKeep(responseBytes({ ...index, positionHeaders: {} }))],
+  [
+    'two positions',
+    thenKeep(
+      responseBytes(index, { lines: Object.keys(headPosition).map(name => `${name.replace('aptos', 'node')}: 7`) })
+    )
+  ],
+  [
+    'a time of 2^64-1',
+    thenKeep(
+      responseBytes(index, {
+        stamps: {
+          'x-aptos-ledger-timestampusec': '18446744073709551615',
+          'x-aptos-ledger-version': '18446744073709551615'
+        }
+      })
+    )
+  ],
+  [
+    'a time in the year 2100 and a later head',
+    thenKeep(
+      responseBytes(index, {
+        stamps: { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' }
+      })
+    )
+  ],
+  [
+    'a version beyond u64',
+    thenKeep(responseBytes(index, { stamps: { 'x-aptos-ledger-version': '18446744073709551616' } }))
+  ],
+  [
+    'an oldest version above the head',
+    thenKeep(responseBytes(index, { stamps: { 'x-aptos-ledger-oldest-version': '1000001' } }))
+  ],
+  ...[204, 206, 301, 304, 307].map((
+    code
+  ): [string, ScriptedBytes] => [
+    `${code}`,
+    thenKeep(
+      responseBytes(index, {
+        first: `HTTP/1.1 ${code} Odd`,
+        lines: ['location: /v1/evil'],
+        stamps: { 'x-aptos-ledger-version': '2000000' },
+        ...((code === 204 || code === 304) && { framing: [], body: '' })
+      })
+    )
+  ]),
+  [
+    'a page of a gateway',
+    thenKeep(responseBytes({ ...index, positionHeaders: {}, type: 'text/html', body: '<html>' }))
+  ],
+  [
+    'a body over the limit',
+    thenKeep(
+      responseBytes(index, {
+        body: 'x'.repeat(1_500_000),
+        stamps: { 'x-aptos-ledger-version': '7', 'x-aptos-chain-id': '300' }
+      })
+    )
+  ],
+  ['a head over the limit', thenEnd(responseBytes(index, { lines: [`x-evil: ${'x'.repeat(70_000)}`] }))],
+  ['a release of 100 KB', thenKeep(responseBytes(index, { body: `{"git_hash":"${'a'.repeat(100_000)}"}` }))]
+]
+
+t.test('whatever a node says of where it stands, reads go on, and the position is the one that was proven', async t => {
+  const stage = await startDeception(t, { head: { pollMs: 20 }, cache: { maxEntryMb: 1 } })
+  const { upstream } = stage
+  for (const [name, said] of words) {
+    upstream.lies.set('/v1', said)
+    const before = upstream.pollCount
+    await until(() => upstream.pollCount > before + 1, `${name}: it was asked`)
+    const { isTrue, version } = await readNew(stage)
+    t.same([name, isTrue, version], [name, true, headPosition['x-aptos-ledger-version']])
+    t.equal(upstream.requests.filter(target => target.includes('evil')).length, 0, `${name}: nowhere else is asked`)
+    upstream.lies.delete('/v1')
+  }
+  upstream.head = later
+  await recovers(stage, 'after all of them')
+})
+
+t.test('a position that is well formed and of nowhere is not shown for good: the truth that follows it is believed', async t => {
+  for (const [name, stamps] of foreignPositionLies) {
+    for (const target of ['/v1', 'read']) {
+      const stage = await startDeception(t, { head: { pollMs: 20 } })
+      const { upstream, next, varve } = stage
+      await readNew(stage)
+      if (target === '/v1') {
+        const before = upstream.pollCount
+        upstream.lies.set(target, thenKeep(responseBytes(index, { stamps })))
+        await until(() => upstream.pollCount > before + 1, `${name}: it was asked`)
+        upstream.lies.delete(target)
+      } else {
+        const truth = modules.trueResponse(next())
+        upstream.lies.set(truth.target, thenKeep(responseBytes(truth, { stamps })))
+        const client = new WireClient(varve.url)
+        await client.send(modules.request(truth.nth))
+        client.close()
+      }
+      upstream.head = later
+      await recovers(stage, `${name}, told at ${target}`)
+    }
+    t.pass(name)
+  }
+})

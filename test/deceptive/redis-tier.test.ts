@@ -1,0 +1,91 @@
+import t from 'tap'
+import { readKindOf, readKinds, type TrueResponse } from '../support/deceptive/read-kinds.js'
+import { startDeceptiveUpstream, setTrueResponse } from '../support/deceptive/deceptive-upstream.js'
+import { faultsIn } from '../support/deceptive/try-lies.js'
+import { WireClient } from '../support/deceptive/wire-client.js'
+import {
+  encodeChunked,
+  thenEnd,
+  thenKeep,
+  type ScriptedBytes,
+  responseBytes
+} from '../support/deceptive/response-bytes.js'
+import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const lies: ReadonlyArray<readonly [string, (truth: TrueResponse) => ScriptedBytes]> = [
+  ['a body cut short', truth => thenEnd(responseBytes(truth, { framing: ['content-length: 999'] }))],
+  [
+    'a transfer coding',
+    truth =>
+      thenEnd(responseBytes(truth, { framing: ['transfer-encoding: gzip, chunked'], body: encodeChunked(truth.body) }))
+  ],
+  ['no position', truth => thenKeep(responseBytes({ ...truth, positionHeaders: {} }))],
+  ['two media types', truth => thenKeep(responseBytes(truth, { lines: ['content-type: text/html'] }))],
+  ['a redirect', truth => thenKeep(responseBytes(truth, { first: 'HTTP/1.1 302 Found', lines: ['location: /evil'] }))],
+  ['two cursors', truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] }))]
+]
+
+t.test('nothing of a lie gets into what replicas share: another replica that asks for the same has the truth', async t => {
+  const redis = await startRedis(t)
+  const node = await startDeceptiveUpstream(t)
+  const replicas = await Promise.all(
+    [1, 2].map(async () =>
+      await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, upstream: { timeoutMs: 1000 } })
+    )
+  )
+  const [first, second] = [new WireClient(replicas[0]?.url ?? ''), new WireClient(replicas[1]?.url ?? '')]
+  t.teardown(() => {
+    first.close()
+    second.close()
+  })
+  await until(async () => (await replicas[1]?.metric('varve_redis_up')) === 1, 'Redis is up')
+  let nth = 0
+  for (const [name, say] of lies) {
+    for (const kind of readKinds.filter(({ isStored }) => isStored)) {
+      const truth = kind.trueResponse(++nth)
+      setTrueResponse(truth)
+      node.lies.set(truth.target, say(truth))
+      t.same(faultsIn('broken', truth, await first.send(kind.request(nth))), [], `${name}: ${kind.name}`)
+      node.lies.delete(truth.target)
+      t.same(
+        faultsIn('truth', truth, await second.send(kind.request(nth))),
+        [],
+        `${name}: ${kind.name}, at another replica`
+      )
+    }
+  }
+  t.ok(nth > 20)
+})
+
+t.test('a release that no node can have is none, and what is read meanwhile is shared all the same', async t => {
+  const redis = await startRedis(t)
+  const node = await startDeceptiveUpstream(t)
+  node.lies.set(
+    '/v1',
+    thenKeep(
+      responseBytes({
+        ...readKindOf('info').trueResponse(0),
+        target: '/v1',
+        body: `{"git_hash":"${'a'.repeat(100_000)}"}`
+      })
+    )
+  )
+  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  const client = new WireClient(varve.url)
+  t.teardown(() => {
+    client.close()
+  })
+  await until(async () => (await varve.metric('varve_redis_up')) === 1, 'Redis is up')
+  const kept = readKinds.filter(({ isStored }) => isStored)
+  for (const [at, kind] of kept.entries()) {
+    const truth = kind.trueResponse(at + 1)
+    setTrueResponse(truth)
+    t.same(faultsIn('truth', truth, await client.send(kind.request(at + 1))), [], kind.name)
+  }
+  await until(
+    async () => (await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0) >= kept.length,
+    'all of it is shared'
+  )
+})

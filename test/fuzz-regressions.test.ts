@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { type FuzzCase } from './support/fuzz/fuzz-case.js'
+import { type RedisProcess } from './support/redis-process.js'
+import { startRedis } from './support/redis-server.js'
+import { failureOf } from './support/fuzz/shrink-case.js'
+
+// What random requests have found, a case a line: `npm run fuzz` prints such a line when an answer is wrong.
+const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), 'utf8').split('\n').filter(line =>
+  line !== ''
+)
+
+t.test('what random requests once found is answered as the node answers it', async t => {
+  let started: Promise<RedisProcess> | undefined
+  const redis = async (): Promise<RedisProcess> => await (started ??= startRedis(t))
+  for (const line of lines) {
+    const found = JSON.parse(line) as FuzzCase
+    t.equal(await failureOf(found, redis), undefined, found.why ?? '')
+  }
+  t.ok(lines.length > 0)
+})

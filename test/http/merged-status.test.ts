@@ -1,0 +1,87 @@
+import t from 'tap'
+import { MergedRecentCounts } from '../../src/metrics/recent.js'
+import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/merged-status.js'
+
+const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot
+
+const worker = (
+  pid: number,
+  version: number | undefined,
+  degraded: string[] = [],
+  redis: 'off' | 'up' | 'down' = 'off'
+): WorkerStatus => ({
+  pid,
+  ready: version !== undefined,
+  degraded,
+  chain: { id: 4, generation: 1 },
+  position: version === undefined
+    ? undefined
+    : {
+      version: String(version),
+      oldestVersion: '0',
+      blockHeight: '1',
+      oldestBlockHeight: '0',
+      timestampUsec: '5',
+      ageMs: 1
+    },
+  upstreams: [{
+    name: 'n',
+    state: 'up',
+    reason: undefined,
+    circuit: 'closed',
+    release: 'r',
+    version: String(version),
+    oldestVersion: '0',
+    lagVersions: '0',
+    latencyMs: 1,
+    p95Ms: undefined,
+    underWay: pid,
+    waiting: 2
+  }],
+  varve: { version: '1.2.3', mode: 'serve', isSandbox: false },
+  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, redis: { state: redis } },
+  recent
+})
+
+t.test('varve can answer where one worker can; each complaint is told once, and that there are fewer than there should be', async t => {
+  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false), { ready: true, degraded: [] })
+  t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false), {
+    ready: true,
+    degraded: ['1 of 3 workers is ready', 'n is slow']
+  })
+  t.match(mergeReadiness([worker(1, undefined)], 1, false), { ready: false })
+  t.same(mergeReadiness([], 2, false), { ready: false, degraded: ['0 of 2 workers are ready'] })
+  t.same(mergeReadiness([worker(1, 9)], 1, true), { ready: false, degraded: ['stopping'] })
+})
+
+t.test('what is told of the chain is the word of the worker that has got furthest, however many digits that takes', async t => {
+  const told = mergeStatuses([worker(1, 9), worker(2, 10), worker(3, undefined)], 3, false, recent)
+  t.match(told, {
+    ready: true,
+    position: { version: '10' },
+    upstreams: [{ name: 'n', underWay: 6, waiting: 6 }],
+    workers: [{ pid: 1, version: '9' }, { pid: 2 }, { pid: 3, ready: false }]
+  })
+  t.equal('pid' in JSON.parse(JSON.stringify(told)), false)
+  t.match(mergeStatuses([], 2, false, recent), { ready: false, upstreams: [], workers: [], recent })
+})
+
+t.test('what is kept is told of all workers together, and that Redis does not answer where it does not answer one of them', async t => {
+  t.match(mergeStatuses([worker(1, 9), worker(2, 10)], 2, false, recent), {
+    varve: { version: '1.2.3' },
+    tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: { state: 'off' } }
+  })
+  t.match(mergeStatuses([worker(1, 9, [], 'up'), worker(2, 10, [], 'down')], 2, false, recent), {
+    tiers: { redis: { state: 'down' } }
+  })
+  t.match(mergeStatuses([worker(1, 9, [], 'up'), worker(2, 10, [], 'up')], 2, false, recent), {
+    tiers: { redis: { state: 'up' } }
+  })
+  const denied = {
+    ...worker(2, 10),
+    tiers: { memory: { entries: 0, bytes: 0, maxBytes: 0 }, redis: { state: 'down', reason: 'authentication failed' } }
+  } as const
+  t.match(mergeStatuses([worker(1, 9, [], 'up'), denied], 2, false, recent), {
+    tiers: { redis: { state: 'down', reason: 'authentication failed' } }
+  })
+})

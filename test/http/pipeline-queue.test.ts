@@ -1,0 +1,341 @@
+import { once } from 'node:events'
+import { type Server, type ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { ClientConnections } from '../../src/http/client-connections.js'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { sendRequest } from '../support/client.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { respondOk, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const mega = 1024 * 1024
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
+
+/** A client that sends what it is given and reads nothing. */
+async function deafClient (t: Test, url: string, text: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {}).pause()
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  socket.write(text)
+  return socket
+}
+
+/** Sends what it is given, and gathers what comes back. */
+function pipelineOf (t: Test, url: string, bytes: string): { text: () => string, closed: Promise<void> } {
+  const { hostname, port, protocol } = new URL(url)
+  const at = { host: hostname, port: Number(port) }
+  const socket = protocol === 'https:' ? connectTls({ ...at, rejectUnauthorized: false }) : connect(at)
+  let text = ''
+  socket.on('error', () => {}).on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+  }).write(bytes)
+  t.teardown(() => {
+    socket.destroy()
+  })
+  return {
+    text: () => text,
+    closed: new Promise(resolve => {
+      socket.once('close', () => {
+        resolve()
+      })
+    })
+  }
+}
+
+/** Does something with the public listener of every varve started after this. */
+function onListener (t: Test, change: (server: Server) => void): void {
+  const { attach } = ClientConnections.prototype
+  t.intercept(ClientConnections.prototype, 'attach', {
+    value: function (this: ClientConnections, server: Server) {
+      attach.call(this, server)
+      change(server)
+    }
+  })
+}
+
+function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
+}
+
+/**
+ * An upstream that holds its response to one read until it is released, and says of every other how long the body was
+ * that came with it.
+ */
+async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, release: () => void }> {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const stub = await startStubUpstream(t, (request, response) => {
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+    }).once('end', () => {
+      if (request.url?.includes('/modules') === true) {
+        held.then(() => {
+          respondOk(response, '"held"')
+        }, () => {})
+      } else respondOk(response, `"${length}"`)
+    })
+  })
+  return { stub, release }
+}
+
+function post (length: number): string {
+  const body = JSON.stringify({ key_type: '0x1::string::String', value_type: 'u64', key: '' })
+  const padded = body.replace('"key":"', `"key":"${'x'.repeat(length - body.length)}`)
+  return 'POST /v1/tables/0xab/item?ledger_version=500 HTTP/1.1\r\nHost: x\r\nContent-Type: ' +
+    `application/json\r\nContent-Length: ${length}\r\n\r\n${padded}`
+}
+
+function bodiesIn (text: string): string[] {
+  return [...text.matchAll(/\r\n("\w+")/g)].map(([, body = '']) => body)
+}
+
+/** Waits until a number has stayed the same for a while. */
+async function unchanged (number: () => number): Promise<void> {
+  for (let before = -1; before !== number();) {
+    before = number()
+    await new Promise(resolve => {
+      setTimeout(resolve, 300)
+    })
+  }
+}
+
+t.test('a client that sends many requests ahead holds one connection of the node at a time, and none once it has left', async t => {
+  const open = new Set<ServerResponse>()
+  let most = 0
+  let arrived: () => void = () => {}
+  let emptied: () => void = () => {}
+  const stub = await startStubUpstream(t, (_request, response) => {
+    open.add(response)
+    most = Math.max(most, open.size)
+    response.on('close', () => {
+      open.delete(response)
+      if (open.size === 0) emptied()
+    })
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps(), 'content-length': String(64 * mega) })
+    const pour = (): void => {
+      while (response.write(Buffer.alloc(mega)));
+    }
+    response.on('drain', pour)
+    pour()
+    arrived()
+  })
+  const varve = await varveAt(t, stub.url, {
+    cache: { maxEntryMb: 1 },
+    upstream: { maxConcurrent: 2, timeoutMs: 60_000 }
+  })
+  for (const target of [modules, '/v1/accounts/0x1']) {
+    const here = new Promise<void>(resolve => {
+      arrived = resolve
+    })
+    const left = new Promise<void>(resolve => {
+      emptied = resolve
+    })
+    const client = await deafClient(t, varve.url, get(target).repeat(50))
+    await here
+    client.destroy()
+    await left
+  }
+  t.equal(most, 1)
+  t.match(await sendRequest(varve.url, '/v1'), { status: 200 }, 'and the node is free for others')
+})
+
+t.test('requests sent ahead are answered in their order, each as it would be alone', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    respondOk(response, JSON.stringify(request.url?.slice(0, 20)))
+  })
+  const varve = await varveAt(t, stub.url)
+  const targets = [modules, '/v1/spec', modules, '/nowhere', '/v1/accounts/0X1/modules', modules]
+  const text = await sendRaw(varve.url, targets.map(get).join(''), so => statusesIn(so).length === targets.length)
+  t.same(statusesIn(text), [200, 200, 200, 404, 400, 200])
+  t.equal(stub.requests.length, 2)
+})
+
+for (const isSecure of [false, true]) {
+  t.test(`bodies of pipelined requests are left unread until their turn${isSecure ? ', over TLS' : ''}`, async t => {
+    const accepted: Socket[] = []
+    onListener(t, server => {
+      server.on('connection', socket => {
+        accepted.push(socket)
+      })
+    })
+    const { stub, release } = await nodeWithOneHeldRead(t)
+    const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 }, ...(isSecure && tlsOf(t)) })
+    const lengths = Array.from({ length: 5 }, (_, at) => 900 * 1024 + at)
+    const clients = Array.from({ length: 3 }, () => pipelineOf(t, varve.url, get(modules) + lengths.map(post).join('')))
+    await until(
+      () => stub.requests.length > 0 && accepted.length === clients.length,
+      'a read of each connection is under way'
+    )
+    const bytesRead = (): number => accepted.reduce((sum, socket) => sum + socket.bytesRead, 0)
+    await unchanged(bytesRead)
+    t.ok(bytesRead() < clients.length * mega, `${bytesRead()} bytes were read ahead on ${clients.length} connections`)
+    release()
+    for (const client of clients) {
+      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request is answered')
+      t.same(bodiesIn(client.text()), ['"held"', ...lengths.map(length => `"${length}"`)], 'in their order')
+    }
+  })
+}
+
+for (const isSecure of [false, true]) {
+  t.test(`more pipelined requests than are read at once are answered in order${isSecure ? ', over TLS' : ''}`, async t => {
+    const stub = await startStubUpstream(t, (request, response) => {
+      respondOk(response, `"${request.url?.split('=').at(-1)}"`)
+    })
+    const varve = await varveAt(t, stub.url, isSecure ? tlsOf(t) : {})
+    const versions = Array.from({ length: 300 }, (_, at) => String(500 + at % 100))
+    const padded = (version: string): string =>
+      get(modules.replace('500', version)).replace('Host: x', `Host: x\r\nX: ${'y'.repeat(1000)}`)
+    const client = pipelineOf(t, varve.url, versions.map(padded).join(''))
+    await until(() => statusesIn(client.text()).length === versions.length, 'each request is answered')
+    t.same(bodiesIn(client.text()), versions.map(version => `"${version}"`))
+  })
+}
+
+t.test('a client that leaves while a request waits is noticed by the time-out of the one under way', async t => {
+  const { stub } = await nodeWithOneHeldRead(t)
+  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 300 } })
+  const client = await deafClient(t, varve.url, get(modules) + get('/v1/spec'))
+  await until(() => stub.requests.length > 0, 'the first is under way')
+  client.destroy()
+  await t.resolves(until(async () => await varve.metric('varve_connections') === 0, 'the connection has ended'))
+})
+
+t.test('requests that were pipelined whole are answered before one that is cut short', async t => {
+  onListener(t, server => {
+    Object.assign(server, { requestTimeout: 300, headersTimeout: 300 })
+  })
+  const { stub, release } = await nodeWithOneHeldRead(t)
+  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
+  const client = pipelineOf(t, varve.url, get(modules) + get('/v1/spec') + post(100).slice(0, -50))
+  const isTimedOut = async (): Promise<boolean> =>
+    await varve.metric('varve_connections_cut_total{reason="head"}') === 1
+  await until(isTimedOut, 'the time-out of the third request is over')
+  release()
+  await client.closed
+  t.same(bodiesIn(client.text()), ['"held"', '"0"'])
+})
+
+t.test('a client that sends ahead without end is cut off', async t => {
+  let arrived: () => void = () => {}
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await startStubUpstream(t, () => {
+    arrived()
+  })
+  const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
+  const client = await deafClient(t, varve.url, get(modules))
+  await here
+  const closed = once(client.resume(), 'close')
+  client.write(get(modules).repeat(400))
+  await closed
+  t.equal(stub.requests.length, 1)
+  t.equal(await varve.metric('varve_connections_cut_total{reason="pipelining"}'), 1)
+})
+
+t.test('a client that reads nothing of a long kept answer is cut off like any that stalls', async t => {
+  accelerateClientTimeouts(t, 10, 2)
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, 'x'.repeat(7 * mega))
+  })
+  const varve = await varveAt(t, stub.url)
+  await varve.get(modules)
+  const client = await deafClient(t, varve.url, get(modules).repeat(4))
+  // What the system's own buffers hold is read only now: had varve waited, all four answers would come.
+  await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
+  let size = 0
+  // Who is cut off sees a reset, or an end where it has not read that far.
+  client.on('error', () => {}).on('data', (chunk: Buffer) => {
+    size += chunk.length
+  }).resume()
+  await new Promise<void>(resolve => {
+    client.once('close', resolve)
+  })
+  t.ok(size < 4 * 7 * mega, String(size))
+})
+
+t.test('a read that waits for a connection fails within the node\'s time-out too, and leaves its place to others', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (request.url?.includes('500') === true) {
+      response.writeHead(200, { 'content-type': 'application/json', ...stamps(), 'content-length': String(64 * mega) })
+      response.write(Buffer.alloc(4 * mega))
+    } else respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, upstream: { maxConcurrent: 1, timeoutMs: 300 } })
+  const client = await deafClient(t, varve.url, get(modules))
+  while (stub.requests.length === 0) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
+  const started = performance.now()
+  const waiting = await Promise.all(
+    Array.from({ length: 5 }, async (_, at) => await varve.get(`/v1/accounts/0x${at + 2}/modules?ledger_version=600`))
+  )
+  t.same(waiting.map(({ status }) => status), Array(5).fill(503))
+  t.ok(performance.now() - started < 5000)
+  client.destroy()
+  let got = await varve.get('/v1/accounts/0x1/modules?ledger_version=600')
+  for (let tries = 0; got.status === 503 && tries < 20; tries++) {
+    got = await varve.get('/v1/accounts/0x1/modules?ledger_version=600')
+  }
+  t.equal(got.status, 200)
+})
+
+t.test('a bodiless answer of the node on a passed route is one here, whatever it says of a length', async t => {
+  for (const code of [204, 304]) {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      response.writeHead(code, code === 304 ? { 'content-length': '5' } : {}).end()
+    })
+    const varve = await varveAt(t, stub.url)
+    const text = await sendRaw(
+      varve.url,
+      get('/v1/spec') + get('/v1/accounts/0X1/modules'),
+      so => statusesIn(so).length === 2
+    )
+    t.same(statusesIn(text), [code, 400])
+  }
+})
+
+t.test('a 410 on a passed route is counted, and an answer of another kind is not', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    response.writeHead(request.url === '/v1/gone' ? 410 : 404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{}'
+    )
+  })
+  const varve = await varveAt(t, stub.url)
+  for (const target of ['/v1/gone', '/v1/nowhere']) await varve.get(target)
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="other",answer="upstream"}'), 1)
+})
+
+t.test('where only some origins may read, every answer says that it varies by them, or a shared cache would mix them up', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url, { cors: { origins: ['https://a.example'] } })
+  for (
+    const headers of [{}, { origin: 'https://b.example' }, { origin: 'https://a.example' }] as Array<
+      Record<string, string>
+    >
+  ) {
+    const got = await varve.get(modules, { headers })
+    t.match(got.headers.vary, /Origin/)
+    t.equal(
+      got.headers['access-control-allow-origin'],
+      headers['origin'] === 'https://a.example' ? 'https://a.example' : undefined
+    )
+  }
+})

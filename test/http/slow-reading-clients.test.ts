@@ -1,0 +1,87 @@
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { ClientConnections } from '../../src/http/client-connections.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { readSlowly } from '../support/slow-reader.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const kilo = 1024
+const mega = 1024 * kilo
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+
+async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname).on('error', () => {})
+  t.teardown(() => {
+    socket.destroy()
+  })
+  await once(socket, 'connect')
+  socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  return socket
+}
+
+t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
+  // Every second of varve's passes in 10 ms, so a client reads a hundred times as fast.
+  accelerateClientTimeouts(t, 10)
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, 'x'.repeat(7.25 * mega))
+  })
+  const varve = await varveAt(t, stub.url)
+  const read = async (rate: number): Promise<number> =>
+    await readSlowly(await askedOn(t, varve.url, modules), rate * kilo)
+  const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
+  t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes came`)
+  t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 0)
+})
+
+t.test('a client that reads nothing for 120 seconds is cut off', async t => {
+  accelerateClientTimeouts(t, 5)
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, 'x'.repeat(7.25 * mega))
+  })
+  const varve = await varveAt(t, stub.url)
+  const socket = (await askedOn(t, varve.url, modules)).pause()
+  await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
+  const size = await readSlowly(socket, Infinity)
+  t.ok(size < 7.25 * mega, `${size} bytes came`)
+})
+
+t.test('where memory in flight is short the slowest client is cut off, and the others receive all', async t => {
+  const bytes = 8 * mega
+  const cuts: string[] = []
+  const tally = {
+    cut: (reason: string) => {
+      cuts.push(reason)
+    },
+    onFull: () => {}
+  }
+  const clients = new ClientConnections({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
+  const responses: ServerResponse[] = []
+  const server = createServer((_request, response) => {
+    const body = Buffer.alloc(bytes)
+    clients.trackBody(response, body)
+    response.end(body)
+    responses.push(response)
+  })
+  clients.attach(server)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const sockets = await Promise.all([1, 2, 3].map(async () => (await askedOn(t, url, '/')).pause()))
+  await until(() => responses.length === 3, 'all responses are under way')
+  for (let second = 1; second <= 6; second++) clients.tick()
+  t.same(cuts, [], 'none is judged yet')
+  clients.tick()
+  t.same(cuts, ['memory'], 'one of three has to go')
+  clients.tick()
+  t.same(cuts, ['memory'], 'and no more than one')
+  const sizes = await Promise.all(sockets.map(async socket => await readSlowly(socket, Infinity)))
+  t.equal(sizes.filter(size => size > bytes).length, 2)
+})

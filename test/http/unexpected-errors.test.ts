@@ -1,0 +1,149 @@
+import { Agent } from 'node:http'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { Metrics } from '../../src/metrics/metrics.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { adminApp } from '../../src/http/admin-app.js'
+import { publicApp } from '../../src/http/public-app.js'
+import { type HttpContext, reportUnexpectedError } from '../../src/http/send-response.js'
+import { sendRequest, type TestRequest } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const boom = (): never => {
+  throw new TypeError('nobody foresaw this')
+}
+
+/**
+ * A public listener of which something throws where it should not, on one kept connection; what it has logged and
+ * counted.
+ */
+async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext) => HttpContext) {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { context } = contextAt(t, stub.url)
+  const log: string[] = []
+  const metrics = new Metrics()
+  const app = publicApp(
+    change(httpContextOf(context, { metrics, log: pino({}, { write: line => log.push(line) }) }), context)
+  )
+  t.teardown(async () => {
+    await app.close()
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => {
+    agent.destroy()
+  })
+  const unforeseen = (): number => log.filter(line => /"level":50.*TypeError.*nobody foresaw this/.test(line)).length
+  return {
+    url,
+    unforeseen,
+    get: async (target: string, how: TestRequest = {}) => await sendRequest(url, target, { agent, ...how }),
+    counted: async () => Number(/^varve_unhandled_total\{kind="request"\} (\d+)$/m.exec(await metrics.text())?.[1])
+  }
+}
+
+/** With one method of a part that throws as soon as it is asked for. */
+function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): boolean => true): T {
+  return new Proxy(whole, {
+    get: (at, name) => {
+      if (name === method && isBroken()) return boom
+      const value: unknown = Reflect.get(at, name, at)
+      return typeof value === 'function' ? value.bind(at) as unknown : value
+    }
+  })
+}
+
+t.test('whatever stage of a request throws, the client has a 500 in the node\'s shape on a connection that goes on, and an operator a line and a count', async t => {
+  const stages: [string, (whole: HttpContext, parts: ProxyContext) => HttpContext, string, TestRequest?][] = [
+    [
+      'the node is looked for',
+      (whole, parts) => ({ ...whole, proxy: { ...parts, resolveChain: async () => boom() } }),
+      modules
+    ],
+    [
+      'the memory is asked',
+      (whole, parts) => ({ ...whole, proxy: { ...parts, memory: throwing(parts.memory, 'get') } }),
+      modules
+    ],
+    ['the answer is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'respond') }), modules],
+    [
+      'what was passed on is stamped',
+      whole => ({ ...whole, stamper: throwing(whole.stamper, 'respondForwarded') }),
+      '/v1/spec.json'
+    ],
+    [
+      'a question is passed on',
+      (whole, parts) => ({
+        ...whole,
+        proxy: { ...parts, upstreamPool: throwing(parts.upstreamPool, 'forward') }
+      }),
+      '/v1/spec.json'
+    ],
+    ['a browser asks what it may send', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
+      method: 'OPTIONS',
+      headers: { origin: 'http://a' }
+    }]
+  ]
+  for (const [stage, change, target, how] of stages) {
+    const { get, unforeseen, counted } = await broken(t, change)
+    for (let round = 1; round <= 2; round++) {
+      const got = await get(target, how)
+      t.match(got, {
+        status: 500,
+        headers: { connection: 'keep-alive' },
+        body: '{"message":"internal error","error_code":"internal_error","vm_error_code":null}'
+      }, stage)
+      t.same([unforeseen(), await counted()], [round, round], stage)
+    }
+  }
+})
+
+t.test('where even the words of an error cannot be found the connection is broken off, and nobody waits for ever', async t => {
+  const { get, unforeseen } = await broken(
+    t,
+    whole => ({ ...whole, stamper: throwing(throwing(whole.stamper, 'respond'), 'respondWithError') })
+  )
+  await t.rejects(get(modules), { code: 'ECONNRESET' })
+  t.equal(unforeseen(), 2)
+})
+
+t.test('what fails after an answer was written takes nothing from the answer', async t => {
+  let isBroken = false
+  const { get, unforeseen } = await broken(
+    t,
+    whole => ({ ...whole, metrics: throwing(whole.metrics, 'answered', () => isBroken) })
+  )
+  t.match(await get(modules), { status: 200 })
+  t.match(await get(modules), { status: 200 })
+  isBroken = true
+  t.match(await get(modules), { status: 200, body: '[]' }, 'in front of the router')
+  t.match(await get('/v1/accounts/0x1/modules?ledger_version=501'), { status: 200, body: '[]' }, 'and behind it')
+  t.equal(unforeseen(), 2)
+})
+
+t.test('an operator whose question fails is told 500, and the log why', async t => {
+  const log: string[] = []
+  const metrics = new Metrics()
+  const app = adminApp({
+    metrics,
+    readiness: boom,
+    status: boom,
+    purgeRoute: { token: () => null, purge: boom },
+    onUnexpectedError: error => {
+      reportUnexpectedError({ log: pino({}, { write: line => log.push(line) }), metrics }, error)
+    }
+  })
+  t.teardown(async () => {
+    await app.close()
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.match(await sendRequest(url, '/readyz'), { status: 500, body: /"internal_error"/ })
+  t.match(await sendRequest(url, '/nowhere'), { status: 404 })
+  t.equal(log.length, 1)
+  t.match((await sendRequest(url, '/metrics')).body, /^varve_unhandled_total\{kind="request"\} 1$/m)
+})

@@ -1,0 +1,270 @@
+import { randomInt } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import ts from 'typescript'
+import { readBearerToken } from '../src/clients/client-keys.js'
+import { matchingTag } from '../src/proxy/if-none-match.js'
+import { readAccept } from '../src/api/accept.js'
+import { readAddress, readTagAddress, normaliseAddress } from '../src/api/address.js'
+import { readAcceptEncoding } from '../src/api/coding.js'
+import { endpoints } from '../src/api/endpoints.js'
+import { integerNormaliser, readU16, readU64 } from '../src/api/integer.js'
+import { readObject } from '../src/api/json-object.js'
+import { readMinVersion } from '../src/api/min-version.js'
+import { matchEndpoint, readRequest } from '../src/api/read-request.js'
+import { bodyFromText } from '../src/api/request-body.js'
+import { canonicalBytes } from '../src/api/table-key.js'
+import { isIdentifier, readTypeTag } from '../src/api/type-tag.js'
+import { localTarget, forwardedTarget, requireLegalTarget, versionInTarget } from '../src/api/unknown-route.js'
+import { secretsOf, targetToRecord } from '../src/tools/recording/redact-secrets.js'
+import { Cors } from '../src/http/cors.js'
+import { parseAddress } from '../src/http/trusted-proxies.js'
+import { traceIdOf } from '../src/http/trace-context.js'
+import { parseRequestLine } from '../src/tools/warm/parse-request-line.js'
+
+const length = 64 * 1024
+// A pattern alone shows on fewer; linear work on either takes a millisecond or two, quadratic work a hundred and more.
+const patternLength = 16 * 1024
+const mostMs = 20
+const tries = 3
+
+/** The processor's time that something takes, at best: what other processes do is no part of it. */
+function takes (run: () => unknown): number {
+  let best = Infinity
+  for (let nth = 0; nth < tries && best > mostMs; nth++) {
+    const began = process.cpuUsage()
+    try {
+      run()
+    } catch {
+      // A refusal is an end like any other.
+    }
+    const { user, system } = process.cpuUsage(began)
+    best = Math.min(best, (user + system) / 1000)
+  }
+  return best
+}
+
+const pick = <T>(list: readonly T[]): T => list[randomInt(list.length)] as T
+
+/** Random texts that begin well, go on with runs of a few pieces, and end badly. */
+function hostile (starts: readonly string[], pieces: readonly string[], count: number, most = length): string[] {
+  return Array.from({ length: count }, () => {
+    const runs = Array.from(
+      { length: 1 + randomInt(3) },
+      () => Array.from({ length: 1 + randomInt(2) }, () => pick(pieces)).join('')
+    )
+    const each = most / runs.length
+    return pick(starts) + runs.map(run => run.repeat(Math.ceil(each / run.length))).join('') +
+      pick(['', '\u0001', '\u00a0', '!', 'x', ' '])
+  })
+}
+
+const blanks = [' ', '\t', '\u00a0', ' \u00a0', '\u2028', '\n']
+const signs = [
+  ...blanks,
+  '0',
+  '1',
+  'a',
+  'A',
+  'f',
+  'x',
+  '0x',
+  '-',
+  '+',
+  '.',
+  ',',
+  ';',
+  ':',
+  '::',
+  '/',
+  '//',
+  '?',
+  '&',
+  '=',
+  '%',
+  '%2',
+  '%25',
+  '<',
+  '>',
+  '[',
+  ']',
+  '{',
+  '"',
+  '\\',
+  '#',
+  '*',
+  'q=',
+  'W/',
+  '/v1',
+  '_',
+  '$',
+  'é'
+]
+const starts = [
+  '',
+  'Bearer ',
+  'bearer',
+  '0x',
+  '/v1/',
+  '/v1/accounts/0x1/',
+  '/v1?',
+  'http://',
+  'application/',
+  'application/x.a.view_function+bcs',
+  '"',
+  '[',
+  '{"a":',
+  '00-',
+  '::ffff:',
+  'GET ',
+  '"GET /',
+  'handled request {',
+  'vector<',
+  '0x1::a::b<',
+  'basic ',
+  'br;q=0.'
+]
+
+// Texts that once took quadratic time.
+const known = [
+  `Bearer${' '.repeat(length / 2)}${'\u00a0'.repeat(length / 2)}`,
+  '/v1'.repeat(length / 3),
+  `GET /x${' '.repeat(length)}a\u2028`,
+  'handled request {\u2028'.repeat(length / 20)
+]
+
+const cors = new Cors('*')
+const get = { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }
+const read = (target: string, request: object = {}, method = 'GET'): unknown => {
+  const match = matchEndpoint(target, method)
+  return match && readRequest(match, { ...get, method, ...request }, { eventsDefault: 25 })
+}
+const item = (name: string, text: string): Buffer =>
+  Buffer.from(JSON.stringify({ key_type: 'vector<u64>', value_type: 'u64', key: ['1'], [name]: text }))
+const bodyOf = (target: string, body: Buffer, contentType = 'application/json'): unknown =>
+  read(target, { body, contentType }, 'POST')
+const spellU64 = integerNormaliser('u64')
+const readers = new Set(
+  endpoints.flatMap(({ path, query }) => [
+    ...path.flatMap(part => typeof part === 'string' ? [] : [part.read]),
+    ...Object.values(query)
+  ])
+)
+
+// Everything that makes sense of what a client sends, by the function that does.
+const parsers: Record<string, (text: string) => unknown> = {
+  bearerIn: readBearerToken,
+  readAccept,
+  readMinVersion,
+  codingsFor: readAcceptEncoding,
+  heldTag: text => matchingTag(text, () => ['"a"', '"b"']),
+  traceIdOf: text => traceIdOf({ traceparent: text }),
+  addressIn: parseAddress,
+  isPreflight: text => cors.isPreflight({ origin: text, 'access-control-request-method': text }),
+  preflight: text =>
+    cors.preflight({
+      origin: 'http://a',
+      'access-control-request-method': 'GET',
+      'access-control-request-headers': text
+    }),
+  isEchoed: text => cors.isAllowedOrigin(text),
+  readAddress,
+  readTagAddress,
+  spellAddress: normaliseAddress,
+  readU64,
+  readU16,
+  integerSpelling: text => spellU64?.(text),
+  isIdentifier,
+  readTypeTag,
+  canonicalBytes,
+  readObject: text => readObject(Buffer.from(text)),
+  parameters: text => [...readers].map(reader => reader(text)),
+  localTarget,
+  requireLegal: requireLegalTarget,
+  passedTarget: text => forwardedTarget(text, 'GET', 'reads'),
+  versionIn: versionInTarget,
+  matchEndpoint: text => read(text),
+  'readRequest, path': text => read(`/v1/accounts/${text}/events/${text}/${text}`),
+  'readRequest, query': text => read(`/v1/accounts/0x1/modules?${text}`),
+  'readRequest, type': text => bodyOf('/v1/view', Buffer.alloc(0), text),
+  'readRequest, body': text => bodyOf('/v1/tables/0x1/item', Buffer.from(text)),
+  'readRequest, key': text => bodyOf('/v1/tables/0x1/item', item('key', text)),
+  'readRequest, key type': text => bodyOf('/v1/tables/0x1/item', item('key_type', text)),
+  'readRequest, view': text =>
+    bodyOf('/v1/view', Buffer.from(JSON.stringify({ function: text, type_arguments: [text], arguments: [text] }))),
+  'readRequest, BCS': text => bodyOf('/v1/view', Buffer.from(text), 'application/x.a.view_function+bcs'),
+  bodyInWords: bodyFromText,
+  targetToKeep: targetToRecord,
+  secretsOf: text => secretsOf([['authorization', text], ['x-api-key', text]], text),
+  readInLine: parseRequestLine
+}
+
+t.test(
+  'everything that reads what a client sends takes linear time, whatever that is',
+  { timeout: 120_000 },
+  async t => {
+    const texts = hostile(starts, signs, 40)
+    for (const [name, parse] of Object.entries(parsers)) {
+      for (const text of [...texts, ...known]) {
+        const ms = takes(() => parse(text))
+        if (ms <= mostMs) continue
+        t.fail(`${name} takes ${ms} ms for ${JSON.stringify(text.slice(0, 40))} ... ${JSON.stringify(text.slice(-40))}`)
+        break
+      }
+      t.pass(name)
+    }
+  }
+)
+
+const src = join(import.meta.dirname, '../src')
+// What meets the operator's own words alone, the commands' flags, or the sandbox's clients.
+const trusted = /^(?:sandbox|config|cli)\//
+// They take the slashes off an upstream's URL in the configuration, and part the digits of a count.
+const trustedPatterns = new Set(['\\/+$', '^\\/|\\/+$', '\\B(?=(?:\\d{3})+$)'])
+
+interface Pattern {
+  readonly file: string
+  readonly pattern: RegExp
+}
+
+function patternsIn (file: string): Pattern[] {
+  const found: Pattern[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isRegularExpressionLiteral(node)) {
+      const end = node.text.lastIndexOf('/')
+      found.push({ file, pattern: new RegExp(node.text.slice(1, end), node.text.slice(end + 1)) })
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(file, readFileSync(join(src, file), 'utf8'), ts.ScriptTarget.Latest))
+  return found
+}
+
+/** The signs and words that stand in a pattern, and a text that it begins with. */
+function partsOf ({ source }: RegExp): { readonly starts: string[], readonly pieces: string[] } {
+  const plain = source.replace(/\\[sdwSDWbBpP](?:\{\w+\})?|\(\?(?:[:=!]|<[=!])|\[\^?|[\^$*+?(){}[\]|]/g, '\n').replace(
+    /\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi,
+    (_, u: string | undefined, x: string | undefined) => String.fromCharCode(Number.parseInt(u ?? x ?? '0', 16))
+  ).replaceAll('\\', '')
+  const words = plain.split('\n').filter(word => word !== '')
+  return {
+    starts: ['', ...words, words.slice(0, 2).join('')],
+    pieces: [...words, ...words.flatMap(word => [...word]), ...blanks, '0', 'a', 'x', '/', '.']
+  }
+}
+
+t.test('each pattern that may meet bytes of a client or an upstream takes linear time, whatever they are', {
+  timeout: 120_000
+}, async t => {
+  const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(file =>
+    file.endsWith('.ts') && !trusted.test(file)
+  )
+  const patterns = files.flatMap(patternsIn).filter(({ pattern }) => !trustedPatterns.has(pattern.source))
+  t.ok(patterns.length > 50, `${patterns.length} patterns`)
+  for (const { file, pattern } of patterns) {
+    const { starts: first, pieces } = partsOf(pattern)
+    const slow = hostile(first, pieces, 20, patternLength).find(text => takes(() => text.replace(pattern, '')) > mostMs)
+    t.equal(slow?.slice(0, 60), undefined, `${file}: ${String(pattern)}`)
+  }
+})

@@ -1,0 +1,171 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { type AlertRule, isAlert, type RecordingRule, readRules } from '../support/prometheus-rules.js'
+
+interface Samples {
+  readonly expr: string
+  readonly exp_samples: ReadonlyArray<{ labels: string, value: number }>
+}
+interface Cases {
+  readonly tests: ReadonlyArray<{
+    readonly name: string,
+    readonly alert_rule_test?: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: readonly unknown[] }>,
+    readonly promql_expr_test?: readonly Samples[]
+  }>
+}
+
+const root = join(import.meta.dirname, '../..')
+const folder = join(root, 'test/rules')
+const file = join(root, 'config/prometheus-rules.yml')
+const rules = readRules(readFileSync(file, 'utf8'))
+const files = readdirSync(folder).filter(name => name.endsWith('.yml'))
+const tests = files.flatMap(name => (parse(readFileSync(join(folder, name), 'utf8')) as Cases).tests)
+const firings = tests.flatMap(({ alert_rule_test: cases = [] }) => cases)
+const samples = tests.flatMap(({ promql_expr_test: cases = [] }) => cases)
+
+/** What promtool makes of it: its exit code and all that it says. */
+async function promtool (...args: string[]): Promise<{ code: number, said: string }> {
+  return await new Promise(resolve => {
+    execFile('promtool', args, { cwd: root }, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), said: out + err })
+    })
+  })
+}
+
+t.test('promtool finds no fault in the rules, nor in the configuration that names them', async t => {
+  const { code, said } = await promtool('check', 'rules', file)
+  t.match(said, `SUCCESS: ${rules.length} rules found`)
+  t.equal(code, 0, said)
+  const whole = await promtool('check', 'config', 'config/prometheus.yml')
+  t.match(whole.said, /SUCCESS: 1 rule files found/)
+  t.equal(whole.code, 0, whole.said)
+})
+
+t.test('each alert has a case in which it fires, with all its labels and annotations, and one in which it must not', async t => {
+  for (const rule of rules.filter(isAlert)) {
+    const cases = firings.filter(({ alertname }) => alertname === rule.alert)
+    t.ok(cases.some(({ exp_alerts: alerts }) => alerts.length > 0), `${rule.alert} fires`)
+    // One that is about to fire is a case of its own where it waits.
+    t.ok(
+      cases.filter(({ exp_alerts: alerts }) => alerts.length === 0).length > (/^0/.test(rule.for) ? 0 : 1),
+      `${rule.alert} does not fire`
+    )
+  }
+  const names = rules.filter(isAlert).map(({ alert }) => alert)
+  t.same(
+    [...new Set(firings.map(({ alertname }) => alertname))].filter(name => !names.includes(name)),
+    [],
+    'no case is of an alert that does not exist'
+  )
+})
+
+t.test('what is recorded has exact values in a case with traffic, and is 0 or nothing in one without', async t => {
+  for (const rule of rules) {
+    if (isAlert(rule)) continue
+    const cases = samples.filter(({ expr }) => expr.includes(rule.record)).map(({ exp_samples: expected }) =>
+      expected.map(({ value }) => value)
+    )
+    t.ok(cases.some(values => values.some(value => value > 0)), `${rule.record} has a value`)
+    t.ok(cases.some(values => values.length === 0 || values.includes(0)), `${rule.record} is 0 or nothing`)
+  }
+})
+
+t.test('every case comes out as it says', async t => {
+  const { code, said } = await promtool('test', 'rules', ...files.map(name => join(folder, name)))
+  t.equal(code, 0, said)
+})
+
+t.test('the cases notice it when alerts never fire, fire at once or far too late, at a thousandth of what they should, or with a condition less', async t => {
+  const dir = t.testdir({})
+  const { groups } = parse(readFileSync(file, 'utf8')) as { groups: Array<{ rules: Array<AlertRule | RecordingRule> }> }
+  // Each group with its own cases, and with what it takes of what is recorded: all of them for each case would take
+  // minutes.
+  const groupsOfAlerts = groups.filter(({ rules }) => rules.some(isAlert))
+  const records = groups.flatMap(({ rules }) => rules).filter((rule): rule is RecordingRule => !isAlert(rule))
+  const takenBy = (expressions: string): RecordingRule[] => {
+    const taken = records.filter(({ record }) => expressions.includes(record))
+    return taken.some(({ expr }) => !expressions.includes(expr))
+      ? takenBy([expressions, ...taken.map(({ expr }) => expr)].join('\n'))
+      : taken
+  }
+  for (const [at, { rules }] of groupsOfAlerts.entries()) {
+    const names = rules.map(rule => isAlert(rule) ? rule.alert : '')
+    const own = tests.map(({ alert_rule_test: cases = [], ...test }) => ({
+      ...test,
+      promql_expr_test: [],
+      alert_rule_test: cases.filter(({ alertname }) => names.includes(alertname))
+    }))
+    writeFileSync(
+      join(dir, `cases-${at}.yml`),
+      stringify({
+        rule_files: [`rules-${at}.yml`],
+        evaluation_interval: '1m',
+        tests: own.filter(({ alert_rule_test: cases }) => cases.length > 0)
+      })
+    )
+  }
+  /** Changes every alert that can be changed so, and tells which of them no case has noticed. */
+  const unnoticed = async (change: (rule: AlertRule) => Partial<AlertRule> | undefined): Promise<string[]> => {
+    const changed: string[] = []
+    const changedRule = (rule: AlertRule | RecordingRule): object => {
+      const by = isAlert(rule) ? change(rule) : undefined
+      if (isAlert(rule) && by !== undefined) changed.push(rule.alert)
+      return { ...rule, ...by }
+    }
+    for (const [at, { rules, ...group }] of groupsOfAlerts.entries()) {
+      const text = stringify({
+        groups: [{ name: 'records', rules: takenBy(rules.map(({ expr }) => expr).join('\n')) }, {
+          ...group,
+          rules: rules.map(changedRule)
+        }]
+      })
+      writeFileSync(join(dir, `rules-${at}.yml`), text)
+    }
+    t.match(await promtool('check', 'rules', ...groupsOfAlerts.map((_, at) => join(dir, `rules-${at}.yml`))), {
+      code: 0
+    })
+    const { said } = await promtool('test', 'rules', ...groupsOfAlerts.map((_, at) => join(dir, `cases-${at}.yml`)))
+    const noticed = new Set([...said.matchAll(/alertname: ?(\w+), time/g)].map(([, name]) => name))
+    t.ok(changed.length > 0)
+    return changed.filter(name => !noticed.has(name))
+  }
+  t.same(await unnoticed(({ expr }) => ({ expr: `(${expr}) and on () vector(0) > 1` })), [], 'never')
+  t.same(await unnoticed(rule => rule.for.startsWith('0') ? undefined : { for: '0m' }), [], 'at once')
+  t.same(await unnoticed(() => ({ for: '100h' })), [], 'too late')
+  t.same(
+    await unnoticed(({ expr }) => {
+      const loose = expr.replace(
+        /([<>]) (0\.\d+|[1-9]\d*)\b/,
+        (_, sign: string, number: string) => `${sign} ${sign === '>' ? Number(number) / 1000 : Number(number) * 1000}`
+      )
+      return loose === expr ? undefined : { expr: loose }
+    }),
+    [],
+    'at next to nothing'
+  )
+  for (const nth of [1, 2]) {
+    t.same(
+      await unnoticed(({ expr }) => {
+        const parts = conditionsOf(expr)
+        return parts[nth] === undefined ? undefined : { expr: parts.filter((_, at) => at !== nth).join(' ') }
+      }),
+      [],
+      `without condition ${nth}`
+    )
+  }
+})
+
+/** What an expression is of, each part but the first with the word that joins it. */
+function conditionsOf (expression: string): string[] {
+  const parts: string[] = []
+  let depth = 0
+  for (const piece of expression.split(/\s+(?=(?:and|or|unless) )/)) {
+    if (depth > 0) parts.push(`${parts.pop()} ${piece}`)
+    else parts.push(piece)
+    depth += piece.split('(').length - piece.split(')').length
+  }
+  return parts
+}

@@ -1,0 +1,114 @@
+import t, { type Test } from 'tap'
+import { publicApp } from '../../src/http/public-app.js'
+import { sendRequest, tableItemLookup } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+const oldest = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_oldest_asked_version')
+
+/** varve in front of a node whose window, from 10 to 1000 at first, is in the test's hand. */
+async function windowed (
+  t: Test,
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<{ varve: TestVarve, moveTo: (change: Record<string, string>) => void }> {
+  let moved: Record<string, string> = {}
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    respondOk(response, '[]', stamps(moved))
+  })
+  return {
+    varve: await varveAt(t, stub.url, change),
+    moveTo: next => {
+      moved = next
+    }
+  }
+}
+
+t.test('how old the oldest reads are is told by every way in which a version can be asked for, hit or not, and by no other', async t => {
+  const { varve, moveTo } = await windowed(t)
+  t.equal(await oldest(varve), 1000, 'nobody has asked for anything older than the head')
+  for (
+    const target of [
+      '/v1/accounts/0x1/modules',
+      '/v1/info',
+      '/v1/accounts/0x1/events/0x1::a::B/c?start=1&limit=1',
+      '/v1/spec.json',
+      modules(1000),
+      modules(9)
+    ]
+  ) {
+    await varve.get(target)
+    t.equal(await oldest(varve), 1000, target)
+  }
+  await varve.get(modules(900))
+  t.equal(await oldest(varve), 900)
+  await varve.get('/v1/tables/0x5eed/item?ledger_version=800', tableItemLookup('u64', '"1"'))
+  t.equal(await oldest(varve), 800)
+  await varve.get('/v1/blocks/by_version/700')
+  t.equal(await oldest(varve), 700, 'a block by the version asked for')
+  await varve.get('/v1/accounts/0x1/resources?ledger_version=600')
+  t.equal(await oldest(varve), 600, 'what is passed on')
+  await varve.get('/v1/transactions', { method: 'POST', body: '{}' })
+  await varve.get('/v1/accounts/xyz/modules?ledger_version=50')
+  t.equal(await oldest(varve), 600, 'not what is refused for what it is')
+  moveTo({ 'x-aptos-ledger-oldest-version': '650', 'x-aptos-oldest-block-height': '65' })
+  await varve.get('/v1/spec.json')
+  t.equal(await oldest(varve), 650, 'the window has moved past it')
+})
+
+t.test('until a position is known there is no number, and what was asked for until then, which may have been pruned long ago, makes none', async t => {
+  let isAwake = false
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  }, (_request, response) => {
+    if (isAwake) respondOk(response, '{}')
+    else response.writeHead(500).end()
+  })
+  const varve = await varveAt(t, stub.url, { head: { pollMs: 50 } })
+  t.ok(Number.isNaN(await oldest(varve)))
+  t.equal((await varve.get(modules(3))).status, 503)
+  isAwake = true
+  await until(async () => await varve.metric('varve_ledger_version') === 1000, 'the node is heard')
+  t.equal(await oldest(varve), 1000, 'nobody has asked for anything in the window')
+})
+
+t.test('versions of a chain that is gone say nothing of the one that took its name', async t => {
+  const { varve, moveTo } = await windowed(t)
+  await varve.get(modules(300))
+  t.equal(await oldest(varve), 300)
+  moveTo({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '2000000' })
+  await varve.get('/v1/spec.json')
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.equal(await oldest(varve), 900)
+})
+
+t.test('a hot read is counted anew in each half of the time, although nothing is asked for it', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const clock = { ms: 0 }
+  const { context } = contextAt(t, stub.url, clock)
+  const app = publicApp(httpContextOf(context))
+  t.teardown(async () => {
+    await app.close()
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const told = (): bigint | undefined =>
+    context.tracker.position && context.lowestRequested.valueIn(context.tracker.position)
+  for (let round = 0; round < 3; round++) await sendRequest(url, modules(500))
+  t.equal(told(), 500n)
+  for (let half = 0; half < 4; half++) {
+    clock.ms += 150_000
+    t.equal(told(), 500n)
+    t.match(await sendRequest(url, modules(500)), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  }
+  clock.ms += 299_999
+  t.equal(told(), 500n)
+  clock.ms += 1
+  t.equal(told(), 1000n, 'nobody asks for it any more')
+  t.equal(stub.requests.length, 1)
+})

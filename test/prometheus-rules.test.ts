@@ -1,0 +1,140 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { metricList, type MetricDefinition } from '../src/metrics/definitions.js'
+import { Metrics } from '../src/metrics/metrics.js'
+import { type AlertRule, isAlert, readRules } from './support/prometheus-rules.js'
+import { varveAtSandbox } from './support/varve.js'
+
+const root = join(import.meta.dirname, '..')
+const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+const rules = readRules(text('config/prometheus-rules.yml'))
+const alerts: AlertRule[] = rules.filter(isAlert)
+const records = rules.flatMap(rule => isAlert(rule) ? [] : [rule.record])
+// The address at which this tree is published.
+const { homepage } = JSON.parse(text('package.json')) as { homepage: string }
+const runbooks = text('docs/runbooks.md')
+// As pages that are made of it name them.
+const anchors = [...runbooks.matchAll(/^## (\S+)$/gm)].map(([, title = '']) => title.toLowerCase())
+
+t.test('each alert says how urgent it is, for how long it waits, what is the matter in words, and where it says what to do', async t => {
+  t.ok(alerts.length > 30)
+  for (
+    const { alert, for: wait, labels, annotations: { summary, description, runbook_url: runbook, ...more } } of alerts
+  ) {
+    t.match(alert, /^Varve[A-Z][A-Za-z]+$/)
+    t.match(wait, /^\d+[mh]$/, alert)
+    t.match(labels, { severity: /^(?:page|ticket)$/ }, alert)
+    t.match(summary, /^\S.{10,100}[^.]$/, `${alert} has a summary of one line`)
+    t.match(description, /^.{40,300}\.$/, `${alert} has a description that is a sentence`)
+    t.equal(runbook, `${homepage}docs/runbooks.md#${alert.toLowerCase()}`)
+    t.same(more, {})
+  }
+})
+
+t.test('the runbook of each alert is an absolute https address, whose page and heading exist', async t => {
+  const operator = parse(text('deploy/kubernetes/monitoring/prometheus-rule.yaml')) as { spec: object }
+  for (const given of [alerts, readRules(stringify(operator.spec)).filter(isAlert)]) {
+    t.equal(given.length, alerts.length)
+    for (const { alert, annotations } of given) {
+      const { protocol, href, hash } = new URL(annotations['runbook_url'] ?? '')
+      t.equal(protocol, 'https:', alert)
+      const path = href.slice(homepage.length).split('#', 1).join('')
+      const headings = [...text(path).matchAll(/^## (\S+)$/gm)].map(([, title = '']) => `#${title.toLowerCase()}`)
+      t.ok(headings.includes(hash), href)
+    }
+  }
+})
+
+t.test('each alert has its section in the runbooks, which says how urgent it is, how to look further, what to do and when it is no worry; no section is without its alert', async t => {
+  t.same(anchors, alerts.map(({ alert }) => alert.toLowerCase()), 'in the same order')
+  for (const { alert, labels } of alerts) {
+    const [, section = ''] = runbooks.split(`## ${alert}\n`)
+    const [own = ''] = section.split('\n## ')
+    t.ok(own.startsWith(`\n*${labels['severity']}.* `), alert)
+    t.match(own, /\*\*Look\*\*.*\n(?:.*\n)*.*\*\*(?:Do|do)\*\*|\*\*Look\*\* and \*\*do\*\*/, alert)
+    t.match(own, /\*\*No worry\*\*/, alert)
+  }
+})
+
+t.test('the runbooks quote lines of the log that varve writes, and metrics and settings that it has', async t => {
+  const src = join(root, 'src')
+  const source = (readdirSync(src, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file =>
+    readFileSync(join(src, file), 'utf8')
+  ).join('\n')
+  const quoted = [...runbooks.matchAll(/`"msg":"([^"`]+)"`/g)].map(([, line = '']) => line)
+  t.ok(quoted.length > 15)
+  for (const line of quoted) t.ok(source.includes(`'${line}'`), line)
+  for (const [, said = ''] of runbooks.matchAll(/`\/readyz`: \*([^*]+)\*/g)) t.ok(source.includes(said), said)
+  for (const [, key = ''] of runbooks.matchAll(/`((?:limits|cache|head|log|audit)\.[a-zA-Z.]+)/g)) {
+    t.ok(key.split('.').every(part => text('config/varve.yaml').includes(`${part}:`)), key)
+  }
+})
+
+t.test('what is recorded is named by its level, its metric and what was done to it', async t => {
+  t.equal(new Set(records).size, records.length)
+  for (const name of records) {
+    t.match(
+      name,
+      /^(?:job|instance)(?:_(?:endpoint|outcome|upstream))?:varve_[a-z_]+:(?:rate5m|ratio_rate5m|p99_rate5m|min_deriv30m|ratio|seconds)$/
+    )
+  }
+})
+
+t.test('rules and runbooks name only metrics, labels and values of labels that varve has', async t => {
+  const series = new Map<string, MetricDefinition['labels']>([
+    ...metricList.map(({ name, labels }) => [name, labels] as const),
+    ...records.map(record => [record, {}] as const),
+    ['up', {}]
+  ])
+  for (const { name } of await new Metrics().registry.getMetricsAsJSON()) if (!series.has(name)) series.set(name, {})
+  const labels = ['job', 'instance', 'le', ...metricList.flatMap(row => Object.keys(row.labels))]
+  const queries = [
+    ...rules.map(({ expr }) => expr),
+    ...[...runbooks.matchAll(/`([^`\n]*(?:varve_|nodejs_|process_)[^`\n]*)`/g)].map(([, query = '']) => query)
+  ]
+  t.ok(queries.length > 80)
+  for (const query of queries) {
+    for (
+      const [, name = '', matchers = ''] of query.matchAll(
+        /\b([a-z_]+:varve_[a-z0-9_:]+|up(?=\{)|(?:varve|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g
+      )
+    ) {
+      const known = series.get(name) ?? series.get(name.replace(/_(?:bucket|count|sum)$/, ''))
+      t.ok(known, `${query}: ${name}`)
+      for (const [, label = '', operator = '', wanted = ''] of matchers.matchAll(/([a-z_]+)(=~|!~|=|!=)"([^"]*)"/g)) {
+        const values = label === 'job' ? ['varve'] : known?.[label] ?? []
+        // Those that an operator has named.
+        if (typeof values === 'string') continue
+        for (const one of operator.endsWith('~') ? wanted.split('|') : [wanted]) {
+          t.ok(values.some(value => new RegExp(`^(?:${one})$`).test(value)), `${name}: ${label} ${one}`)
+        }
+      }
+    }
+    for (const [, list = ''] of query.matchAll(/\b(?:by|without|on|ignoring|group_left) \(([^)]*)\)/g)) {
+      for (const label of list.split(', ').filter(Boolean)) t.ok(labels.includes(label), `${query}: ${label}`)
+    }
+  }
+})
+
+t.test('a varve that was given no Redis says so, and one whose configuration was not reloaded has not refused one', async t => {
+  const { varve } = await varveAtSandbox(t)
+  t.equal(await varve.metric('varve_redis_configured'), 0)
+  t.equal(await varve.metric('varve_config_last_reload_successful'), 1)
+  varve.metrics.process.reloaded('rejected')
+  t.equal(await varve.metric('varve_config_last_reload_successful'), 0)
+  varve.metrics.process.reloaded('reloaded')
+  t.equal(await varve.metric('varve_config_last_reload_successful'), 1)
+})
+
+t.test('the Prometheus of docker-compose.yml evaluates the rules', async t => {
+  const { rule_files: files } = parse(text('config/prometheus.yml')) as { rule_files: string[] }
+  t.same(files, ['prometheus-rules.yml'])
+  const { services: { prometheus } } = parse(text('docker-compose.yml')) as {
+    services: { prometheus: { volumes: string[] } }
+  }
+  for (const file of ['prometheus.yml', ...files]) {
+    t.ok(prometheus.volumes.includes(`./config/${file}:/etc/prometheus/${file}:ro`), file)
+  }
+})

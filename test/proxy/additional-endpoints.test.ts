@@ -1,0 +1,281 @@
+import t from 'tap'
+import { sendRequest, type TestRequest } from '../support/client.js'
+import { startRedis } from '../support/redis-server.js'
+import { untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAt, varveAtSandbox } from '../support/varve.js'
+
+const bypass = 'varve; fwd=bypass'
+const version_ = 'x-node-ledger-version'
+const because = (reason: string, code = 200): string => `varve; fwd=uri-miss; fwd-status=${code}; detail=${reason}`
+const bcs: TestRequest = { headers: { accept: 'application/x-bcs' } }
+const posted = (body: string): TestRequest => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body
+})
+
+t.test('a block read by its height answers for every version inside it, and one read by a version for its height', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  for (const [height, how] of [[452, {}], [501, bcs]] as const) {
+    for (const query of ['', '?with_transactions=true']) {
+      const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(height)
+      const byHeight = `/v1/blocks/by_height/${height}${query}`
+      const got = await varve.get(query === '' ? byHeight : `/v1/blocks/by_version/${last}${query}`, how)
+      t.match(got, { status: 200, headers: { [cacheStatusHeader]: storedMissStatus } })
+      for (
+        const target of [
+          byHeight,
+          `/v1/blocks/by_version/${first}${query}`,
+          `/v1/blocks/by_version/${last}${query}`,
+          byHeight.replace('height/', 'height/00')
+        ]
+      ) {
+        const again = await varve.get(target, how)
+        t.match(again.headers, { [cacheStatusHeader]: memoryHitStatus, etag: got.headers.etag }, target)
+        t.ok(again.bytes.equals((await sendRequest(sandbox.url, target, how)).bytes), target)
+      }
+    }
+  }
+})
+
+t.test('replicas share a block by its height too, and a purge by either forgets it under both, in all its forms', async t => {
+  const redis = await startRedis(t)
+  const admin = { cache: { redis: { url: redis.url } }, admin: { listen: '127.0.0.1:0', token: 't' } }
+  const { sandbox, varve: a } = await varveAtSandbox(t, {}, admin)
+  const b = await varveAt(t, sandbox.url, admin)
+  const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(501)
+  const [byHeight, byVersion] = ['/v1/blocks/by_height/501', `/v1/blocks/by_version/${last}`]
+  let writes = 0
+  for (const purged of [byHeight, `/v1/blocks/by_version/${first}`]) {
+    for (const target of [byHeight, `${byVersion}?with_transactions=true`]) {
+      t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus)
+    }
+    await untilWritten(a, writes += 2)
+    for (const target of [byVersion, `${byHeight}?with_transactions=true`]) {
+      t.equal((await b.get(target)).headers[cacheStatusHeader], redisHitStatus, target)
+    }
+    t.match(
+      await sendRequest(a.adminUrl, '/purge', {
+        method: 'POST',
+        headers: { authorization: 'Bearer t' },
+        body: JSON.stringify({ url: purged })
+      }),
+      { status: 200 }
+    )
+    t.equal((await redis.client.keys('varve:1:*501')).length, 0)
+    for (const target of [byHeight, `${byVersion}?with_transactions=true`]) {
+      t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus, `${target} after ${purged}`)
+    }
+    await untilWritten(a, writes += 2)
+    t.match(
+      await sendRequest(a.adminUrl, '/purge', {
+        method: 'POST',
+        headers: { authorization: 'Bearer t' },
+        body: JSON.stringify({ url: byVersion })
+      }),
+      { status: 200 }
+    )
+  }
+})
+
+t.test('a block of a height that was shown is never denied, and the newest is of the moment', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const head = sandbox.ledger.height
+  t.match(await varve.get(`/v1/blocks/by_height/${head}`), {
+    status: 200,
+    headers: { [cacheStatusHeader]: because('newest_block') }
+  })
+  t.match(await varve.get(`/v1/blocks/by_height/${head + 1}`), { status: 404, body: /block_not_found/ })
+  sandbox.faults.add({ kind: 'lag', blocks: 50 })
+  t.match(await varve.get(`/v1/blocks/by_height/${head - 1}`), { status: 503, headers: { 'retry-after': '1' } })
+  t.match(await varve.get('/v1/blocks/by_height/50'), { status: 410, body: /block_pruned/ })
+})
+
+t.test('a transaction is kept by its hash once it is committed; until then, and where it is unknown, it is asked for each time', async t => {
+  const hash = `0x${'ab'.repeat(32)}`
+  const says = { status: 404, body: '{"message":"m","error_code":"transaction_not_found","vm_error_code":null}' }
+  const node = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(says.status, { 'content-type': 'application/json', ...stamps() }).end(says.body)
+  })
+  const varve = await varveAt(t, node.url)
+  const target = `/v1/transactions/by_hash/${hash}`
+  for (let nth = 1; nth <= 2; nth++) {
+    t.match(await varve.get(target), {
+      status: 404,
+      body: says.body,
+      headers: { [cacheStatusHeader]: because('status', 404), [version_]: '1000' }
+    })
+  }
+  Object.assign(says, { status: 200, body: `{"hash":"${hash}","sender":"0x1","type":"pending_transaction"}` })
+  for (let nth = 1; nth <= 2; nth++) {
+    t.match(await varve.get(target), {
+      status: 200,
+      body: says.body,
+      headers: { [cacheStatusHeader]: because('pending_transaction'), 'cache-control': 'no-store' }
+    })
+  }
+  says.body = `{"version":"900","hash":"${hash}","type":"user_transaction"}`
+  t.match(await varve.get(target), { body: says.body, headers: { [cacheStatusHeader]: storedMissStatus } })
+  t.match(await varve.get(target.replace('0xabab', 'ABAB')), {
+    body: says.body,
+    headers: { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-cache' }
+  })
+  t.equal(node.requests.length, 5)
+  says.body = says.body.replace('abab', 'acab')
+  t.match(
+    await varve.get(`/v1/transactions/by_hash/0x${'cd'.repeat(32)}`),
+    { status: 503 },
+    'another transaction than the one asked for is no answer'
+  )
+})
+
+t.test('whoever asks for a transaction while it is fetched has an answer from after the question', async t => {
+  const held: Array<() => void> = []
+  const hash = `0x${'ab'.repeat(32)}`
+  const node = await startStubUpstream(t, (_request, response, nth) => {
+    held.push(() => {
+      respondOk(
+        response,
+        nth === 1
+          ? `{"hash":"${hash}","type":"pending_transaction"}`
+          : `{"version":"900","hash":"${hash}","type":"user_transaction"}`
+      )
+    })
+  })
+  const varve = await varveAt(t, node.url)
+  const first = varve.get(`/v1/transactions/by_hash/${hash}`)
+  const release = async (count: number): Promise<void> => {
+    while (held.length < count) await new Promise(setImmediate)
+    for (const answer of held.splice(0)) answer()
+  }
+  while (held.length < 1) await new Promise(setImmediate)
+  const second = varve.get(`/v1/transactions/by_hash/${hash}`)
+  // By then it has joined.
+  await varve.get('/none')
+  await release(1)
+  t.match((await first).body, /pending_transaction/)
+  await release(1)
+  t.match((await second).body, /user_transaction/, 'the first one\'s answer may be from before its question')
+})
+
+t.test('transactions from a version on are kept when the list is full or cut by the node\'s own limit, and bear the present position', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const { head } = sandbox.ledger
+  const start = head.version - 2000n
+  for (
+    const [query, count] of [[`start=${start}&limit=7`, 7], [`start=${start}`, 25], [
+      `start=${start}&limit=1000`,
+      100
+    ]] as const
+  ) {
+    const got = await varve.get(`/v1/transactions?${query}`)
+    t.equal(got.headers[cacheStatusHeader], storedMissStatus)
+    t.equal((JSON.parse(got.body) as unknown[]).length, count)
+    sandbox.ledger.grow()
+    await varve.get('/v1/accounts/0x42/modules')
+    t.match(await varve.get(`/v1/transactions?${query}`), {
+      body: got.body,
+      headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: String(sandbox.ledger.head.version) }
+    })
+  }
+  const newest = sandbox.ledger.head.version
+  t.equal(
+    (await varve.get(`/v1/transactions?start=${newest - 2n}&limit=3`)).headers[cacheStatusHeader],
+    storedMissStatus,
+    'it ends with the ledger, and is full'
+  )
+  t.equal(
+    (await varve.get(`/v1/transactions?start=${newest - 2n}&limit=4`)).headers[cacheStatusHeader],
+    because('short_page')
+  )
+  t.equal((await varve.get('/v1/transactions?limit=4')).headers[cacheStatusHeader], bypass)
+  t.match(await varve.get(`/v1/transactions?start=${newest + 1n}`), { status: 400 })
+  t.match(await varve.get('/v1/transactions?start=5'), {
+    status: 410,
+    body: /version_pruned/,
+    headers: { [cacheStatusHeader]: 'varve; detail=gone' }
+  }, 'gone everywhere')
+})
+
+t.test('a transaction that is sent is no read: it is refused, or passed on where everything is', async t => {
+  const node = await startStubUpstream(t, (request, response) => {
+    request.resume().on('end', () => {
+      respondOk(response, '{}')
+    })
+  })
+  const varve = await varveAt(t, node.url)
+  t.match(await varve.get('/v1/transactions', posted('{}')), { status: 404 })
+  t.equal(node.requests.length, 0)
+  const all = await varveAt(t, node.url, { passThrough: 'all' })
+  t.match(await all.get('/v1/transactions', posted('{}')), { status: 200, headers: { [cacheStatusHeader]: bypass } })
+  t.same(node.requests, ['POST /v1/transactions'])
+})
+
+t.test('the index is shielded for a moment, and never says an older version than was shown', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { indexMs: 3_600_000 } })
+  const first = await varve.get('/v1')
+  t.match(first, { status: 200, headers: { [cacheStatusHeader]: bypass } })
+  for (const target of ['/v1', '/v1/', '/v1?x=1']) {
+    t.match(await varve.get(target), {
+      body: first.body,
+      headers: { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store' }
+    })
+  }
+  t.equal(sandbox.requests.countFor('index'), 1)
+  sandbox.ledger.grow()
+  t.equal((await varve.get('/v1')).headers[cacheStatusHeader], memoryHitStatus, 'nobody has heard of another block')
+  await varve.get('/v1/accounts/0x1/modules')
+  const next = await varve.get('/v1')
+  t.match(next.headers, { [cacheStatusHeader]: bypass, [version_]: String(sandbox.ledger.head.version) })
+  t.equal((JSON.parse(next.body) as { ledger_version: string }).ledger_version, String(sandbox.ledger.head.version))
+  t.match(await varve.get('/v1', bcs), {
+    status: 200,
+    headers: { [cacheStatusHeader]: bypass, 'content-type': 'application/x-bcs' }
+  })
+  const open = await varveAt(t, sandbox.url, { latest: { indexMs: 0 } })
+  for (let nth = 1; nth <= 2; nth++) t.equal((await open.get('/v1')).headers[cacheStatusHeader], bypass)
+})
+
+t.test('that a list starts above the head is no answer where that version was shown already, and one where it was not', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const { version } = sandbox.ledger.head
+  await varve.get('/v1')
+  sandbox.faults.add({ kind: 'lag', blocks: 5 })
+  t.match(await varve.get(`/v1/transactions?start=${version}&limit=1`), {
+    status: 503,
+    headers: { [version_]: String(version) }
+  })
+  t.match(await varve.get(`/v1/transactions?start=${version + 1n}&limit=1`), {
+    status: 400,
+    body: /higher than the current ledger version/
+  })
+})
+
+t.test('a block whose records Redis has lost is not found there by its height, or a purge by a version would not reach it; one lost record is written again', async t => {
+  const redis = await startRedis(t)
+  const admin = { cache: { redis: { url: redis.url, timeoutMs: 2000 } }, admin: { listen: '127.0.0.1:0', token: 't' } }
+  const { sandbox, varve: a } = await varveAtSandbox(t, {}, admin)
+  const { firstVersion } = sandbox.ledger.block(501)
+  const target = '/v1/blocks/by_height/501'
+  const records = async (): Promise<string[]> =>
+    (await redis.client.keys('varve:1:* blocks *')).filter(key => / (?:whole|half) /.test(key)).sort()
+  t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus)
+  await untilWritten(a, 1)
+  const [one = '', ...others] = await records()
+  await redis.client.del(one)
+  t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[cacheStatusHeader], redisHitStatus)
+  await until(async () => await redis.client.exists(one) === 1, 'it is there again')
+  await redis.client.del(one, ...others)
+  const purged = await sendRequest(a.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer t' },
+    body: JSON.stringify({ url: `/v1/blocks/by_version/${firstVersion}` })
+  })
+  t.equal(purged.status, 200)
+  for (const varve of [a, await varveAt(t, sandbox.url, admin)]) {
+    t.equal((await varve.get(target)).headers[cacheStatusHeader], varve === a ? storedMissStatus : redisHitStatus)
+  }
+})

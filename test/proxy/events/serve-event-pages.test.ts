@@ -1,0 +1,640 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { serveRead } from '../../../src/proxy/serve-read.js'
+import { cacheStatusOf, type Outcome } from '../../../src/proxy/outcomes.js'
+import { type ProxyContext, type ProxySettings } from '../../../src/proxy/proxy-context.js'
+import { lookUp } from '../../../src/proxy/memory-lookup.js'
+import { type PrunedEventsMode, releases, type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
+import { keysOf } from '../../../src/api/read.js'
+import { sendRequest } from '../../support/client.js'
+import { contextAt, readOfTarget } from '../../support/proxy-context.js'
+import { checkAsync, seedTitle } from '../../support/properties.js'
+import { respondOk, stamps, startStubUpstream } from '../../support/stub-upstream.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../../support/varve.js'
+
+const status = 'cache-status'
+const version_ = 'x-node-ledger-version'
+const hit = 'varve; hit; detail=memory'
+const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
+const bypass = 'varve; fwd=bypass'
+const because = (reason: string, code = 200): string => `varve; fwd=uri-miss; fwd-status=${code}; detail=${reason}`
+const bcs = { headers: { accept: 'application/x-bcs' } }
+
+// One event a block, numbered by height: the sandbox stands at height 999.
+const blocks = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
+const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
+const withdrawals = deposits.replace('deposit_', 'withdraw_')
+// A latest read of something else, which teaches the position.
+const modules = '/v1/accounts/0x42/modules'
+const epochs = '/v1/accounts/0x1/events/0x1::reconfiguration::Configuration/events'
+
+/** The parts of a proxy in front of the embedded node, with the clock and what is tallied in the test's hand. */
+interface Proxy {
+  readonly sandbox: Sandbox
+  readonly parts: ProxyContext
+  readonly clock: { ms: number }
+  readonly tally: string[]
+  get(target: string): Promise<Outcome>
+}
+
+async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const clock = { ms: 0 }
+  const tally: string[] = []
+  const made = contextAt(t, sandbox.url, clock).context
+  const parts: ProxyContext = {
+    ...made,
+    tally: {
+      notStored: (_endpoint, reason) => {
+        tally.push(reason)
+      },
+      staleLatest: () => {
+        tally.push('stale')
+      },
+      waited: () => {},
+      audited: () => {},
+      pruned: (_endpoint, by, distance) => {
+        tally.push(`pruned by ${by}${distance === undefined ? '' : ` ${distance}`}`)
+      }
+    },
+    settings: { ...made.settings, ...settings }
+  }
+  await parts.resolveChain()
+  return { sandbox, parts, clock, tally, get: async target => await serveRead(parts, readOfTarget(target)) }
+}
+
+const askedOf = (sandbox: Sandbox): number => sandbox.requests.countFor('account_events')
+const bodyOf = (outcome: Outcome): string =>
+  ('entry' in outcome ? outcome.entry : outcome.fetched.response).body.toString()
+const shownIn = (outcome: Outcome): bigint | undefined => outcome.position?.head.version
+const countIn = (body: string): number => (JSON.parse(body) as unknown[]).length
+/** Gives a held request the time to read its state. */
+const aTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
+const counted = async (varve: TestVarve, outcome: string, code = 200): Promise<number | undefined> =>
+  await varve.metric(`varve_requests_total{endpoint="account_events",outcome="${outcome}",status="${code}"}`)
+
+t.test('a full page from an explicit start is read once, is the node\'s byte for byte, and bears the present position', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const direct = await sendRequest(sandbox.url, `${blocks}?start=300&limit=5`)
+  sandbox.requests.reset()
+  t.match(await varve.get(`${blocks}?start=300&limit=5`), {
+    status: 200,
+    body: direct.body,
+    headers: { [status]: stored, etag: /^"/, [version_]: String(sandbox.ledger.head.version) }
+  })
+  sandbox.ledger.grow(3)
+  await varve.get(modules)
+  t.match(await varve.get(`${blocks}?start=300&limit=5`), {
+    status: 200,
+    body: direct.body,
+    headers: { [status]: hit, 'x-node-block-height': '1002', [version_]: String(sandbox.ledger.head.version) }
+  })
+  t.equal(askedOf(sandbox), 1)
+  t.same([await counted(varve, 'miss'), await counted(varve, 'hit_memory')], [1, 1])
+})
+
+t.test('a page is kept for the time that an operator gave, and read again afterwards', async t => {
+  const { sandbox, clock, get } = await proxyAt(t, {}, { eventsTtlMs: 60_000 })
+  const names: string[] = []
+  for (const ms of [0, 1, 59_999, 60_000, 119_999, 120_000]) {
+    clock.ms = ms
+    names.push((await get(`${deposits}?start=100&limit=3`)).name)
+  }
+  t.same(names, ['miss', 'hit_memory', 'hit_memory', 'miss', 'hit_memory', 'miss'])
+  t.equal(askedOf(sandbox), 3)
+})
+
+t.test('a missing limit counts as pages.eventsDefault, and every spelling of handle, address and number shares one entry', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { eventsDefault: 10 }, { pages: { eventsDefault: 7 } })
+  const first = await varve.get(`${deposits}?start=100`)
+  t.match(first, { headers: { [status]: stored } })
+  t.equal(countIn(first.body), 7, 'whatever the node takes where none is named')
+  const long = `/v1/accounts/0x${'cafe'.padStart(64, '0')}/events`
+  const spelled = [
+    `${deposits}?start=100&limit=7`,
+    `${deposits}?limit=07&start=%2B0100`,
+    `${deposits}?x=y&start=100`,
+    `${long}/0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin%3E/deposit_events?start=100`,
+    `/v1/accounts/CAFE/events/${
+      encodeURIComponent(encodeURIComponent(' 0x1 :: coin::CoinStore< 0x01::aptos_coin::AptosCoin >'))
+    }/deposit%5Fevents?start=100`
+  ]
+  for (const target of spelled) {
+    t.match(await varve.get(target), { status: 200, body: first.body, headers: { [status]: hit } }, target)
+  }
+  t.same(
+    sandbox.requests.latest.filter(({ endpoint }) => endpoint === 'account_events').map(({ url }) =>
+      new URL(url, 'http://n').search
+    ),
+    ['?start=100&limit=7']
+  )
+})
+
+t.test('what is no full page from an explicit start is asked for each time, and says why', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const head = String(sandbox.ledger.head.version)
+  const cases: [string, object, string, string, number?][] = [
+    [`${blocks}?start=990&limit=50`, {}, because('short_page'), 'miss'],
+    [`${blocks}?start=500&limit=101`, {}, because('short_page'), 'miss'],
+    [`${blocks}?start=500&limit=65535`, {}, because('short_page'), 'miss'],
+    [`${blocks}?start=1000`, {}, because('empty_page'), 'miss'],
+    [`${blocks}?start=18446744073709551615&limit=1`, {}, because('empty_page'), 'miss'],
+    [`${withdrawals}?start=0`, {}, because('empty_page'), 'miss'],
+    [`${blocks}?start=500&limit=0`, {}, because('status', 400), 'miss', 400],
+    [`${blocks.replace('new_block', 'no')}?start=500`, {}, because('status', 404), 'miss', 404],
+    [blocks, {}, bypass, 'forwarded'],
+    [`${blocks}?limit=5`, {}, bypass, 'forwarded'],
+    [`${blocks}?start=500&limit=5`, bcs, bypass, 'forwarded'],
+    [`${blocks}?start=500`, bcs, bypass, 'forwarded']
+  ]
+  for (const [target, how, said, outcome, code = 200] of cases) {
+    const direct = await sendRequest(sandbox.url, target, how)
+    const before = [askedOf(sandbox), await counted(varve, outcome, code) ?? 0]
+    for (let round = 0; round < 2; round++) {
+      const got = await varve.get(target, how)
+      t.match(got, { status: code, headers: { [status]: said, [version_]: head, 'cache-control': 'no-store' } }, target)
+      t.same(got.bytes, direct.bytes)
+    }
+    t.same(
+      [askedOf(sandbox), await counted(varve, outcome, code)],
+      [(before[0] ?? 0) + 2, (before[1] ?? 0) + 2],
+      target
+    )
+  }
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_events",reason="short_page"}'), 6)
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_events",reason="empty_page"}'), 6)
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
+  sandbox.faults.add({
+    kind: 'error',
+    code: 'internal_error',
+    message: 'ledger version too new',
+    match: 'account_events',
+    times: 1
+  })
+  t.match(await varve.get(`${blocks}?start=500&limit=5`), {
+    status: 500,
+    body: /too new/,
+    headers: { [status]: because('status', 500) }
+  })
+  t.equal(
+    await varve.metric('varve_pruned_requests_total{endpoint="account_events",answer="upstream"}'),
+    0,
+    'neither the end of a stream nor a node that stumbles is pruning'
+  )
+})
+
+t.test('a node\'s page with gaps, of two streams, from elsewhere or in no known form is handed on as it is and never kept', async t => {
+  const event = (sequence: bigint | number, version: bigint | number, creation = 3): string =>
+    `{"version":"${version}","guid":{"creation_number":"${creation}","account_address":"0x1"},"sequence_number":"${sequence}","type":"0x1::a::B","data":{}}`
+  const big = 2n ** 53n
+  const window = { 'x-aptos-ledger-oldest-version': String(big + 1n), 'x-aptos-ledger-version': String(big + 9n) }
+  const cases: [string, string, string, object?][] = [
+    ['5', 'gapped_page', `[${event(5, 20)},${event(7, 21)}]`],
+    ['5', 'gapped_page', `[${event(5, 20)},${event(6, 21, 4)}]`],
+    ['5', 'gapped_page', `[${event(5, 20)},${event(6, 21)},${event(7, 22)}]`],
+    ['5', 'pruned_page', `[${event(6, 20)},${event(7, 21)}]`],
+    ['5', 'outside_window', `[${event(5, 1000)},${event(6, 1001)}]`],
+    ['5', 'unreadable', `[${event(5, 20)},{"message":"more"}]`],
+    [String(big), 'pruned_page', `[${event(big + 1n, 20)},${event(big + 2n, 21)}]`],
+    [String(big), 'gapped_page', `[${event(big, 20)},${event(big, 21)}]`],
+    ['5', 'outside_window', `[${event(5, big)},${event(6, big + 2n)}]`, window],
+    ['5', 'outside_window', `[${event(5, big + 2n)},${event(6, big + 10n)}]`, window],
+    ['5', 'vetoed', `[${event(5, 20)},${event(6, 21)}]`, { 'cache-control': 'private' }]
+  ]
+  for (const [start, reason, body, headers = {}] of cases) {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, body, { ...headers })
+    })
+    const varve = await varveAt(t, stub.url)
+    for (let round = 0; round < 2; round++) {
+      t.match(await varve.get(`${blocks}?start=${start}&limit=2`), {
+        status: 200,
+        body,
+        headers: { [status]: because(reason) }
+      }, `${reason} ${body.slice(0, 30)}`)
+    }
+    t.equal(stub.requests.length, 2)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_events",reason="${reason}"}`), 2)
+  }
+  const full = `[${event(big, big + 1n)},${event(big + 1n, big + 9n)}]`
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, full, window)
+  })
+  const varve = await varveAt(t, stub.url)
+  for (const said of [stored, hit]) {
+    t.match(
+      await varve.get(`${blocks}?start=${big}&limit=2`),
+      { body: full, headers: { [status]: said } },
+      'the same within the window is kept'
+    )
+  }
+})
+
+t.test('versions above 2^53 are no matter', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 2n ** 63n })
+  for (const said of [stored, hit]) {
+    t.match(await varve.get(`${blocks}?start=300&limit=5`), {
+      headers: { [status]: said, [version_]: String(sandbox.ledger.head.version) }
+    })
+  }
+  const { firstVersion } = sandbox.ledger.block(300)
+  sandbox.ledger.pruneTo(301)
+  await varve.get(modules)
+  t.match(await varve.get(`${blocks}?start=300&limit=5`), { headers: { [status]: 'varve; hit; detail=pruned' } })
+  t.equal(
+    await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'),
+    Number(sandbox.ledger.oldest.version - firstVersion)
+  )
+})
+
+t.test('a page that is short while the stream grows is seen growing, and is kept once it is full', async t => {
+  const { sandbox, get } = await proxyAt(t)
+  const seen: string[] = []
+  for (let round = 0; round < 5; round++) {
+    const outcome = await get(`${blocks}?start=998&limit=4`)
+    seen.push(`${outcome.name} ${countIn(bodyOf(outcome))} ${cacheStatusOf(outcome).split('; ').at(-1)}`)
+    t.equal(
+      shownIn(outcome),
+      sandbox.ledger.position(Math.min(sandbox.ledger.height, 1001)).version,
+      'nobody was asked since it was full'
+    )
+    sandbox.ledger.grow()
+  }
+  t.same(seen, [
+    'miss 2 detail=short_page',
+    'miss 3 detail=short_page',
+    'miss 4 stored',
+    'hit_memory 4 detail=memory',
+    'hit_memory 4 detail=memory'
+  ])
+  t.equal(askedOf(sandbox), 3)
+})
+
+t.test('a full page bears the present position, and any other the one stamped on that very answer', async t => {
+  const { sandbox, parts, get } = await proxyAt(t)
+  const before = sandbox.ledger.head.version
+  const hold = sandbox.faults.hold('account_events', { late: true })
+  const asked = [`${blocks}?start=300&limit=5`, `${blocks}?start=998&limit=9`, `${blocks}?start=5000`, blocks].map(get)
+  await hold.arrived
+  while (hold.arrivedCount < asked.length) await aTurn()
+  await aTurn()
+  sandbox.ledger.grow(7)
+  await parts.resolveChain()
+  const now = sandbox.ledger.head.version
+  hold.release()
+  t.same((await Promise.all(asked)).map(shownIn), [now, before, before, before])
+})
+
+t.test('who joins a page that was short gets no answer older than the own question, and where it is full by then it bears the present position', async t => {
+  const { sandbox, parts, get } = await proxyAt(t)
+  const page = `${blocks}?start=998&limit=4`
+  const hold = sandbox.faults.hold('account_events', { late: true })
+  const early = get(page)
+  await hold.arrived
+  await aTurn()
+  sandbox.ledger.grow(9)
+  await parts.resolveChain()
+  const late = Array.from({ length: 30 }, async () => await get(page))
+  sandbox.faults.add({ kind: 'lag', blocks: 3, match: 'account_events' })
+  hold.release()
+  t.equal(countIn(bodyOf(await early)), 2)
+  for (const outcome of await Promise.all(late)) {
+    t.same(
+      [countIn(bodyOf(outcome)), shownIn(outcome)],
+      [4, sandbox.ledger.head.version],
+      'though the node that gave it lags'
+    )
+  }
+  t.equal((await get(page)).name, 'hit_memory')
+  t.equal(askedOf(sandbox), 2)
+})
+
+t.test('a burst of a thousand equal misses of a full page is one read of the node, of a short one two, of a pruned one three', async t => {
+  const { sandbox, get } = await proxyAt(t)
+  const cases: [string, number, string][] = [[`${blocks}?start=300&limit=5`, 1, 'collapsed'], [
+    `${blocks}?start=998&limit=9`,
+    2,
+    'forwarded'
+  ], [`${blocks}?start=3&limit=5`, 3, 'forwarded']]
+  for (const [page, reads, name] of cases) {
+    sandbox.requests.reset()
+    const hold = sandbox.faults.hold('account_events')
+    const burst = Array.from({ length: 1000 }, async () => await get(page))
+    await hold.arrived
+    hold.release()
+    t.same(new Set((await Promise.all(burst)).slice(1).map(outcome => outcome.name)), new Set([name]))
+    t.equal(askedOf(sandbox), reads, page)
+  }
+})
+
+t.test('a node that lags is asked again for what is not full, is counted where it still does, and is not taken for one that has pruned', async t => {
+  const { sandbox, parts, tally, get } = await proxyAt(t)
+  await get(blocks)
+  const short = `${blocks}?start=990&limit=50`
+  sandbox.requests.reset()
+  sandbox.faults.add({ kind: 'lag', blocks: 5, times: 1 })
+  const again = await get(short)
+  t.same([countIn(bodyOf(again)), shownIn(again), askedOf(sandbox), ...tally.splice(0)], [
+    10,
+    sandbox.ledger.head.version,
+    2,
+    'short_page'
+  ])
+  const lag = sandbox.faults.add({ kind: 'lag', blocks: 5 })
+  const behind = sandbox.ledger.position(994).version
+  const late = await get(short)
+  t.same([countIn(bodyOf(late)), shownIn(late), ...tally.splice(0)], [5, behind, 'stale', 'short_page'])
+  const beyond = await get(`${blocks}?start=996&limit=5`)
+  t.same(
+    [bodyOf(beyond), shownIn(beyond), ...tally.splice(0)],
+    ['[]', behind, 'stale', 'empty_page'],
+    'it has not got that far'
+  )
+  sandbox.requests.reset()
+  const full = await get(`${blocks}?start=985&limit=5`)
+  t.same([cacheStatusOf(full), shownIn(full), askedOf(sandbox), ...tally.splice(0)], [
+    stored,
+    parts.tracker.position?.head.version,
+    1
+  ], 'a full page is history wherever its node stands')
+  await get(blocks)
+  lag.remove()
+  sandbox.ledger.prunedEvents = 'empty'
+  sandbox.ledger.pruneTo(998)
+  tally.length = 0
+  t.same(
+    [bodyOf(await get(`${blocks}?start=996&limit=5`)), ...tally],
+    ['[]', 'pruned_page', 'pruned by upstream'],
+    'nor has its word on the newest events lowered the end'
+  )
+})
+
+t.test('a page that came from behind and is too large to gather is let go of when it is asked for again', async t => {
+  const behind = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
+  let close: () => void = () => {}
+  const closed = new Promise<void>(resolve => {
+    close = resolve
+  })
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth > 1) return respondOk(response, '[]')
+    // Without an end, so that nothing but letting go of it frees its connection.
+    response.on('close', close).writeHead(200, { 'content-type': 'application/json', ...behind }).write(
+      `["${'x'.repeat(1_500_000)}`
+    )
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const outcome = await serveRead(context, readOfTarget(`${blocks}?start=5&limit=5`))
+  t.same([bodyOf(outcome), shownIn(outcome)], ['[]', 1000n])
+  await closed
+})
+
+t.test('whatever a pruned node answers is handed on, counted, and kept by nobody: when the node has the events again they are served', async t => {
+  const modes: [PrunedEventsMode, number, string, number][] = [
+    ['error500', 500, because('status', 500), 2],
+    ['gone410', 410, because('status', 410), 2],
+    ['empty', 200, because('pruned_page'), 2],
+    ['gaps', 200, because('pruned_page'), 2],
+    ['kept', 200, because('outside_window'), 0]
+  ]
+  for (const [mode, code, said, prunings] of modes) {
+    const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 500 })
+    sandbox.ledger.prunedEvents = mode
+    await varve.get(blocks)
+    const page = `${blocks}?start=498&limit=5`
+    const direct = await sendRequest(sandbox.url, page)
+    sandbox.requests.reset()
+    for (let round = 0; round < 2; round++) {
+      t.match(await varve.get(page), {
+        status: code,
+        body: direct.body,
+        headers: { [status]: said, etag: code === 200 ? /^"/ : undefined }
+      }, mode)
+    }
+    t.equal(askedOf(sandbox), 2, mode)
+    t.equal(
+      await varve.metric('varve_pruned_requests_total{endpoint="account_events",answer="upstream"}'),
+      prunings,
+      mode
+    )
+    t.equal(
+      await varve.metric('varve_pruned_requests_total{endpoint="account_events",answer="local"}'),
+      0,
+      'no page is known to be gone without asking'
+    )
+    // A node with a longer history behind the same address.
+    const twin = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
+    t.teardown(async () => {
+      await twin.close()
+    })
+    const body = (await sendRequest(twin.url, page)).body
+    const other = sandbox.faults.add({ kind: 'body', body, match: 'account_events' })
+    const window = sandbox.faults.add({
+      kind: 'headers',
+      set: { 'x-aptos-ledger-oldest-version': '0', 'x-aptos-oldest-block-height': '0' },
+      match: 'account_events'
+    })
+    if (code === 200) t.match(await varve.get(page), { status: 200, body, headers: { [status]: stored } }, mode)
+    other.remove()
+    window.remove()
+    if (code === 200) t.match(await varve.get(page), { status: 200, body, headers: { [status]: /^varve; hit/ } }, mode)
+  }
+})
+
+t.test('an empty page from before the known end of a stream is pruning; one from past it, or of a stream that nobody knows, is not', async t => {
+  const { sandbox, tally, get } = await proxyAt(t, { prunedBlocks: 998 })
+  sandbox.ledger.prunedEvents = 'empty'
+  const told = async (target: string): Promise<string[]> => [bodyOf(await get(target)), ...tally.splice(0)]
+  t.same(await told(`${blocks}?start=5`), ['[]', 'empty_page'], 'what nobody has seen is not guessed')
+  t.same(await told(`${blocks}?limit=1`), [(await sendRequest(sandbox.url, `${blocks}?start=999`)).body])
+  t.same(await told(`${blocks}?start=5`), ['[]', 'pruned_page', 'pruned by upstream'])
+  t.same(await told(`${blocks}?start=1000`), ['[]', 'empty_page'], 'the very next number')
+  t.same(await told(`${deposits}?start=5`), ['[]', 'empty_page'], 'another stream')
+  sandbox.ledger.grow(3)
+  t.same(await told(`${blocks}?start=1001&limit=2`), [
+    (await sendRequest(sandbox.url, `${blocks}?start=1001&limit=2`)).body
+  ])
+  t.same(await told(`${blocks}?start=997`), ['[]', 'pruned_page', 'pruned by upstream'])
+  t.same(await told(`${blocks}?start=1003`), ['[]', 'empty_page'])
+  t.same((await told(`${deposits}?start=332&limit=1`)).slice(1), [])
+  t.same(
+    await told(`${deposits}?start=5`),
+    ['[]', 'pruned_page', 'pruned by upstream'],
+    'a page of any part of the stream tells how far it reaches'
+  )
+})
+
+t.test('the newest events are the last word on where a stream ends, an older page is not: its path can come to mean another one', async t => {
+  const { sandbox, tally, get } = await proxyAt(t)
+  await get(blocks)
+  await get(`${blocks}?start=300&limit=5`)
+  sandbox.ledger.prunedEvents = 'empty'
+  sandbox.ledger.pruneTo(998)
+  await get(`${blocks}?start=500&limit=5`)
+  t.same(tally.splice(0), ['pruned_page', 'pruned by upstream'])
+  const other = sandbox.faults.add({
+    kind: 'body',
+    body: (await sendRequest(sandbox.url, `${blocks}?limit=1`)).body.replace(
+      '"sequence_number":"999"',
+      '"sequence_number":"7"'
+    )
+  })
+  await get(blocks)
+  other.remove()
+  await get(`${blocks}?start=500&limit=5`)
+  t.same(tally.splice(0), ['empty_page'])
+  await get(`${blocks}?start=7&limit=5`)
+  t.same(tally.splice(0), ['pruned_page', 'pruned by upstream'])
+})
+
+t.test('what one chain\'s streams reached says nothing of the chain that took its place, nor do its pages', async t => {
+  const { sandbox, tally, get } = await proxyAt(t)
+  const page = `${blocks}?start=300&limit=5`
+  await get(page)
+  t.equal((await get(page)).name, 'hit_memory')
+  sandbox.faults.add({ kind: 'otherChain', blocks: 600 })
+  t.equal((await get(modules)).position?.head.blockHeight, 599n)
+  tally.length = 0
+  sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
+  const other = await get(page)
+  t.same([other.name, bodyOf(other), ...tally], ['miss', '[]', 'empty_page'])
+})
+
+t.test('a kept page is served beyond the nodes\' window, marked and counted with how far its lowest version is below; or not, as an operator chose', async t => {
+  for (const serveCached of [true, false]) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached } })
+    const page = `${blocks}?start=300&limit=5`
+    const kept = await varve.get(page)
+    const edge = sandbox.ledger.block(300).firstVersion
+    sandbox.ledger.pruneTo(300)
+    await varve.get(modules)
+    t.match(await varve.get(page), { headers: { [status]: hit } }, 'its lowest version is the oldest that there is')
+    sandbox.ledger.pruneTo(302)
+    await varve.get(modules)
+    sandbox.requests.reset()
+    const got = await varve.get(page)
+    t.match(
+      got,
+      serveCached
+        ? { status: 200, body: kept.body, headers: { [status]: 'varve; hit; detail=pruned' } }
+        : { status: 500, body: /pruned/, headers: { [status]: because('status', 500) } }
+    )
+    t.equal(askedOf(sandbox), serveCached ? 0 : 1)
+    t.equal(
+      await varve.metric(
+        `varve_pruned_requests_total{endpoint="account_events",answer="${serveCached ? 'cache' : 'upstream'}"}`
+      ),
+      1
+    )
+    t.equal(
+      await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'),
+      serveCached ? Number(sandbox.ledger.oldest.version - edge) : 0
+    )
+  }
+})
+
+t.test('a page that an old release rendered is read afresh once another runs, unless the node has pruned it or only has a part of it (law 8)', async t => {
+  const { sandbox, parts, get } = await proxyAt(t)
+  const pages = [300, 400].map(start => `${blocks}?start=${start}&limit=5`)
+  for (const page of pages) await get(page)
+  sandbox.ledger.release = releases.events
+  sandbox.ledger.pruneTo(350)
+  await parts.resolveChain()
+  sandbox.requests.reset()
+  const told = async (): Promise<string[]> => (await Promise.all(pages.map(get))).map(cacheStatusOf)
+  t.same(await told(), ['varve; hit; detail=pruned', stored])
+  t.same(await told(), ['varve; hit; detail=pruned', hit])
+  t.equal(askedOf(sandbox), 1)
+  sandbox.ledger.release = releases.enums
+  await parts.resolveChain()
+  sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
+  const both = await Promise.all(Array.from({ length: 2 }, async () => await get(String(pages[1]))))
+  for (const old of both) {
+    t.same([old.name, countIn(bodyOf(old))], ['hit_memory', 5], 'what is not the page does not take its place')
+  }
+  t.equal(askedOf(sandbox), 2)
+})
+
+t.test(`what is kept of streams is what a node says that never forgot anything, and all else is what the node says now (${seedTitle})`, async t => {
+  const stream = fc.constantFrom(blocks, blocks, deposits, epochs, withdrawals)
+  const page = fc.tuple(
+    stream,
+    fc.integer({ min: 0, max: 130 }),
+    fc.constantFrom('', '&limit=1', '&limit=4', '&limit=25', '&limit=200')
+  ).map(([path, start, limit]) => `${path}?start=${start}${limit}`)
+  const step = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        read: fc.oneof({ weight: 5, arbitrary: page }, { weight: 1, arbitrary: stream }),
+        times: fc.constantFrom(1, 1, 3)
+      })
+    },
+    fc.record({ grow: fc.integer({ min: 1, max: 20 }) }),
+    fc.record({ prune: fc.integer({ min: 1, max: 40 }) }),
+    fc.record({ mode: fc.constantFrom<PrunedEventsMode>('error500', 'gone410', 'empty', 'gaps', 'kept') }),
+    fc.record({ lag: fc.integer({ min: 0, max: 6 }) }),
+    fc.record({ wait: fc.constantFrom(1, 500, 1000) })
+  )
+  await checkAsync(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 30 }), fc.boolean(), async (steps, servePruned) => {
+      const whole = { blockMs: 0, blocks: 90, prunedBlocks: 0, startVersion: 2n ** 53n - 100n }
+      const { sandbox, parts, clock, get } = await proxyAt(t, whole, { eventsTtlMs: 1000, servePruned })
+      const twin = await startSandbox(whole)
+      let lag: { remove: () => void } | undefined
+      try {
+        for (const done of steps) {
+          if ('grow' in done) {
+            for (const { ledger } of [sandbox, twin]) ledger.grow(done.grow)
+          } else if ('prune' in done) sandbox.ledger.pruneTo(sandbox.ledger.oldest.blockHeight + BigInt(done.prune))
+          else if ('mode' in done) sandbox.ledger.prunedEvents = done.mode
+          else if ('wait' in done) clock.ms += done.wait
+          else if ('lag' in done) {
+            lag?.remove()
+            lag = done.lag === 0 ? undefined : sandbox.faults.add({ kind: 'lag', blocks: done.lag })
+          } else {
+            const { read, times } = done
+            const direct = await sendRequest(sandbox.url, read)
+            const never = await sendRequest(twin.url, read)
+            const shown = parts.tracker.position?.head.version ?? 0n
+            const asked = askedOf(sandbox)
+            for (const outcome of await Promise.all(Array.from({ length: times }, async () => await get(read)))) {
+              const entry = 'entry' in outcome ? outcome.entry : outcome.fetched.entry
+              const answer = entry ?? ('fetched' in outcome ? outcome.fetched.response : undefined)
+              const says = (truth: typeof direct): boolean =>
+                answer?.status === truth.status && answer.body.equals(truth.bytes)
+              const problem = entry !== undefined
+                ? (!says(never) && 'what is kept is not what happened') ||
+                  ((shownIn(outcome) ?? 0n) < shown && 'a full page bears a position that was left behind')
+                : (!says(direct) && 'what is not kept is not what the node says now') ||
+                  (shownIn(outcome) !== BigInt(String(direct.headers['x-aptos-ledger-version'])) &&
+                    'not the position stamped on that answer')
+              if (problem !== false) throw new Error(`${read} ${outcome.name}: ${problem}`)
+            }
+            const isKept = isKeptIn(parts, read)
+            if (!isKept && askedOf(sandbox) === asked) throw new Error(`${read} was answered from nowhere`)
+            if (
+              isKept && (!read.includes('start') || countIn(never.body) !== Number(/limit=(\d+)/.exec(read)?.[1] ?? 25))
+            ) throw new Error(`${read} must not be kept`)
+          }
+        }
+      } finally {
+        await Promise.all([sandbox.close(), twin.close()])
+      }
+    }),
+    30
+  )
+})
+
+function isKeptIn (parts: ProxyContext, target: string): boolean {
+  if (parts.tracker.chain === undefined) throw new Error('no chain')
+  const read = readOfTarget(target)
+  return lookUp(parts, read, keysOf(read, parts.tracker.chain)) !== undefined
+}

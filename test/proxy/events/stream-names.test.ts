@@ -1,0 +1,41 @@
+import t from 'tap'
+import { StreamNames } from '../../../src/proxy/events/stream-names.js'
+
+t.test('where a path leads is believed for its time, and what an answer from later shows at once; one from before tells nothing', async t => {
+  const clock = { ms: 0 }
+  let changes = 0
+  const names = new StreamNames(() => clock.ms, () => {
+    changes++
+  })
+  names.learn('p', 'a', 10n, 100)
+  t.match(names.find('p'), { stream: 'a', expiresAtMs: 100 })
+  clock.ms = 60
+  names.learn('p', 'a', 10n, 100)
+  t.same([names.find('p')?.expiresAtMs, changes], [160, 1], 'seen again it is believed longer, and nothing has changed')
+  names.learn('p', 'b', 9n, 100)
+  names.remove('p', 9n)
+  t.equal(names.find('p')?.stream, 'a')
+  names.learn('p', 'b', 10n, 100)
+  t.same([names.find('p')?.stream, names.find('q'), changes], ['b', undefined, 2])
+  clock.ms = 160
+  t.same([names.find('p'), names.lastKnown('p'), names.lastKnown('q')], [undefined, 'b', undefined])
+  names.remove('q')
+  names.remove('p', 10n)
+  names.remove('p')
+  t.same([names.lastKnown('p'), changes], [undefined, 3])
+})
+
+t.test('others are told where a path leads when they have not been, or have believed it for half of its time, and at once when it leads elsewhere', async t => {
+  const clock = { ms: 0 }
+  const names = new StreamNames(() => clock.ms, () => {})
+  const told = (stream: string): boolean => {
+    names.learn('p', stream, 1n, 100)
+    return names.takeDueForSharing('p') !== undefined
+  }
+  t.equal(names.takeDueForSharing('p'), undefined, 'nobody knows')
+  t.same([told('a'), told('a')], [true, false])
+  clock.ms = 40
+  t.equal(told('a'), false)
+  clock.ms = 60
+  t.same([told('a'), told('a'), told('b'), told('b')], [true, false, true, false])
+})

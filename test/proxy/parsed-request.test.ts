@@ -1,0 +1,170 @@
+import t, { type Test } from 'tap'
+import { type Entry } from '../../src/cache/entry.js'
+import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { type Hit } from '../../src/proxy/outcomes.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { type ClientResponse, Stamper, type ResponsePreferences } from '../../src/proxy/stamper.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const plain: ResponsePreferences = { ifNoneMatch: undefined, acceptEncoding: undefined }
+
+interface Given {
+  readonly parts: ProxyContext
+  readonly known: ParsedRequest
+  readonly reply: ClientResponse
+  readonly clock: { ms: number }
+  /** What comes of asking once more. */
+  again(wishes?: ResponsePreferences): ClientResponse | undefined
+}
+
+/** A read that was answered from the cache in a spelling that is known. */
+async function given (
+  t: Test,
+  { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}
+): Promise<Given> {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, body, stamped)
+  })
+  const clock = { ms: 1000 }
+  const { context } = contextAt(t, stub.url, clock)
+  await serveRead(context, readOfTarget(target))
+  const known = new ParsedRequest(readOfTarget(target))
+  const hit = serveFromMemory(context, known) as Hit
+  const reply = new Stamper(context, 'revalidate').respond(known.read, hit, wishes)
+  known.memoise(context, hit, wishes, reply)
+  return { parts: context, known, reply, clock, again: (asked = wishes) => known.getMemo(context, asked) }
+}
+
+t.test('the reply that was given is given again', async t => {
+  const { again, reply } = await given(t)
+  t.equal(again(), reply)
+  t.equal(again(), reply)
+})
+
+t.test('nothing is given again once anything has changed that it was made of', async t => {
+  const changes: [what: string, change: (given: Given) => void][] = [
+    ['what is kept, by another entry', ({ parts }) => {
+      parts.memory.put({ ...entryOf(parts), key: 'other' })
+    }],
+    ['what is kept, by its end', ({ parts }) => {
+      parts.memory.delete(entryOf(parts).key)
+    }],
+    ['what is kept, by the end of everything', ({ parts }) => {
+      parts.memory.clear()
+    }],
+    ['the position', ({ parts }) => {
+      headTo(parts, 2000n)
+    }],
+    ['the generation', ({ parts: { tracker } }) => {
+      tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+    }],
+    ['which chain it is', ({ parts }) => {
+      parts.tracker.clearChain()
+    }],
+    ['the releases that live nodes run', ({ parts }) => {
+      Object.assign(parts.upstreamPool, { isRetiredRelease: () => true })
+    }]
+  ]
+  for (const [what, change] of changes) {
+    const all = await given(t)
+    change(all)
+    t.equal(all.again(), undefined, what)
+  }
+})
+
+t.test('nothing is given again to who asks for it in another form, or under a condition', async t => {
+  const { again } = await given(t)
+  t.equal(again({ ...plain, acceptEncoding: 'gzip' }), undefined)
+  t.equal(again({ ...plain, acceptEncoding: '' }), undefined)
+  t.equal(again({ ...plain, ifNoneMatch: '"x"' }), undefined)
+})
+
+t.test('what was given under a condition, or is of the pruned past, or lacks a form, is made anew each time', async t => {
+  t.equal((await given(t, { wishes: { ...plain, ifNoneMatch: '*' } })).again(plain), undefined)
+  const long = JSON.stringify('x'.repeat(1000))
+  const { parts, again } = await given(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
+  t.equal(again(), undefined, 'its coded form is being made')
+  await parts.compressor.waitUntilIdle()
+  t.equal(
+    (await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(),
+    undefined,
+    'nor is what clients may make long remembered'
+  )
+  const pruned = await given(t)
+  const { stamped } = pruned.parts.tracker
+  if (stamped !== undefined) {
+    pruned.parts.tracker.learn({ ...stamped.position, oldest: { version: 900n, blockHeight: 9n } }, stamped.family)
+  }
+  const hit = serveFromMemory(pruned.parts, pruned.known) as Hit
+  t.equal(hit.kind, 'pruned')
+  pruned.known.memoise(pruned.parts, hit, plain, pruned.reply)
+  t.equal(pruned.again(), undefined, 'each read of it is counted')
+})
+
+t.test('what is believed for a while is given again for that while', async t => {
+  const events = JSON.stringify([{
+    version: '500',
+    guid: { creation_number: '1', account_address: '0x1' },
+    sequence_number: '3',
+    type: 'x',
+    data: {}
+  }])
+  const { again, clock, reply } = await given(t, {
+    target: '/v1/accounts/0x1/events/0x1::a::B/c?start=3&limit=1',
+    body: events
+  })
+  clock.ms += 3_599_999
+  t.equal(again(), reply)
+  clock.ms += 1
+  t.equal(again(), undefined)
+})
+
+t.test('however many spellings are asked for, no more than some thousand replies are held, and none that memory has let go of', async t => {
+  const { parts, known, reply } = await given(t)
+  const hit = serveFromMemory(parts, known) as Hit
+  for (let at = 0; at < 25_000; at++) new ParsedRequest(known.read).memoise(parts, hit, plain, reply)
+  t.ok(parts.memory.memoHolders.size <= 10_000)
+  for (const position of [2000n, 3000n]) {
+    headTo(parts, position)
+    known.memoise(parts, hit, plain, reply)
+    t.equal(known.getMemo(parts, plain), reply, 'those that are held already are brought up to date')
+  }
+  parts.memory.clear()
+  t.equal(parts.memory.memoHolders.size, 0)
+})
+
+t.test('its keys are made once for a chain, and anew for another one', async t => {
+  const { parts: { tracker }, known, again } = await given(t)
+  const keys = () => tracker.chain === undefined ? undefined : known.keysIn(tracker.chain)
+  const before = keys()
+  t.ok(before)
+  t.equal(keys(), before)
+  tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
+  t.not(keys()?.value, before?.value)
+  t.equal(again(), undefined, 'and what was given of the old one is forgotten with its keys')
+})
+
+function headTo ({ tracker }: ProxyContext, version: bigint): void {
+  const { stamped } = tracker
+  if (stamped !== undefined) {
+    tracker.learnProven({
+      ...stamped,
+      position: {
+        ...stamped.position,
+        head: { ...stamped.position.head, version, timestampUsec: 10n ** 15n * version }
+      }
+    })
+  }
+}
+
+function entryOf (parts: ProxyContext): Entry {
+  const entry = parts.memory.get(
+    '4.1 json ' +
+      '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500'
+  )
+  if (entry === undefined) throw new Error('not cacheable')
+  return entry
+}

@@ -1,0 +1,238 @@
+import t, { type Test } from 'tap'
+import { makeEntry } from '../../src/cache/entry.js'
+import { Stamper } from '../../src/proxy/stamper.js'
+import { pinCursor, readPinnedCursor } from '../../src/api/pinned-cursor.js'
+import { type Sandbox } from '#sandbox'
+import { sendRequest, type TestResponse } from '../support/client.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { startRedis } from '../support/redis-server.js'
+import { untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const modules = '/v1/accounts/0xcafe/modules'
+const pinned = { pages: { pinned: true } }
+const families = ['x-node-cursor', 'x-aptos-cursor'] as const
+// To the letter: a pinned one ends like it.
+const real = /^00ab$/
+const forwarded = 'varve; fwd=bypass'
+
+/** Walks a listing a page at a time while the chain grows and changes it. */
+async function walk (
+  varve: TestVarve,
+  sandbox: Sandbox,
+  first = `${modules}?limit=1`,
+  name: string = families[0]
+): Promise<TestResponse[]> {
+  const pages: TestResponse[] = []
+  for (let target: string | undefined = first; target !== undefined;) {
+    const page = await varve.get(target)
+    pages.push(page)
+    sandbox.ledger.grow(150)
+    const cursor = page.headers[name]
+    target = cursor === undefined ? undefined : `${modules}?limit=1&start=${String(cursor)}`
+  }
+  return pages
+}
+
+const listed = (pages: readonly TestResponse[]): unknown[] => pages.flatMap(({ body }) => JSON.parse(body) as unknown[])
+const wholeAt = async (sandbox: Sandbox, version: unknown): Promise<unknown> =>
+  JSON.parse((await sendRequest(sandbox.url, `${modules}?ledger_version=${String(version)}`)).body)
+const statuses = (pages: readonly TestResponse[]): unknown[] => pages.map(({ headers }) => headers[cacheStatusHeader])
+
+/** A node with a page that has a next one, at whatever version it is asked. */
+async function pageNode (t: Test, cursor = '00ab'): Promise<Awaited<ReturnType<typeof startStubUpstream>>> {
+  return await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '["page"]', { 'x-aptos-cursor': cursor })
+  })
+}
+
+t.test('a listing that began without a version is the one at the version of its first page, whatever changes meanwhile, and is a hit the second time', async t => {
+  for (const name of families) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, pinned)
+    const pages = await walk(varve, sandbox, undefined, name)
+    const version = pages[0]?.headers['x-node-ledger-version']
+    const whole = await wholeAt(sandbox, version)
+    t.ok(pages.length > 3)
+    t.same(listed(pages), whole)
+    t.not(
+      String(pages[1]?.headers['x-node-ledger-version']),
+      version,
+      'the position shown is the present one all the same'
+    )
+    t.same(statuses(pages), [forwarded, ...pages.slice(1).map(() => storedMissStatus)])
+    const before = sandbox.requests.total
+    const again = await walk(varve, sandbox, `${modules}?limit=1&start=${String(pages[0]?.headers[name])}`, name)
+    t.same(listed(again), listed(pages.slice(1)))
+    t.same(statuses(again), again.map(() => memoryHitStatus))
+    t.equal(sandbox.requests.total, before)
+  }
+})
+
+t.test('without pinned paging such a listing is torn, and its cursors are the node\'s', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t)
+  const pages = await walk(varve, sandbox)
+  t.strictNotSame(listed(pages), await wholeAt(sandbox, pages[0]?.headers['x-node-ledger-version']))
+  for (const { headers } of pages.slice(0, -1)) t.equal(readPinnedCursor(String(headers['x-node-cursor'])), undefined)
+})
+
+t.test('a pinned cursor goes on where nothing is pinned any more, and a real one where all is', async t => {
+  const node = await pageNode(t)
+  const plain = await varveAt(t, node.url)
+  t.match(await plain.get(`${modules}?start=${pinCursor(500n, '00cd')}`), {
+    status: 200,
+    headers: { 'x-node-cursor': pinCursor(500n, '00ab'), 'x-aptos-cursor': pinCursor(500n, '00ab') }
+  })
+  const pinning = await varveAt(t, node.url, pinned)
+  t.match(await pinning.get(`${modules}?start=00cd`), {
+    status: 200,
+    headers: { 'x-node-cursor': pinCursor(1000n, '00ab'), [cacheStatusHeader]: forwarded }
+  })
+  t.same(node.requests.map(target => target.split('?')[1]), ['ledger_version=500&start=00cd', 'start=00cd'])
+})
+
+t.test('an explicit read and a pinned one share what is kept, and each sees its own cursor: as a miss, as a hit, as a 304, coded, and given again', async t => {
+  const node = await pageNode(t)
+  const varve = await varveAt(t, node.url, pinned)
+  const explicit = `${modules}?ledger_version=500&start=00cd`
+  const walked = `${modules}?start=${pinCursor(500n, '00cd')}`
+  const own = { 'x-node-cursor': real, 'x-aptos-cursor': real }
+  const carried = { 'x-node-cursor': pinCursor(500n, '00ab'), 'x-aptos-cursor': pinCursor(500n, '00ab') }
+  t.match(await varve.get(walked), { headers: { ...carried, [cacheStatusHeader]: storedMissStatus } })
+  for (let nth = 0; nth < 3; nth++) {
+    t.match(await varve.get(explicit), { headers: { ...own, [cacheStatusHeader]: memoryHitStatus }, body: '["page"]' })
+    t.match(await varve.get(walked), {
+      headers: { ...carried, [cacheStatusHeader]: memoryHitStatus },
+      body: '["page"]'
+    })
+    const beside = await varve.get(`${walked}&ledger_version=500`)
+    t.match(beside, { headers: { ...carried, [cacheStatusHeader]: memoryHitStatus } })
+    const headers = { 'if-none-match': String(beside.headers.etag) }
+    t.match(await varve.get(explicit, { headers }), { status: 304, headers: own })
+    t.match(await varve.get(walked, { headers }), { status: 304, headers: carried })
+    t.match(await varve.get(explicit, { headers: { 'accept-encoding': 'gzip' } }), { headers: own })
+    t.match(await varve.get(walked, { headers: { 'accept-encoding': 'gzip' } }), { headers: carried })
+    t.match(await varve.get(walked, { method: 'HEAD' }), { headers: carried, body: '' })
+  }
+  t.equal(node.requests.length, 1)
+  t.match(await varve.get(`${walked}&ledger_version=501`), { status: 400, body: /"error_code":"invalid_input"/ })
+})
+
+t.test('a miss, and who joined it, have each their own cursor', async t => {
+  const waiting: Array<() => void> = []
+  const node = await startStubUpstream(t, (_request, response) => {
+    waiting.push(() => {
+      respondOk(response, '[]', { 'x-aptos-cursor': '00ab' })
+    })
+  })
+  const varve = await varveAt(t, node.url, pinned)
+  const targets = [
+    `${modules}?ledger_version=500&start=00cd`,
+    `${modules}?start=${pinCursor(500n, '00cd')}`,
+    `${modules}?start=00cd&ledger_version=0500`
+  ]
+  const asked = Promise.all(targets.map(async target => await varve.get(target)))
+  const timer = setInterval(() => {
+    waiting.shift()?.()
+  }, 20)
+  t.same((await asked).map(({ headers }) => headers['x-node-cursor']), ['00ab', pinCursor(500n, '00ab'), '00ab'])
+  clearInterval(timer)
+})
+
+t.test('a latest answer that is held is pinned to the version that it was read at, and an explicit read at that version sees the node\'s cursor', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { ...pinned, latest: { stateMs: 60_000 } })
+  const first = await varve.get(`${modules}?limit=1`)
+  const version = BigInt(String(first.headers['x-node-ledger-version']))
+  sandbox.ledger.grow(5)
+  await varve.get('/v1/blocks/by_version/1500')
+  for (let nth = 0; nth < 3; nth++) {
+    t.match(await varve.get(`${modules}?limit=1`), {
+      headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-cursor': String(first.headers['x-node-cursor']) }
+    })
+  }
+  t.equal(readPinnedCursor(String(first.headers['x-node-cursor']))?.version, version)
+  const explicit = await varve.get(`${modules}?ledger_version=${version}&limit=1`)
+  t.match(explicit, { body: first.body, headers: { [cacheStatusHeader]: memoryHitStatus } })
+  t.equal(explicit.headers['x-node-cursor'], readPinnedCursor(String(first.headers['x-node-cursor']))?.upstreamCursor)
+})
+
+t.test('what is shared through Redis is the node\'s own cursor: a walk goes on at another replica', async t => {
+  const redis = await startRedis(t)
+  const node = await pageNode(t)
+  const one = await varveAt(t, node.url, { ...pinned, cache: { redis: { url: redis.url } } })
+  const other = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  const walked = `${modules}?start=${pinCursor(500n, '00cd')}`
+  t.match(await one.get(walked), { headers: { 'x-node-cursor': pinCursor(500n, '00ab') } })
+  await untilWritten(one, 1)
+  t.match(await other.get(walked), {
+    headers: { [cacheStatusHeader]: redisHitStatus, 'x-node-cursor': pinCursor(500n, '00ab') }
+  })
+  t.match(await other.get(`${modules}?ledger_version=500&start=00cd`), {
+    headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-cursor': real }
+  })
+})
+
+t.test('in front of a varve that pins, what is kept has the node\'s own cursor, and each varve decides for its own clients', async t => {
+  const node = await pageNode(t, pinCursor(1000n, '00ab'))
+  const plain = await varveAt(t, node.url)
+  t.match(await plain.get(modules), { headers: { 'x-node-cursor': real } })
+  t.match(await plain.get(`${modules}?ledger_version=1000`), {
+    headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-cursor': real }
+  })
+  t.match(await (await varveAt(t, node.url, pinned)).get(modules), {
+    headers: { 'x-node-cursor': pinCursor(1000n, '00ab') }
+  })
+})
+
+t.test('lines that cannot be printed for many are left to be refused one by one, pinned or not', async t => {
+  const { context } = contextAt(t, (await pageNode(t)).url)
+  const entry = makeEntry({
+    key: 'k',
+    status: 200,
+    contentType: 'a\u0001',
+    body: Buffer.from('[]'),
+    perResponseHeaders: ['x-aptos-cursor', '00ab'],
+    release: undefined
+  })
+  const reply = (target: string) =>
+    new Stamper(context, 'off').respond(
+      readOfTarget(target),
+      { name: 'hit_memory', kind: 'history', entry, position: undefined },
+      { ifNoneMatch: undefined, acceptEncoding: undefined }
+    )
+  for (
+    const [target, cursor] of [[`${modules}?ledger_version=500`, '00ab'], [
+      `${modules}?start=${pinCursor(500n, '00cd')}`,
+      pinCursor(500n, '00ab')
+    ]] as const
+  ) {
+    const { headerText, rawHeaders } = reply(target)
+    t.equal(headerText, undefined)
+    t.ok(rawHeaders.includes(cursor))
+  }
+})
+
+t.test('resources are pinned as modules are; the last page, and an error, are not', async t => {
+  const node = await startStubUpstream(t, (request, response) => {
+    if (request.url?.includes('resources') === true) respondOk(response, '[]', { 'x-aptos-cursor': '00ab' })
+    else if (request.url?.includes('2/modules') === true) {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+        '{"message":"m","error_code":"account_not_found","vm_error_code":null}'
+      )
+    } else respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, node.url, pinned)
+  t.equal(
+    (await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'],
+    `${Buffer.from('varve').toString('hex')}${1000n.toString(16).padStart(16, '0')}00ab`
+  )
+  t.equal((await varve.get(modules)).headers['x-node-cursor'], undefined)
+  t.match(await varve.get('/v1/accounts/0x2/modules'), { status: 404 })
+})
+
+t.test('while varve only observes, a listing is pinned all the same', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { ...pinned, mode: 'observe' })
+  const pages = await walk(varve, sandbox)
+  t.same(listed(pages), await wholeAt(sandbox, pages[0]?.headers['x-node-ledger-version']))
+})

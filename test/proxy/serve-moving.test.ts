@@ -1,0 +1,694 @@
+import { Agent } from 'node:http'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { type Outcome } from '../../src/proxy/outcomes.js'
+import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
+import { type EndpointName, type Fault, type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
+import { sendRequest, tableItemLookup } from '../support/client.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import { memoryHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { varveAt, varveAtSandbox } from '../support/varve.js'
+
+const version_ = 'x-node-ledger-version'
+const info = '/v1/info'
+const gas = '/v1/estimate_gas_price'
+const modules = '/v1/accounts/0xcafe/modules'
+const table = '/v1/tables/0x5eed/item'
+const moments: readonly [string, EndpointName, number][] = [[info, 'info', 1000], [gas, 'estimate_gas_price', 500]]
+
+/** What a test sees of an answered read. */
+interface Told {
+  readonly name: string
+  readonly status: number
+  readonly body: string
+  readonly version: bigint | undefined
+}
+
+interface Proxy {
+  readonly sandbox: Sandbox
+  readonly parts: ProxyContext
+  readonly clock: { ms: number }
+  get(target: string): Promise<Told>
+}
+
+/** The parts of a proxy in front of the embedded node, the node's growth and the proxy's clock in the test's hand. */
+async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
+  const sandbox = await startSandbox({ blockMs: 0, ...options })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const clock = { ms: 0 }
+  const made = contextAt(t, sandbox.url, clock).context
+  const parts = { ...made, settings: { ...made.settings, ...settings } }
+  await parts.resolveChain()
+  sandbox.requests.reset()
+  return {
+    sandbox,
+    parts,
+    clock,
+    get: async target =>
+      tell(await serveRead(parts, readOfTarget(target)).catch((error: unknown) => error as ErrorResponse))
+  }
+}
+
+function tell (outcome: Outcome | ErrorResponse): Told {
+  if (outcome instanceof ErrorResponse) {
+    return { name: 'refused', status: outcome.status, body: outcome.body, version: undefined }
+  }
+  const { status, body } = 'entry' in outcome ? outcome.entry : outcome.fetched.response
+  return { name: outcome.name, status, body: body.toString(), version: outcome.position?.head.version }
+}
+
+/** Long enough for a node in this process to read its state. */
+const aTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
+
+const names = (told: readonly Told[]): Record<string, number> => {
+  const counts: Record<string, number> = {}
+  for (const { name, status } of told) counts[`${name} ${status}`] = (counts[`${name} ${status}`] ?? 0) + 1
+  return counts
+}
+
+for (const [target, endpoint, forMs] of moments) {
+  t.test(`${target} is given again for ${forMs} ms, counted from when it was asked for`, async t => {
+    const { sandbox, clock, get } = await proxyAt(t)
+    const hold = sandbox.faults.hold(endpoint)
+    const first = get(target)
+    await hold.arrived
+    clock.ms = forMs - 100
+    hold.release()
+    const told = await first
+    t.match(told, { name: 'forwarded', status: 200 })
+    t.match(await get(target), { name: 'hit_memory', status: 200, body: told.body })
+    clock.ms = forMs - 1
+    t.match(await get(`${target}?x=y`), { name: 'hit_memory', body: told.body }, 'by any spelling')
+    t.equal(sandbox.requests.total, 1)
+    clock.ms = forMs
+    t.match(await get(target), { name: 'forwarded' })
+    t.equal(sandbox.requests.countFor(endpoint), 2)
+  })
+
+  t.test(`a thousand who ask for ${target} while it is fetched have the one answer`, async t => {
+    const { sandbox, parts, clock, get } = await proxyAt(t)
+    const hold = sandbox.faults.hold(endpoint)
+    const first = get(target)
+    await hold.arrived
+    const late = Array.from({ length: 1000 }, async () => await get(target))
+    clock.ms = forMs - 1
+    hold.release()
+    t.match(await first, { name: 'forwarded' })
+    t.same(names(await Promise.all(late)), { 'hit_memory 200': 1000 })
+    t.equal(sandbox.requests.total, 1)
+    t.equal(parts.latestCoalescer.size, 0)
+  })
+
+  t.test(`a node that is slow to answer ${target} is asked for one thing at a time, and what comes too late to be given again is not`, async t => {
+    const { sandbox, clock, get } = await proxyAt(t)
+    const hold = sandbox.faults.hold(endpoint)
+    const first = get(target)
+    await hold.arrived
+    const waiting = Array.from({ length: 200 }, async () => await get(target))
+    clock.ms = forMs
+    t.equal(hold.arrivedCount, 1)
+    const next = sandbox.faults.hold(endpoint)
+    hold.release()
+    t.match(await first, { name: 'forwarded' })
+    await next.arrived
+    waiting.push(...Array.from({ length: 200 }, async () => await get(target)))
+    t.equal(next.arrivedCount, 1)
+    next.release()
+    t.same(names(await Promise.all(waiting)), { 'forwarded 200': 200, 'hit_memory 200': 200 })
+    t.equal(sandbox.requests.total, 2)
+  })
+
+  t.test(`switched off, ${target} is never older than the question`, async t => {
+    const { sandbox, parts, get } = await proxyAt(t, { infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
+    const hold = sandbox.faults.hold(endpoint, { late: true })
+    const early = get(target)
+    await hold.arrived
+    await aTurn()
+    const before = sandbox.ledger.head.version
+    sandbox.ledger.grow()
+    const late = Array.from({ length: 20 }, async () => await get(target))
+    hold.release()
+    t.match(await early, { name: 'forwarded', version: before })
+    t.same(new Set((await Promise.all(late)).map(told => told.version)), new Set([sandbox.ledger.head.version]))
+    t.equal(sandbox.requests.total, 2)
+    t.match(await get(target), { name: 'forwarded' })
+    t.equal(sandbox.requests.total, 3)
+    t.equal(parts.memory.entries, 0)
+  })
+
+  t.test(`what is wrong with ${target} is never given again`, async t => {
+    const faults: readonly [Fault, number][] = [
+      [{ kind: 'error', code: 'internal_error', stamped: true }, 500],
+      [{ kind: 'error', code: 'internal_error', status: 503 }, 503],
+      [{ kind: 'error', code: 'api_disabled' }, 403],
+      [{ kind: 'error', code: 'table_item_not_found', status: 404, stamped: false }, 404],
+      [{ kind: 'rateLimited' }, 429],
+      [{ kind: 'html' }, 503],
+      [{ kind: 'panic200' }, 503],
+      [{ kind: 'cutShort' }, 503],
+      [{ kind: 'garbage' }, 503],
+      [{ kind: 'otherChain', chainId: 9 }, 503],
+      [{ kind: 'headers', set: { 'content-encoding': 'gzip' } }, 503],
+      [{ kind: 'headers', set: { 'cache-control': 'max-age=1, no-store' } }, 200],
+      [{ kind: 'headers', set: { 'cache-control': 'private' } }, 200],
+      [{ kind: 'headers', set: { vary: 'cookie' } }, 200]
+    ]
+    for (const [fault, code] of faults) {
+      const { sandbox, parts, get } = await proxyAt(t, { infoIsIndex: fault.kind === 'otherChain' })
+      sandbox.faults.add({ ...fault, times: 1 })
+      const name = JSON.stringify(fault)
+      t.equal((await get(target)).status, code, name)
+      t.equal(parts.memory.entries, 0, name)
+      t.match(await get(target), { name: 'forwarded', status: 200 }, name)
+      t.match(await get(target), { name: 'hit_memory', status: 200 }, name)
+      t.equal(sandbox.requests.countFor(endpoint), 2, name)
+    }
+  })
+
+  t.test(`a failure to bring ${target} is nobody else's verdict: those who gathered ask once more, together`, async t => {
+    const failures: readonly [Fault, string][] = [
+      [{ kind: 'error', code: 'internal_error' }, 'forwarded 500'],
+      [{ kind: 'error', code: 'internal_error', status: 503 }, 'forwarded 503'],
+      [{ kind: 'cutShort' }, 'refused 503']
+    ]
+    for (const [fault, failure] of failures) {
+      for (const [times, asked, ...sums] of [[1, 2, 0, 20], [2, 3, 1, 19], [Infinity, 3, 20, 0]] as const) {
+        const { sandbox, get } = await proxyAt(t, {}, { infoMs: 0, gasMs: 0 })
+        sandbox.faults.add({ ...fault, times })
+        const hold = sandbox.faults.hold(endpoint)
+        const first = get(target)
+        await hold.arrived
+        const gathered = Array.from({ length: 20 }, async () => await get(target))
+        hold.release()
+        t.same(names([await first]), { [failure]: 1 }, 'the one who asked alone')
+        const counts = names(await Promise.all(gathered))
+        t.same([counts[failure] ?? 0, counts['forwarded 200'] ?? 0], sums, `${failure} ${times} times`)
+        t.equal(sandbox.requests.total, asked, `${failure} ${times} times`)
+      }
+    }
+  })
+}
+
+t.test(`with every shield off no answer is older than its question, however reads, blocks and slow nodes fall together (${seedTitle})`, async t => {
+  const { sandbox, parts, get } = await proxyAt(t, { blocks: 20, infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
+  for (const late of [true, false]) sandbox.faults.add({ kind: 'slow', ms: 2, late, share: 0.3 })
+  const step = fc.oneof(
+    { weight: 4, arbitrary: fc.constantFrom(info, gas, modules, `${modules}?limit=1`) },
+    { weight: 2, arbitrary: fc.constant('grow') },
+    { weight: 2, arbitrary: fc.constant('wait') },
+    { weight: 1, arbitrary: fc.constant('land') }
+  )
+  await checkAsync(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
+      const underWay: Promise<void>[] = []
+      for (const name of steps) {
+        if (name === 'grow') sandbox.ledger.grow()
+        else if (name === 'wait') await aTurn()
+        else if (name === 'land') await underWay[0]
+        else underWay.push(isYoung(name))
+      }
+      await Promise.all(underWay)
+      if (parts.latestCoalescer.size !== 0) throw new Error('a flight was left behind')
+    }),
+    60
+  )
+
+  async function isYoung (target: string): Promise<void> {
+    const asked = sandbox.ledger.head.version
+    const told = await get(target)
+    if (told.name !== 'forwarded' || told.version === undefined || told.version < asked) {
+      throw new Error(`${target} asked at ${asked} was answered ${told.name} at ${told.version}`)
+    }
+  }
+})
+
+t.test('who joins the fetch of a page that turns out to end the stream asks anew: it may have grown since its node was asked', async t => {
+  const { sandbox, get } = await proxyAt(t)
+  const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=990&limit=50'
+  const hold = sandbox.faults.hold('account_events', { late: true })
+  const early = get(page)
+  await hold.arrived
+  await aTurn()
+  const before = sandbox.ledger.head.version
+  sandbox.ledger.grow()
+  const late = Array.from({ length: 20 }, async () => await get(page))
+  hold.release()
+  t.match(await early, { name: 'miss', version: before })
+  for (const { name, version, body } of await Promise.all(late)) {
+    t.same([name, version, (JSON.parse(body) as unknown[]).length], ['forwarded', sandbox.ledger.head.version, 11])
+  }
+  t.equal(sandbox.requests.countFor('account_events'), 2)
+})
+
+t.test('a latest answer that is behind is served and counted where the second try brings none; what cannot be true is not', async t => {
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) respondOk(response, '[1]', old)
+    else if (nth === 2) respondOk(response, '<html>', { 'content-type': 'text/html' })
+    else {
+      respondOk(
+        response,
+        '{"block_height":"3","block_hash":"0x0","block_timestamp":"1","first_version":"20","last_version":"29","transactions":null}'
+      )
+    }
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules), {
+    body: '[1]',
+    headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '900' }
+  })
+  t.equal(await varve.metric('varve_stale_latest_total'), 1)
+  const asked = stub.requests.length
+  t.match(await varve.get('/v1/blocks/by_version/30'), {
+    status: 503,
+    headers: { [cacheStatusHeader]: 'varve; detail=unavailable' }
+  })
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
+  t.equal(stub.requests.length, asked + 1)
+})
+
+t.test('over the wire: a burst costs the node one read, and so does all that follows until the answer is too old', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
+  const agent = new Agent({ keepAlive: true, maxSockets: 100 })
+  t.teardown(() => {
+    agent.destroy()
+  })
+  for (const [target, endpoint] of moments) {
+    const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
+    t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each is answered, with the same')
+    sandbox.ledger.grow(50)
+    t.match(await varve.get(target), {
+      body: burst[0]?.body,
+      headers: { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store' }
+    })
+    t.equal(sandbox.requests.countFor(endpoint), 1)
+    const count = async (outcome: string): Promise<number> =>
+      await varve.metric(`varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="200"}`) ?? 0
+    const forwarded = burst.filter(({ headers }) => headers[cacheStatusHeader] === 'varve; fwd=bypass').length
+    t.ok(forwarded >= 1)
+    t.same(
+      [await count('hit_memory'), await count('forwarded')],
+      [1001 - forwarded, forwarded],
+      'a shielded answer is counted as a hit'
+    )
+  }
+})
+
+t.test('node info bears the position known, the gas estimate its own; given again, both bear the present one, which never goes back', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex: false }, {
+    latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+  })
+  const at = (version: bigint, oldest: bigint): object => ({
+    [version_]: String(version),
+    'x-aptos-ledger-version': String(version),
+    'x-node-ledger-oldest-version': String(oldest),
+    'x-node-chain-id': '4',
+    'x-node-ledger-timestampusec': /^\d+$/,
+    'x-node-epoch': /^\d+$/,
+    'x-node-block-height': /^\d+$/,
+    'x-node-oldest-block-height': /^\d+$/
+  })
+  const [{ version: first }, { version: oldest }] = [sandbox.ledger.head, sandbox.ledger.oldest]
+  const told = await varve.get(info)
+  t.match(told.headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', ...at(first, oldest) })
+  sandbox.ledger.grow(3)
+  sandbox.ledger.pruneTo(120)
+  const [{ version: second }, { version: risen }] = [sandbox.ledger.head, sandbox.ledger.oldest]
+  t.match((await varve.get(gas)).headers, {
+    [cacheStatusHeader]: 'varve; fwd=bypass',
+    'cache-control': 'no-store',
+    ...at(second, risen)
+  })
+  t.match((await varve.get(info)).headers, {
+    [cacheStatusHeader]: memoryHitStatus,
+    'cache-control': 'no-store',
+    vary: 'Accept, Accept-Encoding',
+    etag: told.headers.etag,
+    ...at(second, risen)
+  })
+  sandbox.ledger.grow()
+  const third = sandbox.ledger.head.version
+  await varve.get('/v1')
+  sandbox.faults.add({ kind: 'lag', blocks: 10 })
+  await varve.get('/v1')
+  for (const target of [info, gas]) {
+    t.match((await varve.get(target)).headers, { [cacheStatusHeader]: memoryHitStatus, ...at(third, risen) })
+  }
+  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), {
+    status: 304,
+    body: '',
+    headers: { [cacheStatusHeader]: memoryHitStatus, ...at(third, risen) }
+  })
+  t.match(await varve.get(info, { method: 'HEAD' }), {
+    status: 200,
+    body: '',
+    headers: { [cacheStatusHeader]: memoryHitStatus }
+  })
+  t.same([sandbox.requests.countFor('info'), sandbox.requests.countFor('estimate_gas_price')], [1, 1])
+})
+
+t.test('node info bears a position also where none was known before, the chain id being configured', async t => {
+  let isUp = false
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  }, (_request, response) => {
+    if (isUp) respondOk(response, '{}')
+    else response.writeHead(503).end()
+  })
+  for (const mode of ['serve', 'observe'] as const) {
+    isUp = false
+    const varve = await varveAt(t, stub.url, { chainId: 4, mode })
+    isUp = true
+    t.match(await varve.get(info), { status: 200, headers: { 'x-node-chain-id': '4', [version_]: '1000' } })
+  }
+})
+
+t.test('node info is JSON whatever is asked for, also where the node answers its index there; a gas estimate is had in both forms, each shielded', async t => {
+  const both = [undefined, { headers: { accept: 'application/x-bcs' } }]
+  for (const infoIsIndex of [false, true]) {
+    const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex }, {
+      latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+    })
+    const [first, second] = [await varve.get(info, both[1]), await varve.get(info, both[0])]
+    t.match(first, {
+      status: 200,
+      headers: {
+        [cacheStatusHeader]: 'varve; fwd=bypass',
+        'content-type': 'application/json; charset=utf-8',
+        [version_]: String(sandbox.ledger.head.version)
+      }
+    })
+    t.match(second, { status: 200, body: first.body, headers: { [cacheStatusHeader]: memoryHitStatus } })
+    t.equal(
+      JSON.parse(first.body)[infoIsIndex ? 'git_hash' : 'node_type'],
+      infoIsIndex ? sandbox.ledger.release : 'PublicFullnode'
+    )
+    if (!infoIsIndex) t.same(JSON.parse(first.body), JSON.parse((await sendRequest(sandbox.url, info, both[1])).body))
+    for (const how of [...both, ...both]) {
+      t.same((await varve.get(gas, how)).bytes, (await sendRequest(sandbox.url, gas, how)).bytes)
+    }
+    t.same([sandbox.requests.countFor('info'), sandbox.requests.countFor('estimate_gas_price')], [
+      infoIsIndex ? 1 : 2,
+      2 + 4
+    ])
+    t.ok(
+      sandbox.requests.latest.every(({ endpoint, headers }) =>
+        endpoint !== 'info' || !infoIsIndex || headers.includes('application/json')
+      )
+    )
+  }
+})
+
+t.test('an answer that the node\'s side vetoes is held where the operator says so', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, {
+    upstream: { ignoreCacheControl: true },
+    latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
+  })
+  sandbox.faults.add({ kind: 'headers', set: { 'cache-control': 'no-store' } })
+  for (const target of [info, gas]) {
+    for (const said of ['varve; fwd=bypass', memoryHitStatus]) {
+      t.match((await varve.get(target)).headers, { [cacheStatusHeader]: said })
+    }
+  }
+})
+
+t.test('a reset of the chain takes all that was held with it', async t => {
+  const { sandbox, parts, get } = await proxyAt(t, {}, { stateMs: 1000 })
+  for (const target of [info, gas, modules]) {
+    t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
+  }
+  sandbox.faults.add({ kind: 'otherChain' })
+  await parts.resolveChain()
+  for (const target of [info, gas, modules]) {
+    t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
+  }
+  t.same(
+    ['info', 'estimate_gas_price', 'account_modules'].map(name => sandbox.requests.countFor(name as EndpointName)),
+    [
+      2,
+      2,
+      2
+    ]
+  )
+})
+
+t.test('an answer of the chain before is not held for the one after', async t => {
+  const { sandbox, parts, get } = await proxyAt(t)
+  const hold = sandbox.faults.hold('info')
+  const early = get(info)
+  await hold.arrived
+  sandbox.faults.add({ kind: 'otherChain' })
+  await get(gas)
+  hold.release()
+  t.match(await early, { status: 200 })
+  t.equal(parts.memory.entries, 0)
+  t.match(await get(info), { name: 'forwarded' })
+})
+
+t.test('a latest read may be as old as stateMs, is a hit then, and bears both halves of the position that it was read at', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs: 3_600_000 } })
+  const reads = [[modules, {}], [modules, { headers: { accept: 'application/x-bcs' } }], [
+    table,
+    tableItemLookup('u64', '"7"')
+  ]] as const
+  const readAt = positionIn(sandbox)
+  const told = []
+  for (const [target, how] of reads) told.push(await varve.get(target, how))
+  for (const { headers } of told) t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...readAt })
+  sandbox.ledger.grow(700)
+  sandbox.ledger.pruneTo(800)
+  await varve.get('/v1')
+  const present = positionIn(sandbox)
+  const again = []
+  for (const [target, how] of reads) again.push(await varve.get(target, how))
+  for (const { headers } of again) {
+    t.match(headers, { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store', ...readAt })
+  }
+  t.same(again.map(({ bytes }) => bytes), told.map(({ bytes }) => bytes))
+  t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, {
+    [cacheStatusHeader]: /miss/,
+    ...present
+  }, 'the same at a version bears the present one')
+  t.match((await varve.get(gas)).headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...present })
+  t.same([sandbox.requests.countFor('account_modules'), sandbox.requests.countFor('table_item')], [3, 1])
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 2)
+  t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="hit_memory",status="200"}'), 1)
+})
+
+t.test('a latest read is held for stateMs from when it was asked, and no longer; the newest events never are', async t => {
+  const { sandbox, clock, get } = await proxyAt(t, {}, { stateMs: 300 })
+  const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
+  const hold = sandbox.faults.hold('account_modules')
+  const first = get(modules)
+  await hold.arrived
+  clock.ms = 200
+  hold.release()
+  const { version } = await first
+  sandbox.ledger.grow()
+  clock.ms = 299
+  t.match(await get(modules), { name: 'hit_memory', version })
+  t.match(await get(`${modules}?limit=1`), { name: 'forwarded' }, 'another read of the same has an answer of its own')
+  clock.ms = 300
+  t.match(await get(modules), { name: 'forwarded', version: sandbox.ledger.head.version })
+  t.same(names([await get(events), await get(events)]), { 'forwarded 200': 2 })
+})
+
+t.test('a missing item is held for the same text of its key alone', async t => {
+  const stub = await startStubUpstream(t, (request, response, nth) => {
+    request.resume()
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      `{"message":"${nth}","error_code":"table_item_not_found","vm_error_code":null}`
+    )
+  })
+  const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, promote: false } })
+  t.match(await varve.get(table, tableItemLookup('u64', '"8"')), {
+    status: 404,
+    body: /"1"/,
+    headers: { [cacheStatusHeader]: 'varve; fwd=bypass' }
+  })
+  t.match(await varve.get(table, tableItemLookup('u64', '"08"')), {
+    status: 404,
+    body: /"2"/,
+    headers: { [cacheStatusHeader]: 'varve; fwd=bypass' }
+  })
+  t.match(await varve.get(table, tableItemLookup('u64', ' "8" ')), {
+    status: 404,
+    body: /"1"/,
+    headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: '1000' }
+  })
+  t.match(await varve.get(table, tableItemLookup('u64', '"08"')), {
+    status: 404,
+    body: /"2"/,
+    headers: { [cacheStatusHeader]: memoryHitStatus }
+  })
+  t.equal(stub.requests.length, 2)
+})
+
+t.test('what must not pass for a state of then is not held: an error, a not-found without a position, an answer behind what was shown', async t => {
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const missing = '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
+  const answers: Record<string, Parameters<typeof startStubUpstream>[1]> = {
+    'an error': (_request, response) => {
+      response.writeHead(500, { 'content-type': 'application/json', ...stamps() }).end('{}')
+    },
+    'no such table': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+        '{"error_code":"resource_not_found"}'
+      )
+    },
+    'a not-found without a position': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' }).end(missing)
+    },
+    'an answer of a node that lags': (_request, response) => {
+      respondOk(response, '"1"', old)
+    },
+    'a not-found of a node that lags': (_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps(old) }).end(missing)
+    }
+  }
+  for (const [name, answer] of Object.entries(answers)) {
+    const stub = await startStubUpstream(t, answer)
+    const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, gasMs: 3_600_000, promote: false } })
+    const asked = []
+    for (const target of [table, table]) {
+      t.match((await varve.get(target, tableItemLookup('u64', '"7"'))).headers, {
+        [cacheStatusHeader]: 'varve; fwd=bypass'
+      }, name)
+      asked.push(stub.requests.length)
+    }
+    t.ok(Number(asked[1]) > Number(asked[0]), name)
+  }
+})
+
+t.test('a gas estimate of a node that lags is not given again under the present position', async t => {
+  const old = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`, nth <= 2 ? old : {})
+  })
+  const varve = await varveAt(t, stub.url, { latest: { gasMs: 3_600_000 } })
+  t.match(await varve.get(gas), { headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '900' } })
+  t.match(await varve.get(gas), {
+    body: '[3]',
+    headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '1000' }
+  })
+  t.match(await varve.get(gas), { body: '[3]', headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: '1000' } })
+})
+
+t.test('a latest read is kept for the version that it was read at, also while it is held, unless promote is off', async t => {
+  for (const stateMs of [0, 3_600_000]) {
+    for (const promote of [true, false]) {
+      const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs, promote } })
+      const { version } = sandbox.ledger.head
+      const first = await varve.get(table, tableItemLookup('u64', '"7"'))
+      sandbox.ledger.grow(50)
+      await varve.get('/v1')
+      const name = `stateMs ${stateMs}, promote ${promote}`
+      t.match(
+        (await varve.get(table, tableItemLookup('u64', '"7"'))).headers,
+        stateMs === 0
+          ? { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: String(sandbox.ledger.head.version) }
+          : { [cacheStatusHeader]: memoryHitStatus, [version_]: String(version) },
+        name
+      )
+      const pinned = await varve.get(`${table}?ledger_version=${version}`, tableItemLookup('u64', '"007"'))
+      t.match(pinned, {
+        body: first.body,
+        headers: {
+          [cacheStatusHeader]: promote ? memoryHitStatus : /^varve; fwd=uri-miss;/,
+          'cache-control': 'no-cache',
+          [version_]: String(sandbox.ledger.head.version)
+        }
+      }, name)
+      t.equal(sandbox.requests.countFor('table_item'), (stateMs === 0 ? 2 : 1) + (promote ? 0 : 1), name)
+    }
+  }
+})
+
+t.test('a missing item that was read latest is kept for that version, for the same text of its key alone', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
+    )
+  })
+  const varve = await varveAt(t, stub.url)
+  await varve.get(table, tableItemLookup('u64', '"8"'))
+  t.match(await varve.get(`${table}?ledger_version=1000`, tableItemLookup('u64', '"8"')), {
+    status: 404,
+    headers: { [cacheStatusHeader]: memoryHitStatus }
+  })
+  t.match(await varve.get(`${table}?ledger_version=1000`, tableItemLookup('u64', '"08"')), {
+    status: 404,
+    headers: { [cacheStatusHeader]: /stored/ }
+  })
+})
+
+t.test('a latest answer over the size limit goes through whole to each who asks, and is neither held nor kept', async t => {
+  let release: () => void = () => {}
+  let arrived: () => void = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const body = (nth: number): string => JSON.stringify([nth, 'x'.repeat(2 * 1024 * 1024)])
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) arrived()
+    held.then(() => {
+      respondOk(response, body(nth))
+    }, () => {})
+  })
+  const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, latest: { stateMs: 3_600_000 } })
+  const early = varve.get(modules)
+  await here
+  const late = Array.from({ length: 5 }, async () => await varve.get(modules))
+  // By then the others are here too.
+  await varve.get('/none')
+  t.equal(stub.requests.length, 1)
+  release()
+  t.equal((await early).body, body(1))
+  const got = await Promise.all(late)
+  t.same(got.map(answer => answer.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
+  for (const { headers } of got) {
+    t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
+  }
+  t.match((await varve.get(`${modules}?ledger_version=1000`)).headers, {
+    [cacheStatusHeader]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large'
+  })
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
+})
+
+function positionIn ({ ledger }: Sandbox): Record<string, string> {
+  const { head, oldest } = ledger
+  return {
+    [version_]: String(head.version),
+    'x-node-ledger-timestampusec': String(head.timestampUsec),
+    'x-node-epoch': String(head.epoch),
+    'x-node-block-height': String(head.blockHeight),
+    'x-node-ledger-oldest-version': String(oldest.version),
+    'x-node-oldest-block-height': String(oldest.blockHeight)
+  }
+}

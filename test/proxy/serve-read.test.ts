@@ -1,0 +1,944 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import t from 'tap'
+import { configSchema } from '../../src/config/schema.js'
+import { sendRequest, tableItemLookup } from '../support/client.js'
+import { respondToIndex, respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { isHit } from '../../src/proxy/outcomes.js'
+import { cacheStatusOf } from '../../src/proxy/outcomes.js'
+import { ErrorResponse } from '../../src/api/error-response.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { varveAt } from '../support/varve.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const status = 'cache-status'
+const notFound = (key: string): string =>
+  JSON.stringify({
+    message: `Table Item not found by Table handle(0xab), Table key(${key}) and Ledger version(500)`,
+    error_code: 'table_item_not_found',
+    vm_error_code: null
+  })
+
+t.test('a miss is fetched, kept and answered; the next read of it is a hit and costs the node nothing', async t => {
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`)
+  })
+  const varve = await varveAt(t, stub.url)
+  const miss = await varve.get(modules)
+  t.match(miss, {
+    status: 200,
+    body: '[1]',
+    headers: {
+      [status]: 'varve; fwd=uri-miss; fwd-status=200; stored',
+      'content-type': 'application/json; charset=utf-8',
+      vary: 'Accept, Accept-Encoding',
+      'cache-control': 'no-cache'
+    }
+  })
+  const hit = await varve.get('/v1/accounts/0000001/modules?x=y&ledger_version=%2B0500')
+  t.match(hit, {
+    status: 200,
+    body: '[1]',
+    headers: { [status]: 'varve; hit; detail=memory', etag: miss.headers.etag }
+  })
+  t.same(stub.requests, [`GET /v1/accounts/0x${'1'.padStart(64, '0')}/modules?ledger_version=500`])
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'), 1)
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 1)
+  t.equal(
+    await varve.metric('varve_request_duration_seconds_count{endpoint="account_modules",outcome="hit_memory"}'),
+    1
+  )
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="200"}'),
+    1
+  )
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
+  t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 1)
+})
+
+t.test('a thousand equal misses are one read of the node, each answered', async t => {
+  let release: () => void = () => {}
+  let arrived: () => void = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    arrived()
+    held.then(() => {
+      respondOk(response, '[]')
+    }, () => {})
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const outcomes = Array.from({ length: 1000 }, async () => await serveRead(context, readOfTarget(modules)))
+  await here
+  release()
+  const got = await Promise.all(outcomes)
+  t.same(got.map(({ name }) => name), ['miss', ...Array(999).fill('collapsed')])
+  t.same(
+    new Set(got.map(cacheStatusOf)),
+    new Set(['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; fwd=uri-miss; collapsed'])
+  )
+  t.equal(stub.requests.length, 1)
+})
+
+t.test('a caller that gives up cancels nobody else, be it the one who began the read, and what was fetched is kept', async t => {
+  let release: () => void = () => {}
+  let arrived: () => void = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const here = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    arrived()
+    held.then(() => {
+      respondOk(response, '[]')
+    }, () => {})
+  })
+  const varve = await varveAt(t, stub.url)
+  const leaving = new AbortController()
+  const leader = fetch(varve.url + modules, { signal: leaving.signal })
+  await here
+  const joiner = varve.get(modules)
+  leaving.abort()
+  await t.rejects(leader)
+  release()
+  t.match(await joiner, { status: 200, body: '[]' })
+  t.match(await varve.get(modules), { headers: { [status]: 'varve; hit; detail=memory' } })
+  t.equal(stub.requests.length, 1)
+})
+
+t.test('a value is shared by all spellings of a table key, a not-found only by equal texts, since nodes echo the text', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.setEncoding('utf8').once('data', (text: string) => {
+      const { key } = JSON.parse(text) as { key: string }
+      if (BigInt(key) === 7n) return respondOk(response, '"value"')
+      response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key)))
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  const target = '/v1/tables/0xab/item?ledger_version=500'
+  t.match(await varve.get(target, tableItemLookup('u64', '"7"')), { status: 200, headers: { [status]: /stored/ } })
+  t.match(await varve.get(target, tableItemLookup('u64', '"007"')), { status: 200, headers: { [status]: /hit/ } })
+  t.match(await varve.get(target, tableItemLookup('u64', '"8"')), {
+    status: 404,
+    body: /Table key\(\\"8\\"\)/,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=404; stored' }
+  })
+  t.match(await varve.get(target, tableItemLookup('u64', '"08"')), {
+    status: 404,
+    body: /Table key\(\\"08\\"\)/,
+    headers: { [status]: /stored/ }
+  })
+  t.match(await varve.get(target, tableItemLookup('u64', '"8"')), {
+    status: 404,
+    body: /Table key\(\\"8\\"\)/,
+    headers: { [status]: /hit/, etag: /"/ }
+  })
+  t.equal(stub.requests.length, 3)
+})
+
+t.test('two spellings of a missing key that arrive together each get their own text', async t => {
+  let release: () => void = () => {}
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.setEncoding('utf8').once('data', (text: string) => {
+      const { key } = JSON.parse(text) as { key: string }
+      held.then(() => {
+        response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key)))
+      }, () => {})
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  const both = ['"8"', '"08"', '"008"'].map(async key =>
+    await varve.get('/v1/tables/0xab/item?ledger_version=500', tableItemLookup('u64', key))
+  )
+  while (stub.requests.length === 0) {
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+  }
+  release()
+  const bodies = (await Promise.all(both)).map(({ body }) =>
+    /Table key\((".*")\)/.exec(JSON.parse(body).message as string)?.[1]
+  )
+  t.same(bodies, ['"8"', '"08"', '"008"'])
+})
+
+t.test('what is not proven history is handed on and asked for again each time, with the reason', async t => {
+  const cases: [string, (response: ServerResponse) => void][] = [
+    ['status', response => {
+      response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '7' }).end('{"message":"busy"}')
+    }],
+    ['status', response => {
+      response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down')
+    }],
+    ['vetoed', response => {
+      respondOk(response, '[]', { 'cache-control': 'no-store' })
+    }],
+    ['outside_window', response => {
+      respondOk(response, '[]', { 'x-aptos-ledger-oldest-version': '501' })
+    }],
+    ['too_large', response => {
+      respondOk(response, `["${'x'.repeat(1024 * 1024)}"]`)
+    }]
+  ]
+  for (const [reason, answer] of cases) {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      answer(response)
+    })
+    const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, pruned: { answerLocally: false } })
+    const got = [await varve.get(modules), await varve.get(modules)]
+    for (const { headers } of got) {
+      t.match(headers[status], new RegExp(`^varve; fwd=uri-miss; fwd-status=\\d+; detail=${reason}$`))
+    }
+    t.match(got[0]?.headers, { 'cache-control': 'no-store' })
+    t.equal(stub.requests.length, 2)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 2)
+  }
+})
+
+t.test('what is dearer than the whole memory tier is not said to be stored', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, `["${'x'.repeat(1_500_000)}"]`)
+  })
+  const varve = await varveAt(t, stub.url, { cache: { memory: { maxMb: 1 } } })
+  for (let round = 0; round < 2; round++) {
+    t.match(await varve.get(modules), {
+      status: 200,
+      headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=too_large' }
+    })
+  }
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'), 2)
+  t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 0)
+})
+
+t.test('a node\'s error passes untouched, with its Retry-After and without its cookies', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(503, {
+      'content-type': 'text/plain',
+      'retry-after': '7',
+      'set-cookie': 'a=b',
+      trailer: 'x',
+      'x-secret': '1'
+    }).end('busy')
+  })
+  const varve = await varveAt(t, stub.url)
+  const { status: code, headers, body } = await varve.get(modules)
+  t.same([code, body, headers['retry-after'], headers['content-type']], [503, 'busy', '7', 'text/plain'])
+  t.same([headers['set-cookie'], headers.trailer, headers['x-secret']], [undefined, undefined, undefined])
+  t.match(await varve.get('/v1/accounts/0x1/modules'), {
+    status: 503,
+    body: 'busy',
+    headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' }
+  }, 'a latest read alike, under the position known, since this answer bears none')
+})
+
+t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong answer', async t => {
+  const cases: [string, (response: ServerResponse) => void][] = [
+    ['no_position', response => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(
+        '{"message":"internal error","error_code":"internal_error","vm_error_code":null}'
+      )
+    }],
+    ['wrong_chain', response => {
+      respondOk(response, '[]', { 'x-aptos-chain-id': '9' })
+    }],
+    ['wrong_type', response => {
+      respondOk(response, '<html>', { 'content-type': 'text/html' })
+    }],
+    ['wrong_coding', response => {
+      respondOk(response, 'zzz', { 'content-encoding': 'gzip' })
+    }]
+  ]
+  for (const [reason, answer] of cases) {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      answer(response)
+    })
+    const varve = await varveAt(t, stub.url)
+    t.match(await varve.get(modules), {
+      status: 503,
+      headers: { [status]: 'varve; detail=unavailable', 'retry-after': '1', 'x-node-chain-id': '4' },
+      body: /"error_code":"internal_error","vm_error_code":null/
+    }, reason)
+    t.equal(await varve.metric(`varve_not_stored_total{endpoint="account_modules",reason="${reason}"}`), 1)
+  }
+})
+
+t.test('an answer that ends with its connection may have been cut short: it is neither kept nor handed on', async t => {
+  const lines = Object.entries(stamps()).map(line => line.join(': ')).join('\r\n')
+  const raw = await startRawUpstream(t, socket => {
+    socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`)
+  })
+  const varve = await varveAt(t, raw.url, { chainId: 4 })
+  t.match(await varve.get(modules), { status: 503 })
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
+})
+
+t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are never handed on', async t => {
+  for (const code of [204, 206, 302, 304]) {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      response.writeHead(code, { ...stamps(), location: 'http://127.0.0.1:1/' }).end()
+    })
+    t.match(
+      await (await varveAt(t, stub.url)).get(modules),
+      { status: 503, headers: { location: undefined } },
+      String(code)
+    )
+  }
+})
+
+t.test('an error that a gateway coded keeps its coding', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(429, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync('slow down'))
+  })
+  const got = await (await varveAt(t, stub.url)).get(modules)
+  t.match(got, { status: 429, headers: { 'content-encoding': 'gzip' } })
+  t.equal(gunzipSync(got.bytes).toString(), 'slow down')
+})
+
+t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read: those who joined it ask once more, together', async t => {
+  const waiting: Array<(code: number) => void> = []
+  let arrived: () => void = () => {}
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    waiting.push(code => {
+      if (code === 200) respondOk(response, `[${nth}]`)
+      else response.writeHead(code, stamps()).end('{}')
+    })
+    arrived()
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const statusOf = async (target: string): Promise<number> => {
+    const outcome = await serveRead(context, readOfTarget(target))
+    return isHit(outcome) ? 200 : outcome.fetched.response.status
+  }
+  for (
+    const [target, failing] of [[modules, 500], ['/v1/accounts/0x1/modules', 500], [`${modules}&limit=1`, 429], [
+      '/v1/accounts/0x1/modules?limit=1',
+      429
+    ]] as const
+  ) {
+    const first = new Promise<void>(resolve => {
+      arrived = resolve
+    })
+    const leaders = [statusOf(target)]
+    await first
+    // A latest read joins what is gathering, so there it is the second one that the others join.
+    if (!target.includes('ledger_version')) {
+      leaders.push(statusOf(target))
+      const second = new Promise<void>(resolve => {
+        arrived = resolve
+      })
+      const others = Array.from({ length: 10 }, async () => await statusOf(target))
+      waiting.shift()?.(200)
+      await second
+      const third = new Promise<void>(resolve => {
+        arrived = resolve
+      })
+      waiting.shift()?.(failing)
+      await third
+      waiting.shift()?.(200)
+      t.same(await Promise.all([...leaders, ...others]), [200, failing, ...Array(10).fill(200)], 'latest')
+      continue
+    }
+    const others = Array.from({ length: 10 }, async () => await statusOf(target))
+    const second = new Promise<void>(resolve => {
+      arrived = resolve
+    })
+    waiting.shift()?.(failing)
+    await second
+    waiting.shift()?.(200)
+    t.same(await Promise.all([...leaders, ...others]), [failing, ...Array(10).fill(200)], 'history')
+  }
+})
+
+t.test('an answer that is cut short is no answer', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100', ...stamps() }).write('[')
+    setImmediate(() => {
+      response.destroy()
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' } })
+  t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
+})
+
+t.test('a node that denies a version already shown is asked once more, and never believed', async t => {
+  const denial = JSON.stringify({
+    message: 'Ledger version not found by Ledger version(500)',
+    error_code: 'version_not_found',
+    vm_error_code: null
+  })
+  const lagging = (response: ServerResponse): void => {
+    response.writeHead(404, {
+      'content-type': 'application/json',
+      ...stamps({
+        'x-aptos-ledger-version': '400',
+        'x-aptos-ledger-timestampusec': '400000',
+        'x-aptos-block-height': '40'
+      })
+    }).end(denial)
+  }
+  const balanced = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) lagging(response)
+    else respondOk(response, '[]')
+  })
+  t.match(await (await varveAt(t, balanced.url)).get(modules), {
+    status: 200,
+    headers: { 'x-node-ledger-version': '1000' }
+  })
+  t.equal(balanced.requests.length, 2)
+  const stuck = await startStubUpstream(t, (_request, response) => {
+    lagging(response)
+  })
+  t.match(await (await varveAt(t, stuck.url)).get(modules), { status: 503 })
+  t.equal(stuck.requests.length, 2)
+  const both = [
+    await startStubUpstream(t, (_request, response) => {
+      lagging(response)
+    }),
+    await startStubUpstream(t, (_request, response) => {
+      lagging(response)
+    })
+  ]
+  const { upstreams } = configSchema.parse({ upstreams: both.map(({ url }) => ({ url })) })
+  t.match(await (await varveAt(t, '', { upstreams })).get(modules), { status: 503 })
+  t.same(both.map(({ requests }) => requests.length), [1, 1], 'of several each has had its say')
+  const future = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial)
+  })
+  t.match(await (await varveAt(t, future.url)).get('/v1/accounts/0x1/modules?ledger_version=5000'), {
+    status: 404,
+    body: denial
+  })
+  t.equal(future.requests.length, 1, 'of the future a node may well say that it is not there yet')
+})
+
+t.test('hits bear the current position, latest reads the one that was stamped on them', async t => {
+  let version = 1000
+  const now = (): Record<string, string> =>
+    stamps({
+      'x-aptos-ledger-version': String(version),
+      'x-aptos-ledger-timestampusec': String(version * 1000),
+      'x-aptos-block-height': String(version / 10)
+    })
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { ...now(), 'x-aptos-cursor': 'ab', 'x-aptos-gas-used': '3' })
+  }, (_request, response) => {
+    response.writeHead(200, now()).end('{}')
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match((await varve.get(modules)).headers, {
+    'x-node-ledger-version': '1000',
+    'x-aptos-ledger-version': '1000',
+    'x-node-epoch': '2'
+  })
+  version = 2000
+  const latest = await varve.get('/v1/accounts/0x1/modules')
+  t.match(latest.headers, {
+    [status]: 'varve; fwd=bypass',
+    'cache-control': 'no-store',
+    'x-node-ledger-version': '2000',
+    'x-node-cursor': 'ab',
+    'x-aptos-cursor': 'ab',
+    'x-node-gas-used': '3'
+  })
+  t.match((await varve.get(modules)).headers, {
+    [status]: /hit/,
+    'x-node-ledger-version': '2000',
+    'x-node-ledger-timestampusec': '2000000',
+    'x-node-block-height': '200',
+    'x-node-ledger-oldest-version': '10',
+    'x-node-cursor': 'ab'
+  })
+  t.ok(
+    (await varve.get(modules)).rawNames.includes('X-NODE-LEDGER-OLDEST-VERSION'),
+    'the specification\'s names as it writes them'
+  )
+  t.match(
+    await varve.get('/v1/accounts/0x1/modules?ledger_version=2000'),
+    { headers: { [status]: /hit/ } },
+    'the latest answer is kept for the version it was read at'
+  )
+  t.equal(stub.requests.length, 2)
+})
+
+t.test('only the names that were asked for are sent', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { 'x-aptos-cursor': 'ab' })
+  })
+  const own = await (await varveAt(t, stub.url, { headers: { emit: ['node'] } })).get(modules)
+  t.same(own.rawNames.filter(name => /^x-/i.test(name)).map(name => name.slice(0, 7)), Array(8).fill('X-NODE-'))
+  const theirs = await (await varveAt(t, stub.url, { headers: { emit: ['upstream'] } })).get(modules)
+  t.same(theirs.rawNames.filter(name => /^x-/i.test(name)).map(name => name.slice(0, 8)), Array(8).fill('x-aptos-'))
+  const none = await (await varveAt(t, stub.url, { headers: { emit: [] } })).get(modules)
+  t.same(none.rawNames.filter(name => /^x-/i.test(name)), [])
+})
+
+t.test('a latest read is never older than the moment it was asked: what is behind is asked again, and counted if it stays so', async t => {
+  const older = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const balanced = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`, nth === 1 ? older : {})
+  })
+  const varve = await varveAt(t, balanced.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { body: '[2]', headers: { 'x-node-ledger-version': '1000' } })
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+  const stuck = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`, {
+      ...older,
+      'x-aptos-ledger-version': String(900 - nth),
+      'x-aptos-ledger-timestampusec': String(900_000 - nth)
+    })
+  })
+  const behind = await varveAt(t, stuck.url)
+  t.match(
+    await behind.get('/v1/accounts/0x1/modules'),
+    { body: '[1]', headers: { 'x-node-ledger-version': '899' } },
+    'the furthest answer, with its own stamp'
+  )
+  t.equal(stuck.requests.length, 2)
+  t.equal(await behind.metric('varve_stale_latest_total'), 1)
+})
+
+t.test('an error of the second node is no word on where the chain stands: the first answer is served, and counted', async t => {
+  const older = {
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  }
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) respondOk(response, '[1]', older)
+    else response.writeHead(429, { 'content-type': 'text/plain' }).end('slow down')
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), {
+    status: 200,
+    body: '[1]',
+    headers: { 'x-node-ledger-version': '900' }
+  })
+  t.equal(await varve.metric('varve_stale_latest_total'), 1)
+})
+
+t.test('a latest read that learns of a reset is not late: what was shown before means nothing any more', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', {
+      'x-aptos-ledger-version': '100',
+      'x-aptos-ledger-timestampusec': '9000000',
+      'x-aptos-block-height': '10'
+    })
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 200, headers: { 'x-node-ledger-version': '100' } })
+  t.equal(
+    stub.requests.filter(line => line.includes('modules')).length,
+    2,
+    'asked again, since nobody can say of which chain the first answer was'
+  )
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+})
+
+t.test('a block bears the current position, and one below a position already shown is never denied', async t => {
+  const older = stamps({
+    'x-aptos-ledger-version': '900',
+    'x-aptos-ledger-timestampusec': '900000',
+    'x-aptos-block-height': '90'
+  })
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    if (nth === 1) respondOk(response, '{}', older)
+    else {
+      response.writeHead(404, { 'content-type': 'application/json', ...older }).end(
+        JSON.stringify({ error_code: nth < 4 ? 'block_not_found' : 'version_not_found' })
+      )
+    }
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get('/v1/blocks/by_version/500'), {
+    status: 200,
+    headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=unreadable', 'x-node-ledger-version': '1000' }
+  })
+  t.equal(await varve.metric('varve_stale_latest_total'), 0)
+  t.match(await varve.get('/v1/blocks/by_version/500'), { status: 503 })
+  t.equal(stub.requests.length, 3)
+  t.match(await varve.get('/v1/blocks/by_version/5000'), { status: 404 }, 'of the future it may be said')
+})
+
+t.test('a burst of latest reads is two reads of the node: one under way, one gathering behind it', async t => {
+  const waiting: Array<() => void> = []
+  let arrived: () => void = () => {}
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    waiting.push(() => {
+      respondOk(response, `[${nth}]`)
+    })
+    arrived()
+  })
+  const { context } = contextAt(t, stub.url)
+  const latest = readOfTarget('/v1/accounts/0x1/modules')
+  const bodyOf = async (): Promise<string> => {
+    const outcome = await serveRead(context, latest)
+    return outcome.name === 'forwarded' ? outcome.fetched.response.body.toString() : outcome.name
+  }
+  await context.resolveChain()
+  const first = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const early = bodyOf()
+  await first
+  const second = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const late = Array.from({ length: 50 }, bodyOf)
+  waiting.shift()?.()
+  t.equal(await early, '[1]')
+  await second
+  waiting.shift()?.()
+  t.same(new Set(await Promise.all(late)), new Set(['[2]']))
+  t.equal(stub.requests.length, 2)
+})
+
+t.test('what is promoted can be left out', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url, { latest: { promote: false } })
+  await varve.get('/v1/accounts/0x1/modules')
+  t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=1000'), { headers: { [status]: /miss/ } })
+})
+
+t.test('a rendering of a release that runs no more is read afresh, and served as it is when no node gives another within 500 ms', async t => {
+  let release = 'aaaa'
+  let answer = (response: ServerResponse, nth: number): void => {
+    respondOk(response, `[${nth}]`)
+  }
+  const index = (_request: IncomingMessage, response: ServerResponse): void => {
+    response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
+  }
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    answer(response, nth)
+  }, index)
+  const clock = { ms: 0 }
+  const { context } = contextAt(t, stub.url, clock)
+  const read = readOfTarget(modules)
+  const served = async (): Promise<[string, string]> => {
+    const outcome = await serveRead(context, read)
+    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+  }
+  t.same(await served(), ['miss', '[1]'])
+  release = 'bbbb'
+  await context.resolveChain()
+  answer = () => {}
+  const started = performance.now()
+  t.same(
+    await Promise.all(Array.from({ length: 5 }, served)),
+    Array(5).fill(['hit_memory', '[1]']),
+    'a node that is mute'
+  )
+  const tookMs = performance.now() - started
+  t.ok(tookMs > 450 && tookMs < 2000, `${Math.round(tookMs)} ms for all five`)
+  t.same(await served(), ['hit_memory', '[1]'])
+  t.equal(stub.requests.length, 2, 'what could not be read afresh is not tried again at every hit')
+  clock.ms = 10_000
+  answer = response => {
+    response.writeHead(500, stamps()).end()
+  }
+  t.same(await served(), ['hit_memory', '[1]'], 'a node that fails')
+})
+
+t.test('a fresh rendering takes the place of the old one, for all who ask at the time', async t => {
+  let release = 'aaaa'
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`)
+  }, (_request, response) => {
+    response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
+  })
+  const { context } = contextAt(t, stub.url)
+  const served = async (): Promise<[string, string]> => {
+    const outcome = await serveRead(context, readOfTarget(modules))
+    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+  }
+  await context.resolveChain()
+  t.same(await served(), ['miss', '[1]'])
+  release = 'bbbb'
+  await context.resolveChain()
+  t.same(await Promise.all([served(), served()]), [['miss', '[2]'], ['collapsed', '[2]']])
+  t.same(await served(), ['hit_memory', '[2]'])
+})
+
+t.test('a rendering whose version no node has any more is served as it is, without asking', async t => {
+  let release = 'aaaa'
+  let oldest = '10'
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`)
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  await serveRead(context, readOfTarget(modules))
+  release = 'bbbb'
+  oldest = '600'
+  await context.resolveChain()
+  t.match(await serveRead(context, readOfTarget(modules)), { name: 'hit_memory', kind: 'pruned' })
+  t.equal(stub.requests.length, 1)
+})
+
+t.test('a reset that is learned while a rendering is read afresh takes the old chain\'s entry with it', async t => {
+  let index: Record<string, string> = {}
+  let release = 'aaaa'
+  let answer = (response: ServerResponse): void => {
+    respondOk(response, '["old chain"]')
+  }
+  const stub = await startStubUpstream(t, (_request, response) => {
+    answer(response)
+  }, (_request, response) => {
+    response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`)
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  await serveRead(context, readOfTarget(modules))
+  release = 'bbbb'
+  await context.resolveChain()
+  let asked: () => void = () => {}
+  const arrived = new Promise<void>(resolve => {
+    asked = resolve
+  })
+  answer = () => {
+    asked()
+  }
+  const reading = serveRead(context, readOfTarget(modules))
+  await arrived
+  index = { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }
+  answer = response => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end(
+      '{"error_code":"version_not_found"}'
+    )
+  }
+  await context.resolveChain()
+  t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
+})
+
+t.test('who has to be admitted has what others have read meanwhile, and what is on the chain by then', async t => {
+  let index: Record<string, string> = {}
+  const stub = await startStubUpstream(t, (_request, response, nth) => {
+    respondOk(response, `[${nth}]`, index)
+  }, (_request, response) => {
+    response.writeHead(200, stamps(index)).end('{"git_hash":"aaaa"}')
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const read = readOfTarget(modules)
+  const other = async (): Promise<void> => {
+    await serveRead(context, read)
+  }
+  t.match(await serveRead({ ...context, admit: other }, read), { name: 'hit_memory' })
+  t.equal(stub.requests.length, 1)
+  const reset = async (): Promise<void> => {
+    index = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
+    await context.resolveChain()
+  }
+  const before = context.tracker.chain
+  t.match(await serveRead({ ...context, admit: reset }, readOfTarget('/v1/accounts/0x1/modules?ledger_version=501')), {
+    name: 'miss'
+  })
+  t.not(context.tracker.chain, before)
+})
+
+t.test('who may not ask for more is refused before a node is asked, and before it waits for a version; who asks for the same is not', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { context } = contextAt(t, stub.url)
+  await context.resolveChain()
+  const refusal = { message: 'too many requests' }
+  const refused = {
+    ...context,
+    admit: async () => {
+      throw new ErrorResponse(429, 'web_framework_error', 'too many requests')
+    }
+  }
+  const [mine, others] = await Promise.allSettled([
+    serveRead(refused, readOfTarget(modules)),
+    serveRead(context, readOfTarget(modules))
+  ])
+  t.match([mine, others], [{ status: 'rejected', reason: { status: 429 } }, {
+    status: 'fulfilled',
+    value: { name: 'miss' }
+  }])
+  for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) {
+    await t.rejects(serveRead(refused, readOfTarget(target)), refusal)
+  }
+  await t.rejects(
+    serveRead({ ...refused, settings: { ...context.settings, isObserving: true } }, readOfTarget(modules)),
+    refusal,
+    'all is asked of a node where it is only observed'
+  )
+  t.equal(stub.requests.length, 1)
+  await t.rejects(
+    serveRead(refused, { ...readOfTarget('/v1/accounts/0x2/modules'), minVersion: 9999n }),
+    refusal,
+    'nor does it wait'
+  )
+  t.match(await serveRead(refused, readOfTarget(modules)), { name: 'hit_memory' })
+})
+
+t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
+  let change: Record<string, string> = {}
+  let reads = 0
+  const stub = await startStubUpstream(t, (request, response) => {
+    respondOk(response, request.url?.includes('modules') === true ? `[${++reads}]` : '{}', change)
+  })
+  const varve = await varveAt(t, stub.url)
+  t.equal((await varve.get(modules)).body, '[1]')
+  change = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=500'), {
+    body: '[3]',
+    headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' }
+  })
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+  t.equal(varve.log.filter(({ msg }) => /the chain was reset/.test(String(msg))).length, 1, 'and says so')
+  t.match(await varve.get(modules), { body: '[4]', headers: { [status]: /stored/ } })
+})
+
+t.test('history is served beyond the node\'s window and with the node gone, marked and counted', async t => {
+  let oldest = '10'
+  let gone = false
+  const stub = await startStubUpstream(t, (_request, response) => {
+    if (gone) response.destroy()
+    else {
+      respondOk(response, '[]', {
+        'x-aptos-ledger-oldest-version': oldest,
+        'x-aptos-ledger-version': oldest === '10' ? '1000' : '1001',
+        'x-aptos-ledger-timestampusec': oldest === '10' ? '1000000' : '1000001'
+      })
+    }
+  })
+  const varve = await varveAt(t, stub.url)
+  await varve.get(modules)
+  oldest = '600'
+  await varve.get('/v1/accounts/0x1/modules')
+  gone = true
+  t.match(await varve.get(modules), {
+    status: 200,
+    headers: { [status]: 'varve; hit; detail=pruned', 'x-node-ledger-oldest-version': '600' }
+  })
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="cache"}'), 1)
+  t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
+})
+
+t.test('a 410 of a gateway that bears no position is counted without a distance', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}')
+  }, (_request, response) => {
+    response.destroy()
+  })
+  const varve = await varveAt(t, stub.url, { chainId: 4 })
+  t.match(await varve.get(modules), { status: 410, body: '{"error_code":"version_pruned"}' })
+  t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
+  t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}'), 0)
+})
+
+t.test('a process that has not reached its node yet says so, and serves as soon as it can', async t => {
+  let sick = true
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  }, (request, response) => {
+    if (sick) response.destroy()
+    else respondToIndex(request, response)
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 503, body: /no upstream has been reached yet/ })
+  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is not known/ })
+  sick = false
+  t.match(await varve.get(modules), { status: 200 })
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
+})
+
+t.test('a client that has the body already gets a 304 with the present position', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]', { 'x-aptos-cursor': 'ab' })
+  })
+  const varve = await varveAt(t, stub.url)
+  const etag = (await varve.get(modules)).headers.etag ?? ''
+  for (const tag of [etag, `W/${etag}`, '*', `"other", ${etag}`]) {
+    const got = await varve.get(modules, { headers: { 'if-none-match': tag } })
+    t.match(got, {
+      status: 304,
+      body: '',
+      headers: {
+        etag,
+        'x-node-ledger-version': '1000',
+        'x-node-cursor': 'ab',
+        [status]: /hit/,
+        'content-type': undefined
+      }
+    }, tag)
+  }
+  for (const tag of ['"other"', '"unterminated', etag.slice(1)]) {
+    t.match(await varve.get(modules, { headers: { 'if-none-match': tag } }), { status: 200, body: '[]' }, tag)
+  }
+  t.match(await varve.get('/v1/accounts/0x2/modules?ledger_version=50', { headers: { 'if-none-match': '"abc"' } }), {
+    status: 200
+  }, 'a conditional is not forwarded')
+})
+
+t.test('HEAD is the GET without its body, and fills the cache with the whole', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[1,2]')
+  })
+  const varve = await varveAt(t, stub.url)
+  t.match(await varve.get(modules, { method: 'HEAD' }), {
+    status: 200,
+    body: '',
+    headers: { 'content-length': '5', [status]: /stored/ }
+  })
+  t.match(await varve.get(modules), { status: 200, body: '[1,2]', headers: { [status]: /hit/ } })
+  t.equal(stub.requests[0]?.slice(0, 4), 'GET ')
+})
+
+t.test('JSON and BCS are never mixed', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    respondOk(response, request.headers.accept ?? '', { 'content-type': request.headers.accept ?? '' })
+  })
+  const varve = await varveAt(t, stub.url)
+  for (let round = 0; round < 2; round++) {
+    t.match(await varve.get(modules), { body: 'application/json' })
+    t.match(await varve.get(modules, { headers: { accept: 'application/x-bcs', connection: 'accept' } }), {
+      body: 'application/x-bcs',
+      headers: { 'content-type': 'application/x-bcs' }
+    })
+  }
+  t.equal(stub.requests.length, 2)
+})
+
+t.test('clients and CDNs are told what the operator chose', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume().on('end', () => {
+      respondOk(response, '[]')
+    })
+  })
+  const told = async (cacheControl: 'immutable' | 'off'): Promise<Array<string | undefined>> => {
+    const varve = await varveAt(t, stub.url, { downstream: { cacheControl } })
+    const answers = [
+      await varve.get(modules),
+      await varve.get('/v1/tables/0xab/item?ledger_version=500', tableItemLookup('u64', '"7"')),
+      await varve.get('/v1/accounts/0x1/modules')
+    ]
+    return answers.map(({ headers }) => headers['cache-control'])
+  }
+  t.same(await told('immutable'), ['public, max-age=86400', 'public, max-age=31536000, immutable', 'no-store'])
+  t.same(await told('off'), [undefined, undefined, 'no-store'])
+})

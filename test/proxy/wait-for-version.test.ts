@@ -1,0 +1,237 @@
+import t from 'tap'
+import { serveRead } from '../../src/proxy/serve-read.js'
+import { type Sandbox } from '#sandbox'
+import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { startWithUpstreams } from '../support/multiple-upstreams.js'
+import { stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
+
+const version_ = 'x-node-ledger-version'
+const patient = { waitForVersion: { ms: 5000 } }
+const hour = { waitForVersion: { ms: 3_600_000 } }
+
+/** Every read that names a version, at one. */
+const readsAt = (version: bigint): Array<[target: string, how?: TestRequest]> => [
+  [`/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`],
+  [`/v1/tables/0x5eed/item?ledger_version=${version}`, tableItemLookup('u64', '"7"')],
+  [`/v1/blocks/by_version/${version}`]
+]
+
+/** One that is passed on; the embedded node answers it wherever it stands. */
+const passedAt = (version: bigint): [target: string] => [`/v1/-/healthy?ledger_version=${version}`]
+
+const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
+const waiting = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_waiting_for_version')
+const waits = async (varve: TestVarve): Promise<unknown[]> =>
+  await Promise.all(
+    ['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`))
+  )
+
+/** What comes of reads that wait until the test lets the chain go on. */
+async function meanwhile (
+  varve: TestVarve,
+  reads: ReadonlyArray<[target: string, how?: TestRequest]>,
+  change: () => void
+): Promise<TestResponse[]> {
+  const asked = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
+  await until(async () => await waiting(varve) === reads.length, 'all wait')
+  change()
+  return await asked
+}
+
+t.test('a read for a version just above the head waits, and is answered when the chain has grown', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, patient)
+  t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics are there from the start')
+  const target = headOf(sandbox) + 1n
+  const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => {
+    sandbox.ledger.grow(2)
+  })
+  for (const { status, headers } of answers) t.ok(status === 200 && BigInt(String(headers[version_])) >= target)
+  t.same([await waiting(varve), await waits(varve)], [0, [4, 0]])
+  t.same(
+    ['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.requests.counts[name]),
+    [1, 1, 1],
+    'the node is asked for it once it has it'
+  )
+})
+
+t.test('what is far above the head is not there, at once; how far that is goes by the size of blocks', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, hour)
+  const head = headOf(sandbox)
+  for (const read of readsAt(head + 1000n)) {
+    t.match(await varve.get(...read), { status: 404, body: /version_not_found/ })
+  }
+  t.same(await waits(varve), [0, 0])
+  // Blocks have some versions each, so that the second block ends well above two versions.
+  const { firstVersion } = sandbox.ledger.block(100)
+  const most = (2n * (head - firstVersion) + 898n) / 899n
+  t.ok(most > 2n)
+  t.match(await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head + most + 1n}`), { status: 404 })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => {
+    sandbox.ledger.grow(20)
+  })
+  t.equal(answer?.status, 200)
+})
+
+t.test('while no block has followed another, a block is taken for one version', async t => {
+  const index = stamps({ 'x-aptos-oldest-block-height': '100' })
+  const node = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(404, index).end()
+  }, (_request, response) => {
+    response.writeHead(200, index).end('{}')
+  })
+  const varve = await varveAt(t, node.url, { waitForVersion: { ms: 20, blocks: 3 } })
+  for (const [version, timeouts] of [[1004, 0], [1003, 1]]) {
+    t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 404 })
+    t.same(await waits(varve), [0, timeouts])
+  }
+})
+
+t.test('when the time is over the node is asked, and its own not-found is handed on', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 100 } })
+  const target = headOf(sandbox) + 1n
+  const began = performance.now()
+  const got = await varve.get(`/v1/blocks/by_version/${target}`)
+  t.ok(performance.now() - began >= 95)
+  t.match(got, {
+    status: 404,
+    headers: { [cacheStatusHeader]: /fwd-status=404/ },
+    body: (await sendRequest(sandbox.url, `/v1/blocks/by_version/${target}`)).body
+  })
+  t.same([await waiting(varve), await waits(varve)], [0, [0, 1]])
+})
+
+t.test('where no wait is configured, or none for any block, nobody waits unasked', async t => {
+  for (const waitForVersion of [{}, { ms: 3_600_000, blocks: 0 }]) {
+    const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion })
+    for (const read of readsAt(headOf(sandbox) + 1n)) t.match(await varve.get(...read), { status: 404 })
+    t.same(await waits(varve), [0, 0])
+  }
+})
+
+t.test('of several nodes it is enough that one gets there, and that one is asked', async t => {
+  const { upstreams, varve, takeRequestCounts } = await startWithUpstreams(t, [{}, {}], {
+    ...patient,
+    head: { pollMs: 600_000 }
+  })
+  const [, ahead] = upstreams
+  const target = (ahead === undefined ? 0n : headOf(ahead)) + 1n
+  const answers = await meanwhile(varve, readsAt(target), () => {
+    ahead?.ledger.grow(2)
+  })
+  t.same(answers.map(({ status }) => status), [200, 200, 200])
+  t.same(takeRequestCounts(), [0, 3])
+})
+
+t.test('a chain that is reset meanwhile answers as the new one', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 1500 } })
+  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => {
+    sandbox.faults.add({ kind: 'otherChain' })
+  })
+  t.match(answer, { status: 404 })
+  t.ok(BigInt(String(answer?.headers[version_])) < headOf(sandbox))
+  t.equal(await varve.metric('varve_chain_resets_total'), 1)
+})
+
+t.test('whoever finds no place to wait goes on at once, and who asked for it expressly is told to come again', async t => {
+  const node = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
+      '{"message":"m","error_code":"version_not_found","vm_error_code":null}'
+    )
+  })
+  const told: string[] = []
+  const { context: made } = contextAt(t, node.url)
+  const parts = {
+    ...made,
+    settings: { ...made.settings, waitMs: 60_000 },
+    tally: {
+      ...made.tally,
+      waited: (how: string) => {
+        told.push(how)
+      }
+    },
+    versionWaits: { waitFor: async () => 'too_many_waits' as const, close: () => {} }
+  }
+  await parts.resolveChain()
+  t.match(await serveRead(parts, readOfTarget('/v1/blocks/by_version/1001')), {
+    fetched: { response: { status: 404 } }
+  })
+  t.match(
+    await serveRead(parts, { ...readOfTarget('/v1/blocks/by_version/500'), minVersion: 1001n }).catch((
+      error: unknown
+    ) => error),
+    { status: 503, rawHeaders: ['retry-after', '1'] }
+  )
+  t.same(told, ['too_many_waits', 'too_many_waits'])
+})
+
+t.test('both waits together last no longer than one', async t => {
+  const { context: made } = contextAt(
+    t,
+    (await startStubUpstream(t, (_request, response) => {
+      response.writeHead(404, stamps()).end()
+    })).url
+  )
+  const asked: Array<[bigint, number]> = []
+  const clock = { ms: 0 }
+  const waitFor = async (version: bigint, ms: number): Promise<'reached'> => {
+    asked.push([version, ms])
+    clock.ms += 400
+    const { stamped } = made.tracker
+    if (stamped !== undefined) {
+      made.tracker.learn({
+        ...stamped.position,
+        head: { ...stamped.position.head, version, timestampUsec: version * 1000n + 10n ** 9n }
+      }, 'x-aptos-')
+    }
+    return 'reached'
+  }
+  for (const waitMs of [1000, 300]) {
+    const parts = {
+      ...made,
+      now: () => clock.ms,
+      settings: { ...made.settings, waitMs },
+      versionWaits: { waitFor, close: () => {} }
+    }
+    await parts.resolveChain()
+    const head = parts.tracker.position?.head.version ?? 0n
+    await serveRead(parts, { ...readOfTarget(`/v1/blocks/by_version/${head + 2n}`), minVersion: head + 1n })
+  }
+  await serveRead({
+    ...made,
+    now: () => clock.ms,
+    settings: { ...made.settings, waitMs: 200 },
+    versionWaits: { waitFor, close: () => {} }
+  }, { ...readOfTarget('/v1/blocks/by_version/1004'), minVersion: 5n })
+  t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
+})
+
+t.test('a stop lets those go on who wait, so that they are answered in words', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
+  const waiting = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
+  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
+  await varve.stop({ drainMs: 0, graceMs: 100, flushMs: 2000 })
+  t.match(await waiting, { status: 503 })
+})
+
+t.test('who waits for a version has a node asked where it stands only while that has turns to spare', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, {
+    upstream: { maxConcurrent: 4 },
+    waitForVersion: { ms: 500 }
+  })
+  const slow = sandbox.faults.add({ kind: 'slow', ms: 3000, match: 'account_modules' })
+  const reads = [1n, 2n].map(async back =>
+    await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`)
+  )
+  await until(() => sandbox.requests.countFor('account_modules') === 2, 'half of its turns are taken')
+  const least = { headers: { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1000n) } }
+  t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
+  t.equal(sandbox.requests.countFor('index'), 0)
+  await Promise.all(reads)
+  slow.remove()
+  t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
+  t.ok(sandbox.requests.countFor('index') >= 3, 'with nothing else to do it is asked all the while')
+})

@@ -1,0 +1,97 @@
+import t from 'tap'
+import { DnsCache, type Resolve } from '../../src/upstreams/dns-cache.js'
+import { clientFor, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/connection-options.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { startSentinel } from '../support/redis-sentinel.js'
+import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
+
+const nowhere: RedisConnectionOptions = {
+  url: null,
+  cluster: [],
+  sentinel: { name: null, hosts: [], password: null },
+  username: null,
+  password: null,
+  tls: false,
+  ca: undefined
+}
+
+const toLoopback: Resolve = async () => [{ address: '127.0.0.1', family: 4 }]
+
+/** Names of which every question is counted; none of them is known to the system. */
+function named (): {
+  lookup: NonNullable<RedisConnectionOptions['lookup']>,
+  asked: string[],
+  says: (resolve: Resolve) => void
+} {
+  const asked: string[] = []
+  let current = toLoopback
+  const names = new DnsCache({
+    now: () => performance.now(),
+    timeoutMs: 500,
+    resolve: async hostname => {
+      asked.push(hostname)
+      return await current(hostname)
+    }
+  })
+  return {
+    lookup: names.lookup,
+    asked,
+    says: resolve => {
+      current = resolve
+    }
+  }
+}
+
+t.test('Redis is found by its name, and found again where it was while nobody can say where that is', async t => {
+  const redis = await startRedis(t)
+  const { lookup, asked, says } = named()
+  const client = clientFor({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
+  t.teardown(() => {
+    client.disconnect()
+  })
+  await client.connect()
+  t.equal(await client.ping(), 'PONG')
+  // It hangs, and is asked once for all attempts.
+  says(async () => await new Promise(() => {}))
+  await redis.kill()
+  await until(() => client.status === 'reconnecting', 'it is noticed')
+  // What was said a moment ago would do without a question.
+  await until(() => asked.length === 2, 'its name is asked for again')
+  await redis.start()
+  await until(async () => await client.ping() === 'PONG', 'it is back')
+  t.same(asked, ['redis.example', 'redis.example'])
+})
+
+t.test('so are the servers of a cluster, sentinels, and who listens', async t => {
+  const cluster = await startCluster(t)
+  const { lookup, asked } = named()
+  const place = {
+    ...nowhere,
+    cluster: [{ host: 'cluster.example', port: Number(cluster.hosts[0]?.split(':')[1]) }],
+    lookup
+  }
+  for (const client of [clientFor(place), createSubscriberClient(place, 0)]) {
+    client.on('error', () => {})
+    await client.connect()
+    t.equal(await client.ping(), 'PONG')
+    client.disconnect()
+  }
+  t.same([...new Set(asked)], ['cluster.example'])
+  const { name, hosts } = await startSentinel(t)
+  const master = clientFor({
+    ...nowhere,
+    sentinel: {
+      name,
+      hosts: hosts.map(host => ({ host: 'sentinel.example', port: Number(host.split(':')[1]) })),
+      password: null
+    },
+    lookup
+  }).on('error', () => {})
+  t.teardown(() => {
+    master.disconnect()
+  })
+  await master.connect()
+  t.equal(await master.ping(), 'PONG')
+  t.ok(asked.includes('sentinel.example'))
+})

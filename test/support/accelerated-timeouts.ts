@@ -1,0 +1,22 @@
+import { type Server } from 'node:http'
+import { type Test } from 'tap'
+import { ClientConnections } from '../../src/http/client-connections.js'
+
+/**
+ * Has every second that is given to a client's connection pass in some milliseconds, or so many of them at once, for
+ * whoever starts varve in this process after that.
+ */
+export function accelerateClientTimeouts (t: Test, tickMs = 30, atOnce = 1): void {
+  const { attach } = ClientConnections.prototype
+  t.intercept(ClientConnections.prototype, 'attach', {
+    value: function (this: ClientConnections, server: Server) {
+      attach.call(this, server)
+      const timer = setInterval(() => {
+        for (let nth = 0; nth < atOnce; nth++) this.tick()
+      }, tickMs)
+      t.teardown(() => {
+        clearInterval(timer)
+      })
+    }
+  })
+}

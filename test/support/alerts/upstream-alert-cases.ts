@@ -1,0 +1,233 @@
+import { type Test } from 'tap'
+import { sendRequest } from '../client.js'
+import { startSandboxNode, portOf } from '../replicas.js'
+import { newHistoryTarget, type AlertEnvironment, type AlertCase } from './alert-environment.js'
+
+const isOne = (value: number): boolean => value === 1
+const isZero = (value: number): boolean => value === 0
+
+/** What befalls nodes, and what varve makes of it. */
+export async function upstreamAlertCases (t: Test, stage: AlertEnvironment): Promise<AlertCase[]> {
+  return (await Promise.all([
+    upstreamStops(t, stage),
+    allUpstreamsDown(stage),
+    notReady(stage),
+    lags(stage),
+    quarantined(stage),
+    backsOff(stage),
+    errors(stage),
+    exhausted(stage),
+    chainStalls(stage),
+    stale(stage),
+    reset(stage)
+  ])).flat()
+}
+
+async function upstreamStops (t: Test, stage: AlertEnvironment): Promise<AlertCase> {
+  const nodes = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
+  const varve = await stage.startVarve(nodes)
+  return {
+    alert: 'VarveNodeDown',
+    labels: { upstream: 'n1' },
+    adminUrl: varve.adminUrl,
+    isValue: isZero,
+    description: /^For two minutes n1 has not answered 127\.0\.0\.1:\d+ as a node does/,
+    begin: async () => {
+      await nodes[0].close()
+    },
+    fix: async () => {
+      await startSandboxNode(t, { prunedBlocks: 0, port: portOf(nodes[0]) })
+    }
+  }
+}
+
+async function allUpstreamsDown (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node])
+  return {
+    alert: 'VarveNoNodeAnswers',
+    adminUrl: varve.adminUrl,
+    isValue: isZero,
+    description: /^For a minute no node has answered/,
+    begin: () => {
+      node.faults.add({ kind: 'reset' })
+    },
+    fix: () => {
+      node.faults.clear()
+    }
+  }
+}
+
+async function notReady (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startPausedUpstream()
+  node.faults.add({ kind: 'reset' })
+  const varve = await stage.startVarve([node])
+  return {
+    alert: 'VarveNotReady',
+    adminUrl: varve.adminUrl,
+    isValue: Number.isNaN,
+    description: /so it answers 503\.$/,
+    fix: () => {
+      node.faults.clear()
+    }
+  }
+}
+
+async function lags (stage: AlertEnvironment): Promise<AlertCase> {
+  const nodes = [await stage.startUpstream(), await stage.startUpstream()] as const
+  const varve = await stage.startVarve(nodes)
+  return {
+    alert: 'VarveNodeLags',
+    labels: { upstream: 'n2' },
+    adminUrl: varve.adminUrl,
+    // 480 blocks, of which there are four in a second, and fewer on a machine that has much to do.
+    isValue: value => value > 60 && value < 1000,
+    description: /^n2 is behind what 127\.0\.0\.1:\d+ shows, by as much as the chain grows in \d+m \d+s\.$/,
+    begin: () => {
+      nodes[1].faults.add({ kind: 'lag', blocks: 480 })
+    },
+    fix: () => {
+      nodes[1].faults.clear()
+    }
+  }
+}
+
+async function quarantined (stage: AlertEnvironment): Promise<AlertCase> {
+  const nodes = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
+  const varve = await stage.startVarve(nodes)
+  return {
+    alert: 'VarveNodeFenced',
+    labels: { upstream: 'n2', state: 'quarantined' },
+    adminUrl: varve.adminUrl,
+    isValue: isOne,
+    description: /^What n2 says cannot be of the chain/,
+    begin: () => {
+      nodes[1].faults.add({ kind: 'otherChain', chainId: 5 })
+    },
+    fix: () => {
+      nodes[1].faults.clear()
+    }
+  }
+}
+
+async function backsOff (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node])
+  return {
+    alert: 'VarveNodeRests',
+    labels: { upstream: 'n1', state: 'backing_off' },
+    adminUrl: varve.adminUrl,
+    isValue: value => value > 0.5 && value <= 1,
+    description: /was to be left alone for [\d.]+%, since it has answered/,
+    begin: async () => {
+      node.faults.add({ kind: 'rateLimited', retryAfter: '600', times: 1, match: 'account_modules' })
+      await varve.get(newHistoryTarget(2000))
+    }
+  }
+}
+
+/** Three reads in ten of all that one node is asked for by clients. */
+async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node])
+  const begin = (): void => {
+    node.faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'account_modules', share: 0.3 })
+  }
+  const fix = (): void => {
+    node.faults.clear()
+  }
+  stage.repeat(100, async nth => await varve.get(newHistoryTarget(500 + nth)))
+  return [
+    {
+      alert: 'VarveReadsFail',
+      adminUrl: varve.adminUrl,
+      isValue: value => value > 0.05 && value < 0.7,
+      description: /[\d.]+% were answered with a status of 500 or above/,
+      begin,
+      fix
+    },
+    {
+      alert: 'VarveNodeErrors',
+      labels: { upstream: 'n1' },
+      adminUrl: varve.adminUrl,
+      isValue: value => value > 0.05 && value < 0.7,
+      description: /[\d.]+% came to no answer or to a status of 500 or above\.$/,
+      fix: () => {}
+    }
+  ]
+}
+
+/** More is to be asked of a node than it may be asked for. */
+async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node], {}, { maxConcurrent: 1 })
+  const begin = (): void => {
+    node.faults.add({ kind: 'slow', ms: 1000, match: 'account_modules' })
+    stage.repeat(100, async nth => await sendRequest(varve.url, newHistoryTarget(500 + nth)))
+  }
+  return [
+    // Seven of clients, and what varve asks of itself, which is eight at most.
+    {
+      alert: 'VarveReadsWaitForNode',
+      labels: { upstream: 'n1' },
+      adminUrl: varve.adminUrl,
+      isValue: value => value >= 1 && value <= 15,
+      description: /at least \d+ reads of .* have been waiting at every look/,
+      begin
+    },
+    {
+      alert: 'VarveNodeBudgetExhausted',
+      labels: { upstream: 'n1' },
+      adminUrl: varve.adminUrl,
+      isValue: value => value > 0.5 && value < 1,
+      description: /, [\d.]+% found no turn/
+    }
+  ]
+}
+
+async function chainStalls (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node])
+  return {
+    alert: 'VarveHeadStandsStill',
+    adminUrl: varve.adminUrl,
+    isValue: isZero,
+    description: /none of them has got further/,
+    fix: () => {
+      stage.growChain(node)
+    }
+  }
+}
+
+async function stale (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startUpstream()
+  const varve = await stage.startVarve([node])
+  stage.repeat(200, async () => await varve.get('/v1/accounts/0x1/modules?limit=1'))
+  return {
+    alert: 'VarveStaleLatest',
+    adminUrl: varve.adminUrl,
+    isValue: value => value > 0.5 && value < 1.5,
+    description: /[\d.]+% could be answered only from behind a position already shown\.$/,
+    begin: () => {
+      node.faults.add({ kind: 'lag', blocks: 400 })
+    },
+    fix: () => {
+      node.faults.clear()
+    }
+  }
+}
+
+async function reset (stage: AlertEnvironment): Promise<AlertCase> {
+  const node = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([node])
+  return {
+    alert: 'VarveChainReset',
+    adminUrl: varve.adminUrl,
+    isValue: value => value >= 1 && value < 2.5,
+    description: /; how often in 15 minutes: [12]\./,
+    begin: () => {
+      node.faults.add({ kind: 'otherChain' })
+    },
+    fix: () => {}
+  }
+}

@@ -1,0 +1,109 @@
+import { type Socket } from 'node:net'
+import { type Test } from 'tap'
+import { listenRaw } from '../stub-upstream.js'
+import { headPosition, type TrueResponse } from './read-kinds.js'
+import { thenKeep, type ScriptedBytes, responseBytes } from './response-bytes.js'
+
+/** A node that tells the truth about every read but those that it is told to lie about. */
+export interface DeceptiveUpstream {
+  readonly url: string
+  /** What it was asked, its index apart, and blocks by height that nobody but varve itself asks for. */
+  readonly requests: string[]
+  /** How often it was asked where it stands, and for such blocks. */
+  pollCount: number
+  /** Where it stands by now, if not where it began. */
+  head: Readonly<Record<string, string>>
+  readonly connections: () => number
+  /** What it says to requests for a target in place of the truth. */
+  readonly lies: Map<string, ScriptedBytes>
+  /** The last connection that it answered on. */
+  last: Socket | undefined
+}
+
+// Which read of a kind is meant is told by its target, or else by its body.
+let latest = new Map<string, TrueResponse>()
+
+/** What the node has to say truthfully to a target from now on. */
+export function setTrueResponse (truth: TrueResponse): void {
+  latest.set(truth.target, truth)
+}
+
+/** Starts one. */
+export async function startDeceptiveUpstream (t: Test): Promise<DeceptiveUpstream> {
+  latest = new Map()
+  let connections = 0
+  const node: DeceptiveUpstream = {
+    url: '',
+    requests: [],
+    pollCount: 0,
+    head: headPosition,
+    connections: () => connections,
+    lies: new Map(),
+    last: undefined
+  }
+  const url = await listenRaw(t, socket => {
+    connections++
+    // What it says goes out when it says so, not when what it said before has been confirmed.
+    socket.setNoDelay()
+    socket.on('error', () => {})
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk.toString('latin1')
+      for (;;) {
+        const end = text.indexOf('\r\n\r\n')
+        if (end === -1) return
+        const length = Number(/content-length: (\d+)/i.exec(text.slice(0, end))?.[1] ?? 0)
+        if (text.length < end + 4 + length) return
+        const target = text.split(' ', 2)[1] ?? ''
+        text = text.slice(end + 4 + length)
+        answer(socket, target)
+      }
+    })
+  })
+  return Object.assign(node, { url })
+
+  function answer (socket: Socket, target: string): void {
+    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !node.lies.has(target))) {
+      node.pollCount++
+    } else node.requests.push(target)
+    node.last = socket
+    const { bytes, then, everyMs, endless } = node.lies.get(target) ?? thenKeep(truthOf(target, node.head))
+    if (everyMs !== undefined) return drip(socket, bytes, everyMs)
+    socket.write(Buffer.from(bytes, 'latin1'))
+    if (endless !== undefined) flood(socket, Buffer.from(endless, 'latin1'))
+    if (then === 'end') socket.end()
+  }
+}
+
+function drip (socket: Socket, bytes: string, everyMs: number): void {
+  let at = 0
+  const timer = setInterval(() => {
+    if (at < bytes.length) socket.write(bytes.charAt(at++), 'latin1')
+  }, everyMs)
+  socket.once('close', () => {
+    clearInterval(timer)
+  })
+}
+
+function flood (socket: Socket, bytes: Buffer): void {
+  const pour = (): void => {
+    while (!socket.destroyed && socket.write(bytes));
+  }
+  socket.on('drain', pour)
+  pour()
+}
+
+function truthOf (target: string, positionHeaders: Readonly<Record<string, string>>): string {
+  if (target === '/v1') {
+    return responseBytes({ nth: 0, target, type: 'application/json', positionHeaders, body: '{"git_hash":"aaaa"}' })
+  }
+  const truth = latest.get(target)
+  if (truth !== undefined) return responseBytes(truth, { stamps: positionHeaders })
+  return responseBytes({
+    nth: 0,
+    target,
+    type: 'application/json',
+    positionHeaders,
+    body: '{"message":"not found","error_code":"web_framework_error","vm_error_code":null}'
+  }, { first: 'HTTP/1.1 404 Not Found' })
+}

@@ -1,0 +1,92 @@
+import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type Test } from 'tap'
+import { respondOk, stamps, type StubUpstream, startStubUpstream } from './stub-upstream.js'
+
+/** What a scripted node of streams has and does; a test changes it as it goes. */
+export interface EventUpstreamState {
+  /** The creation number that the handle leads to; undefined while the handle does not exist. */
+  creation: number | undefined
+  /** How many events each stream has. */
+  count: number
+  /** The most events of a page. */
+  max: number
+  release: string
+  oldest: number
+  head: number
+  /** How an account is written. */
+  account: string
+  /** What it waits for before it answers. */
+  blockedUntil: Promise<void> | undefined
+  /** The versions of events, by their numbers. */
+  versionOf: (sequence: number) => number
+}
+
+/** A node of some streams of one account: by handle, which may be destroyed and made anew, and by creation number. */
+export interface EventUpstream extends StubUpstream {
+  readonly state: EventUpstreamState
+  /** The page that it would answer with. */
+  page(start: number, limit: number, creation?: number): string
+}
+
+/** The paths of its streams. */
+export const handlePath = '/v1/accounts/0x1/events/0x1::a::Holder/events'
+export const streamPath = (creation: number): string => `/v1/accounts/0x1/events/${creation}`
+
+/** Starts it. */
+export async function startEventUpstream (t: Test, change: Partial<EventUpstreamState> = {}): Promise<EventUpstream> {
+  const state: EventUpstreamState = {
+    creation: 7,
+    count: 500,
+    max: 100,
+    release: 'aaaa',
+    oldest: 0,
+    head: 1_000_000,
+    account: '0x1',
+    blockedUntil: undefined,
+    versionOf: sequence => 1000 + sequence * 2,
+    ...change
+  }
+  const stampsNow = (): Record<string, string> =>
+    stamps({ 'x-aptos-ledger-version': String(state.head), 'x-aptos-ledger-oldest-version': String(state.oldest) })
+  const event = (sequence: number, creation: number): string =>
+    `{"version":"${
+      state.versionOf(sequence)
+    }","guid":{"creation_number":"${creation}","account_address":"${state.account}"},` +
+    `"sequence_number":"${sequence}","type":"0x1::a::Event","data":{"text":"],[ \\"${sequence}\\" é","by":"${state.release}","of":${
+      '9'.repeat(sequence % 40 + 1)
+    }}}`
+  const page = (start: number, limit: number, creation = state.creation ?? 0): string => {
+    const count = Math.max(0, Math.min(limit, state.max, state.count - start))
+    return `[${Array.from({ length: count }, (_, at) => event(start + at, creation)).join()}]`
+  }
+  const error = (code: string, text: string): string =>
+    JSON.stringify({ message: text, error_code: code, vm_error_code: null })
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://node')
+    const segments = pathname.split('/')
+    const creation = segments.length === 6 ? Number(segments[5]) : state.creation
+    const say = (status: number, body: string): void => {
+      response.writeHead(status, { 'content-type': 'application/json', ...stampsNow() }).end(body)
+    }
+    if (!pathname.includes('/events/')) return respondOk(response, '[]', stampsNow())
+    if (creation === undefined) return say(404, error('resource_not_found', 'Resource not found'))
+    const [limit, start] = [Number(searchParams.get('limit') ?? 25), searchParams.get('start')]
+    if (limit === 0) return say(400, error('invalid_input', 'Given limit value (0) must not be zero'))
+    const from = start === null ? Math.max(0, state.count - limit) : Number(start)
+    if (from < state.count && state.versionOf(from) < state.oldest) return say(410, error('version_pruned', 'pruned'))
+    respondOk(response, page(from, limit, creation), stampsNow())
+  }
+  const node = await startStubUpstream(t, (request, response) => {
+    if (state.blockedUntil === undefined) answer(request, response)
+    else {
+      state.blockedUntil.then(() => {
+        answer(request, response)
+      }, () => {})
+    }
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stampsNow() }).end(
+      `{"git_hash":"${state.release}"}`
+    )
+  })
+  return { ...node, state, page }
+}

@@ -1,0 +1,265 @@
+import { Ledger } from '../../../sandbox/ledger.js'
+import { defaultSettings, type Settings } from '../../../sandbox/options.js'
+import { releases, type Sandbox, startSandbox } from '#sandbox'
+import { until } from '../until.js'
+import { type FuzzCase, type LedgerChange, type FuzzSetting, type FuzzStep, type ReleaseUpgrade } from './fuzz-case.js'
+import { VarveUnderTest } from './varve-under-test.js'
+import { judgeExchange } from './judge.js'
+import { type RedisProvider, CaseRedis } from './case-redis.js'
+import { SeenResponses, parsedReadOf, upstreamLineOf } from './seen-responses.js'
+import { type LedgerMoment, Oracle } from './oracle.js'
+import { unpinRequest } from './pinned-cursors.js'
+import { responseDifference } from './response-difference.js'
+import { type RawRequest } from './raw-request.js'
+import { outcomeOf, redisHit, type FuzzTally, wouldHit } from './tally.js'
+import { type RawResponse, RawConnections } from './raw-connections.js'
+
+/** A case that is being played: a node, one varve in front of it or two, and the judge of what they answer. */
+export class CaseRunner {
+  readonly sandbox: Sandbox
+  readonly oracle: Oracle
+  readonly #varves: readonly [VarveUnderTest, ...VarveUnderTest[]]
+  readonly #shared: CaseRedis | undefined
+  readonly #node: RawConnections
+  readonly #tally: FuzzTally
+  readonly #memory = new SeenResponses()
+  readonly #setting: FuzzSetting
+  readonly #steps: FuzzStep[] = []
+  readonly #releases: string[] = []
+
+  private constructor (
+    setting: FuzzSetting,
+    sandbox: Sandbox,
+    oracle: Oracle,
+    fronts: readonly [VarveUnderTest, ...VarveUnderTest[]],
+    shared: CaseRedis | undefined,
+    tally: FuzzTally
+  ) {
+    this.#setting = setting
+    this.sandbox = sandbox
+    this.oracle = oracle
+    this.#varves = fronts
+    this.#shared = shared
+    this.#node = new RawConnections(sandbox.url)
+    this.#tally = tally
+    this.#releases.push(sandbox.ledger.release)
+  }
+
+  static async start (setting: FuzzSetting, tally: FuzzTally, redis: RedisProvider): Promise<CaseRunner> {
+    const {
+      startVersion,
+      prunedEvents,
+      blockBcs,
+      isShared,
+      blocks,
+      prunedBlocks,
+      eventsMax,
+      modulesPage,
+      blockTransactionsMax
+    } = setting
+    const settings: Settings = {
+      ...defaultSettings,
+      blocks,
+      prunedBlocks,
+      eventsMax,
+      modulesPage,
+      blockTransactionsMax,
+      startVersion: BigInt(startVersion),
+      blockMs: 0,
+      release: releases.events
+    }
+    const sandbox = await startSandbox(settings)
+    const archive = new Ledger({ ...settings, release: releases.events, prunedBlocks: 0, windowBlocks: 100_000_000 })
+    for (const ledger of [sandbox.ledger, archive]) Object.assign(ledger, { prunedEvents, blockBcs })
+    const shared = isShared ? new CaseRedis(await redis()) : undefined
+    const first = await VarveUnderTest.start(setting, sandbox.url, shared)
+    const others = shared === undefined ? [] : [await VarveUnderTest.start(setting, sandbox.url, shared)]
+    await shared?.untilJoined(2)
+    return new CaseRunner(setting, sandbox, new Oracle(archive, settings), [first, ...others], shared, tally)
+  }
+
+  /** What has been played so far, to the letter. */
+  get playedCase (): FuzzCase {
+    return { setting: this.#setting, steps: this.#steps }
+  }
+
+  /** Takes one step; throws where an answer is wrong. Resolves with the answers, in order. */
+  async runStep (step: FuzzStep): Promise<readonly RawResponse[]> {
+    this.#steps.push(step)
+    if ('ask' in step) return await this.#sendAll(this.#varveAt(step.to), step.ask, step.meanwhile)
+    if ('purge' in step) await this.#purge(this.#varveAt(step.to), step.purge)
+    else this.#change(step)
+    if ('release' in step) await this.#untilNoticed()
+    return []
+  }
+
+  /** Throws where what was told of the answers, rather than in them, is wrong. */
+  async finish (): Promise<void> {
+    for (const front of this.#varves) {
+      for (const [result, count] of Object.entries(await front.audits())) {
+        this.#tally.note(`audit ${result}`, count)
+        if (result === 'different' && count > 0) {
+          throw new Error(front.loggedError ?? `${count} hits were found to be different`)
+        }
+      }
+      if (this.#setting.memoryKb !== undefined) this.#tally.note('evicted', await front.evictions())
+      if (front.loggedError !== undefined) throw new Error(front.loggedError)
+    }
+  }
+
+  async stop (): Promise<void> {
+    this.#node.close()
+    await Promise.all(this.#varves.map(async front => {
+      await front.stop()
+    }))
+    await Promise.all([this.sandbox.close(), this.#shared?.clear()])
+  }
+
+  #varveAt (to: number | undefined): VarveUnderTest {
+    return this.#varves[to ?? 0] ?? this.#varves[0]
+  }
+
+  #change (change: LedgerChange | ReleaseUpgrade): void {
+    if ('release' in change) return this.#nextRelease()
+    this.#tally.note('grow' in change ? 'the ledger grew' : 'the ledger was pruned')
+    if ('grow' in change) {
+      for (const ledger of [this.sandbox.ledger, this.oracle.archive]) ledger.grow(change.grow)
+    } else this.sandbox.ledger.pruneTo(Number(this.sandbox.ledger.oldest.blockHeight) + change.prune)
+  }
+
+  async #sendAll (
+    front: VarveUnderTest,
+    requests: readonly RawRequest[],
+    meanwhile?: LedgerChange | ReleaseUpgrade
+  ): Promise<readonly RawResponse[]> {
+    const from = this.#moment
+    const servedFloor = front.served
+    const kept = requests.map(sent => front.isCached(sent))
+    const answers = requests.map(async sent => await front.wire.send(sent))
+    if (meanwhile !== undefined) {
+      await new Promise(resolve => {
+        setImmediate(resolve)
+      })
+      this.#change(meanwhile)
+    }
+    const gots = await Promise.all(answers)
+    const to = this.#moment
+    const meant = requests.map(unpinRequest)
+    const directs = await Promise.all(meant.map(async ({ request }) => await this.#node.send(request)))
+    for (const [at, request] of requests.entries()) {
+      const [response, nodeResponse, as] = [gots[at], directs[at], meant[at]]
+      if (response === undefined || nodeResponse === undefined || as === undefined) continue
+      this.#trust(as.request, nodeResponse, to)
+      const { failure, served } = judgeExchange(
+        {
+          request,
+          unpinned: as,
+          response,
+          nodeResponse,
+          from,
+          to,
+          servedFloor,
+          releases: this.#releases,
+          wasCached: kept[at] === true,
+          setting: this.#setting
+        },
+        this.oracle,
+        this.#memory
+      )
+      if (failure !== undefined) throw new Error(`${failure}: ${JSON.stringify(request)}${explained(request)}`)
+      this.#count(request, response)
+      front.observe(request, response, served)
+    }
+    if (meanwhile !== undefined && 'release' in meanwhile) await this.#untilNoticed()
+    if (front.loggedError !== undefined) throw new Error(front.loggedError)
+    return gots
+  }
+
+  // The judge goes by the ledger's own functions, which must say what the node says on the wire.
+  #trust (sent: RawRequest, direct: RawResponse, to: LedgerMoment): void {
+    const isRead = direct.headers['content-type'] !== undefined && sent.isChunked !== true &&
+      !sent.target.includes('/info')
+    const differs = isRead ? responseDifference(sent, direct, this.oracle.respond(sent, to)) : undefined
+    if (differs !== undefined) throw new Error(`the oracle itself is wrong, ${differs}: ${JSON.stringify(sent)}`)
+  }
+
+  #count (sent: RawRequest, got: RawResponse): void {
+    const status = got.headers['cache-status']
+    const outcome = outcomeOf(status) ?? 'hung up'
+    this.#tally.count(outcome)
+    this.#tally.note(`status ${got.status}`)
+    if (outcome === 'hit' || outcome === 'pruned hit') this.#tally.note(`hit of ${parsedReadOf(sent)?.endpoint.name}`)
+    if (status === redisHit) {
+      for (const what of ['redis hit', `redis hit of ${parsedReadOf(sent)?.endpoint.name}`]) this.#tally.note(what)
+    }
+    if (status === wouldHit) this.#tally.note('would be a hit')
+    if (unpinRequest(sent).pinned !== undefined && got.status === 200) {
+      this.#tally.note(outcome.endsWith('hit') ? 'a pinned page from the cache' : 'a pinned page')
+    }
+  }
+
+  get #moment (): LedgerMoment {
+    const { ledger } = this.sandbox
+    return { height: ledger.height, oldest: Number(ledger.oldest.blockHeight), release: ledger.release }
+  }
+
+  #nextRelease (): void {
+    const all = Object.values(releases)
+    const next = all[all.findIndex(release => release === this.sandbox.ledger.release) + 1]
+    if (next === undefined) return
+    this.#tally.note('the node was upgraded')
+    this.sandbox.ledger.release = next
+    this.#releases.push(next)
+  }
+
+  /** Returns when each varve has noticed what the node runs. */
+  async #untilNoticed (): Promise<void> {
+    for (const front of this.#varves) {
+      await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
+    }
+    await this.#forget()
+  }
+
+  /** Returns when each varve has heard of what has become of all; it need not have anything from before. */
+  async #forget (): Promise<void> {
+    await this.#shared?.untilSynced()
+    for (const front of this.#varves) front.forgetCached()
+  }
+
+  /** What is purged is asked for again: no varve may have it. */
+  async #purge (front: VarveUnderTest, what: Extract<FuzzStep, { purge: unknown }>['purge']): Promise<void> {
+    this.#tally.note('a purge')
+    // One alone: of two the second may be of the block that was read again for the first.
+    const known = [front, ...this.#varves].flatMap(({ lastCached }) => lastCached ?? []).slice(0, 1)
+    const status = await front.purge(what === 'all' ? { all: true } : what)
+    if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
+    await this.#forget()
+    if (status === 200) {
+      for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
+    }
+  }
+
+  async #gone (sent: RawRequest): Promise<void> {
+    for (const front of this.#varves) {
+      const [got] = await this.#sendAll(front, [sent])
+      const status = got?.headers['cache-status']
+      const isHistory = (parsedReadOf(sent)?.requestedVersion ?? parsedReadOf(sent)?.page) !== undefined
+      // What the first one then reads the other may have of it.
+      if (isHistory && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) {
+        throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
+      }
+    }
+  }
+}
+
+const sentOf = ({ method, url, body }: Exclude<Extract<FuzzStep, { purge: unknown }>['purge'], 'all'>): RawRequest => ({
+  method,
+  target: url,
+  headers: body === undefined ? [] : [['content-type', 'application/json']],
+  ...(body !== undefined && { body })
+})
+
+function explained (sent: RawRequest): string {
+  const read = parsedReadOf(sent)
+  return read === undefined ? '' : ` (upstream ${upstreamLineOf(read)})`
+}

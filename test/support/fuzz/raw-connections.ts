@@ -1,0 +1,166 @@
+import { connect, type Socket } from 'node:net'
+import { rawRequestBytes, type RawRequest } from './raw-request.js'
+
+/** An answer as it came over the wire; status 0 where the connection was closed without one. */
+export interface RawResponse {
+  readonly status: number
+  /** By lower-case name, repeated lines joined. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly bytes: Buffer
+}
+
+const none: RawResponse = { status: 0, headers: {}, bytes: Buffer.alloc(0) }
+// Far beyond what anything here takes; what hangs is no answer.
+const hangLimitMs = 10_000
+
+/** Connections to one server, kept from one request to the next. */
+export class RawConnections {
+  readonly #host: string
+  readonly #port: number
+  readonly #idle: Socket[] = []
+  readonly #all = new Set<Socket>()
+
+  constructor (url: string) {
+    const { hostname, port } = new URL(url)
+    this.#host = hostname
+    this.#port = Number(port)
+  }
+
+  /** Sends a request just as it stands and resolves with the whole answer. */
+  async send (sent: RawRequest): Promise<RawResponse> {
+    const socket = this.#idle.pop() ?? this.#open()
+    return await new Promise((resolve, reject) => {
+      const reading = new RawResponseReader(sent.method === 'HEAD')
+      const finish = (answer: RawResponse, isOpen: boolean): void => {
+        socket.removeAllListeners().on('error', () => {})
+        socket.setTimeout(0)
+        if (isOpen && reading.isReusable) {
+          this.#idle.push(socket.once('close', () => {
+            this.#forget(socket)
+          }))
+        } else this.#drop(socket)
+        resolve(answer)
+      }
+      socket.removeAllListeners()
+      socket.on('error', () => {})
+      socket.on('data', (chunk: Buffer) => {
+        const answer = reading.take(chunk)
+        if (answer !== undefined) finish(answer, true)
+      })
+      socket.once('close', () => {
+        finish(reading.end() ?? none, false)
+      })
+      socket.setTimeout(hangLimitMs, () => {
+        this.#drop(socket)
+        reject(new Error(`no answer in ${hangLimitMs} ms`))
+      })
+      socket.write(rawRequestBytes(sent))
+    })
+  }
+
+  close (): void {
+    for (const socket of this.#all) socket.destroy()
+  }
+
+  #open (): Socket {
+    const socket = connect({ host: this.#host, port: this.#port, noDelay: true })
+    this.#all.add(socket)
+    return socket
+  }
+
+  #drop (socket: Socket): void {
+    socket.removeAllListeners().on('error', () => {}).destroy()
+    this.#forget(socket)
+  }
+
+  #forget (socket: Socket): void {
+    this.#all.delete(socket)
+    const at = this.#idle.indexOf(socket)
+    if (at !== -1) this.#idle.splice(at, 1)
+  }
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly bodyAt: number
+}
+
+/** One answer, read as it comes. */
+class RawResponseReader {
+  readonly #isHead: boolean
+  #bytes: Buffer = Buffer.alloc(0)
+  #head: Head | undefined
+  isReusable = false
+
+  constructor (isHead: boolean) {
+    this.#isHead = isHead
+  }
+
+  /** The answer, once it is whole. */
+  take (chunk: Buffer): RawResponse | undefined {
+    this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk])
+    this.#head ??= this.#readHead()
+    if (this.#head === undefined) return undefined
+    const { status, headers, bodyAt } = this.#head
+    const body = this.#bytes.subarray(bodyAt)
+    const whole = this.#isHead || status === 304 || status === 204
+      ? { bytes: body.subarray(0, 0), length: 0 }
+      : framed(body, headers)
+    if (whole === undefined) return undefined
+    // What follows the answer is no part of any.
+    this.isReusable = whole.length === body.length && headers['connection']?.toLowerCase() !== 'close'
+    return { status, headers, bytes: whole.bytes }
+  }
+
+  /** What has come when the connection ends: an answer only where its end is told by that. */
+  end (): RawResponse | undefined {
+    if (this.#head === undefined) return undefined
+    const { status, headers, bodyAt } = this.#head
+    const isOpenEnded = headers['content-length'] === undefined && headers['transfer-encoding'] === undefined
+    return isOpenEnded ? { status, headers, bytes: this.#bytes.subarray(bodyAt) } : undefined
+  }
+
+  #readHead (): Head | undefined {
+    const end = this.#bytes.indexOf('\r\n\r\n')
+    if (end === -1) return undefined
+    const [first = '', ...lines] = this.#bytes.toString('latin1', 0, end).split('\r\n')
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? NaN)
+    if (Number.isNaN(status)) throw new Error(`no answer begins with ${JSON.stringify(first)}`)
+    if (status < 200) {
+      this.#bytes = this.#bytes.subarray(end + 4)
+      return this.#readHead()
+    }
+    const headers: Record<string, string> = {}
+    for (const line of lines) {
+      const [, name = '', value = ''] = /^([^\s:]+):[ \t]*(.*)$/.exec(line) ?? []
+      const known = name.toLowerCase()
+      headers[known] = headers[known] === undefined ? value : `${headers[known]}, ${value}`
+    }
+    return { status, headers, bodyAt: end + 4 }
+  }
+}
+
+function framed (
+  body: Buffer,
+  headers: Readonly<Record<string, string>>
+): { bytes: Buffer, length: number } | undefined {
+  if (headers['transfer-encoding'] !== undefined) return dechunked(body)
+  if (headers['content-length'] === undefined) return undefined
+  const length = Number(headers['content-length'])
+  return body.length < length ? undefined : { bytes: body.subarray(0, length), length }
+}
+
+function dechunked (body: Buffer): { bytes: Buffer, length: number } | undefined {
+  const parts: Buffer[] = []
+  for (let at = 0;;) {
+    const lineEnd = body.indexOf('\r\n', at)
+    if (lineEnd === -1) return undefined
+    const size = parseInt(body.toString('latin1', at, lineEnd), 16)
+    const end = lineEnd + 2 + size
+    if (body.length < end + 2) return undefined
+    if (size === 0) return { bytes: Buffer.concat(parts), length: end + 2 }
+    parts.push(body.subarray(lineEnd + 2, end))
+    at = end + 2
+  }
+}

@@ -1,0 +1,63 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { type SandboxResponse } from '../../../sandbox/response.js'
+import { pin } from './pinned-cursors.js'
+import { type RawRequest, headerOf } from './raw-request.js'
+import { type RawResponse } from './raw-connections.js'
+
+const typeOf = (text: string | undefined): string => (text ?? '').split(';', 1).join('')
+
+/** A header of what a node says. */
+export const responseHeader = ({ headers }: SandboxResponse, name: string): string | undefined =>
+  headers.find(([known]) => known === name)?.[1]
+
+/** The body without its coding; a text says why it cannot be had, or must not have been coded. */
+export function decodedBody (sent: RawRequest, { headers, bytes }: RawResponse): Buffer | string {
+  const coding = headers['content-encoding']
+  if (coding === undefined) return bytes
+  if (!takes(headerOf(sent, 'accept-encoding') ?? '', coding)) return `a body in ${coding}, which was not asked for`
+  if (sent.method === 'HEAD') return bytes
+  try {
+    if (coding === 'br') return brotliDecompressSync(bytes)
+    if (coding === 'gzip') return gunzipSync(bytes)
+  } catch {
+    return `a body that is not ${coding}`
+  }
+  return `a coding that nobody knows: ${coding}`
+}
+
+function takes (acceptEncoding: string, coding: string): boolean {
+  const items = acceptEncoding.toLowerCase().split(',').map(item => item.trim())
+  return items.some(item =>
+    new RegExp(`^(?:x-)?(?:${coding}|\\*)(?:$|[ ;])`).test(item) && !/;\s*q=0(?:\.0*)?$/.test(item)
+  )
+}
+
+/**
+ * Whether an answer is what a node says, byte for byte; a text says in what it differs. A cursor may have to carry a
+ * version.
+ */
+export function responseDifference (
+  sent: RawRequest,
+  got: RawResponse,
+  right: SandboxResponse,
+  pinned?: bigint
+): string | undefined {
+  if (got.status !== right.status) return `${got.status} for ${right.status}`
+  const body = decodedBody(sent, got)
+  if (typeof body === 'string') return body
+  if (sent.method !== 'HEAD') {
+    if (!body.equals(right.body)) return `another body: ${shortened(body)} for ${shortened(right.body)}`
+  } else if (
+    got.headers['content-encoding'] === undefined && got.headers['content-length'] !== String(right.body.length)
+  ) return `a head of ${got.headers['content-length']} bytes for ${right.body.length}`
+  if (typeOf(got.headers['content-type']) !== typeOf(responseHeader(right, 'content-type'))) {
+    return `${got.headers['content-type']} for ${responseHeader(right, 'content-type')}`
+  }
+  const own = responseHeader(right, 'x-aptos-cursor')
+  const cursor = own === undefined || pinned === undefined ? own : pin(pinned, own)
+  if (got.headers['x-aptos-cursor'] !== cursor) return `the cursor ${got.headers['x-aptos-cursor']} for ${cursor}`
+  return undefined
+}
+
+const shortened = (body: Buffer): string =>
+  JSON.stringify(body.length > 300 ? `${body.toString('latin1', 0, 300)}... (${body.length})` : body.toString('latin1'))

@@ -1,0 +1,79 @@
+import { type FuzzCase, defaultSetting, type FuzzStep } from './fuzz-case.js'
+import { type RedisProvider } from './case-redis.js'
+import { CaseRunner } from './case-runner.js'
+import { FuzzTally } from './tally.js'
+
+/** Plays a case to the letter; tells why it is wrong, or undefined. */
+export async function failureOf ({ setting, steps }: FuzzCase, redis: RedisProvider): Promise<string | undefined> {
+  const play = await CaseRunner.start({ ...defaultSetting, ...setting }, new FuzzTally(), redis)
+  try {
+    for (const step of steps) await play.runStep(step)
+    await play.finish()
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  } finally {
+    await play.stop()
+  }
+}
+
+/** Leaves out whatever a case is wrong without, for as long as there is time. */
+export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvider): Promise<FuzzCase> {
+  const until = performance.now() + ms
+  let shortest = found
+  const isLeft = async (steps: readonly FuzzStep[], setting = shortest.setting): Promise<boolean> => {
+    if (performance.now() > until) return false
+    const why = await failureOf({ setting, steps }, redis)
+    if (why !== undefined) shortest = { why, setting, steps }
+    return why !== undefined
+  }
+  const { isShared, pinsPages, isObserving, memoryKb, auditShare } = shortest.setting
+  if (!await isLeft(shortest.steps, {})) {
+    for (
+      const plainer of [
+        { isShared, pinsPages, isObserving, memoryKb, auditShare },
+        { isShared, auditShare },
+        { pinsPages },
+        { auditShare },
+        { isShared }
+      ]
+    ) await isLeft(shortest.steps, given(plainer))
+  }
+  for (let size = Math.ceil(shortest.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
+    // From behind, since what went wrong at last needs the last of them.
+    for (let at = shortest.steps.length - size; at >= 0; at -= size) await isLeft(shortest.steps.toSpliced(at, size))
+  }
+  for (let at = shortest.steps.length - 1; at >= 0; at--) {
+    for (const shorter of partsOf(shortest.steps[at])) if (await isLeft(shortest.steps.with(at, shorter))) break
+    for (let request = 0; request < requestsOf(shortest.steps[at]); request++) {
+      for (const plainer of simplerAt(shortest.steps[at], request)) await isLeft(shortest.steps.with(at, plainer))
+    }
+  }
+  return shortest
+}
+
+const given = (setting: object): FuzzCase['setting'] =>
+  Object.fromEntries(Object.entries(setting).filter(([, value]) => value !== undefined))
+
+const requestsOf = (step: FuzzStep | undefined): number => step !== undefined && 'ask' in step ? step.ask.length : 0
+
+/** Each request alone, and then all but one; and without what becomes of the ledger meanwhile. */
+function partsOf (step: FuzzStep | undefined): FuzzStep[] {
+  if (step === undefined || !('ask' in step)) return []
+  const { ask, meanwhile, ...to } = step
+  const alone = ask.length > 1 ? ask.map(each => ({ ...to, ask: [each] })) : []
+  const without = ask.length > 2 ? ask.map((_, at) => ({ ...step, ask: ask.toSpliced(at, 1) })) : []
+  return [...alone, ...(meanwhile === undefined ? [] : [{ ...to, ask }]), ...without]
+}
+
+/** A request without one of its lines. */
+function simplerAt (step: FuzzStep | undefined, at: number): FuzzStep[] {
+  if (step === undefined || !('ask' in step)) return []
+  const sent = step.ask[at]
+  return sent === undefined
+    ? []
+    : sent.headers.map((_, nth) => ({
+      ...step,
+      ask: step.ask.with(at, { ...sent, headers: sent.headers.toSpliced(nth, 1) })
+    }))
+}

@@ -1,0 +1,77 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { type Test } from 'tap'
+import { respondTo } from './upstream-responses.js'
+
+/** What the node is to answer instead of its own word. */
+export interface ScriptedResponse {
+  readonly raw: string
+  readonly closes: boolean
+}
+
+/** A node that takes down every byte it is asked, apart from what varve asks by itself. */
+export interface CapturingUpstream {
+  readonly url: string
+  /** Each request as it came, the index and blocks by height apart. */
+  readonly received: string[]
+  /** What a node could not read with certainty: it must stay empty. */
+  readonly unreadable: string[]
+  script: ScriptedResponse | undefined
+  /** How many connections wait for the rest of a request or for an answer. */
+  inFlight: () => number
+}
+
+/** Starts it over raw TCP, so that nothing stands between what varve sends and what is looked at. */
+export async function startCapturingUpstream (t: Test): Promise<CapturingUpstream> {
+  const received: string[] = []
+  const unreadable: string[] = []
+  const begun = new Map<Socket, string>()
+  let answered = 0
+  const server = createServer(socket => {
+    begun.set(socket, '')
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      begun.delete(socket)
+    })
+    socket.on('data', chunk => {
+      let text = (begun.get(socket) ?? '') + chunk.toString('latin1')
+      for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
+        text = text.slice(request.length)
+        if (/^transfer-encoding:/im.test(request) || /^content-length:[^]*^content-length:/im.test(request)) {
+          unreadable.push(request)
+        }
+        const isOwn = /^GET \/v1(?:\/blocks\/by_height\/\d+\S*)? HTTP/.test(request)
+        if (!isOwn) received.push(request)
+        if (isOwn || node.script === undefined) socket.write(respondTo(request, ++answered))
+        else {
+          socket.write(node.script.raw)
+          if (node.script.closes) socket.end()
+        }
+      }
+      begun.set(socket, text)
+    })
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(async () => {
+    for (const socket of begun.keys()) socket.destroy()
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
+  })
+  const node: CapturingUpstream = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    received,
+    unreadable,
+    script: undefined,
+    inFlight: () => [...begun.values()].filter(text => text !== '').length
+  }
+  return node
+}
+
+function requestIn (text: string): string | undefined {
+  const headEnd = text.indexOf('\r\n\r\n')
+  if (headEnd === -1) return undefined
+  const length = headEnd + 4 + Number(/^content-length: *(\d+)\r?$/im.exec(text.slice(0, headEnd))?.[1] ?? 0)
+  return text.length < length ? undefined : text.slice(0, length)
+}

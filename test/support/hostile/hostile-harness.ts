@@ -1,0 +1,110 @@
+import { type Test } from 'tap'
+import { until } from '../until.js'
+import { type TestVarve, varveAt } from '../varve.js'
+import { type HostileResponse } from './split-responses.js'
+import { type HostileCase, piecesOf } from './hostile-case.js'
+import { type Conversation, converse } from './converse.js'
+import { invariantViolations } from './response-invariants.js'
+import { type CapturingUpstream, startCapturingUpstream } from './capturing-upstream.js'
+
+// What is kept from the beginning, and asked for on every connection in the end.
+const nextTarget = '/v1/accounts/0x5e47/modules?ledger_version=1'
+// What a case may take that waits for nothing, and one that waits for varve's own patience to end.
+const limitMs = 6000
+const slowLimitMs = 12_000
+
+/** A plain read of a well-spelled target. */
+export function plainGet (target: string, more = ''): string {
+  return `GET ${target} HTTP/1.1\r\nHost: node.example\r\n${more}\r\n`
+}
+
+/** What was said, what came back, and what the node was asked for it. */
+export interface HostileExchange extends Conversation {
+  readonly upstreamRequests: readonly string[]
+}
+
+/** A varve in front of a recording node, and a client that leads one conversation at a time. */
+export class HostileHarness {
+  readonly upstream: CapturingUpstream
+  readonly varve: TestVarve
+  /** What was found wrong of what is true of every conversation. */
+  readonly failures: string[] = []
+  #kept = ''
+  #reads = 0
+
+  private constructor (node: CapturingUpstream, varve: TestVarve) {
+    this.upstream = node
+    this.varve = varve
+  }
+
+  static async start (t: Test): Promise<HostileHarness> {
+    const node = await startCapturingUpstream(t)
+    // A node that never says the same again would be found out by the audit of hits.
+    const varve = await varveAt(t, node.url, { upstream: { timeoutMs: 2000 }, audit: { share: 0 } })
+    const bench = new HostileHarness(node, varve)
+    bench.#kept = (await varve.get(nextTarget)).body
+    return bench
+  }
+
+  /** Says a request as it stands, with everything that the node is asked meanwhile. */
+  async send (
+    raw: string,
+    { encoding, then, check: { slow } }: Pick<HostileCase, 'encoding' | 'then' | 'check'> = { check: {} }
+  ): Promise<HostileExchange> {
+    const from = this.upstream.received.length
+    const said = await converse(this.varve.url, piecesOf(raw, encoding), {
+      then,
+      next: plainGet(nextTarget, 'Connection: close\r\n'),
+      limitMs: slow === true ? slowLimitMs : limitMs
+    })
+    this.#check(said)
+    return { ...said, upstreamRequests: this.upstream.received.slice(from) }
+  }
+
+  /** Says it, which must be answered just once. */
+  async sendPlain (raw: string): Promise<HostileExchange & { readonly answer: HostileResponse }> {
+    const said = await this.send(raw)
+    const [answer] = said.responses
+    if (answer === undefined || said.responses.length > 1) {
+      throw new Error(`${said.responses.length} answers to ${raw.slice(0, 200)}`)
+    }
+    return { ...said, answer }
+  }
+
+  /**
+   * Each answer is as any should be, and both sides are at the same place: who asks on gets the answer to that, and to
+   * nothing else.
+   */
+  #check ({ responses, next, rest }: Conversation): void {
+    this.failures.push(...responses.flatMap(invariantViolations))
+    if (rest !== '') this.failures.push(`what is no answer: ${rest.slice(0, 200)}`)
+    if (next !== undefined && next.body !== this.#kept) {
+      this.failures.push(`the next request on the connection got another's answer: ${next.body.slice(0, 200)}`)
+    }
+  }
+
+  /** The process lives: something new is read well, and is kept. */
+  async checkAlive (t: Test): Promise<void> {
+    const read = plainGet(`/v1/accounts/0xa11fe${(++this.#reads).toString(16)}/modules?ledger_version=7`)
+    const { responses: [first, second] } = await this.send(read + read)
+    t.match(
+      first,
+      { status: 200, body: /modules\?ledger_version=7"/ },
+      'a plain read right afterwards is answered with what was asked for'
+    )
+    t.equal(second?.body, first?.body, 'and kept')
+  }
+
+  /** Nothing is left behind: no line in the log that tells of a fault, no question on its way. */
+  async checkEnd (t: Test): Promise<void> {
+    t.same(this.varve.log.filter(({ level }) => Number(level) >= 50), [], 'the log tells of no error')
+    t.same(this.upstream.unreadable, [], 'every request to the node had one length')
+    await until(() => this.upstream.inFlight() === 0, 'no request to the node is left half said')
+    await until(async () => {
+      const { upstreams } = JSON.parse(await (await fetch(`${this.varve.adminUrl}/status.json`)).text()) as {
+        upstreams: Array<{ underWay: number, waiting: number }>
+      }
+      return upstreams.every(({ underWay, waiting }) => underWay === 0 && waiting === 0)
+    }, 'no question to the node is left under way')
+  }
+}

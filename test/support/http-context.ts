@@ -1,0 +1,37 @@
+import { pino } from 'pino'
+import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
+import { LocalBuckets } from '../../src/clients/buckets.js'
+import { configSchema } from '../../src/config/schema.js'
+import { Metrics } from '../../src/metrics/metrics.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { Stamper } from '../../src/proxy/stamper.js'
+import { ClientAccess } from '../../src/http/access.js'
+import { ClientConnections } from '../../src/http/client-connections.js'
+import { Cors } from '../../src/http/cors.js'
+import { Drain } from '../../src/http/drain.js'
+import { type HttpContext } from '../../src/http/send-response.js'
+
+/**
+ * What a public listener is made of around the parts of a test, as the default configuration has it but for what is
+ * changed.
+ */
+export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext> = {}): HttpContext {
+  const config = configSchema.parse({})
+  return {
+    config,
+    proxy,
+    parsedRequests: new ParsedRequestCache(1e6),
+    access: new ClientAccess(config, new LocalBuckets(proxy.now)),
+    stamper: new Stamper(proxy, 'revalidate', false, true),
+    metrics: new Metrics(),
+    log: pino({ level: 'silent' }),
+    isSandbox: false,
+    drain: new Drain(),
+    cors: new Cors('*'),
+    clients: new ClientConnections({ connections: Infinity, inFlightBytes: Infinity }, {
+      cut: () => {},
+      onFull: () => {}
+    }),
+    ...change
+  }
+}

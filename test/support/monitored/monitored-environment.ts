@@ -1,0 +1,118 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { certificate, certificateKey } from '../certificate.js'
+import { type Prometheus, startPrometheus } from '../prometheus.js'
+import { type RedisProcess } from '../redis-process.js'
+import { startRedis } from '../redis-server.js'
+import { startSandboxNode } from '../replicas.js'
+import { until } from '../until.js'
+import { type TestVarve, varveAt } from '../varve.js'
+import { ChainGrowth } from './chain-growth.js'
+
+/** What every answer of a node takes at least, and of modules: in another bucket. */
+export const upstreamDelayMs = 60
+export const modulesDelayMs = 120
+
+/** How long the second replica waits before it asks a second node. */
+export const hedgeMs = 400
+
+/**
+ * How long varve waits for a node: what hangs does so until the end, however busy the machine is, and nobody gives it
+ * up.
+ */
+const timeoutMs = 60_000
+
+/** How much of a node the third replica may have under way. */
+export const tightConcurrent = 2
+
+/** The key of a client that is known, and how it is called. */
+export const appClient = { name: 'app', key: 'k'.repeat(40) }
+
+/**
+ * Replicas under the eyes of a Prometheus: two that share a Redis, a third that is short of everything, and one that
+ * nobody watches.
+ */
+export interface MonitoredEnvironment {
+  /** Whole; ten blocks behind; one with a short history that does not answer any more; one of another chain. */
+  readonly upstreams: {
+    readonly whole: Sandbox,
+    readonly behind: Sandbox,
+    readonly dead: Sandbox,
+    readonly strange: Sandbox
+  }
+  readonly growth: ChainGrowth
+  readonly redis: RedisProcess
+  readonly first: TestVarve
+  readonly second: TestVarve
+  readonly tight: TestVarve
+  readonly unwatched: TestVarve
+  readonly prometheus: Prometheus
+}
+
+/** Sets it up: the nodes' chains grow by a block each 200 ms, and lose one at the other end. */
+export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvironment> {
+  const chain = { prunedBlocks: 100, windowBlocks: 900, startVersion: 1_000_000n }
+  const [whole, behind, dead, strange] = await Promise.all([
+    startSandboxNode(t, { ...chain, blocks: 1000 }),
+    startSandboxNode(t, { ...chain, blocks: 990, windowBlocks: 600 }),
+    startSandboxNode(t, { ...chain, blocks: 1000, prunedBlocks: 990 }),
+    startSandboxNode(t, { chainId: 9 })
+  ])
+  for (const { faults } of [whole, behind]) {
+    faults.add({ kind: 'slow', ms: upstreamDelayMs })
+    faults.add({ kind: 'slow', ms: modulesDelayMs, match: 'account_modules' })
+  }
+  const growth = new ChainGrowth([whole, behind], 200)
+  t.teardown(() => {
+    growth.stop()
+  })
+  const redis = await startRedis(t)
+  const at = (node: Sandbox, name: string, more: object = {}): object => ({ name, url: node.url, timeoutMs, ...more })
+  const upstreams = [at(whole, 'whole'), at(behind, 'behind'), at(dead, 'dead'), at(strange, 'strange')] as never
+  const shared = { upstreams, head: { pollMs: 250 }, cache: { redis: { url: redis.url } }, hedge: { share: 0 } }
+  const first = await varveAt(t, '', {
+    ...shared,
+    clients: { required: false, keys: [{ ...appClient, requestsPerSecond: 1 }] }
+  })
+  const second = await varveAt(t, '', {
+    ...shared,
+    audit: { share: 1 },
+    hedge: { share: 0.001, burst: 3, afterMs: hedgeMs }
+  })
+  // It does not ask where nodes stand all the time, as nobody would count that.
+  const unwatched = await varveAt(t, '', {
+    ...shared,
+    upstreams: [at(whole, 'whole')] as never,
+    head: { pollMs: 600_000 }
+  })
+  const dir = t.testdir()
+  const files = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
+  writeFileSync(files.certFile, certificate)
+  writeFileSync(files.keyFile, certificateKey)
+  const tight = await varveAt(t, '', {
+    upstreams: [at(whole, 'whole', { maxConcurrent: tightConcurrent })] as never,
+    head: { pollMs: 250 },
+    hedge: { share: 0 },
+    tls: files,
+    cache: { memory: { maxMb: 1 }, redis: { url: redis.url, keyPrefix: 'tight' } },
+    pruned: { answerLocally: false },
+    trustProxy: ['loopback'],
+    limits: { client: { requestsPerSecond: 1, burst: 1 } }
+  })
+  // Of what was never heard of nobody knows what it has, so that nothing would be gone for sure.
+  for (const varve of [first, second]) {
+    await until(
+      async () =>
+        await varve.metric('varve_upstream_up{upstream="dead"}') === 1 &&
+        await varve.metric('varve_upstream_state{upstream="strange",state="quarantined"}') === 1,
+      'all were heard of'
+    )
+  }
+  dead.faults.add({ kind: 'reset' })
+  const prometheus = await startPrometheus(t, {
+    targets: [first, second, tight].map(({ adminUrl }) => new URL(adminUrl).host)
+  })
+  return { upstreams: { whole, behind, dead, strange }, growth, redis, first, second, tight, unwatched, prometheus }
+}

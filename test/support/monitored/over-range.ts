@@ -1,0 +1,29 @@
+import { type AlertRule, isAlert, type RecordingRule } from '../prometheus-rules.js'
+
+/**
+ * An expression of a rule as it is over a span of some seconds: what it takes of what is recorded is worked out in its
+ * place, and wherever it looks back it looks at the whole span.
+ */
+export function overRange (expression: string, range: string, rules: ReadonlyArray<AlertRule | RecordingRule>): string {
+  const inPlace = rules.reduce((text, rule) =>
+    isAlert(rule)
+      ? text
+      : text.replace(new RegExp(`${rule.record}\\b(\\[\\d+[mhd]\\])?`, 'g'), (_, back?: string) =>
+        `(${overRange(rule.expr, range, rules)})${back === undefined ? '' : `[${range}:500ms]`}`), expression)
+  return inPlace.replace(/\[\d+[mhd]\]/g, `[${range}]`).replace(/\[\d+[mhd]:\d+[mhd]\]/g, `[${range}:500ms]`).replace(
+    /offset \d+[mhd]/g,
+    'offset 1s'
+  )
+}
+
+/** What an alert compares: its first condition up to the comparison. */
+export function comparedExpression (expression: string): string {
+  let depth = 0
+  for (let at = 0; at < expression.length; at++) {
+    const rest = expression.slice(at)
+    if (/^[({[]/.test(rest)) depth++
+    if (/^[)}\]]/.test(rest)) depth--
+    if (depth === 0 && /^\s(?:==|!=|<|>|and|or|unless)\s/.test(rest)) return expression.slice(0, at)
+  }
+  return expression
+}

@@ -1,0 +1,59 @@
+import { endpointNames } from '../../../../src/api/endpoints.js'
+import { outcomeNames } from '../../../../src/proxy/outcomes.js'
+import { seriesFor, type ExpectedSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
+import { quantileBounds } from '../quantiles.js'
+import { type SentRequest } from '../expected-traffic.js'
+
+const isHit = ({ outcome }: SentRequest): boolean => outcome.startsWith('hit_')
+const isSaved = (sent: SentRequest): boolean => isHit(sent) || sent.outcome === 'collapsed'
+const isCacheable = (sent: SentRequest): boolean => isSaved(sent) || sent.outcome === 'miss'
+const isOwnError = ({ outcome }: SentRequest): boolean =>
+  ['gone', 'rejected', 'limited', 'unavailable'].includes(outcome)
+const endpoints = [...endpointNames, 'other'] as const
+// Of no other endpoint anything was read that can be kept.
+const read = ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price'] as const
+const statuses = (
+  k: KnownTraffic,
+  is: (sent: SentRequest) => boolean = () => true
+): string[] => [...new Set(k.sent.filter(is).map(({ status }) => String(status)))]
+
+/** What every query of this dashboard is. */
+export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
+  'Hit rate/A': k => singleSeries(k.count(isHit) / k.count(isCacheable)),
+  'Reads saved/A': k => singleSeries(k.count(isSaved)),
+  'Requests/A': k => singleSeries(k.count()),
+  'Upstream requests/A': k => singleSeries(k.upstreamRequests('all')),
+  '5xx responses/A': k => singleSeries(k.count(({ status }) => status >= 500) / k.count()),
+  '429 responses/A': k => singleSeries(k.count(({ status }) => status === 429)),
+  'Requests by outcome/A': k =>
+    seriesFor('outcome', outcomeNames, of => k.count(({ outcome }) => outcome === of) / k.seconds),
+  'Hit rate by endpoint/A': k =>
+    seriesFor(
+      'endpoint',
+      read,
+      of =>
+        k.count(sent => sent.endpoint === of && isHit(sent)) /
+        k.count(sent => sent.endpoint === of && isCacheable(sent))
+    ),
+  'Reads saved and upstream requests/A': k => singleSeries(k.count(isSaved) / k.seconds),
+  'Reads saved and upstream requests/B': k => singleSeries(scaled(k.upstreamRequests('all'), 1 / k.seconds)),
+  'Requests by endpoint/A': k =>
+    seriesFor('endpoint', endpoints, of => k.count(({ endpoint }) => endpoint === of) / k.seconds),
+  'Upstream requests by endpoint/A': k =>
+    seriesFor('endpoint', [...read, 'other'], of => scaled(k.upstreamRequests('all', of), 1 / k.seconds)),
+  'Median by outcome/A': k =>
+    seriesFor('outcome', outcomeNames, of => quantileBounds(0.5, k, ({ outcome }) => outcome === of)),
+  'p99 by outcome/A': k =>
+    seriesFor('outcome', outcomeNames, of => quantileBounds(0.99, k, ({ outcome }) => outcome === of)),
+  'p99 by endpoint/A': k =>
+    seriesFor('endpoint', endpoints, of => quantileBounds(0.99, k, ({ endpoint }) => endpoint === of)),
+  'Responses by status/A': k =>
+    seriesFor('status', statuses(k), of => k.count(({ status }) => String(status) === of) / k.seconds),
+  'Errors of varve by status/A': k =>
+    seriesFor(
+      'status',
+      statuses(k, isOwnError),
+      of => k.count(sent => isOwnError(sent) && String(sent.status) === of) / k.seconds
+    ),
+  'Clients with a key/A': k => singleSeries(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })
+}

@@ -1,0 +1,64 @@
+import { definitionOf } from '../../../../src/metrics/definitions.js'
+import { endpointNames } from '../../../../src/api/endpoints.js'
+import { seriesFor, replicaNames, type ExpectedSeries, type KnownTraffic, singleSeries } from '../known-traffic.js'
+import { quantileOf } from '../quantiles.js'
+import { type SentRequest } from '../expected-traffic.js'
+
+const endpoints = [...endpointNames, 'other'] as const
+const bounds = [...definitionOf('varve_pruned_distance_versions').bounds ?? [], Infinity]
+const isLost = ({ pruned }: SentRequest): boolean => pruned !== undefined && pruned.answer !== 'cache'
+const head = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.head.version)
+const oldest = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.oldest.version)
+const asked = ({ scene }: KnownTraffic): number => Number(scene.lowest)
+const blocks = ({ environment: { upstreams: { whole: { ledger } } } }: KnownTraffic): number =>
+  Number(ledger.head.blockHeight - ledger.oldest.blockHeight)
+const pace = (k: KnownTraffic, of: 'head' | 'oldest'): number => k.environment.growth.rate(of, k.at - k.seconds, k.at)
+// Prometheus looks twice a second and a replica hears of a block a quarter of a second later: the line through what it
+// saw is not quite the line through what was.
+const about = (value: number): [number, number] => [value * 0.95, value * 1.05]
+const fallsOut = (k: KnownTraffic): [number, number] => about((asked(k) - oldest(k)) / pace(k, 'oldest'))
+const distances = (k: KnownTraffic): Array<[number, number]> =>
+  bounds.map((
+    bound,
+    at
+  ) => [
+    bound,
+    k.count(({ pruned }) => pruned !== undefined && pruned.below <= bound && pruned.below > (bounds[at - 1] ?? 0))
+  ])
+const byInstance = (k: KnownTraffic, value: number): ExpectedSeries[] =>
+  seriesFor('instance', replicaNames.map(who => k.instance(who)), () => value)
+
+/** What every query of this dashboard is. */
+export const history: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
+  'Lost/A': k => singleSeries(k.count(isLost)),
+  'Pruned but cached/A': k => singleSeries(k.count(({ pruned }) => pruned?.answer === 'cache')),
+  'Window/A': k => singleSeries(head(k) - oldest(k)),
+  'Window in time/A': k => singleSeries(about((head(k) - oldest(k)) / pace(k, 'head'))),
+  'Margin above the window\'s end/A': k => singleSeries(asked(k) - oldest(k)),
+  'Pruned in/A': k => singleSeries(fallsOut(k)),
+  'Reads of pruned history by source/A': k =>
+    seriesFor(
+      'answer',
+      ['cache', 'local', 'upstream'],
+      of => k.count(({ pruned }) => pruned?.answer === of) / k.seconds
+    ),
+  '410 by endpoint/A': k =>
+    seriesFor('endpoint', endpoints, of => k.count(sent => isLost(sent) && sent.endpoint === of) / k.seconds),
+  'Distance below the window/A': k =>
+    bounds.map(bound => ({
+      labels: { le: bound === Infinity ? '+Inf' : String(bound) },
+      value: k.count(({ pruned }) => pruned !== undefined && pruned.below <= bound)
+    })),
+  'Distance below the window, p50 and p90/A': k => singleSeries(quantileOf(0.5, distances(k))),
+  'Distance below the window, p50 and p90/B': k => singleSeries(quantileOf(0.9, distances(k))),
+  'Distance below the window, p90 by endpoint/A': k =>
+    seriesFor('endpoint', endpoints, of => of === 'block_by_version' ? quantileOf(0.9, distances(k)) : NaN),
+  'Versions/A': k => singleSeries(head(k)),
+  'Versions/B': k => singleSeries(oldest(k)),
+  'Versions/C': k => singleSeries(asked(k)),
+  'Window in versions/A': k => byInstance(k, head(k) - oldest(k)),
+  'Window in blocks/A': k => byInstance(k, blocks(k)),
+  'Pruned in, over time/A': k => singleSeries(fallsOut(k)),
+  'Growth and pruning/A': k => singleSeries(about(pace(k, 'head'))),
+  'Growth and pruning/B': k => singleSeries(about(pace(k, 'oldest')))
+}

@@ -1,0 +1,93 @@
+import { versionWaitResults } from '../../../../src/chain/version-waits.js'
+import { hedgeResults } from '../../../../src/upstreams/hedger.js'
+import {
+  seriesFor,
+  type ExpectedSeries,
+  type KnownTraffic,
+  singleSeries,
+  scaled,
+  type ExpectedValue
+} from '../known-traffic.js'
+import { hangingOnFirst, queuedOnTight } from '../limited-replica.js'
+import { tightConcurrent } from '../monitored-environment.js'
+
+const names = ['whole', 'behind', 'dead', 'strange'] as const
+type Name = typeof names[number]
+const byNode = (value: (of: Name) => ExpectedValue): ExpectedSeries[] => seriesFor('upstream', names, value)
+const head = ({ environment }: KnownTraffic, of: Name): number =>
+  of === 'strange' ? NaN : Number(environment.upstreams[of].ledger.head.version)
+const oldest = ({ environment }: KnownTraffic, of: Name): number =>
+  of === 'strange' ? NaN : Number(environment.upstreams[of].ledger.oldest.version)
+// Varve asks each node of itself beside all that clients do, eight times at once at most.
+const withPolls = (value: number, replicas: number): [number, number] => [value, value + 8 * replicas]
+const isSlow = (of: Name): boolean => of === 'whole' || of === 'behind'
+// Half of what the slow ones are asked are polls, and more than one in a hundred of what the whole one is asked are
+// modules; two cores may make all of it wait longer.
+const median = (of: Name): ExpectedValue => [isSlow(of) ? 0.05 : 0, 0.25]
+// Whatever hung was let go before the span, and on a busy machine it may have been answered late.
+const longest = ({ sent, rehearsed }: KnownTraffic): number =>
+  Math.max(2.5, ...[...sent, ...rehearsed].map(({ seconds }) => 2 * seconds))
+const slowest = (k: KnownTraffic, of: Name): ExpectedValue => [of === 'whole' ? 0.1 : isSlow(of) ? 0.05 : 0, longest(k)]
+const failures: ReadonlyArray<readonly [Name, string]> = [['whole', 'no_slot'], ['whole', '500'], ['dead', 'truncated']]
+const failed = (k: KnownTraffic, status: string): ExpectedValue => {
+  if (status === 'no_slot') return k.expectedIncrease('tight', k.facts.countOf('no_slot')) / k.seconds
+  return status === '500'
+    ? k.expectedIncrease('first', k.facts.countOf('stale')) / k.seconds
+    : scaled(k.upstreamRequests('dead'), 1 / k.seconds)
+}
+
+/** What every query of this dashboard is. */
+export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
+  // The short replica has one.
+  'Upstreams up/A': () => singleSeries(1),
+  'Upstreams up/B': () => singleSeries(4),
+  'Quarantined/A': () => singleSeries(1),
+  'Position age/A': k => singleSeries([0, k.seconds]),
+  'Busiest upstream/A': () => singleSeries(1),
+  'Stale latest/A': k => singleSeries(k.expectedIncrease('first', k.facts.countOf('stale'))),
+  'Chain resets/A': () => singleSeries(0),
+  'State/A': () => byNode(of => ({ whole: 1, behind: 1, dead: 5, strange: 4 })[of]),
+  'Failures/A': k => failures.map(([upstream, status]) => ({ labels: { upstream, status }, value: failed(k, status) })),
+  'Upstream requests by status/A': k => [
+    ...seriesFor('status', ['no_slot', '500', 'truncated'], status => failed(k, status)),
+    { labels: { status: '410' }, value: k.count(({ pruned }) => pruned?.answer === 'upstream') / k.seconds },
+    {
+      labels: { status: '200' },
+      value: [
+        0,
+        (k.upstreamRequests('whole')[1] + k.upstreamRequests('behind')[1] + k.upstreamRequests('strange')[1]) /
+        k.seconds
+      ]
+    },
+    // Of the node that a hedge has left aside; which one it is differs, and the first of a series is not seen.
+    {
+      labels: { status: 'cancelled' },
+      value: [0, k.expectedIncrease('second', k.facts.countOf('hedges won')) / k.seconds]
+    }
+  ],
+  'Position/A': k => byNode(of => head(k, of)),
+  'Lag/A': k => byNode(of => head(k, 'whole') - head(k, of)),
+  'Oldest version/A': k => byNode(of => oldest(k, of)),
+  'Window/A': k => byNode(of => head(k, of) - oldest(k, of)),
+  'Latency/A': () => byNode(median),
+  'Latency/B': k => byNode(of => slowest(k, of)),
+  'Requests by upstream/A': k => byNode(of => scaled(k.upstreamRequests(of), 1 / k.seconds)),
+  'Hedges/A': k =>
+    seriesFor(
+      'result',
+      hedgeResults,
+      of => of === 'won' ? k.expectedIncrease('second', k.facts.countOf('hedges won')) / k.seconds : 0
+    ),
+  'In flight by upstream/A': () =>
+    byNode(of => of === 'whole' ? withPolls(hangingOnFirst + tightConcurrent, 2) : withPolls(0, 2)),
+  'In flight by upstream/B': () => byNode(of => of === 'whole' ? 2 * 256 + tightConcurrent : 2 * 256),
+  'Queued/A': () => byNode(of => of === 'whole' ? withPolls(queuedOnTight, 1) : 0),
+  'No slot/A': k => singleSeries(failed(k, 'no_slot'), { upstream: 'whole' }),
+  'Waits for a version/A': k =>
+    seriesFor(
+      'result',
+      versionWaitResults,
+      of => k.expectedIncrease('first', k.facts.countOf(`waits ${of}`)) / k.seconds
+    ),
+  'Waits for a version/B': () => singleSeries(0)
+}

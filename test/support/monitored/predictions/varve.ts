@@ -1,0 +1,163 @@
+import { readFileSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { join } from 'node:path'
+import { auditResults } from '../../../../src/proxy/auditor.js'
+import { cutReasons } from '../../../../src/metrics/cut-reasons.js'
+import { notStoredReasons } from '../../../../src/api/lifetime.js'
+import { redisOperations, type RedisOperation } from '../../../../src/redis/operations.js'
+import { certificate } from '../../certificate.js'
+import {
+  seriesFor,
+  replicaNames,
+  type ExpectedSeries,
+  type KnownTraffic,
+  singleSeries,
+  type ExpectedValue,
+  type ReplicaName
+} from '../known-traffic.js'
+import { type SentRequest } from '../expected-traffic.js'
+import { hangingOnFirst, queuedOnTight } from '../limited-replica.js'
+import { tightConcurrent } from '../monitored-environment.js'
+
+const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../../package.json'), 'utf8')) as {
+  version: string
+}
+const room = (2 * 256 + 1) * 1024 * 1024
+const sum = (k: KnownTraffic, what: Partial<Record<ReplicaName, string[]>>): number =>
+  replicaNames.reduce(
+    (total, who) =>
+      total + (what[who] ?? []).reduce((part, fact) => part + k.expectedIncrease(who, k.facts.countOf(fact)), 0),
+    0
+  )
+const byInstance = (k: KnownTraffic, value: (who: ReplicaName) => ExpectedValue): ExpectedSeries[] =>
+  replicaNames.map(who => ({ labels: { instance: k.instance(who) }, value: value(who) }))
+const written = (k: KnownTraffic): number =>
+  sum(k, {
+    first: ['kept by first', 'of the moment at first', 'recalled by first'],
+    second: ['kept by second', 'recalled by second'],
+    tight: ['kept by tight']
+  })
+const shared = (k: KnownTraffic): number =>
+  sum(k, { first: ['kept by first'], second: ['kept by second'], tight: ['kept by tight'] })
+// What is in memory was not in it before: what came in and is not there any more has made room.
+const evicted = (k: KnownTraffic): number =>
+  k.expectedIncrease(
+    'tight',
+    k.facts.countOf('entries of tight before') + k.facts.countOf('kept by tight') -
+      k.facts.countOf('entries of tight after')
+  )
+const notKept = (k: KnownTraffic, of: string): number =>
+  of === 'status'
+    ? k.count(({ pruned }) => pruned?.answer === 'upstream')
+    : k.expectedIncrease('first', k.facts.countOf(of))
+const isBlock = ({ endpoint }: SentRequest): boolean => endpoint === 'block_by_version'
+const isPage = ({ endpoint }: SentRequest): boolean => endpoint === 'account_events'
+// Who is not answered by what is at hand looks into Redis; a block is found by its versions.
+const looks = ({ outcome }: SentRequest): boolean => ['miss', 'hit_redis', 'gone', 'limited'].includes(outcome)
+
+function operations (k: KnownTraffic, of: RedisOperation): ExpectedValue {
+  switch (of) {
+    // A page of events is found by what it has, once it is known which stream its path leads to; until then that is
+    // asked for.
+    case 'get':
+      return [
+        k.count(sent => looks(sent) && !isBlock(sent) && !isPage(sent)),
+        k.count(sent => looks(sent) && !isBlock(sent))
+      ]
+    // A block is looked for in the one cut of the versions, and where it is not found maybe in the other.
+    case 'find':
+      return [
+        k.count(sent => looks(sent) && isBlock(sent)),
+        1.2 * k.count(sent => looks(sent) && isBlock(sent)) + k.count(sent => looks(sent) && isPage(sent))
+      ]
+    case 'set':
+      return shared(k)
+    case 'index':
+      return [
+        k.expectedIncrease('first', k.facts.countOf('blocks kept by first')),
+        k.expectedIncrease('first', k.facts.countOf('blocks kept by first')) +
+        k.count(sent => sent.outcome === 'miss' && isPage(sent))
+      ]
+    // What is found to be different is deleted, and nothing else was.
+    case 'delete':
+      return k.expectedIncrease('second', k.facts.countOf('audits different'))
+    // Each read of a limited client that no replica has at hand, but for those who were told no a moment ago.
+    case 'limit':
+      return [
+        0,
+        k.count(sent => sent.client !== undefined || sent.instance === k.instance('tight')) +
+        k.expectedIncrease('tight', 20)
+      ]
+    // What replicas do among themselves: each looks at the others twice a second at least.
+    case 'control':
+      return [3 * k.seconds, Infinity]
+    case 'publish':
+    case 'probe':
+      return [0, Infinity]
+    // Nothing was lost.
+    case 'connect':
+      return 0
+  }
+}
+
+/** What every query of this dashboard is. */
+export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
+  'Processes/A': () => singleSeries(3),
+  'Releases/A': () => singleSeries(3, { version }),
+  'Releases/B': () => singleSeries(0),
+  'Redis/A': () => singleSeries(1),
+  'Memory full/A': () => singleSeries([200_000 / room, 4_000_000 / room]),
+  'Wrong hits found/A': k => singleSeries(k.expectedIncrease('second', k.facts.countOf('audits different'))),
+  'Unexpected errors/A': () => singleSeries(0),
+  'Certificate expires in/A': k => singleSeries(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at),
+  'Workers lost/A': () => singleSeries(0),
+  'Memory of the process/A': k => byInstance(k, () => [k.process.memory * 0.5, k.process.memory * 1.5]),
+  'CPU/A': k => byInstance(k, () => [k.process.cpu / k.seconds * 0.7, k.process.cpu / k.seconds * 1.3]),
+  'Event loop/A': k => byInstance(k, () => [0, 2]),
+  'Cached bytes/A': () => singleSeries([200_000, 4_000_000], { tier: 'memory' }),
+  'Cached bytes/B': () => singleSeries(room, { tier: 'memory' }),
+  'Entries/A': k => singleSeries(k.facts.countOf('entries after'), { tier: 'memory' }),
+  'Writes and evictions/A': k =>
+    seriesFor('tier', ['memory', 'redis'], of => (of === 'memory' ? written(k) : shared(k)) / k.seconds),
+  'Writes and evictions/B': k => singleSeries(evicted(k) / k.seconds, { tier: 'memory' }),
+  'Not stored by reason/A': k => seriesFor('reason', notStoredReasons, of => notKept(k, of) / k.seconds),
+  'Audits/A': k =>
+    seriesFor('result', auditResults, of => k.expectedIncrease('second', k.facts.countOf(`audits ${of}`)) / k.seconds),
+  'Corrupt entries/A': k => singleSeries(k.expectedIncrease('second', k.facts.countOf('corrupt')) / k.seconds),
+  'Redis reachable/A': k => byInstance(k, () => 1),
+  'Redis operations/A': k =>
+    seriesFor('operation', redisOperations, of => {
+      const value = operations(k, of)
+      return typeof value === 'number' ? value / k.seconds : [value[0] / k.seconds, value[1] / k.seconds]
+    }),
+  'Redis errors/A': k =>
+    seriesFor(
+      'operation',
+      redisOperations,
+      of => of === 'get' ? k.expectedIncrease('second', k.facts.countOf('redis get fails')) / k.seconds : 0
+    ),
+  // Redis is given half a second for each.
+  'Redis latency/A': () => seriesFor('operation', redisOperations, of => of === 'connect' ? NaN : [0, 0.5]),
+  'Connections/A': k =>
+    byInstance(k, who => ({ first: hangingOnFirst, second: 0, tight: tightConcurrent + queuedOnTight })[who]),
+  'Connections closed/A': k =>
+    seriesFor(
+      'reason',
+      cutReasons,
+      of => of === 'head' ? k.expectedIncrease('first', k.facts.countOf('cut for their head')) / k.seconds : 0
+    ),
+  'Rate limited/A': k =>
+    seriesFor(
+      'by',
+      ['address', 'key'],
+      of => k.expectedIncrease(of === 'key' ? 'first' : 'tight', k.facts.countOf(`limited by ${of}`)) / k.seconds
+    ),
+  // A late event loop would be that of the test too.
+  'Load shed/A': () => singleSeries(0),
+  'Failures and losses/A': () => seriesFor('kind', ['exception', 'rejection', 'request'], () => 0),
+  'Failures and losses/B': () => singleSeries(0),
+  'Failures and losses/C': () => singleSeries(0),
+  'Failures and losses/D': () => singleSeries(0),
+  'Configuration reloads/A': () => seriesFor('result', ['reloaded', 'rejected'], () => 0),
+  'Configuration reloads/B': () => singleSeries(1)
+}

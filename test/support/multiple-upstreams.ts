@@ -1,0 +1,90 @@
+import { type Test } from 'tap'
+import { type Sandbox, type SandboxOptions } from '#sandbox'
+import { sendRequest, type TestResponse } from './client.js'
+import { startSandboxNode } from './replicas.js'
+import { until } from './until.js'
+import { type TestVarve, varveAt } from './varve.js'
+
+/** varve in front of several embedded nodes named n1, n2 and so on, whose growth is in the test's hand. */
+export interface VarveWithUpstreams {
+  readonly upstreams: readonly Sandbox[]
+  readonly varve: TestVarve
+  get(target: string): Promise<TestResponse>
+  /**
+   * How often each was asked for data since it was looked at last: anything but where it stands and by which blocks it
+   * is known.
+   */
+  takeRequestCounts(): number[]
+  /** Which of them are up, as an operator sees it. */
+  upStates(): Promise<string>
+  /** What is told of one on /status.json. */
+  statusOf(name: string): Promise<Record<string, unknown>>
+}
+
+/** Starts nodes with a long history that does not grow, and varve in front of them when it has heard of each. */
+export async function startWithUpstreams (
+  t: Test,
+  each: SandboxOptions[],
+  change: Parameters<typeof varveAt>[2] = {},
+  upstream: object = {}
+): Promise<VarveWithUpstreams> {
+  const nodes = await Promise.all(each.map(async options => await startSandboxNode(t, { prunedBlocks: 0, ...options })))
+  return await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
+}
+
+/** Two equal ones, of which the first is asked first, since the other takes its time. */
+export async function startWithTwoUpstreams (
+  t: Test,
+  upstream: object = {},
+  change: Parameters<typeof varveAt>[2] = {}
+): Promise<VarveWithUpstreams> {
+  const nodes = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
+  // Whoever takes no longer than a busy machine may take by itself could be the one that was heard first.
+  const first = nodes[1]?.faults.add({ kind: 'slow', ms: 100 })
+  const served = await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
+  nodes[1]?.faults.add({ kind: 'slow', ms: 15 })
+  first?.remove()
+  return served
+}
+
+async function untilAllHeard (served: VarveWithUpstreams): Promise<VarveWithUpstreams> {
+  await until(
+    async () => !(await sendRequest(served.varve.adminUrl, '/readyz')).body.includes('has not answered yet'),
+    'each was heard of'
+  )
+  served.takeRequestCounts()
+  return served
+}
+
+/** The same with nodes that run already, from before the first word of any of them. */
+export async function startInFrontOf (
+  t: Test,
+  nodes: readonly Sandbox[],
+  change: Parameters<typeof varveAt>[2] = {},
+  upstream: object = {}
+): Promise<VarveWithUpstreams> {
+  const upstreams = nodes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 4000, ...upstream })) as never
+  const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 }, ...change })
+  return {
+    upstreams: nodes,
+    varve,
+    get: async target => await varve.get(target),
+    takeRequestCounts: () =>
+      nodes.map(({ requests }) => {
+        const { index = 0, block_by_height: marks = 0 } = requests.counts
+        const count = requests.total - index - marks
+        requests.reset()
+        return count
+      }),
+    upStates: async () =>
+      (await Promise.all(
+        nodes.map(async (_node, at) => await varve.metric(`varve_upstream_up{upstream="n${at + 1}"}`))
+      )).join(),
+    statusOf: async name => {
+      const { upstreams: all } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
+        upstreams: Array<Record<string, unknown>>
+      }
+      return all.find(one => one['name'] === name) ?? {}
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import { type Socket } from 'node:net'
+
+/** How a client is slow: what it does at once, and what it does every half second from then on. */
+export interface SlowBehaviour {
+  readonly name: string
+  /** It asks in time, and reads its response slowly or not at all. */
+  readonly isSlowReader?: boolean
+  begin(socket: Socket): void
+  continue(socket: Socket): void
+}
+
+const nothing = (): void => {}
+const small = '/v1/accounts/0x1/modules?ledger_version=15000&limit=1'
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
+const post = (framing: string): string =>
+  `POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`
+const much = 20_000
+
+/** Every manner of being slow; large is what is more than a system holds for a client that does not read. */
+export function slowBehaviours (large: string): SlowBehaviour[] {
+  const muchText = 'y'.repeat(much)
+  // What the system does not take is not piled up.
+  const push = (socket: Socket, text: string): void => {
+    if (socket.writableLength < much) socket.write(text)
+  }
+  const sends = (name: string, first: string, more: string): SlowBehaviour => ({
+    name,
+    begin: socket => {
+      socket.resume().write(first)
+    },
+    continue: socket => {
+      push(socket, more)
+    }
+  })
+  const reads = (name: string, first: string, bytes: number): SlowBehaviour => ({
+    name,
+    isSlowReader: true,
+    begin: socket => {
+      socket.pause().write(first)
+    },
+    continue: socket => {
+      if (bytes > 0) socket.read(bytes)
+    }
+  })
+  return [
+    {
+      name: 'says nothing',
+      begin: socket => {
+        socket.resume()
+      },
+      continue: nothing
+    },
+    sends('a head by bytes', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ', 'x'),
+    sends('a second head by bytes', `${get(small)}GET /`, 'x'),
+    sends('a body by bytes', `${post('Content-Length: 1000')}{`, 'x'),
+    sends(
+      'a body that nobody waits for by bytes',
+      `GET ${small} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n`,
+      'x'
+    ),
+    sends('a body that is refused for its length', post('Content-Length: 1000000000'), muchText),
+    sends(
+      'chunks that are refused for their length',
+      post('Transfer-Encoding: chunked'),
+      `${much.toString(16)}\r\n${muchText}\r\n`
+    ),
+    sends(
+      'a head that is refused for its length',
+      `GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(20_000)}`,
+      muchText
+    ),
+    reads('reads nothing', get(large).repeat(4), 0),
+    reads('reads a byte at a time', get(large).repeat(4), 1),
+    reads('sends ahead and reads nothing', get(large).repeat(200), 0)
+  ]
+}

@@ -1,0 +1,131 @@
+import { type Test } from 'tap'
+import { Compressor } from '../../src/cache/compressor.js'
+import { MemoryTier } from '../../src/cache/memory-tier.js'
+import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
+import { StreamEnds } from '../../src/proxy/events/stream-ends.js'
+import { StreamNames } from '../../src/proxy/events/stream-names.js'
+import { VersionWaits } from '../../src/chain/version-waits.js'
+import { LowestRequestedVersion } from '../../src/chain/lowest-requested-version.js'
+import { Tracker } from '../../src/chain/tracker.js'
+import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
+import { HeadPoll } from '../../src/chain/head-poll.js'
+import { Upstream } from '../../src/upstreams/upstream.js'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
+import { LiveReleases } from '../../src/upstreams/live-releases.js'
+import { Auditor } from '../../src/proxy/auditor.js'
+import { Invalidator } from '../../src/proxy/invalidator.js'
+import { isHistoryShareable, isShareable } from '../../src/proxy/outcomes.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { PrunedErrors } from '../../src/api/pruned-errors.js'
+import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
+import { type Read } from '../../src/api/read.js'
+import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
+
+/** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
+export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
+  const nothing = (): void => {}
+  const tracker = new Tracker(undefined, () => 0, {
+    onReset: nothing,
+    onServedHead: () => {
+      versionWaits.finishReached()
+    }
+  })
+  const versionWaits = new VersionWaits(tracker, {
+    now: () => performance.now(),
+    requestPoll: () => {
+      poll.poll().catch(nothing)
+    }
+  })
+  const memory = new MemoryTier(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
+  const streamNames = new StreamNames(() => clock.ms, () => {
+    memory.dropMemos()
+  })
+  const node = new UpstreamClient({
+    name: 'n',
+    url,
+    headers: {},
+    timeoutMs: 5000,
+    maxConcurrent: 64,
+    caFile: null,
+    maxBufferedBytes: 1e6,
+    now: () => performance.now()
+  }, { fetched: nothing })
+  const releases = new LiveReleases(() => clock.ms)
+  const member = new Upstream(node, {
+    now: () => clock.ms,
+    verifyChain: async () => undefined,
+    isOffChain: () => false,
+    isSameChain: async () => true,
+    hasPeers: () => false
+  })
+  const upstreamPool = new UpstreamPool([member], undefined, releases, {
+    wallClockMs: () => Date.now(),
+    onOldest: nothing,
+    onAllQuarantined: async () => {}
+  })
+  const onRelease = (release: string): void => {
+    node.setRelease(release)
+    releases.record(release)
+  }
+  const poll = new HeadPoll(async question => await member.fetch(question), tracker, {
+    pollMs: 1000,
+    now: () => 0,
+    isDue: () => false,
+    onState: nothing,
+    onRelease
+  })
+  t.teardown(async () => {
+    await node.close()
+  })
+  return {
+    context: {
+      now: () => clock.ms,
+      tracker,
+      versionWaits,
+      lowestRequested: new LowestRequestedVersion(() => clock.ms),
+      memory,
+      compressor: new Compressor(memory),
+      redisTier: undefined,
+      invalidator: new Invalidator(memory, streamNames),
+      auditor: new Auditor(nothing, async () => {}),
+      streamEnds: new StreamEnds(),
+      streamNames,
+      historyCoalescer: new Coalescer(isHistoryShareable),
+      redisCoalescer: new Coalescer(() => true),
+      latestCoalescer: new FreshCoalescer(isShareable),
+      prunedErrors: new PrunedErrors(),
+      upstreamPool,
+      resolveChain: async () => {
+        await poll.poll()
+      },
+      failedRefreshes: new FailedRefreshes(() => clock.ms),
+      tally: { notStored: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
+      settings: {
+        isObserving: false,
+        promoteLatest: true,
+        auditShare: 0,
+        stateMs: 0,
+        infoMs: 1000,
+        indexMs: 250,
+        gasMs: 500,
+        waitMs: 0,
+        waitBlocks: 2,
+        eventsTtlMs: 3_600_000,
+        eventsDefault: 25,
+        servePruned: true,
+        answerLocally: true,
+        pinsPages: false,
+        emit: ['node', 'upstream']
+      }
+    }
+  }
+}
+
+/** The canonical read of a GET. */
+export function readOfTarget (target: string): Read {
+  const match = matchEndpoint(target, 'GET')
+  if (match === undefined) throw new Error(`no read at ${target}`)
+  return readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, {
+    eventsDefault: 25
+  })
+}

@@ -1,0 +1,26 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * A configuration of a page with what it takes from elsewhere put in its place: variables that are set, files that are
+ * there.
+ */
+export function pageConfig (
+  text: string,
+  folder: string
+): { readonly file: string, readonly env: Record<string, string> } {
+  mkdirSync(folder, { recursive: true })
+  const secret = join(folder, 'secret')
+  writeFileSync(secret, 'k-from-a-file\n')
+  const env = Object.fromEntries(
+    [...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map((
+      [, name = '']
+    ) => [name, name.endsWith('_URL') ? 'redis://127.0.0.1:1' : `k-${name}`])
+  )
+  const file = join(folder, 'page.yaml')
+  writeFileSync(
+    file,
+    text.replace(/\$\{file:[^}]*\}/g, `\${file:${secret}}`).replace(/((?:ca|cert|key)File: *)[^\s,}]+/g, `$1${secret}`)
+  )
+  return { file, env }
+}

@@ -1,0 +1,88 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+const startLine =
+  /^(?:[A-Z_]+=\S+ +)*(?:npm start|(?:varve|node dist\/cli\.js)(?: +serve| +sandbox)?)(?= *&?$| +-)(?!.*(?: --help| -h\b))/
+const listening = /"msg":"listening"|a made-up node on/
+const startMs = 300_000
+const stopMs = 15_000
+
+/** Whether a command goes on until it is stopped. */
+export function isServerCommand (command: string): boolean {
+  return startLine.test(command)
+}
+
+/** Whether a command starts the embedded node alone. */
+export function isSandboxCommand (command: string): boolean {
+  return isServerCommand(command) && /(?:varve|cli\.js) +sandbox\b/.test(command)
+}
+
+/** A server that a page has its reader start. */
+export class PageServer {
+  readonly #child: ChildProcess
+  #said = ''
+
+  private constructor (command: string, cwd: string, env: NodeJS.ProcessEnv) {
+    // In a group of its own, as in a terminal of its own: Ctrl-C goes to all of it.
+    this.#child = spawn('sh', ['-c', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.on('data', text => {
+        this.#said += String(text)
+      })
+    }
+  }
+
+  /** Starts one and waits until it says that it listens. */
+  static async start (command: string, cwd: string, env: NodeJS.ProcessEnv): Promise<PageServer> {
+    const server = new PageServer(command.replace(/ *&$/, ''), cwd, env)
+    try {
+      await server.#listens(command)
+      return server
+    } catch (error) {
+      server.kill()
+      throw error
+    }
+  }
+
+  /** Presses Ctrl-C; fails where it does not end well. */
+  async stop (): Promise<void> {
+    const { pid, exitCode } = this.#child
+    if (pid === undefined || exitCode !== null) {
+      throw new Error(`a server has ended by itself with ${exitCode}:\n${this.#said}`)
+    }
+    const ended = once(this.#child, 'close', { signal: AbortSignal.timeout(stopMs) })
+    process.kill(-pid, 'SIGINT')
+    await ended
+    if (!/"msg":"stopped"|a made-up node on/.test(this.#said)) {
+      throw new Error(`a server has not stopped as it should:\n${this.#said}`)
+    }
+  }
+
+  /** Ends it at once, where it has not ended. */
+  kill (): void {
+    const { pid, exitCode, signalCode } = this.#child
+    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, 'SIGKILL')
+  }
+
+  async #listens (command: string): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`after ${startMs} ms it does not listen: ${command}\n${this.#said}`))
+      }, startMs)
+      const look = (): void => {
+        if (listening.test(this.#said)) end(resolve)
+      }
+      const end = (how: () => void): void => {
+        clearTimeout(timer)
+        this.#child.stdout?.off('data', look)
+        how()
+      }
+      this.#child.stdout?.on('data', look)
+      this.#child.once('close', code => {
+        end(() => {
+          reject(new Error(`ended with ${code}: ${command}\n${this.#said}`))
+        })
+      })
+    })
+  }
+}

@@ -1,0 +1,88 @@
+import { type Test } from 'tap'
+import { etagOf } from '../../src/cache/entry.js'
+import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
+import { type StoredEntry } from '../../src/cache/stored-entry.js'
+import { RedisLink } from '../../src/redis/link.js'
+import { clientFor } from '../../src/redis/connection-options.js'
+
+/** A shared store with nothing before or behind it, and what it told of its work. */
+export interface TestRedisTier extends RedisTier {
+  readonly link: RedisLink
+  readonly counts: { written: number, corrupt: number, failed: number }
+}
+
+/** Opens the shared store at a Redis as a replica would, with its link up. */
+export async function openRedisTier (
+  t: Test,
+  url: string,
+  change: Partial<RedisTierOptions> = {}
+): Promise<TestRedisTier> {
+  const counts = { written: 0, corrupt: 0, failed: 0 }
+  const now = (): number => performance.now()
+  const place = {
+    url,
+    cluster: [],
+    sentinel: { name: null, hosts: [], password: null },
+    username: null,
+    password: null,
+    tls: false,
+    ca: undefined
+  }
+  const link = new RedisLink(clientFor(place), {
+    timeoutMs: 1000,
+    probeKey: 'varve:1:probe',
+    now,
+    tally: {
+      redisCalled: () => {},
+      redisFailed: () => {
+        counts.failed++
+      }
+    },
+    onUp: () => {
+      store.resumeWrites()
+    },
+    onDown: () => {}
+  })
+  const store: RedisTier = new RedisTier(link, {
+    keyPrefix: 'varve',
+    ttlSeconds: 1000,
+    tally: {
+      wroteToRedis: () => {
+        counts.written++
+      },
+      foundCorrupt: () => {
+        counts.corrupt++
+      }
+    },
+    now,
+    isAgreed: () => true,
+    ...change
+  })
+  t.teardown(() => {
+    store.close()
+    link.stop()
+  })
+  await link.start()
+  return Object.assign(store, { link, counts })
+}
+
+/** An answer as a replica would share it. */
+export function storedEntryOf (key: string, body: string | Buffer, change: Partial<StoredEntry> = {}): StoredEntry {
+  const bytes = Buffer.from(body)
+  const head = { version: 1000n, timestampUsec: 1_000_000n, epoch: 2n, blockHeight: 100n }
+  const stamped = { position: { chainId: 4, head, oldest: { version: 10n, blockHeight: 1n } }, family: 'x-aptos-' }
+  return {
+    key,
+    status: 200,
+    contentType: 'application/json',
+    body: bytes,
+    etag: etagOf('application/json', bytes),
+    release: 'aaaa',
+    lowestVersion: undefined,
+    cursor: undefined,
+    gasUsed: undefined,
+    range: undefined,
+    stamped,
+    ...change
+  }
+}

@@ -1,0 +1,282 @@
+import fc from 'fast-check'
+import {
+  address,
+  addressStyle,
+  integerStyle,
+  canonicalTag,
+  renderAddress,
+  renderInteger,
+  renderTag,
+  struct,
+  tag,
+  tagStyle
+} from './value-variants.js'
+
+/** A request as a client might spell it, well or badly. */
+export interface RequestVariant {
+  readonly method: 'GET' | 'POST'
+  readonly target: string
+  readonly accept: string | undefined
+  readonly contentType: string | undefined
+  readonly body: string | undefined
+}
+
+/** What a client may say of the form it wants. */
+export const accept = fc.constantFrom(
+  undefined,
+  '*/*',
+  'application/json',
+  'application/x-bcs',
+  'application/x-bcs;q=1',
+  'APPLICATION/X-BCS, application/json',
+  'text/html, application/json;q=0.9',
+  'application/json, application/x-bcs'
+)
+/** The sandbox starts with some thousands of versions; most of these are among them, some below, some above. */
+export const version = fc.oneof({ weight: 8, arbitrary: fc.bigInt(1500n, 15_000n) }, {
+  weight: 1,
+  arbitrary: fc.bigInt(0n, 2n ** 64n)
+})
+const knownAddress = fc.oneof({ weight: 3, arbitrary: fc.constantFrom('1', '42', 'cafe') }, {
+  weight: 1,
+  arbitrary: address
+})
+
+/** A query of these parameters, in some order, perhaps with one that nodes ignore. */
+export const parameters = (...given: fc.Arbitrary<string | undefined>[]): fc.Arbitrary<string> =>
+  fc.tuple(
+    fc.tuple(...given),
+    fc.boolean(),
+    fc.constantFrom(undefined, 'x=y', 'Ledger_Version=5', 'ledger_version[]=1', '__proto__=1')
+  ).map(([list, isTurned, unknown]) => {
+    const all = [...list, unknown].filter(text => text !== undefined)
+    if (isTurned) all.reverse()
+    return all.length === 0 ? '' : `?${all.join('&')}`
+  })
+
+/** A parameter that is a number, or none. */
+export const integer = (name: string, value: fc.Arbitrary<bigint>): fc.Arbitrary<string | undefined> =>
+  fc.option(
+    fc.tuple(value, integerStyle, fc.boolean()).map(([number, style, isRaw]) => {
+      const text = renderInteger(number, style)
+      return `${name}=${isRaw ? text : encodeURIComponent(text)}`
+    }),
+    { nil: undefined }
+  )
+
+/** An account in some spelling. */
+export const accountVariant = fc.tuple(knownAddress, addressStyle).map(([digits, style]) =>
+  renderAddress(digits, style)
+)
+/** The limit of a page. */
+export const limit = integer('limit', fc.bigInt(0n, 70_000n))
+/** Where a listing goes on. */
+export const cursor = fc.option(
+  fc.constantFrom(
+    'zz',
+    '0x00',
+    'ab',
+    'AB0',
+    '',
+    `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08706f6f6c5f753634`,
+    `00${'1'.padStart(64, '0').toUpperCase()}2A00${'1'.padStart(64, '0')}08706F6F6C5F753634`
+  ).map(text => `start=${text}`),
+  { nil: undefined }
+)
+/** A GET in some form. */
+export const getRequest = (target: fc.Arbitrary<string>): fc.Arbitrary<RequestVariant> =>
+  fc.tuple(target, accept).map(([text, type]) => ({
+    method: 'GET',
+    target: text,
+    accept: type,
+    contentType: undefined,
+    body: undefined
+  }))
+
+const modules = getRequest(
+  fc.tuple(accountVariant, parameters(integer('ledger_version', version), limit, cursor)).map(([account, query]) =>
+    `/v1/accounts/${account}/modules${query}`
+  )
+)
+
+/** The tag of a struct in some spelling. */
+export const handles = fc.oneof(
+  fc.constantFrom(
+    '0x1::block::BlockResource',
+    '0x01::coin::CoinStore<0X1::aptos_coin::AptosCoin>',
+    ' 0x1 :: block :: BlockResource '
+  ),
+  fc.tuple(struct, tagStyle).map(([tree, style]) => renderTag(tree, style))
+)
+const events = getRequest(
+  fc.tuple(
+    accountVariant,
+    handles,
+    fc.boolean(),
+    fc.constantFrom('new_block_events', 'deposit_events', 'withdraw_events', 'nothing', '_', 'deposit%5Fevents'),
+    parameters(integer('start', fc.bigInt(0n, 1200n)), limit)
+  )
+    .map(([account, handle, isTwice, field, query]) => {
+      const once = encodeURIComponent(handle)
+      return `/v1/accounts/${account}/events/${isTwice ? encodeURIComponent(once) : once}/${field}${query}`
+    })
+)
+
+const blocks = getRequest(
+  fc.tuple(
+    version,
+    integerStyle,
+    fc.constantFrom(
+      '',
+      '?with_transactions=true',
+      '?with_transactions=false',
+      '?with_transactions=True',
+      '?with_transactions='
+    ),
+    fc.boolean()
+  )
+    .map(([number, style, query, isTwice]) => {
+      const once = encodeURIComponent(renderInteger(number, style))
+      return `/v1/blocks/by_version/${isTwice ? encodeURIComponent(once) : once}${query}`
+    })
+)
+
+const plain = getRequest(fc.constantFrom('/v1/estimate_gas_price', '/v1/estimate_gas_price?x=1'))
+
+/** A table key of a type, in any of its spellings. */
+const typedKey = fc.oneof(
+  fc.tuple(fc.constantFrom('u64', 'u128', 'u256', 'i64'), fc.bigInt(-5n, 120n), integerStyle).map((
+    [type, value, style]
+  ) => [type, JSON.stringify(value < 0n ? String(value) : renderInteger(value, style))]),
+  fc.tuple(fc.constantFrom('u8', 'u16', 'u32'), fc.constantFrom('1', '1.0', '-0', '1e1', '300', '"1"', '07')),
+  fc.tuple(knownAddress, addressStyle).map((
+    [digits, style]
+  ) => ['address', JSON.stringify(renderAddress(digits, style))]),
+  fc.tuple(
+    fc.constantFrom('vector<u8>', 'vector< u8 >'),
+    fc.constantFrom('"0xAB"', '"ab"', '"0xabc"', '"0Xab"', '[171]', '""', '"0x"')
+  ),
+  fc.constantFrom(
+    ['vector<u64>', '[ "1" , "02" ]'],
+    ['vector<u64>', '["1","2"]'],
+    ['vector<u64>', '"1"'],
+    ['bool', 'true'],
+    ['bool', ' false '],
+    ['bool', '"true"']
+  ),
+  fc.tuple(
+    fc.constantFrom('0x1::string::String'),
+    fc.constantFrom('"alice"', '"bob"', '"\\u0061lice"', '"Alice"', '"\\ud800"', '"é"', '7')
+  ),
+  fc.tuple(
+    fc.constantFrom('0x1::object::Object<0x1::a::B>'),
+    fc.constantFrom('"0x1"', '"1"', '"01"', '"0X1"', '{"inner":"0x1"}')
+  ),
+  fc.tuple(
+    fc.constantFrom('0x42::game::Cell'),
+    fc.constantFrom(
+      '{"x":"1","y":"2","owner":"0x1"}',
+      '{ "owner" : "1", "y":"02", "x":"1" }',
+      '{"x":"1","y":"2","owner":"0x1","more":1}',
+      '{"x":"1","y":"2"}',
+      '{"x":1,"y":"2","owner":"0x1"}',
+      '[]'
+    )
+  ),
+  fc.tuple(
+    fc.tuple(tag, tagStyle).map(([tree, style]) => renderTag(tree, style)),
+    fc.constantFrom('1', '"1"', '{}', '[]', 'null')
+  )
+).map(([type = '', key = '']) => ({ type, key }))
+
+const tables = fc.tuple(
+  accountVariant,
+  typedKey,
+  fc.oneof(
+    fc.constantFrom('u64', 'address', 'u8', '0x1::string::String', 'vector<u8>', 'bool', 'u512'),
+    fc.tuple(tag, tagStyle).map(([tree, style]) => canonicalTag(tree) === '' ? '' : renderTag(tree, style))
+  ),
+  parameters(integer('ledger_version', version)),
+  accept,
+  fc.constantFrom('application/json', 'application/json; charset=utf-8', 'application/x+json', 'text/plain', undefined),
+  fc.integer({ min: 0, max: 5 })
+)
+  .map(([handle, { type, key }, valueType, query, type2, contentType, order]): RequestVariant => {
+    const members = [`"key_type": ${JSON.stringify(type)}`, `"value_type":${JSON.stringify(valueType)}`, `"key":${key}`]
+    if (order > 3) members.push('"junk" : [1, {"key":2}]')
+    if (order % 2 === 1) members.reverse()
+    return {
+      method: 'POST',
+      target: `/v1/tables/${handle}/item${query}`,
+      accept: type2,
+      contentType,
+      body: `{${members.join(' , ')}}`
+    }
+  })
+
+const nasty = fc.constantFrom(
+  '??',
+  '%',
+  '%2F',
+  '%25',
+  '%00',
+  '+',
+  ' ',
+  '/',
+  '?',
+  '&',
+  '=',
+  '#',
+  '<',
+  '>',
+  '`',
+  '.',
+  '..',
+  ';',
+  ',',
+  ':',
+  '"',
+  '{',
+  '0',
+  'x',
+  'X',
+  '%C0',
+  'é',
+  '|',
+  '^'
+)
+
+/** The same with one place of its target spoilt. */
+export const corruptTarget = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrary<RequestVariant> =>
+  fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, mark]) => {
+    const at = 4 + place % Math.max(1, request.target.length - 3)
+    // A blank or a raw non-Latin letter would be no request at all.
+    return {
+      ...request,
+      target: request.target.slice(0, at) + (mark === ' ' ? '%20' : mark) + request.target.slice(at + cut)
+    }
+  })
+
+/** The same with one place of its body spoilt. */
+export const corruptBody = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrary<RequestVariant> =>
+  fc.tuple(
+    requests,
+    fc.nat(),
+    fc.nat(2),
+    fc.constantFrom('', ' ', '"', ',', '}', ']', '0', '1.', '\\', '\n', '\u00a0', '\ufeff', ':', '-')
+  ).map(([request, place, cut, mark]) => {
+    const text = request.body ?? ''
+    const at = place % (text.length + 1)
+    return { ...request, body: text.slice(0, at) + mark + text.slice(at + cut) }
+  })
+
+const validRequest = fc.oneof(modules, tables, events, blocks, plain)
+
+/** Requests of every kind, most of them well spelled. */
+export const requestVariant = fc.oneof({ weight: 4, arbitrary: validRequest }, {
+  weight: 2,
+  arbitrary: corruptTarget(validRequest)
+}, {
+  weight: 1,
+  arbitrary: corruptBody(tables)
+})

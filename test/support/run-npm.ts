@@ -1,0 +1,52 @@
+import { execFile } from 'node:child_process'
+
+/** How a program has ended, and what it said. */
+export interface ProgramResult {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a program to its end, however that is. */
+export async function runProgram (
+  command: string,
+  args: readonly string[],
+  options: { cwd?: string, env?: NodeJS.ProcessEnv } = {}
+): Promise<ProgramResult> {
+  return await new Promise(resolve => {
+    execFile(command, args, { maxBuffer: 64 * 1024 * 1024, ...options }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : 127, stdout, stderr })
+    })
+  })
+}
+
+/** What the registry knows of the packages: findings, none, or nothing because it could not be asked. */
+export type NpmAudit = { readonly findings: readonly string[] } | { readonly notAsked: string }
+
+/**
+ * Asks the registry whether anything is known against the packages that the lock file names; a registry that gives no
+ * answer is no good news.
+ */
+export async function auditPackages (cwd: string, ...more: readonly string[]): Promise<NpmAudit> {
+  const { code, stdout, stderr } = await runProgram('npm', ['audit', '--json', ...more], { cwd })
+  const told = parsed(stdout)
+  const total = told?.metadata?.vulnerabilities?.total
+  if (typeof total !== 'number' || told?.vulnerabilities === undefined) {
+    return { notAsked: told?.message ?? (`${stdout}${stderr}`.trim() || `npm ended with ${code}`) }
+  }
+  return { findings: Object.entries(told.vulnerabilities).map(([name, { severity }]) => `${name}: ${severity}`) }
+}
+
+interface Told {
+  message?: string
+  metadata?: { vulnerabilities?: { total?: number } }
+  vulnerabilities?: Record<string, { severity: string }>
+}
+
+function parsed (text: string): Told | undefined {
+  try {
+    return JSON.parse(text) as Told
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,250 @@
+import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type TestResponse } from '../client.js'
+import { type Era } from './chain.js'
+import { recoveryMs, releaseMs } from './simulated-pool.js'
+import { type JudgedRead, type Simulation } from './judge.js'
+import { expectedResponse, firstEventVersion } from './oracle.js'
+import { type ServedPosition } from './served-position.js'
+import { versionOf, type ReadSpec } from './read-spec.js'
+
+// What bears no position is shown with the last one known, and a sick node may have told of none for so long.
+const unstampedBlocks = 20
+// A reader waits so long for a fresh rendering, and then has the kept one (law 8).
+const freshRenderingMs = 450
+
+/** Whether status and body are right for a read of an era; a text says why not. */
+export function judgeResponse (
+  given: JudgedRead,
+  world: Simulation,
+  era: Era,
+  shown: ServedPosition | undefined
+): string | undefined {
+  const { spec, response } = given
+  switch (spec.kind) {
+    case 'info':
+      return response.status === 200 ? judgeInfo(given, era) : judgeError(given, world, era)
+    case 'gas':
+      return response.status === 200 ? judgeGas(given, era, shown) : judgeError(given, world, era)
+    case 'events':
+      return judgeEvents(given, spec, world, era, shown)
+    case 'table':
+    case 'modules':
+    case 'block':
+      return judgeState(given, world, era, shown)
+    case 'nonsense':
+      return undefined
+  }
+}
+
+/** The state at a version, or at the one stamped on a latest answer: byte for byte. */
+function judgeState (
+  given: JudgedRead,
+  world: Simulation,
+  era: Era,
+  shown: ServedPosition | undefined
+): string | undefined {
+  const { spec, request, response } = given
+  const height = versionOf(spec) === undefined ? shown?.height : era.archive.height
+  const right = height === undefined
+    ? undefined
+    : expectedResponse(era, request, height, world.pool.upstreams[0]?.release)
+  if (right === undefined || response.status !== right.status) return judgeError(given, world, era)
+  if (isRendered(spec) && right.status === 200) return judgeRendering(given, world, era, height ?? 0)
+  if (isSame(response, right)) return undefined
+  // A sick node may leave its position off a not-found, which quotes the version that it was read at all the same.
+  const isUnstamped = versionOf(spec) === undefined && response.status === 404 &&
+    world.pool.wasAnyUpstream(given.span, ({ condition }) => condition === 'sick')
+  if (
+    isUnstamped && height !== undefined &&
+    Array.from({ length: unstampedBlocks }, (_, at) => height + 1 + at).some(at =>
+      at <= era.archive.height && isSame(response, expectedResponse(era, request, at))
+    )
+  ) return undefined
+  // The text of a version that is not there is the same everywhere; any other 404 quotes what was asked.
+  return response.status === 404 && codeOf(response) === 'version_not_found'
+    ? judgeError(given, world, era)
+    : `not what the chain says in era ${era.index}`
+}
+
+/**
+ * Law 8: the rendering of a release that a node runs, or lately ran; an older one where no node could give another in
+ * time.
+ */
+function judgeRendering (
+  { spec, request, response, span }: JudgedRead,
+  { pool }: Simulation,
+  era: Era,
+  height: number
+): string | undefined {
+  const renders = (releases: Iterable<string>): boolean =>
+    [...releases].some(release => isSame(response, expectedResponse(era, request, height, release)))
+  if (renders(pool.releasesIn(span))) return undefined
+  if (!renders(pool.releases)) return `not what the chain says in era ${era.index}`
+  const version = versionOf(spec) ?? 0n
+  const isKnown = pool.hadKnownCapableUpstream(
+    era,
+    span,
+    ({ oldest, head }) => oldest <= version && version <= head,
+    releaseMs
+  )
+  return isKnown && span.to - span.from < freshRenderingMs ? 'rendered by a release that no live node runs' : undefined
+}
+
+/** Node info bears no position, and its members come in another order each time. */
+function judgeInfo ({ request, response }: JudgedRead, era: Era): string | undefined {
+  const told = ({ body }: { body: string | Buffer }): string =>
+    JSON.stringify(Object.entries(JSON.parse(String(body)) as object).sort())
+  return told(response) === told(expectedResponse(era, request, era.archive.height))
+    ? undefined
+    : 'not the info of this chain'
+}
+
+/** What gas costs changes every forty blocks, and is held for half a second. */
+function judgeGas ({ request, response }: JudgedRead, era: Era, shown: ServedPosition | undefined): string | undefined {
+  const height = shown?.height ?? 0
+  const isHeld = String(response.headers['cache-status']).includes('hit')
+  const heights = isHeld ? [height, height - 40] : [height]
+  return heights.some(at => isSame(response, expectedResponse(era, request, Math.max(0, at))))
+    ? undefined
+    : `not what gas costs at height ${height}`
+}
+
+/**
+ * A page is what the stream held at the position on the answer; one that a node had forgotten may lack its beginning.
+ */
+function judgeEvents (
+  given: JudgedRead,
+  wish: ReadSpec & { kind: 'events' },
+  world: Simulation,
+  era: Era,
+  shown: ServedPosition | undefined
+): string | undefined {
+  const { response, request, span, servedFloor } = given
+  const right = expectedResponse(era, request, shown?.height ?? era.archive.height)
+  if (response.status === 200 && isSame(response, right)) return undefined
+  // What is not there, or cannot be read, is believed of the node with the longest history alone (law 11).
+  const isExcused = response.status >= 500 &&
+    (world.pool.wasStalled(span) || ((wish.form === 'bcs' || isEmptyPage(right)) && !world.pool.wereAllUp(era, span)))
+  // One that lags may have nothing to give yet, which is believed of it no more than of one that has forgotten.
+  const mustGive = response.status >= 500 && !world.pool.wereAllUp(era, span)
+  // In BCS nobody can tell the page of one that remembers and lags from that of one that has forgotten and is ahead.
+  const has = hasEvents(wish, era, mustGive)
+  const leastHead = wish.form === 'bcs' ? servedFloor.versions[era.index] ?? -1n : -1n
+  if (!isExcused && world.pool.hadCapableUpstream(era, span, window => has(window) && window.head >= leastHead)) {
+    return `not the page at this position, ${response.status} for ${right.status}, though a node that lived had its events`
+  }
+  if (given.wasCached(era)) return `${response.status} for a page that was kept`
+  switch (response.status) {
+    case 200:
+      return wish.form === 'bcs' || isTail(response, right) ? undefined : 'a page with other events than the stream has'
+    case 410:
+      return undefined
+    case 500:
+      return /pruned/.test(response.body) ? undefined : judgeError(given, world, era)
+    // No able node lived, as was just found; what is left is whether the error is one of those that may be said then.
+    default:
+      return judgeError(given, world, era, () => false)
+  }
+}
+
+/** Whether an error is granted: by law 11, or since no able node lived throughout and nothing was kept. */
+function judgeError (
+  given: JudgedRead,
+  { pool }: Simulation,
+  era: Era,
+  isThere = hasVersion(versionOf(given.spec))
+): string | undefined {
+  const { spec, response, span, servedFloor } = given
+  const version = versionOf(spec)
+  const refused = `${response.status} ${codeOf(response)}`
+  if (given.wasCached(era)) return `${refused} for what was kept`
+  switch (response.status) {
+    case 404:
+      if (codeOf(response) !== 'version_not_found' && codeOf(response) !== 'block_not_found') {
+        return `${refused} is not what the chain says`
+      }
+      if (version === undefined) return `${refused} for a read that names no version`
+      if (version <= (servedFloor.versions[era.index] ?? -1n)) {
+        return `${refused} for a version at or below one that was shown`
+      }
+      // One node is asked in any case; among several one is chosen by what was last known of them.
+      return (pool.upstreams.length === 1
+          ? pool.hadCapableUpstream(era, span, isThere)
+          : pool.hadKnownCapableUpstream(era, span, isThere))
+        ? `${refused} though a live node had it`
+        : undefined
+    case 410:
+      if (version === undefined || codeOf(response) !== 'version_pruned' || !response.body.includes(`(${version})`)) {
+        return `${refused} of another read`
+      }
+      return pool.mayBePrunedEverywhere(era, span, version)
+        ? undefined
+        : `${refused} though a node had it when it was last heard of`
+    case 429:
+    case 500:
+      if (!pool.wasAnyUpstream(span, ({ condition }) => condition === 'sick')) return `${refused} of nobody`
+      break
+    case 503:
+      if (codeOf(response) !== 'internal_error') return `${refused} is not of the node's shape`
+      if (
+        !/^\d+$/.test(String(response.headers['retry-after'])) &&
+        !pool.wasAnyUpstream(span, ({ condition }) => condition === 'sick')
+      ) return `${refused} without Retry-After`
+      break
+    default:
+      return `${refused} is not what the chain says`
+  }
+  // Where nobody can have it, any node that lives can say so.
+  const isNowhere = version !== undefined &&
+    (version > era.archive.head.version || pool.mustBePrunedEverywhere(era, span, version))
+  const has = isNowhere ? hasVersion(undefined) : isThere
+  const isAble = pool.upstreams.length === 1
+    ? pool.hadCapableUpstream(era, span, has)
+    : pool.hadKnownCapableUpstream(era, span, has, recoveryMs)
+  return isAble && !pool.wasStalled(span) ? `${refused} though a node that was able lived throughout` : undefined
+}
+
+/** Whether a node has the events of a page, which for the last ones depends on where it stands. */
+export function hasEvents (
+  wish: ReadSpec & { kind: 'events' },
+  era: Era,
+  mustGive = false
+): (window: { oldest: bigint, head: bigint }) => boolean {
+  return ({ oldest, head }) => {
+    const first = firstEventVersion(era, wish, Number(era.archive.blockOf(head).height))
+    return first === undefined ? !mustGive : oldest <= first
+  }
+}
+
+function hasVersion (version: bigint | undefined): (window: { oldest: bigint, head: bigint }) => boolean {
+  return ({ oldest, head }) => version === undefined || (oldest <= version && version <= head)
+}
+
+// The embedded node renders modules and transactions by its release, and everything else by what the chain says.
+function isRendered (wish: ReadSpec): boolean {
+  return wish.form === 'json' && (wish.kind === 'modules' || (wish.kind === 'block' && wish.hasTransactions))
+}
+
+function isSame (got: TestResponse, { status, body, headers }: SandboxResponse): boolean {
+  const line = (name: string): string | undefined => headers.find(([known]) => known === name)?.[1]
+  const type = (text: unknown): string => String(text).split(';')[0] ?? ''
+  return got.status === status && got.bytes.equals(body) &&
+    type(got.headers['content-type']) === type(line('content-type')) &&
+    got.headers['x-node-cursor'] === line('x-aptos-cursor')
+}
+
+function isEmptyPage ({ status, body }: SandboxResponse): boolean {
+  return status === 200 && body.toString() === '[]'
+}
+
+function isTail ({ body }: TestResponse, right: SandboxResponse): boolean {
+  const [page, whole] = [body, right.body.toString()].map(text =>
+    (JSON.parse(text) as unknown[]).map(event => JSON.stringify(event))
+  )
+  return page !== undefined && whole !== undefined &&
+    page.every((event, at) => whole[whole.length - page.length + at] === event)
+}
+
+function codeOf ({ body }: TestResponse): string {
+  return /"error_code":"(\w+)"/.exec(body)?.[1] ?? 'without a code'
+}

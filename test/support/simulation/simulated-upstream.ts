@@ -1,0 +1,182 @@
+import { type Test } from 'tap'
+import { type Fault, type PrunedEventsMode, type Sandbox } from '#sandbox'
+import { freePort } from '../free-port.js'
+import { type Era } from './chain.js'
+import { TcpGate } from './tcp-gate.js'
+import { UpstreamHistory } from './upstream-history.js'
+import { sandboxPortOf, startSandboxOn } from './start-sandbox-on.js'
+
+/** How a node is when asked: `sick` answers, but not as a node does. */
+export type Condition = 'up' | 'killed' | 'frozen' | 'sick'
+
+/** One node of the fleet, and the record of how it was at every moment. */
+export class SimulatedUpstream {
+  readonly name: string
+  readonly history = new UpstreamHistory()
+  /** How many blocks it keeps when it is not told to keep less. */
+  readonly #windowBlocks: number
+  readonly #gate: TcpGate
+  #sandbox: Sandbox
+  #era: Era
+  #condition: Condition = 'up'
+  #lagBlocks = 0
+  #isStalled = false
+  #turn: Promise<void> = Promise.resolve()
+
+  private constructor (name: string, windowBlocks: number, era: Era, sandbox: Sandbox, gate: TcpGate) {
+    this.name = name
+    this.#windowBlocks = windowBlocks
+    this.#era = era
+    this.#sandbox = sandbox
+    this.#gate = gate
+  }
+
+  static async start (
+    t: Test,
+    name: string,
+    windowBlocks: number,
+    era: Era,
+    release: string
+  ): Promise<SimulatedUpstream> {
+    const sandbox = await startSandboxOn(era, windowBlocks, release)
+    const gate = new TcpGate(await freePort(), sandboxPortOf(sandbox))
+    await gate.open()
+    const node = new SimulatedUpstream(name, windowBlocks, era, sandbox, gate)
+    t.teardown(async () => {
+      await gate.close()
+      await node.#sandbox.close()
+    })
+    node.#note()
+    return node
+  }
+
+  get url (): string {
+    return `http://127.0.0.1:${this.#gate.port}`
+  }
+
+  get release (): string {
+    return this.#sandbox.ledger.release
+  }
+
+  /** Which chain it is on. */
+  get era (): number {
+    return this.#era.index
+  }
+
+  /** What it still has, and how far it has got. */
+  get window (): { oldest: bigint, head: bigint } {
+    const { oldestVersion, version } = this.#sandbox.ledger.position(
+      Math.max(0, this.#sandbox.ledger.height - this.#lagBlocks)
+    )
+    return { oldest: oldestVersion, head: version }
+  }
+
+  /** One thing at a time happens to a node. */
+  async runExclusively (happen: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(happen)
+    this.#turn = mine.catch(() => {})
+    await mine
+  }
+
+  /** Takes in what the chain has grown by. */
+  grow (): void {
+    const { ledger } = this.#sandbox
+    if (this.#isStalled || ledger.height >= this.#era.archive.height) return
+    ledger.grow(this.#era.archive.height - ledger.height)
+    this.#note()
+  }
+
+  // What takes something away is noted before it happens, and what gives it back when it has, so that no moment counts
+  // as a good one that was not.
+
+  async kill (): Promise<void> {
+    this.#become('killed')
+    await this.#gate.close()
+  }
+
+  async restart (): Promise<void> {
+    await this.#gate.open()
+    this.#become('up')
+  }
+
+  freeze (): void {
+    this.#become('frozen')
+    this.#gate.freeze()
+  }
+
+  /** Goes on as if nothing had been, or with all connections gone. */
+  thaw (isCut: boolean): void {
+    if (isCut) this.#gate.dropConnections()
+    this.#gate.thaw()
+    this.#become('up')
+  }
+
+  injectFault (fault: Fault): void {
+    this.#become('sick')
+    this.#sandbox.faults.add(fault)
+  }
+
+  recover (): void {
+    this.#sandbox.faults.clear()
+    this.#become('up')
+  }
+
+  /** Falls so far behind at once, and stays as far behind. */
+  lag (blocks: number): void {
+    this.#lagBlocks = blocks
+    this.#sandbox.faults.add({ kind: 'lag', blocks })
+    this.#note()
+  }
+
+  /** Stays where it is while the others go on. */
+  stall (): void {
+    this.#isStalled = true
+  }
+
+  catchUp (): void {
+    this.#sandbox.faults.clear()
+    this.#lagBlocks = 0
+    this.#isStalled = false
+    this.grow()
+    this.#note()
+  }
+
+  /** Forgets all but the newest blocks, and answers in one of the known ways for events that are gone. */
+  prune (keptBlocks: number, prunedEvents: PrunedEventsMode): void {
+    const { ledger } = this.#sandbox
+    ledger.prunedEvents = prunedEvents
+    ledger.pruneTo(ledger.height - keptBlocks)
+    this.#note()
+  }
+
+  upgrade (release: string): void {
+    this.#sandbox.ledger.release = release
+    this.#note()
+  }
+
+  /** Comes back on another chain, or on the same with all that its window can hold: only while it is killed. */
+  async restore (era: Era): Promise<void> {
+    const sandbox = await startSandboxOn(era, this.#windowBlocks, this.release)
+    await this.#sandbox.close()
+    this.#sandbox = sandbox
+    this.#era = era
+    this.#gate.setTarget(sandboxPortOf(sandbox))
+    this.grow()
+    this.#note()
+  }
+
+  #become (condition: Condition): void {
+    this.#condition = condition
+    this.#note()
+  }
+
+  #note (): void {
+    this.history.note({
+      at: performance.now(),
+      condition: this.#condition,
+      era: this.#era.index,
+      release: this.release,
+      ...this.window
+    })
+  }
+}

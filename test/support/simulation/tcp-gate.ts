@@ -1,0 +1,107 @@
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+interface Pair {
+  readonly client: Socket
+  readonly node: Socket
+}
+
+/** What stands before a node at an address that stays: it can refuse, or take connections and say nothing. */
+export class TcpGate {
+  readonly port: number
+  readonly #sockets = new Set<Socket>()
+  readonly #waiting = new Set<Socket>()
+  #target: number
+  #server: Server | undefined
+  #isFrozen = false
+
+  constructor (port: number, target: number) {
+    this.port = port
+    this.#target = target
+  }
+
+  /** Takes connections from now on. */
+  async open (): Promise<void> {
+    const server = createServer(client => {
+      this.#take(client)
+    })
+    server.listen(this.port, '127.0.0.1')
+    await once(server, 'listening')
+    this.#server = server
+  }
+
+  /** Ends every connection and refuses new ones. */
+  async close (): Promise<void> {
+    const server = this.#server
+    this.#server = undefined
+    this.thaw()
+    this.dropConnections()
+    if (server !== undefined) {
+      await new Promise(resolve => {
+        server.close(resolve)
+      })
+    }
+  }
+
+  /** Takes what comes and says nothing, also within an answer. */
+  freeze (): void {
+    this.#isFrozen = true
+    for (const socket of this.#sockets) socket.pause()
+  }
+
+  /** Goes on where it stopped. */
+  thaw (): void {
+    this.#isFrozen = false
+    for (const socket of this.#sockets) socket.resume()
+    for (const client of this.#waiting) this.#join(client)
+    this.#waiting.clear()
+  }
+
+  /** Ends every connection, as a node does that is started anew. */
+  dropConnections (): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  /** Another node stands behind it from the next connection on. */
+  setTarget (target: number): void {
+    this.#target = target
+  }
+
+  #take (client: Socket): void {
+    this.#hold(client)
+    if (!this.#isFrozen) return this.#join(client)
+    client.pause()
+    this.#waiting.add(client)
+  }
+
+  #join (client: Socket): void {
+    if (client.destroyed) return
+    const node = connect(this.#target, '127.0.0.1')
+    this.#hold(node)
+    this.#tie({ client, node })
+  }
+
+  #tie ({ client, node }: Pair): void {
+    for (const [from, to] of [[client, node], [node, client]] as const) {
+      from.on('data', (bytes: Buffer) => {
+        to.write(bytes)
+      })
+      from.on('end', () => {
+        to.end()
+      })
+      from.on('close', () => {
+        to.destroy()
+      })
+    }
+  }
+
+  #hold (socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.setNoDelay(true)
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      this.#sockets.delete(socket)
+      this.#waiting.delete(socket)
+    })
+  }
+}

@@ -1,0 +1,133 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type TestResponse } from '../client.js'
+import { type SeededRandom } from '../simulation/seeded-random.js'
+import { renderRequest, type ModelRequest } from '../simulation/render-request.js'
+import { drawRead } from '../simulation/read-spec.js'
+import { type SoakRun } from './soak-run.js'
+import { isUnavailable } from './judge-under-load.js'
+
+const leaveEveryMs = 40
+const mostSentAhead = 4
+const longestStayMs = 60
+
+/**
+ * Clients that send some requests, or the beginning of one, and are gone before they are answered, or in the middle of
+ * it.
+ */
+export async function runLeavingClients (
+  { program, world, tally }: SoakRun,
+  chance: SeededRandom,
+  signal: AbortSignal
+): Promise<void> {
+  const { hostname, port } = new URL(program.url)
+  const gone: Array<Promise<void>> = []
+  while (!signal.aborted) {
+    const texts = Array.from(
+      { length: chance.integerBetween(1, mostSentAhead) },
+      () => wireOf(renderRequest(drawRead(chance, world.pool, world.chain.current), chance))
+    )
+    const text = texts.join('')
+    const sent = chance.happens(0.2) ? text.slice(0, chance.integerBetween(1, text.length - 1)) : text
+    const stayMs = chance.happens(0.3) ? 0 : chance.integerBelow(longestStayMs)
+    gone.push((async () => {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => {})
+      socket.write(sent)
+      await pause(stayMs)
+      if (chance.happens(0.5)) socket.resetAndDestroy()
+      else socket.destroy()
+      tally.abandoned('rude')
+    })())
+    await pause(chance.integerBelow(2 * leaveEveryMs))
+  }
+  await Promise.all(gone)
+}
+
+const largeEveryMs = 4000
+const sipMs = 8
+const mostRead = 400_000
+
+/** Reads a body that is too large to be kept: at once, in sips with pauses between, or not to its end. */
+export async function runLargeReads (
+  soak: SoakRun,
+  large: LargeRead,
+  chance: SeededRandom,
+  signal: AbortSignal
+): Promise<void> {
+  while (!signal.aborted) {
+    await readLarge(soak, large, chance.pick(['at once', 'in sips', 'in part']))
+    await pause(chance.integerBelow(2 * largeEveryMs), undefined, { signal }).catch(() => {})
+  }
+}
+
+/** A large answer, how it is asked for, and what it is as each of these releases renders it. */
+export interface LargeRead {
+  readonly spelt: ModelRequest
+  readonly version: bigint
+  readonly rightOf: (release: string) => Buffer
+}
+
+async function readLarge (
+  { program, world, tally }: SoakRun,
+  { spelt: { target }, version, rightOf }: LargeRead,
+  how: 'at once' | 'in sips' | 'in part'
+): Promise<void> {
+  const from = performance.now()
+  const sent = request(`${program.url}${target}`, { agent: false })
+  sent.end()
+  let size = 0
+  let text = ''
+  const read: Buffer[] = []
+  try {
+    const [response] = await once(sent, 'response') as [IncomingMessage]
+    const { statusCode: status = 0, headers } = response
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      if (status !== 200) text += chunk.toString()
+      else read.push(chunk)
+      size += chunk.length
+      if (how === 'in sips') await pause(sipMs)
+      if (how === 'in part' && size > mostRead) break
+    }
+    const isPart = how === 'in part' && size > mostRead
+    const body = Buffer.concat(read)
+    const isRight = status !== 200 ||
+      world.pool.releases.map(rightOf).some(right =>
+        (isPart || size === right.length) && body.equals(right.subarray(0, size))
+      )
+    const got: TestResponse = { status, headers, rawNames: [], body: text, bytes: Buffer.from(text) }
+    tally.answer(`large ${how}`, got, performance.now() - from)
+    if (!isRight) tally.fail(`a large body of ${size} bytes, read ${how}, is not what the chain says`, target)
+    if (
+      status === 410 && world.pool.mayBePrunedEverywhere(world.chain.current, { from, to: performance.now() }, version)
+    ) return
+    if (isUnavailable(got)) tally.tolerate('refused')
+    else if (status !== 200) mustBeTroubled(`${status} ${text}`)
+  } catch (error) {
+    // A body that breaks off must never be taken for whole, so that its connection ends.
+    mustBeTroubled(String(error))
+    tally.abandoned('large, broken off,')
+  } finally {
+    sent.destroy()
+  }
+
+  function mustBeTroubled (what: string): void {
+    const span = { from: from - 2000, to: performance.now() }
+    if (!world.pool.wasAnyUpstream(span, ({ condition }) => condition !== 'up')) {
+      tally.fail(`a large answer came to nothing, ${what}, though no node had any trouble`, target)
+    }
+  }
+}
+
+function wireOf ({ method, target, headers, body }: ModelRequest): string {
+  const all = {
+    host: 'varve',
+    ...headers,
+    ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) })
+  }
+  return `${method} ${target} HTTP/1.1\r\n${
+    Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  }\r\n${body ?? ''}`
+}

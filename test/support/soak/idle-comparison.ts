@@ -1,0 +1,105 @@
+import { type Test } from 'tap'
+import { until } from '../until.js'
+import {
+  takeQuickSnapshot,
+  type ProcessSnapshot,
+  takeSnapshot,
+  seriesOf,
+  sumOfSeries,
+  upstreamRequestsInFlight
+} from './process-snapshot.js'
+import { type VarveProcess } from './varve-process.js'
+
+// Connections to nodes that nobody uses are closed after four seconds of rest.
+const quietMs = 20_000
+// A poll that is under way has a socket, a file and timers, and so has each comparison.
+const mostMoreSockets = 4
+const mostMoreTimers = 12
+// Codes of an answer are first counted when they come: the lists are closed, and this is less than all of them.
+const mostMoreSeries = 400
+// What Node notes of code that runs for the first time under trouble. A hundred bytes for each answer are more after
+// 50,000 of them, a kilobyte after 5,000.
+const mostMoreMb = 5
+const freshSeconds = 1.5
+const mega = 1024 * 1024
+
+/**
+ * Looks when nothing is asked of nodes any more, nothing waits, and no more is open than when nobody had asked anything
+ * yet. Spellings begin anew with every configuration, and would be as many megabytes as all else that is compared.
+ */
+export async function idleSnapshot (
+  program: VarveProcess,
+  configOf: (turn: number) => object,
+  openAtStart: number
+): Promise<ProcessSnapshot> {
+  for (const turn of [1, 0]) await program.reload(configOf(turn))
+  let last = ''
+  await until(
+    async () => {
+      const { series, openFiles } = await takeQuickSnapshot(program)
+      last = `${
+        upstreamRequestsInFlight(series)
+      } under way or waiting, ${openFiles} files open and ${openAtStart} at the start`
+      return upstreamRequestsInFlight(series) === 0 && openFiles <= openAtStart + mostMoreSockets
+    },
+    'nothing is under way, nothing waits, and idle connections are closed',
+    quietMs
+  ).catch((error: unknown) => {
+    throw new Error(`${String(error)}: ${last}`)
+  })
+  const look = await takeSnapshot(program)
+  // It has stood still for the look.
+  await until(
+    async () => sumOfSeries(await seriesOf(program), 'varve_ledger_position_age_seconds') < freshSeconds,
+    'it has heard of the nodes again'
+  )
+  return look
+}
+
+/** Holds what is left after the trouble against what was there before it. */
+export function compareSnapshots (t: Test, before: ProcessSnapshot, after: ProcessSnapshot, requests: number): void {
+  const grown = (of: (look: ProcessSnapshot) => number): number => of(after) - of(before)
+  t.ok(grown(socketsOf) <= mostMoreSockets, `${socketsOf(before)} sockets before, ${socketsOf(after)} after`)
+  t.ok(
+    grown(({ sockets }) => sockets) <= mostMoreSockets,
+    `${before.sockets} sockets in memory before, ${after.sockets} after`
+  )
+  t.ok(
+    grown(({ openFiles }) => openFiles) <= mostMoreSockets,
+    `${before.openFiles} files open before, ${after.openFiles} after`
+  )
+  t.ok(grown(({ timers }) => timers) <= mostMoreTimers, `${before.timers} timers before, ${after.timers} after`)
+  t.ok(
+    grown(({ series }) => series.size) <= mostMoreSeries,
+    `${before.series.size} series before, ${after.series.size} after`
+  )
+  // What is kept is told apart: its room is given by the configuration.
+  const bytes = grown(({ bytes, series }) => bytes - sumOfSeries(series, 'varve_cache_bytes'))
+  t.ok(
+    bytes < mostMoreMb * mega,
+    `memory beside the cache has grown by ${Math.round(bytes / 1024)} KB, which is ${
+      (bytes / requests).toFixed(1)
+    } bytes for each of ${requests} requests`
+  )
+}
+
+/** A look in words. */
+export function describeSnapshot (when: string, look: ProcessSnapshot): string[] {
+  const mb = (bytes: number): string => `${(bytes / mega).toFixed(2)} MB`
+  const { series } = look
+  return [
+    `${when}: ${mb(look.bytes)} in use, of them ${mb(sumOfSeries(series, 'varve_cache_bytes'))} for ${
+      sumOfSeries(series, 'varve_cache_entries')
+    } entries; ${mb(look.rssBytes)} resident`,
+    ...[...series].filter(([name, value]) =>
+      value > 0 && /^varve_(?:upstream_(?:under_way|waiting)|waiting_for_version)/.test(name)
+    ).map(([name, value]) => `${when}: ${name} ${value}`),
+    `${when}: ${look.sockets} sockets, ${look.timers} timers, ${look.openFiles} open files, ${series.size} series, ${
+      upstreamRequestsInFlight(series)
+    } under way or waiting; ${Object.entries(look.resources).map(([kind, count]) => `${kind} ${count}`).join(', ')}`
+  ]
+}
+
+function socketsOf ({ resources }: ProcessSnapshot): number {
+  return (resources['TCPSocketWrap'] ?? 0) + (resources['PipeWrap'] ?? 0)
+}

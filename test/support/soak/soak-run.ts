@@ -1,0 +1,12 @@
+import { type Simulation } from '../simulation/judge.js'
+import { type ServedFloors } from './served-floors.js'
+import { type VarveProcess } from './varve-process.js'
+import { type SoakTally } from './soak-tally.js'
+
+/** A run: what is asked, what decides, and what counts. */
+export interface SoakRun {
+  readonly program: VarveProcess
+  readonly world: Simulation
+  readonly floors: ServedFloors
+  readonly tally: SoakTally
+}

@@ -1,0 +1,128 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Readable } from 'node:stream'
+import { type Test } from 'tap'
+import { until } from '../until.js'
+
+/** A line of the log. */
+export type LogLine = Readonly<Record<string, unknown>>
+
+// What the inspector itself says, and not varve.
+const ofInspector = /^(?:Debugger (?:listening|attached|ending)|For help, see:|Waiting for the debugger)/
+const errorLevel = 50
+const reloadedMessage = 'configuration reloaded'
+const reloadMs = 30_000
+
+/** What a process is begun with beside its configuration. */
+export interface StartOptions {
+  /** Of Node itself. */
+  readonly flags?: readonly string[]
+  /** How many files it may have open. */
+  readonly descriptors?: number
+}
+
+/** Starts the compiled program with a configuration file, and waits until it can answer reads. */
+export async function startVarveProcess (
+  t: Test,
+  config: object,
+  { flags = [], descriptors }: StartOptions = {}
+): Promise<VarveProcess> {
+  const file = join(t.testdir({ 'varve.yaml': JSON.stringify(config) }), 'varve.yaml')
+  const line = [
+    process.execPath,
+    '--inspect=127.0.0.1:0',
+    ...flags,
+    join(import.meta.dirname, '../../../dist/cli.js'),
+    'serve',
+    '--config',
+    file
+  ]
+  const [command = '', ...args] = descriptors === undefined
+    ? line
+    : ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...line]
+  const child = spawn(command, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
+  const program = new VarveProcess(child, file)
+  await until(() => program.isListening, `it listens:\n${program.stderrLines.join('\n')}`)
+  await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'it can answer reads')
+  return program
+}
+
+/** Varve as a process of its own. */
+export class VarveProcess {
+  readonly ended: Promise<number | null>
+  /** What it wrote to standard error: nothing, where all is well. */
+  readonly stderrLines: string[] = []
+  /** Where its inspector listens. */
+  inspectorUrl = ''
+  readonly errors: LogLine[] = []
+  readonly #child: ChildProcessByStdio<null, Readable, Readable>
+  readonly #file: string
+  readonly #counts = new Map<string, number>()
+  #url = ''
+  #adminUrl = ''
+
+  constructor (child: ChildProcessByStdio<null, Readable, Readable>, file: string) {
+    this.#child = child
+    this.#file = file
+    this.ended = once(child, 'close').then(([code]) => code as number | null)
+    createInterface(child.stdout).on('line', text => {
+      this.#read(JSON.parse(text) as LogLine)
+    })
+    createInterface(child.stderr).on('line', text => {
+      const inspectorUrl = /^Debugger listening on (ws:\S+)$/.exec(text)?.[1]
+      if (inspectorUrl !== undefined) this.inspectorUrl = inspectorUrl
+      else if (text !== '' && !ofInspector.test(text)) this.stderrLines.push(text)
+    })
+  }
+
+  get url (): string {
+    return this.#url
+  }
+
+  get adminUrl (): string {
+    return this.#adminUrl
+  }
+
+  get isListening (): boolean {
+    return this.#url !== ''
+  }
+
+  get hasEnded (): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
+
+  get pid (): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** Has it go over to another configuration. */
+  async reload (config: object): Promise<void> {
+    const before = this.#said(reloadedMessage)
+    writeFileSync(this.#file, JSON.stringify(config))
+    this.#child.kill('SIGHUP')
+    await until(() => this.#said(reloadedMessage) > before, reloadedMessage, reloadMs)
+  }
+
+  terminate (): void {
+    this.#child.kill('SIGTERM')
+  }
+
+  #said (msg: string): number {
+    return this.#counts.get(msg) ?? 0
+  }
+
+  #read (line: LogLine): void {
+    const msg = String(line['msg'])
+    this.#counts.set(msg, this.#said(msg) + 1)
+    if (Number(line['level']) >= errorLevel) this.errors.push(line)
+    if (msg !== 'listening') return
+    this.#url = String(line['url'])
+    this.#adminUrl = String(line['adminUrl'])
+  }
+}

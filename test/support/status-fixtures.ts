@@ -1,0 +1,192 @@
+import { type Test } from 'tap'
+import { type RecentSnapshot } from '../../src/metrics/recent.js'
+import { outcomeNames } from '../../src/proxy/outcomes.js'
+import { adminApp } from '../../src/http/admin-app.js'
+import { type ProcessStatus } from '../../src/http/status.js'
+
+/** What /status.json may tell. */
+export type StatusFixture = Omit<Partial<ProcessStatus>, 'recent'> & {
+  readonly recent?: RecentSnapshot,
+  readonly workers?: readonly object[]
+}
+
+/** The real admin listener, telling what the test likes; `setting.told` may be changed, or be a fault. */
+export async function serveStatus (
+  t: Test,
+  setting: { told: object | Error }
+): Promise<{ url: string, close: () => Promise<void> }> {
+  const app = adminApp({
+    metrics: { contentType: 'text/plain', text: async () => '' },
+    readiness: async () => ({ ready: true, degraded: [] }),
+    status: async () => {
+      if (setting.told instanceof Error) throw setting.told
+      return setting.told
+    },
+    onUnexpectedError: () => {},
+    purgeRoute: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never }
+  })
+  t.teardown(async () => {
+    await app.close()
+  })
+  return {
+    url: await app.listen({ port: 0, host: '127.0.0.1' }),
+    close: async () => {
+      await app.close()
+    }
+  }
+}
+
+/** Steps of traffic: for each outcome what `rate` says of a step. */
+export function recentFixture (
+  length: number,
+  rate: (outcome: string, at: number) => number,
+  pruned = { cache: 0, local: 0, upstream: 0 }
+): RecentSnapshot {
+  const list = (of: (at: number) => number): number[] =>
+    Array.from({ length }, (_, at) => Math.max(0, Math.round(of(at))))
+  return {
+    stepMs: 5000,
+    lastStepMs: 1_750_000_000_000,
+    outcomes: Object.fromEntries(
+      outcomeNames.map(name => [name, list(at => rate(name, at))])
+    ) as unknown as RecentSnapshot['outcomes'],
+    pruned: {
+      cache: list(at => at === 0 ? pruned.cache : 0),
+      local: list(at => at === 0 ? pruned.local : 0),
+      upstream: list(at => at === 0 ? pruned.upstream : 0)
+    }
+  }
+}
+
+const bases: Record<string, number> = {
+  hit_memory: 2100,
+  hit_redis: 260,
+  miss: 190,
+  collapsed: 60,
+  forwarded: 130,
+  preflight: 3,
+  gone: 2,
+  rejected: 2,
+  limited: 1,
+  unavailable: 1
+}
+
+/** Ten minutes as a busy varve has them, the same each time. */
+export function busyRecent (): RecentSnapshot {
+  return recentFixture(121, (name, at) => {
+    const wave = 1 + 0.25 * Math.sin(at / 17) + 0.08 * Math.sin(at * 1.7 + name.length) + 0.05 * Math.sin(at * 4.1)
+    const burst = name === 'miss' && at > 70 && at < 82 ? 5 : name === 'hit_memory' && at > 70 && at < 82 ? 1.25 : 1
+    return (bases[name] ?? 0) * wave * burst * (at === 120 ? 0.55 : 1)
+  }, { cache: 1812, local: 96, upstream: 3 })
+}
+
+/** A node as it is told of. */
+export function upstreamStatus (name: string, change: object = {}): ProcessStatus['upstreams'][number] {
+  return {
+    name,
+    state: 'up',
+    reason: undefined,
+    circuit: 'closed',
+    release: '3f9c1b7a5e2d4f60891c7b3a',
+    version: '2894117203',
+    oldestVersion: '2748300112',
+    lagVersions: '0',
+    latencyMs: 3.42,
+    p95Ms: 8.1,
+    underWay: 4,
+    waiting: 0,
+    ...change
+  }
+}
+
+/** A varve that is well. */
+export function healthyStatus (change: object = {}): StatusFixture {
+  return {
+    ready: true,
+    degraded: [],
+    varve: { version: '0.1.0', mode: 'serve', isSandbox: false },
+    chain: { id: 1, generation: 3 },
+    position: {
+      version: '2894117203',
+      oldestVersion: '1',
+      blockHeight: '341288409',
+      oldestBlockHeight: '0',
+      timestampUsec: '1748772901223344',
+      ageMs: 412
+    },
+    upstreams: [
+      upstreamStatus('archive', {
+        oldestVersion: '1',
+        latencyMs: 6.91,
+        p95Ms: 21.4,
+        lagVersions: '38',
+        version: '2894117165',
+        underWay: 1
+      }),
+      upstreamStatus('node-a'),
+      upstreamStatus('node-b', { latencyMs: 2.87, p95Ms: 7.3, oldestVersion: '2801442871', underWay: 6 })
+    ],
+    tiers: { memory: { entries: 61_204, bytes: 148_897_792, maxBytes: 268_435_456 }, redis: { state: 'up' } },
+    recent: busyRecent(),
+    ...change
+  } as StatusFixture
+}
+
+/** One that answers though much is not as it should be. */
+export function degradedStatus (): StatusFixture {
+  return healthyStatus({
+    degraded: [
+      'node-a is down: timeout',
+      'node-b is rate limiting varve: status 429',
+      'node-c is quarantined: it is of another chain',
+      'Redis unreachable: connect ECONNREFUSED 10.0.3.7:6379'
+    ],
+    upstreams: [
+      upstreamStatus('archive', { oldestVersion: '1', latencyMs: 46.9, p95Ms: 121, underWay: 37, waiting: 5 }),
+      upstreamStatus('node-a', {
+        state: 'down',
+        reason: 'timeout',
+        circuit: 'open',
+        latencyMs: 5000,
+        p95Ms: 2210,
+        version: '2894090011',
+        lagVersions: '27192',
+        underWay: 0
+      }),
+      upstreamStatus('node-b', {
+        state: 'backing_off',
+        reason: 'status 429',
+        underWay: 0,
+        oldestVersion: '2801442871'
+      }),
+      upstreamStatus('node-c', {
+        state: 'quarantined',
+        reason: 'it is of another chain',
+        version: undefined,
+        oldestVersion: undefined,
+        lagVersions: undefined,
+        latencyMs: 4,
+        p95Ms: undefined,
+        underWay: 0
+      }),
+      upstreamStatus('node-d', {
+        state: 'unknown',
+        release: undefined,
+        version: undefined,
+        oldestVersion: undefined,
+        lagVersions: undefined,
+        latencyMs: undefined,
+        p95Ms: undefined,
+        underWay: 0
+      })
+    ],
+    tiers: { memory: { entries: 112_204, bytes: 261_897_792, maxBytes: 268_435_456 }, redis: { state: 'down' } },
+    recent: recentFixture(121, (name, at) => {
+      const usual = (bases[name] ?? 0) * (1 + 0.2 * Math.sin(at / 9) + 0.06 * Math.sin(at * 2.3 + name.length))
+      if (at < 64) return usual
+      if (name === 'hit_redis') return 0
+      if (name === 'limited' || name === 'unavailable') return usual * 90
+      return name === 'miss' || name === 'forwarded' ? usual * 0.6 : usual
+    }, { cache: 211, local: 40, upstream: 12 })
+  })
+}

@@ -1,0 +1,110 @@
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse
+} from 'node:http'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { type Test } from 'tap'
+
+/** The seven position headers of a stub, of which any may be changed. */
+export function stamps (change: Record<string, string> = {}): Record<string, string> {
+  return {
+    'x-aptos-chain-id': '4',
+    'x-aptos-ledger-version': '1000',
+    'x-aptos-ledger-oldest-version': '10',
+    'x-aptos-ledger-timestampusec': '1000000',
+    'x-aptos-epoch': '2',
+    'x-aptos-block-height': '100',
+    'x-aptos-oldest-block-height': '1',
+    ...change
+  }
+}
+
+/** A scripted node: what it answers is the test's, and it counts what it is asked. */
+export interface StubUpstream {
+  readonly url: string
+  /** The targets asked for, the index apart. */
+  readonly requests: string[]
+  /** The raw header lines of each. */
+  readonly rawHeaders: string[][]
+}
+
+// What varve asks for itself, two seconds after its start, to know the chain by.
+function isAnchorRead ({ url }: IncomingMessage): boolean {
+  return url?.startsWith('/v1/blocks/by_height/') === true
+}
+
+/**
+ * Starts a scripted node over HTTP; it answers the index by itself, and has no blocks by height to know the chain by.
+ */
+export async function startStubUpstream (
+  t: Test,
+  answer: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
+  index: RequestListener = respondToIndex
+): Promise<StubUpstream> {
+  const requests: string[] = []
+  const rawHeaders: string[][] = []
+  const server = createHttpServer((request, response) => {
+    if (request.url === '/v1') return index(request, response)
+    if (isAnchorRead(request)) return response.writeHead(404).end()
+    requests.push(`${request.method} ${request.url}`)
+    rawHeaders.push(request.rawHeaders)
+    answer(request, response, requests.length)
+  })
+  return { url: await listening(t, server), requests, rawHeaders }
+}
+
+/** A node whose word on everything is another each time, so that what was kept is told from what is new. */
+export async function startCountingUpstream (t: Test): Promise<StubUpstream & { reads: () => number }> {
+  const node = await startStubUpstream(t, (request, response, nth) => {
+    request.resume()
+    respondOk(response, `[${nth}]`)
+  })
+  return { ...node, reads: () => node.requests.length }
+}
+
+/** Starts a scripted node whose answers are raw bytes, one a connection. */
+export async function startRawUpstream (
+  t: Test,
+  answer: (socket: Socket, nth: number) => void
+): Promise<{ url: string, connections: () => number }> {
+  let connections = 0
+  const server = createServer(socket => {
+    socket.on('error', () => {})
+    socket.once('data', () => {
+      answer(socket, ++connections)
+    })
+  })
+  return { url: await listening(t, server), connections: () => connections }
+}
+
+/** Listens with what is made of each connection in the test's hand; gives the address of a node. */
+export async function listenRaw (t: Test, onConnection: (socket: Socket) => void): Promise<string> {
+  return await listening(t, createServer(onConnection))
+}
+
+/** The head of an answer with all position headers. */
+export function respondToIndex (_request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
+}
+
+/** Answers 200 with a body and all position headers. */
+export function respondOk (response: ServerResponse, body: string, headers: Record<string, string> = {}): void {
+  response.writeHead(200, { 'content-type': 'application/json; charset=utf-8', ...stamps(), ...headers }).end(body)
+}
+
+async function listening (t: Test, server: Server): Promise<string> {
+  const sockets = new Set<Socket>()
+  server.on('connection', socket => sockets.add(socket.on('close', () => sockets.delete(socket))))
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise(resolve => {
+      server.close(resolve)
+    })
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}

@@ -1,0 +1,293 @@
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { readFileSync } from 'node:fs'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import t from 'tap'
+import {
+  secretsOf,
+  secretsOfUpstream,
+  SecretRedactor,
+  targetToRecord
+} from '../../../src/tools/recording/redact-secrets.js'
+import { sendRequest } from '../../support/client.js'
+import { startRecorder, startReplay } from '../../support/recorder-and-replay.js'
+
+const secrets = {
+  header: 'node-k3y-0123456789',
+  path: 'path-k3y-0123456789',
+  bearer: 'bearer-s3cret-012/34',
+  basic: Buffer.from('user:pass-word-1').toString('base64'),
+  cookie: 'cookie-s3cret-0123',
+  apiKey: 'api-s3cret-01234567',
+  proxy: 'proxy-s3cret-0123',
+  odd: 'odd-s3cret-01234567',
+  query: 'query-s3cret-01234',
+  prefix: 'prefix-s3cret-0123',
+  set: 'set-s3cret-012345678',
+  client: '203.0.113.77'
+}
+
+t.test('no secret is in the file, wherever it is put and whatever repeats it: a header, a path, a query, a cookie, an answer in text, in bytes or compressed', async t => {
+  const server = createServer((request, response) => {
+    const seen = JSON.stringify({ url: request.url, headers: request.rawHeaders })
+    const target = String(request.url)
+    const [coding, body] = target.includes('gzip')
+      ? ['gzip', gzipSync(seen)]
+      : target.includes('br')
+      ? ['br', brotliCompressSync(seen)]
+      : ['', Buffer.from(target.includes('bytes') ? `\0${seen}` : seen)]
+    response.writeHead(
+      200,
+      [
+        ['set-cookie', secrets.set],
+        ['Set-Cookie', `${secrets.set}2`],
+        ['x-echo', `${request.headers.authorization ?? ''} ${secrets.path}`],
+        ['location', `https://h/${secrets.path}/v1`],
+        ['www-authenticate', `Bearer realm="${secrets.header}"`],
+        ...(coding === '' ? [] : [['content-encoding', coding]]),
+        ['content-length', String(body.length)]
+      ].flat() as string[]
+    ).end(body)
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
+  const recording = await startRecorder(
+    t,
+    `http://127.0.0.1:${(server.address() as AddressInfo).port}/${secrets.path}`,
+    [
+      '--header',
+      // eslint-disable-next-line no-template-curly-in-string
+      'X-Node-Key: ${NODE_KEY}',
+      '--header',
+      'accept: application/json'
+    ],
+    { NODE_KEY: secrets.header }
+  )
+  const headers = {
+    authorization: `Bearer ${secrets.bearer}`,
+    'proxy-authorization': `Basic ${secrets.basic}`,
+    cookie: `a=1; session=${secrets.cookie}`,
+    'x-api-key': secrets.apiKey,
+    'api-key': secrets.apiKey,
+    'x-my-token': secrets.odd,
+    'x-forwarded-for': secrets.client,
+    forwarded: `for=${secrets.client}`,
+    'x-real-ip': secrets.client,
+    referer: `https://site.example/?token=${secrets.odd}`,
+    'user-agent': `lib/1 ${secrets.apiKey}`,
+    'x-aptos-client': 'sdk/1',
+    'accept-encoding': 'gzip, br'
+  }
+  for (
+    const target of [
+      `/v1/text?ledger_version=1&api_key=${secrets.query}&start=2`,
+      '/v1/gzip',
+      '/v1/br',
+      '/v1/bytes',
+      `/${secrets.prefix}/v1/prefixed`,
+      `/${secrets.prefix}`
+    ]
+  ) {
+    t.match(await sendRequest(recording.url, target, { headers }), {
+      status: 200,
+      headers: { 'set-cookie': [secrets.set, `${secrets.set}2`] },
+      bytes: /./
+    }, target)
+  }
+  await sendRequest(recording.url, '/v1/view', {
+    headers,
+    body: JSON.stringify({ arguments: [secrets.bearer, secrets.apiKey] })
+  })
+  t.equal(await recording.stop(), 0)
+  const pairs = recording.exchanges()
+  t.equal(pairs.length, 7)
+  const file = readFileSync(recording.file, 'utf8')
+  const said = recording.command.out() + recording.command.err()
+  // What an answer says of itself is not known to be secret: here the address that the client sent along, which is no
+  // credential.
+  const untold = [secrets.client]
+  const decoded = pairs.map(({ answer }) => Buffer.from(answer?.base64 ?? '', 'base64').toString('latin1')).join('')
+  for (const [name, secret] of Object.entries(secrets).filter(([, secret]) => !untold.includes(secret))) {
+    for (const spelling of [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64')]) {
+      t.notOk((file + decoded).includes(spelling), name)
+    }
+    t.notOk(said.includes(secret), name)
+  }
+  const lines = pairs.flatMap(({ request, answer }) => [...request.headers, ...answer?.headers ?? []])
+  t.notMatch(
+    JSON.stringify(lines),
+    new RegExp(`${secrets.set}|${secrets.client}|session|referer|forwarded|real-ip`, 'i')
+  )
+  t.match(pairs.map(({ request }) => request.target), [
+    '/v1/text?ledger_version=1&api_key=***&start=2',
+    '/v1/gzip',
+    '/v1/br',
+    '/v1/bytes',
+    '/v1/prefixed',
+    '/***',
+    '/v1/view'
+  ])
+  t.match(pairs.map(({ answer }) => answer?.leftOut), [
+    undefined,
+    'it repeats a secret',
+    'it repeats a secret',
+    'it repeats a secret',
+    undefined,
+    undefined,
+    undefined
+  ])
+  t.match(pairs[0]?.answer?.body, /\*\*\*/)
+  t.same(pairs[0]?.answer?.headers.slice(0, 3), [['x-echo', '*** ***'], ['location', 'https://h/***/v1'], [
+    'www-authenticate',
+    'Bearer realm="***"'
+  ]])
+  t.match(pairs[0]?.request.headers, [['user-agent', 'lib/1 ***'], ['x-aptos-client', 'sdk/1'], [
+    'accept-encoding',
+    'gzip, br'
+  ]])
+
+  const node = await startReplay(t, recording.file)
+  t.match(await sendRequest(node.url, '/v1/text?ledger_version=1&api_key=another&start=2', { headers }), {
+    status: 200,
+    headers: { 'x-echo': '*** ***' },
+    body: pairs[0]?.answer?.body
+  }, 'another key is the same question')
+  t.match(await sendRequest(node.url, '/a-key/v1/prefixed', { headers }), { status: 200 })
+  t.match(await sendRequest(node.url, '/v1/gzip', { headers }), {
+    status: 404,
+    body: /its answer was left out of the recording: it repeats a secret/
+  })
+})
+
+t.test('an address of the node with a user, a key in its query or /v1 at its end is refused without being repeated, as varve serve refuses it', async t => {
+  const { runCommand } = await import('../../cli/command.js')
+  const out = `${t.testdir()}/a`
+  for (
+    const url of [
+      'http://user:pass-s3cret@127.0.0.1:9',
+      'http://127.0.0.1:9/?key=pass-s3cret',
+      'pass-s3cret',
+      'http://127.0.0.1:9/pass-s3cret/v1'
+    ]
+  ) {
+    t.match(await runCommand(t, ['record', '--upstream', url, '--out', out]), {
+      code: 2,
+      out: '',
+      err:
+        /^varve: the configuration has a mistake:\n {2}upstreams\.0\.url \(from --upstream\): expected an http or https URL without credentials(?!.*s3cret)/
+    })
+  }
+  const with2 = (header: string, environment = {}): ReturnType<typeof runCommand> =>
+    runCommand(t, ['record', '--upstream', 'http://127.0.0.1:9', '--out', out, '--header', header], environment)
+  // eslint-disable-next-line no-template-curly-in-string
+  t.match(await with2('authorization: ${NO_SUCH}'), {
+    code: 2,
+    err: /upstreams\.0\.headers\.authorization: the environment variable NO_SUCH is not set/
+  })
+  // eslint-disable-next-line no-template-curly-in-string
+  t.match(await with2('a: ${X}', { X: 'pass-s3cret\nx: y' }), {
+    code: 2,
+    err: /upstreams\.0\.headers\.a: expected a header value without line breaks(?!.*s3cret)/
+  })
+  t.match(await with2('bearer pass-s3cret-1'), {
+    code: 2,
+    err: /^varve: --header expects 'NAME: VALUE'; see varve record --help\n$/
+  })
+  t.match(await with2('authorization'), { code: 2, err: /got authorization;/ })
+})
+
+t.test('what is short, or is no secret by its name, is left where it is', t => {
+  const out = new SecretRedactor([
+    ...secretsOfUpstream('https://h/v2-key/longer-key-1/', { 'x-key': 'Bearer 12345678', accept: 'application/json' }),
+    ...secretsOf(
+      [['X-Api-Key', '1'], ['authorization', 'Bearer ab%2Fcdefgh'], ['accept', 'text/plain-long']],
+      '/v1?sig=abcdefgh&start=98765432101'
+    )
+  ])
+  t.equal(
+    out.redact('v2-key 1 Bearer application/json text/plain-long 98765432101'),
+    'v2-key 1 Bearer application/json text/plain-long 98765432101'
+  )
+  t.equal(
+    out.redact('v2-key/longer-key-1 longer-key-1 Bearer 12345678 ab%2Fcdefgh ab/cdefgh abcdefgh YWJjZGVmZ2g='),
+    '*** *** *** *** *** *** ***'
+  )
+  t.match(out.encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'zstd']]), {
+    leftOut: 'its coding cannot be searched for secrets'
+  })
+  t.match(
+    out.encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'gzip']]),
+    { leftOut: /^its coding cannot/ },
+    'nor in what is not coded as it says'
+  )
+  t.match(new SecretRedactor([]).encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'zstd']]), { base64: '/wE=' })
+  t.match(new SecretRedactor(['%E0%A4%A']).redact('%E0%A4%A'), '***')
+  t.same(
+    ['/', '/v1', '/v1/a?b', '/key/v1/accounts/1/module/v1', '/metrics?key=1&b=&token', '/v12'].map(targetToRecord),
+    [
+      '/',
+      '/v1',
+      '/v1/a?b',
+      '/v1/accounts/1/module/v1',
+      '/***?key=***&b=&token',
+      '/***'
+    ]
+  )
+  t.end()
+})
+
+t.test('of a query only what nodes take is told, and what is short or a number; a key is a key under any name, and before any /v1 that a route follows', t => {
+  const told =
+    '/v1/transactions?start=12345678901&limit=00000000007&x=1&junk&network=0xabcdef0123456789&_=1700000000000'
+  t.equal(targetToRecord(told), told)
+  for (
+    const part of [
+      'accessKey=s3cret-1234',
+      'authToken=s3cret-1234',
+      'api%5Fkey=s3cret-1234',
+      'key%5B%5D=s3cret-1234',
+      'Authorization=s3cret-1234',
+      'pass=correct-horse',
+      's3cret-1234',
+      's3cret-1234=',
+      's3cret-1234=='
+    ]
+  ) {
+    t.notMatch(targetToRecord(`/v1?start=1&${part}`), /s3cret|horse/, part)
+  }
+  const secrets = new SecretRedactor(
+    secretsOf([['authorization', `Basic ${Buffer.from('a-user-name:pass-w0rd-1').toString('base64')}`], [
+      'X-Session',
+      'sess10n-0123'
+    ]], '/v1/k3y-of-mine/v1/view?accessKey=s3cret-1234&form=application/json&x=s3cret-5678==')
+  )
+  t.equal(
+    secrets.redact('a-user-name pass-w0rd-1 sess10n-0123 k3y-of-mine s3cret-1234 application/json s3cret-5678=='),
+    '*** *** *** *** *** application/json ***',
+    'what is a word is looked for in no answer'
+  )
+  t.ok(
+    secretsOf([['authorization', `Basic ${Buffer.from('just-a-key-1').toString('base64')}`]], '/v1').includes(
+      'just-a-key-1'
+    )
+  )
+  t.same(
+    ['/v1/k3y-of-mine/v1/accounts/0x1', '/v1/k3y-of-mine/v1', '/v1/a/v1/b', '/v1/-/healthy', '/v1/', '/v1/info'].map(
+      targetToRecord
+    ),
+    ['/v1/accounts/0x1', '/v1', '/v1/b', '/v1/-/healthy', '/v1/', '/v1/info']
+  )
+  const { length } = new SecretRedactor([]).redactHeaders([['x-session-token', 'a'], [
+    'x-aptos-txn-encryption-key',
+    'b'
+  ], [
+    'www-authenticate',
+    'c'
+  ]])
+  t.equal(length, 2)
+  t.end()
+})

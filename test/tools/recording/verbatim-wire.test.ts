@@ -1,0 +1,457 @@
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
+import t from 'tap'
+import { certificate, certificateKey } from '../../support/certificate.js'
+import { sendRequest } from '../../support/client.js'
+import { sendRaw } from '../../support/raw.js'
+import { startRecorder, startReplay } from '../../support/recorder-and-replay.js'
+import { listenRaw } from '../../support/stub-upstream.js'
+import { until } from '../../support/until.js'
+
+const json = '{"u64":"18446744073709551615","text":"\u2028 \u00e9"}'
+const bcs = Buffer.from([0, 1, 2, 0xff, 0xfe, 0x80, 0])
+const head = (lines: string): string => `HTTP/1.1 ${lines}\r\n`
+const noSuch = `${head('404 Not Found')}content-length: 0\r\n\r\n`
+
+/** What the node says to each target, to the byte; what ends with the connection is followed by its end. */
+const answers: Record<string, Buffer> = {
+  '/v1/length': Buffer.from(
+    `${head('200 OK')}Content-Type: application/json\r\nX-Twice: a\r\nX-Other: \xe9\r\nx-twice: b\r\nContent-Length: ${
+      Buffer.byteLength(json)
+    }\r\n\r\n`,
+    'latin1'
+  ),
+  '/v1/chunked': Buffer.from(
+    `${
+      head('200 OK')
+    }Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n2\r\n2]\r\n0\r\n\r\n`
+  ),
+  '/v1/close': Buffer.from(`${head('200 OK')}content-type: text/html\r\n\r\n<p>no end but the end`),
+  '/v1/empty': Buffer.from(`${head('200 OK')}content-length: 0\r\n\r\n`),
+  '/v1/nothing': Buffer.from(`${head('204 No Content')}x-a: b\r\n\r\n`),
+  '/v1/same': Buffer.from(`${head('304 Not Modified')}etag: "x"\r\n\r\n`),
+  '/v1/busy': Buffer.from(`${head('429 Too Many Requests')}retry-after: 1\r\ncontent-length: 4\r\n\r\nrest`),
+  '/v1/odd': Buffer.from(`${head('799 Odd')}content-length: 2\r\n\r\nok`),
+  '/v1/bcs': withBody('content-type: application/x-bcs', bcs),
+  '/v1/gzip': withBody('content-encoding: gzip', gzipSync(json)),
+  '/v1/br': withBody('content-encoding: br', brotliCompressSync(json)),
+  '/v1/deflate': withBody('content-encoding: deflate', deflateSync(json)),
+  '/v1/zstd': withBody('content-encoding: zstd', bcs)
+}
+answers['/v1/length'] = Buffer.concat([answers['/v1/length'] ?? bcs, Buffer.from(json)])
+
+function withBody (line: string, body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${head('200 OK')}${line}\r\ncontent-length: ${body.length}\r\n\r\n`), body])
+}
+
+/** What of an answer is the node's and not the connection's. */
+function told (text: string): { head: string[], body: string } {
+  const [lines = '', ...rest] = text.split('\r\n\r\n')
+  const body = rest.join('\r\n\r\n')
+  // Without a body it is a line of the connection, as the others are.
+  const isChunked = body !== '' && /\r\ntransfer-encoding: chunked/i.test(lines)
+  return {
+    head: [
+      ...lines.split('\r\n').slice(1).filter(line => !/^(?:connection|keep-alive|transfer-encoding):/i.test(line)),
+      isChunked ? 'chunked' : '',
+      lines.slice(0, 12)
+    ],
+    body: isChunked ? body.replace(/([0-9a-f]+)\r\n([^]*?)\r\n(?=[0-9a-f]+\r\n)|0\r\n\r\n$/g, '$2') : body
+  }
+}
+
+const bare = (method: string, target: string, more = ''): string =>
+  `${method} ${target} HTTP/1.1\r\nHost: x\r\n${more}Connection: close\r\n\r\n`
+
+t.test('an answer comes through as the node gave it, stands so in the file, and is given so again: its lines in their order, each sign of its end, any bytes', async t => {
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      const [, method, target = ''] = /^(\S+) (\S+)/.exec(chunk.toString('latin1')) ?? []
+      const answer = answers[target] ?? Buffer.from(noSuch)
+      socket.write(method === 'HEAD' ? answer.subarray(0, answer.indexOf('\r\n\r\n') + 4) : answer)
+      if (target === '/v1/close' || /\r\nConnection: close/i.test(chunk.toString('latin1'))) socket.end()
+    })
+  })
+  const recording = await startRecorder(t, url)
+  const questions = ['GET', 'HEAD'].flatMap(method =>
+    Object.keys(answers).map(target =>
+      bare(
+        method,
+        target,
+        target.endsWith('gzip')
+          ? 'Accept-Encoding: gzip, br\r\n'
+          : /(?:br|deflate)$/.test(target)
+          ? 'Accept-Encoding: br, deflate\r\n'
+          : ''
+      )
+    )
+  )
+  const direct = new Map<string, ReturnType<typeof told>>()
+  for (const question of questions) {
+    direct.set(question, told(await sendRaw(url, question)))
+    t.same(told(await sendRaw(recording.url, question)), direct.get(question), question)
+  }
+  t.equal(await recording.stop(), 0)
+  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/bcs')?.answer, {
+    base64: bcs.toString('base64'),
+    body: undefined
+  })
+  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/length')?.answer, {
+    body: json,
+    headers: [['Content-Type', 'application/json'], ['X-Twice', 'a'], ['X-Other', '\xe9'], ['x-twice', 'b']]
+  })
+  const node = await startReplay(t, recording.file)
+  for (const question of questions) {
+    t.same(told(await sendRaw(node.url, question)), direct.get(question), `again ${question}`)
+  }
+  t.equal(await node.stop(), 0)
+  t.match(
+    node.command.out(),
+    new RegExp(
+      `\n${questions.length} questions: ${questions.length} answered, 0 not in the recording; 1 of its ` +
+        'answers was never asked for\n$'
+    )
+  )
+})
+
+t.test('what breaks off breaks off for who asks, and does so again: behind its head, within its body, however its end is marked, and before anything came', async t => {
+  const broken: Record<string, (socket: Socket) => void> = {
+    '/v1/length': socket => {
+      socket.write(`${head('200 OK')}content-length: 100\r\n\r\nhalf`, () => socket.destroy())
+    },
+    '/v1/head': socket => {
+      socket.write(`${head('200 OK')}content-length: 100\r\n\r\n`, () => socket.destroy())
+    },
+    '/v1/chunked': socket => {
+      socket.write(`${head('200 OK')}transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n`, () => socket.destroy())
+    },
+    '/v1/none': socket => {
+      socket.destroy()
+    },
+    '/v1/reset': socket => {
+      socket.resetAndDestroy()
+    },
+    '/v1/garbage': socket => {
+      socket.end('this is not HTTP')
+    },
+    '/v1': socket => {
+      socket.write(noSuch)
+    }
+  }
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      broken[/ (\S+)/.exec(chunk.toString())?.[1] ?? '']?.(socket)
+    })
+  })
+  const recording = await startRecorder(t, url)
+  const expected = {
+    '/v1/length': /\r\n\r\nhalf$/,
+    '/v1/head': /content-length: 100\r\n\r\n$/,
+    '/v1/chunked': /\r\n\r\n4\r\nhalf\r\n$/,
+    '/v1/none': /^$/,
+    '/v1/reset': /^$/,
+    '/v1/garbage': /^$/
+  }
+  const rejects = { message: /hang up|ECONNRESET|aborted/ }
+  const goesAsItWent = async (base: string): Promise<void> => {
+    for (const [target, pattern] of Object.entries(expected)) {
+      t.match(
+        await sendRaw(base, bare('GET', target)).catch((error: Error) => error.message.replace(/.*ECONNRESET.*/, '')),
+        pattern,
+        target
+      )
+      await t.rejects(sendRequest(base, target), rejects, target)
+    }
+  }
+  await goesAsItWent(recording.url)
+  t.equal(await recording.stop(), 0)
+  const pairs = recording.exchanges().filter((_, nth) => nth % 2 === 0)
+  t.match(pairs.map(({ none, answer }) => none ?? answer?.broken), ['node', 'node', 'node', 'lost', 'lost', 'lost'])
+  t.match(pairs.map(({ why }) => why), [undefined, undefined, undefined, 'ECONNRESET', 'ECONNRESET', /^HPE_/])
+  t.match(recording.command.err(), /^ {2}the node does not answer GET \/v1\/none: ECONNRESET$/m)
+  t.equal(recording.command.err().split('/v1/none').length, 2, 'it is said once')
+  const node = await startReplay(t, recording.file)
+  await goesAsItWent(node.url)
+})
+
+t.test('an answer that only the end of its connection ends, and that a reset cuts, is reset again, and not taken for whole', async t => {
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      const isCut = String(chunk).includes('/v1/cut')
+      socket.write(isCut ? `${head('200 OK')}content-type: text/plain\r\n\r\nhalf` : noSuch)
+      if (isCut) {
+        setTimeout(() => {
+          socket.resetAndDestroy()
+        }, 100)
+      }
+    })
+  })
+  // Clients of Node take that for an end.
+  const isReset = async (base: string): Promise<void> => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1')
+    socket.write(bare('GET', '/v1/cut'))
+    t.match(String(await once(socket, 'data')), /half$/)
+    t.match(await once(socket, 'close').catch((error: Error) => error), { code: 'ECONNRESET' })
+  }
+  const recording = await startRecorder(t, url)
+  await isReset(recording.url)
+  await recording.stop()
+  t.match(recording.exchanges(), [{ answer: { body: 'half', broken: 'node' } }])
+  // As late as it was, since Node shows a reset that comes with the bytes before it as an end.
+  const node = await startReplay(t, recording.file, ['--timing'])
+  await isReset(node.url)
+})
+
+t.test('a node that is not there, and one that says nothing, are recorded as that: the one ends the connection again, the other says nothing again', async t => {
+  const nowhere = await startRecorder(t, 'http://127.0.0.1:9')
+  await t.rejects(sendRequest(nowhere.url, '/v1/info'), { code: 'ECONNRESET' })
+  t.equal(await nowhere.stop(), 0)
+  t.match(nowhere.exchanges(), [{ none: 'lost', why: 'ECONNREFUSED', answer: undefined, head: undefined }])
+  t.match(nowhere.command.err(), /the node does not answer GET \/v1\/info: ECONNREFUSED\n/)
+  await t.rejects(sendRequest((await startReplay(t, nowhere.file)).url, '/v1/info'), { code: 'ECONNRESET' })
+
+  let reached = 0
+  const ended: Array<Promise<unknown>> = []
+  const silent = await startRecorder(
+    t,
+    await listenRaw(t, socket => {
+      socket.on('error', () => {})
+      ended.push(once(socket, 'close'))
+      socket.on('data', chunk => {
+        if (String(chunk).includes('/v1/long')) socket.write(`${head('200 OK')}content-length: 100\r\n\r\nhalf`)
+        reached++
+      })
+    })
+  )
+  const impatient = async (base: string, target: string, isEnough: () => boolean): Promise<string> => {
+    const leaving = sendRaw(base, bare('GET', target), text => text.includes('half'))
+    await until(isEnough, 'it is asked')
+    return await (target === '/v1/long' ? leaving : Promise.race([
+      leaving,
+      new Promise<string>(resolve => {
+        setTimeout(resolve, 200, 'nothing')
+      })
+    ]))
+  }
+  // The first is the recorder's own question, which it waits for as long as it runs.
+  await until(() => reached === 1, 'the index is asked for')
+  t.match(await impatient(silent.url, '/v1/long', () => reached === 2), /half$/)
+  await ended[1]
+  await until(() => silent.exchanges().length === 1, 'it is written')
+  t.match(silent.exchanges()[0], { answer: { body: 'half', broken: 'client' } })
+  const leaver = new AbortController()
+  await t.rejects(fetchUntil(silent.url, '/v1/silent', leaver, async () => {
+    await until(() => reached === 3, 'it is asked')
+  }))
+  await ended[2]
+  await until(() => silent.exchanges().length === 2, 'it is written')
+  t.match(silent.exchanges()[1], { none: 'silent', answer: undefined, why: undefined })
+  t.equal(await silent.stop(), 0)
+  t.match(
+    readFileSync(silent.file, 'utf8').split('\n').at(-2),
+    /"target":"\/v1",.*"none":"silent"/,
+    'what is under way when it ends is cut and written'
+  )
+  const again = await startReplay(t, silent.file)
+  t.equal(await impatient(again.url, '/v1/silent', () => true), 'nothing')
+})
+
+async function fetchUntil (
+  base: string,
+  target: string,
+  leaver: AbortController,
+  isEnough: () => Promise<void>
+): Promise<unknown> {
+  const asking = fetch(`${base}${target}`, { signal: leaver.signal })
+  isEnough().then(() => {
+    leaver.abort()
+  }, () => {})
+  return await asking
+}
+
+t.test('a node over TLS that nobody vouches for is not believed, and is asked nothing', async t => {
+  let asked = 0
+  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    asked++
+    response.end()
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
+  const recording = await startRecorder(t, `https://127.0.0.1:${(server.address() as AddressInfo).port}/prefix`, [
+    '--header',
+    'authorization: Bearer 0123456789'
+  ])
+  await t.rejects(sendRequest(recording.url, '/v1/info'), { code: 'ECONNRESET' })
+  t.equal(await recording.stop(), 0)
+  t.match(recording.exchanges(), [{ none: 'lost', why: /CERT/ }])
+  t.match(
+    recording.command.out(),
+    /passes on to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
+    'where keys may stand in the path it is not shown'
+  )
+  t.equal(asked, 0)
+})
+
+t.test('questions that were sent ahead are answered in their order, and each has its line', async t => {
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      const target = / (\S+)/.exec(String(chunk))?.[1] ?? ''
+      // The first takes the longest.
+      setTimeout(() => {
+        socket.write(`${head('200 OK')}content-length: ${target.length}\r\n\r\n${target}`)
+      }, target.endsWith('1') ? 150 : 0)
+    })
+  })
+  const recording = await startRecorder(t, url)
+  const pipelined = [1, 2, 3].map(nth =>
+    `GET /v1/${nth} HTTP/1.1\r\nHost: x\r\n${nth === 3 ? 'Connection: close\r\n' : ''}\r\n`
+  ).join('')
+  const bodies = (text: string): unknown => [...text.matchAll(/\r\n\r\n(\/v1\/\d)/g)].map(([, body]) => body)
+  t.same(bodies(await sendRaw(recording.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
+  await recording.stop()
+  t.same(recording.exchanges().map(({ request }) => request.target).sort(), ['/v1/1', '/v1/2', '/v1/3'])
+  const node = await startReplay(t, recording.file)
+  t.same(bodies(await sendRaw(node.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
+})
+
+t.test('a question goes to the node as it came, but for whose connection it was, and what is added is added', async t => {
+  const seen: string[] = []
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      seen.push(chunk.toString('latin1'))
+      socket.write(`${head('200 OK')}content-length: 0\r\n\r\n`)
+    })
+  })
+  const recording = await startRecorder(t, `${url}/prefix/`, [
+    '--header',
+    'x-added:  by us ',
+    '--header',
+    'Accept: text/plain'
+  ])
+  await until(() => seen.length === 1, 'the index is asked for')
+  await sendRaw(
+    recording.url,
+    Buffer.from(
+      'POST http://any.example/v1/view?a=%2B1 HTTP/1.1\r\nHost: x\r\nX-Odd: \xe9\r\naccept: ' +
+        'application/json\r\nx-odd: 2\r\nX-Hop: 1\r\nContent-Length: 4\r\nConnection: close, x-hop\r\n\r\nbody',
+      'latin1'
+    )
+  )
+  const host = new URL(url).host
+  t.equal(
+    seen[1],
+    `POST /prefix/v1/view?a=%2B1 HTTP/1.1\r\nhost: ${host}\r\nX-Odd: \xe9\r\nx-odd: 2\r\nContent-Length: ` +
+      '4\r\nx-added: by us\r\nAccept: text/plain\r\nConnection: keep-alive\r\n\r\nbody'
+  )
+  await sendRaw(
+    recording.url,
+    bare('POST', '/v1/chunks', 'Transfer-Encoding: chunked\r\n').replace('\r\n\r\n', '\r\n\r\n4\r\nbody\r\n0\r\n\r\n')
+  )
+  t.match(seen.slice(2).join(''), /\r\ntransfer-encoding: chunked\r\n[^]*\r\n\r\n4\r\nbody\r\n0\r\n\r\n$/)
+  await sendRaw(recording.url, bare('POST', '/v1/none'))
+  t.match(
+    seen.at(-1),
+    /^POST \/prefix\/v1\/none HTTP\/1.1\r\nhost: \S+\r\nx-added: by us\r\nAccept: text\/plain\r\ncontent-length: 0\r\n/
+  )
+  t.match(await sendRaw(recording.url, bare('OPTIONS', '*')), /^HTTP\/1.1 400 [^]*"error_code":"invalid_input"/)
+  await recording.stop()
+  t.match(recording.exchanges().map(({ request }) => [request.method, request.target, request.body]), [
+    ['POST', '/v1/view?a=%2B1', 'body'],
+    ['POST', '/v1/chunks', 'body'],
+    ['POST', '/v1/none', undefined]
+  ])
+})
+
+t.test('a kept connection that the node has closed meanwhile is no answer of the node: a read is asked again', async t => {
+  const asked: string[] = []
+  let isLosing = false
+  const url = await listenRaw(t, socket => {
+    socket.on('error', () => {})
+    let nth = 0
+    socket.on('data', chunk => {
+      asked.push(String(chunk))
+      // The second question on a connection meets its end.
+      if (isLosing && nth > 0) socket.destroy()
+      else socket.write(`${head('200 OK')}content-length: 2\r\n\r\nok`)
+      nth++
+    })
+  })
+  const recording = await startRecorder(t, url)
+  await until(() => asked.length === 1, 'the index is asked for')
+  isLosing = true
+  const before = asked.length
+  t.match(await sendRequest(recording.url, '/v1/info'), { status: 200, body: 'ok' })
+  t.equal(asked.length, before + 2, 'once on the connection that was kept, once on another')
+  t.match(await sendRequest(recording.url, '/v1/view', { body: '{}' }), { status: 200, body: 'ok' })
+  await t.rejects(
+    sendRequest(recording.url, '/v1/transactions', { body: '{}' }),
+    { code: 'ECONNRESET' },
+    'what may be no read is not asked twice'
+  )
+  await recording.stop()
+  t.match(recording.exchanges().map(({ none }) => none), [undefined, undefined, 'lost'])
+})
+
+t.test('what was recorded compressed is given uncompressed to who does not take that', async t => {
+  const recording = await startRecorder(
+    t,
+    await listenRaw(t, socket => {
+      socket.on('error', () => {})
+      socket.on('data', chunk => {
+        socket.write(answers[/ (\S+)/.exec(String(chunk))?.[1] ?? ''] ?? noSuch)
+      })
+    })
+  )
+  for (const coding of ['gzip', 'br', 'deflate', 'zstd']) {
+    await sendRequest(recording.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'gzip, br, deflate, zstd' } })
+  }
+  await recording.stop()
+  const node = await startReplay(t, recording.file)
+  for (const coding of ['gzip', 'br', 'deflate']) {
+    const { headers, body } = await sendRequest(node.url, `/v1/${coding}`, {
+      headers: { 'accept-encoding': 'identity' }
+    })
+    t.match([headers['content-encoding'], headers['content-length'], body], [
+      undefined,
+      String(Buffer.byteLength(json)),
+      json
+    ])
+    t.match(await sendRequest(node.url, `/v1/${coding}`, { headers: { 'accept-encoding': coding } }), {
+      headers: { 'content-encoding': coding }
+    })
+  }
+  t.match(
+    await sendRequest(node.url, '/v1/zstd'),
+    { headers: { 'content-encoding': 'zstd' }, bytes: bcs },
+    'what nobody here can undo is given as it is'
+  )
+})
+
+t.test('who has edited a body need not count it', async t => {
+  const recording = await startRecorder(
+    t,
+    await listenRaw(t, socket => {
+      socket.on('error', () => {})
+      socket.on('data', () => {
+        socket.write(`${head('200 OK')}content-length: 5\r\n\r\n["1"]`)
+      })
+    })
+  )
+  await sendRequest(recording.url, '/v1/info')
+  await recording.stop()
+  writeFileSync(recording.file, readFileSync(recording.file, 'utf8').replaceAll('[\\"1\\"]', '[\\"1234\\"]'))
+  const node = await startReplay(t, recording.file)
+  t.match(await sendRequest(node.url, '/v1/info'), { body: '["1234"]', headers: { 'content-length': '8' } })
+})

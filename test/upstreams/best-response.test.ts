@@ -1,0 +1,83 @@
+import t from 'tap'
+import { chooseBest, type Flaw, type FlawedResponse } from '../../src/upstreams/best-response.js'
+import { readPosition } from '../../src/api/position.js'
+import { type Upstream } from '../../src/upstreams/upstream.js'
+import { stamps } from '../support/stub-upstream.js'
+
+const given = (flaw: Flaw, status: number, body = '', head = 1000, oldest = 0): FlawedResponse => {
+  const headers = stamps({ 'x-aptos-ledger-version': String(head) })
+  return {
+    flaw,
+    upstream: { window: { oldest: BigInt(oldest), head: BigInt(head) } } as Upstream,
+    response: {
+      status,
+      headers,
+      body: Buffer.from(body),
+      rest: undefined,
+      isFramed: true,
+      stamped: readPosition(headers),
+      release: undefined
+    }
+  }
+}
+const best = (all: FlawedResponse[], events?: 'from' | 'last'): string => {
+  const { flaw, response } = chooseBest(all, { events }) ?? {}
+  return `${flaw} ${response?.status} ${response?.body.toString()}`
+}
+
+t.test('a node\'s own word on the question comes before one on itself', async t => {
+  t.equal(chooseBest([], { events: undefined }), undefined)
+  t.equal(
+    best([given('unhealthy', 503, 'a'), given('backing_off', 429, 'b'), given('unhealthy', 500, 'c')]),
+    'backing_off 429 b'
+  )
+  t.equal(best([given('unhealthy', 503, 'a'), given('unhealthy', 500, 'b')]), 'unhealthy 503 a')
+  t.equal(best([given('backing_off', 429), given('pruned', 410, 'b')]), 'pruned 410 b')
+})
+
+t.test('of what is behind the furthest is the least so', async t => {
+  t.equal(
+    best([given('lagging', 200, 'a', 900), given('lagging', 200, 'b', 950), given('lagging', 200, 'c', 950)]),
+    'lagging 200 b'
+  )
+  t.equal(best([given('unhealthy', 500), given('lagging', 200, 'a')]), 'lagging 200 a')
+})
+
+t.test('of pages of the last events that leave some out the fullest is given, and of those from a number on the word of the longest history', async t => {
+  const all = [
+    given('partial', 200, '[]', 1000, 30),
+    given('partial', 200, '[1]', 1000, 20),
+    given('pruned', 410, '', 1000, 10)
+  ]
+  t.equal(best(all, 'last'), 'partial 200 [1]')
+  t.equal(best(all, 'from'), 'pruned 410 ')
+  t.equal(
+    best([given('pruned', 410, 'short', 1000, 20), given('pruned', 410, 'long', 1000, 10)], 'from'),
+    'pruned 410 long'
+  )
+  t.equal(
+    best([given('pruned', 410, 'short', 1000, 20), given('partial', 200, '[1]', 1000, 10)], 'from'),
+    'partial 200 [1]'
+  )
+  t.equal(
+    best([given('partial_lagging', 200, '[]', 900, 10), given('partial', 200, '[]', 1000, 20)], 'from'),
+    'partial 200 []',
+    'the end of a stream, of who lags less'
+  )
+  t.equal(best([given('pruned', 410, 'it', 1000, 20)]), 'pruned 410 it')
+})
+
+t.test('one that lags and still knows of events is better than one that has forgotten them', async t => {
+  t.equal(best([given('lagging', 200, '[1,2]', 900), given('pruned', 410)], 'from'), 'lagging 200 [1,2]')
+  t.equal(best([given('lagging', 200, '[1,2]', 900), given('partial', 200, '[2]')], 'last'), 'lagging 200 [1,2]')
+  t.equal(best([given('lagging', 200, '[]', 900), given('partial', 200, '[]')], 'from'), 'partial 200 []')
+  t.equal(best([given('partial_lagging', 200, '[]', 900), given('partial', 200, '[]')], 'from'), 'partial 200 []')
+  t.equal(
+    best([given('lagging', 200, '[1]', 800), given('partial_lagging', 200, '[]', 900)], 'last'),
+    'lagging 200 [1]'
+  )
+  t.equal(
+    best([given('partial_lagging', 200, '[1]', 800), given('partial_lagging', 200, '[]', 900)], 'last'),
+    'partial_lagging 200 [1]'
+  )
+})

@@ -1,0 +1,171 @@
+import { type LookupAddress } from 'node:dns'
+import t from 'tap'
+import { DnsCache, DnsError } from '../../src/upstreams/dns-cache.js'
+import { until } from '../support/until.js'
+
+const at = (...addresses: string[]): LookupAddress[] =>
+  addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
+
+interface Asked {
+  resolve: (addresses: LookupAddress[]) => void
+  fail: (code: string) => void
+}
+
+/** Names whose resolver is in the test's hand, and a clock that is too. */
+function inHand (timeoutMs = 100) {
+  const clock = { ms: 0 }
+  const asked: Asked[] = []
+  const told: string[] = []
+  const names = new DnsCache({
+    timeoutMs,
+    now: () => clock.ms,
+    onAnswer: (_hostname, addresses) => told.push(addresses.map(({ address }) => address).join()),
+    resolve: async () =>
+      await new Promise((resolve, reject) => {
+        asked.push({
+          resolve,
+          fail: code => {
+            reject(Object.assign(new Error(code), { code }))
+          }
+        })
+      })
+  })
+  const found = async (hostname = 'node.example'): Promise<string> =>
+    await names.resolve(hostname).then(
+      addresses => addresses.map(({ address }) => address).join(),
+      (error: DnsError) => error.code
+    )
+  return { clock, asked, told, names, found }
+}
+
+t.test('who connects at the same time asks once, and a moment later not at all', async t => {
+  const { clock, asked, told, found } = inHand()
+  const all = Promise.all([found(), found(), found()])
+  t.equal(asked.length, 1)
+  asked[0]?.resolve(at('10.0.0.1'))
+  t.same(await all, ['10.0.0.1', '10.0.0.1', '10.0.0.1'])
+  clock.ms = 999
+  t.same([await found(), asked.length], ['10.0.0.1', 1])
+  clock.ms = 1000
+  const next = found()
+  t.equal(asked.length, 2)
+  asked[1]?.resolve(at('10.0.0.2'))
+  t.same([await next, told], ['10.0.0.2', ['10.0.0.1', '10.0.0.2']])
+})
+
+t.test('of several addresses each takes its turn to be the first, and the family that the system put first stays so', async t => {
+  const { asked, found } = inHand()
+  const first = found()
+  asked[0]?.resolve(at('10.0.0.1', '10.0.0.2', '::1', '10.0.0.3'))
+  t.same([await first, await found(), await found(), await found()], [
+    '10.0.0.1,10.0.0.2,10.0.0.3,::1',
+    '10.0.0.2,10.0.0.3,10.0.0.1,::1',
+    '10.0.0.3,10.0.0.1,10.0.0.2,::1',
+    '10.0.0.1,10.0.0.2,10.0.0.3,::1'
+  ])
+})
+
+t.test('a resolver that fails leaves what it said last for a day, and is asked again each time', async t => {
+  const { clock, asked, found } = inHand()
+  const first = found()
+  asked[0]?.resolve(at('10.0.0.1'))
+  await first
+  for (const [nth, code] of ['EAI_AGAIN', 'EAI_FAIL'].entries()) {
+    clock.ms = 86_399_000 + nth
+    const stale = found()
+    asked.at(-1)?.fail(code)
+    t.same([await stale, asked.length], ['10.0.0.1', nth + 2])
+  }
+  clock.ms = 86_400_000
+  const late = found()
+  asked.at(-1)?.fail('EAI_AGAIN')
+  t.equal(await late, 'EAI_AGAIN')
+})
+
+t.test('that there is no such name is believed, and what it led to is forgotten', async t => {
+  const { clock, asked, found } = inHand()
+  const first = found()
+  asked[0]?.resolve(at('10.0.0.1'))
+  await first
+  for (
+    const answer of [
+      (one?: Asked) => one?.fail('ENOTFOUND'),
+      (one?: Asked) => one?.resolve([]),
+      (one?: Asked) => one?.fail('ENOTFOUND')
+    ]
+  ) {
+    clock.ms += 2000
+    const gone = found()
+    answer(asked.at(-1))
+    t.equal(await gone, 'ENOTFOUND')
+  }
+  const failing = found()
+  asked.at(-1)?.fail('EAI_AGAIN')
+  t.equal(await failing, 'EAI_AGAIN')
+})
+
+t.test('a resolver that hangs is waited for a fifth of the time where it has answered before, once for all who ask, and its late answer counts', async t => {
+  const { clock, asked, found } = inHand(100)
+  const first = found()
+  asked[0]?.resolve(at('10.0.0.1'))
+  await first
+  clock.ms = 5000
+  t.equal(await found(), '10.0.0.1')
+  clock.ms = 9000
+  t.equal(await found(), '10.0.0.1')
+  t.equal(asked.length, 2, 'it still hangs in the one question')
+  asked[1]?.resolve(at('10.0.0.2'))
+  await until(async () => await found() === '10.0.0.2', 'it is known')
+  t.equal(asked.length, 2)
+})
+
+t.test('where it has never answered it is waited for nearly all of the time, and told of as what it is', async t => {
+  const { names, asked, found } = inHand(100)
+  t.equal(await found(), 'ETIMEOUT')
+  await t.rejects(names.resolve('node.example'), {
+    message: 'DNS lookup of node.example failed: ETIMEOUT'
+  })
+  t.equal(asked.length, 1)
+  asked[0]?.resolve(at('10.0.0.1'))
+  await until(async () => await found() === '10.0.0.1', 'it is known')
+})
+
+t.test('one name that hangs keeps no other from being found, and no more than so many are remembered', async t => {
+  const { asked, found } = inHand(1000)
+  const hanging = found('one.example')
+  const other = found('two.example')
+  asked[1]?.resolve(at('10.0.0.2'))
+  t.equal(await other, '10.0.0.2')
+  for (let nth = 0; nth < 256; nth++) {
+    const more = found(`${nth}.example`)
+    asked.at(-1)?.resolve(at('10.0.0.3'))
+    await more
+  }
+  const before = asked.length
+  const again = found('two.example')
+  t.equal(asked.length, before + 1, 'the oldest was forgotten')
+  asked.at(-1)?.resolve(at('10.0.0.4'))
+  t.equal(await again, '10.0.0.4')
+  asked[0]?.resolve(at('10.0.0.1'))
+  t.equal(await hanging, '10.0.0.1')
+})
+
+t.test('the system is asked where nobody else is, and a socket may want one address or all', async t => {
+  const names = new DnsCache({ now: () => 0, timeoutMs: 5000 })
+  const sees = async (all: boolean): Promise<unknown> =>
+    await new Promise(resolve => {
+      names.lookup('localhost', { all }, (...came) => {
+        resolve(came)
+      })
+    })
+  t.match(await sees(true), [null, [{ address: /^(?:127\.0\.0\.1|::1)$/ }]])
+  t.match(await sees(false), [null, /^(?:127\.0\.0\.1|::1)$/, /^[46]$/])
+  t.match(
+    await new Promise(resolve => {
+      names.lookup('nowhere.invalid', { all: true }, (...came) => {
+        resolve(came)
+      })
+    }),
+    [{ code: /^(?:ENOTFOUND|EAI_AGAIN)$/ }, []]
+  )
+})

@@ -1,0 +1,58 @@
+import t from 'tap'
+import { RateLimiter, rateLimitOf } from '../../src/upstreams/rate-limiter.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import fc from 'fast-check'
+
+t.test('a number a second means that many within any second, however close together they arrive that were sent apart', async t => {
+  t.same(rateLimitOf(10), { count: 10, perMs: 1020 })
+})
+
+t.test('what is still to be sent counts, and what was sent counts from then on', async t => {
+  const clock = { ms: 0 }
+  const pace = new RateLimiter({ count: 2, perMs: 1000 }, () => clock.ms)
+  t.equal(pace.readyInMs, 0)
+  pace.reserve()
+  pace.reserve()
+  t.equal(pace.readyInMs, Infinity, 'nobody knows when they will be sent')
+  clock.ms = 300
+  pace.recordSent()
+  t.equal(pace.readyInMs, 1000)
+  pace.releaseReservation()
+  t.equal(pace.readyInMs, 0, 'one was not sent after all')
+  pace.reserve()
+  pace.recordSent()
+  clock.ms = 400
+  pace.recordResent()
+  t.same(
+    [pace.used, pace.readyInMs],
+    [3, 900],
+    'what was sent once more counts too, and one may only be sent when two of the three count no more'
+  )
+  clock.ms = 1300
+  t.same([pace.used, pace.readyInMs, pace.isHalfUsed(0), pace.isHalfUsed(1)], [1, 0, true, false])
+  t.equal(pace.capacityWithin(2001), 6)
+})
+
+t.test(`whatever comes and whenever it is sent, no time is ever met by more than it may hold (${seedTitle})`, async () => {
+  const step = fc.record({ afterMs: fc.integer({ min: 0, max: 700 }), wanted: fc.integer({ min: 0, max: 9 }) })
+  await checkAsync(
+    fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(step, { maxLength: 60 }), async (count, steps) => {
+      const clock = { ms: 0 }
+      const pace = new RateLimiter({ count, perMs: 1000 }, () => clock.ms)
+      const sentAt: number[] = []
+      for (const { afterMs, wanted } of steps) {
+        clock.ms += afterMs
+        for (let nth = 0; nth < wanted && pace.readyInMs <= 0; nth++) {
+          pace.reserve()
+          pace.recordSent()
+          sentAt.push(clock.ms)
+        }
+        // What is ready in a time is ready then, and not before.
+        const { readyInMs } = pace
+        if (readyInMs > 0 && sentAt.filter(at => at > clock.ms + readyInMs - 1000).length >= count) return false
+      }
+      return sentAt.every((at, nth) => at - (sentAt[nth - count] ?? -Infinity) >= 1000) && pace.used <= count
+    }),
+    300
+  )
+})

@@ -1,0 +1,222 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { ResponseReceiver } from '../../src/upstreams/response-receiver.js'
+import { type RemainingBody } from '../../src/api/upstream-response.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+
+/** Reads a rest to its end. */
+async function whole (rest: RemainingBody | undefined): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of rest ?? []) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+/** A connection that sends these chunks to a reception, no further than it is let, and then ends in some way. */
+function connectionTo (
+  reception: ResponseReceiver,
+  chunks: readonly Buffer[],
+  headers: Record<string, string> = {},
+  error?: Error
+): { sent: () => number, aborted: () => unknown } {
+  let at = 0
+  let aborted: unknown
+  const controller = {
+    paused: false,
+    aborted: false,
+    reason: null,
+    pause: () => {
+      controller.paused = true
+    },
+    resume: () => {
+      if (!controller.paused) return
+      controller.paused = false
+      setImmediate(send)
+    },
+    abort: (reason: unknown) => {
+      aborted = reason
+      controller.aborted = true
+      reception.onResponseError(controller, reason as Error)
+    }
+  }
+  const send = (): void => {
+    while (at < chunks.length && !controller.paused && !controller.aborted) {
+      reception.onResponseData(controller, chunks[at++] as Buffer)
+    }
+    if (controller.paused || controller.aborted || at < chunks.length) return
+    if (error === undefined) reception.onResponseEnd()
+    else reception.onResponseError(controller, error)
+  }
+  reception.onRequestStart(controller)
+  if (!controller.aborted) {
+    reception.onResponseStart(controller, 103, { link: 'early' })
+    reception.onResponseStart(controller, 200, headers)
+    setImmediate(send)
+  }
+  return { sent: () => at, aborted: () => aborted }
+}
+
+function receptionOf (maxBufferedBytes: number | undefined): ResponseReceiver & { over: () => number } {
+  let over = 0
+  const reception = new ResponseReceiver({
+    maxBufferedBytes,
+    retry: () => false,
+    onSent: () => {},
+    onDone: () => {
+      over++
+    }
+  })
+  return Object.assign(reception, { over: () => over })
+}
+
+const ten = Buffer.from('0123456789')
+
+t.test('a body up to the limit is gathered whole, one byte more is its beginning and the rest to come', async t => {
+  for (const headers of [{}, { 'content-length': '10' }]) {
+    const enough = receptionOf(10)
+    connectionTo(enough, [ten.subarray(0, 4), ten.subarray(4)], headers)
+    t.same(await enough.received, { status: 200, headers, body: ten, rest: undefined })
+    const short = receptionOf(9)
+    connectionTo(short, [ten.subarray(0, 4), ten.subarray(4)], headers)
+    const { body, rest } = await short.received
+    t.ok(rest)
+    t.same(Buffer.concat([body, await whole(rest)]), ten)
+    t.equal(short.over(), 1, 'and is out of the way when it has ended')
+  }
+  const empty = receptionOf(0)
+  connectionTo(empty, [])
+  t.match(await empty.received, { body: Buffer.alloc(0), rest: undefined }, 'an empty body is whole whatever the limit')
+  const bodiless = receptionOf(undefined)
+  connectionTo(bodiless, [], { 'content-length': '1000000' })
+  t.match(
+    await bodiless.received,
+    { body: Buffer.alloc(0), rest: undefined },
+    'and so is one that never comes, whatever its head says'
+  )
+})
+
+t.test('a body that says how large it is, is not held at all where that is too large', async t => {
+  const reception = receptionOf(109)
+  const { sent } = connectionTo(reception, Array(11).fill(ten), { 'content-length': '110' })
+  const { body, rest } = await reception.received
+  t.equal(body.length, 0)
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  t.equal(sent(), 0, 'nothing is read before its reader reads')
+  t.equal((await whole(rest)).length, 110)
+})
+
+t.test('one that does not say is held up to the limit and no more, and goes on at the pace of its reader', async t => {
+  const reception = receptionOf(100_000)
+  const chunk = Buffer.alloc(10_000)
+  const { sent } = connectionTo(reception, Array(50).fill(chunk))
+  const { body, rest } = await reception.received
+  t.equal(body.length, 110_000)
+  t.equal(sent(), 11)
+  const iterator = rest?.[Symbol.asyncIterator]()
+  const first = (await iterator?.next())?.value as Buffer
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  t.ok(sent() <= 18, `${sent()} chunks sent, with those that the stream reads ahead`)
+  let size = first.length
+  for (let next = await iterator?.next(); next?.done === false; next = await iterator?.next()) size += next.value.length
+  t.equal(size, 390_000)
+})
+
+t.test('a body that lies about its length is gathered by what comes', async t => {
+  for (const length of ['', 'x', '-1', '1e9x', '5']) {
+    const enough = receptionOf(10)
+    connectionTo(enough, [ten], { 'content-length': length })
+    t.match(await enough.received, { body: ten, rest: undefined })
+    const short = receptionOf(10)
+    connectionTo(short, [ten, ten], { 'content-length': length })
+    t.ok((await short.received).rest)
+  }
+})
+
+t.test('a body that breaks off is no body: neither while it is gathered nor in its rest', async t => {
+  const cut = new Error('cut')
+  const gathered = receptionOf(100)
+  connectionTo(gathered, [ten], {}, cut)
+  await t.rejects(gathered.received, { message: 'cut' })
+  t.equal(gathered.over(), 1)
+  for (const headers of [{}, { 'content-length': '20' }]) {
+    const handedOver = receptionOf(5)
+    connectionTo(handedOver, [ten, ten], headers, cut)
+    await t.rejects(whole((await handedOver.received).rest), { message: 'cut' })
+    t.equal(handedOver.over(), 1)
+  }
+})
+
+t.test('who does not read the rest lets go of it and of the connection, and no error of its end is left to nobody', async t => {
+  for (const headers of [{}, { 'content-length': '20' }]) {
+    const reception = receptionOf(5)
+    const { aborted } = connectionTo(reception, [ten, ten], headers)
+    const { rest } = await reception.received
+    rest?.destroy()
+    t.match(aborted(), { message: 'body discarded' })
+    t.equal(reception.over(), 1)
+  }
+  const late = receptionOf(5)
+  const { aborted } = connectionTo(late, [ten], { 'content-length': '10' })
+  const { rest } = await late.received
+  await whole(rest)
+  rest?.destroy()
+  t.equal(aborted(), undefined, 'what has come whole takes no connection with it')
+})
+
+t.test('what is given up fails at once, wherever it is, and its question is taken back', async t => {
+  const reason = new Error('too late')
+  const waiting = receptionOf(10)
+  waiting.cancel(reason)
+  waiting.cancel(new Error('again'))
+  await t.rejects(waiting.received, reason)
+  t.equal(waiting.over(), 0, 'one that waits for a connection is not out of the way yet')
+  t.equal(connectionTo(waiting, [ten]).aborted(), reason, 'and is taken back when it gets one')
+  t.equal(waiting.over(), 1)
+
+  const asked = receptionOf(10)
+  const connection = connectionTo(asked, [ten])
+  asked.cancel(reason)
+  await t.rejects(asked.received, reason)
+  t.equal(connection.aborted(), reason)
+
+  const streamed = receptionOf(5)
+  connectionTo(streamed, [ten, ten], {}, new Error('never'))
+  const { rest } = await streamed.received
+  streamed.cancel(reason)
+  await t.rejects(whole(rest), reason)
+
+  const done = receptionOf(10)
+  connectionTo(done, [ten])
+  await done.received
+  done.cancel(reason)
+  t.equal(done.over(), 1, 'what is over cannot be given up')
+})
+
+t.test(`bytes are the node's, however they come and wherever the limit falls (${seedTitle})`, async t => {
+  let cut = 0
+  await checkAsync(
+    fc.asyncProperty(
+      fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 })),
+      fc.nat(300),
+      fc.boolean(),
+      async (chunks, limit, says) => {
+        const bytes = Buffer.concat(chunks)
+        const reception = receptionOf(limit)
+        connectionTo(
+          reception,
+          chunks.map(chunk => Buffer.from(chunk)),
+          says ? { 'content-length': String(bytes.length) } : {}
+        )
+        const { body, rest } = await reception.received
+        if (rest !== undefined) cut++
+        return (rest === undefined) === (bytes.length <= limit) &&
+          Buffer.concat([body, await whole(rest)]).equals(bytes)
+      }
+    ),
+    300
+  )
+  t.ok(cut > 30, `${cut} of them were cut`)
+})

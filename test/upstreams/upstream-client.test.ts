@@ -1,0 +1,469 @@
+import { once } from 'node:events'
+import { type ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import t, { type Test } from 'tap'
+import { type AddressInfo, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
+import { UpstreamClient, type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
+import { respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
+
+const question: UpstreamRequest = {
+  endpoint: 'account_modules',
+  method: 'GET',
+  target: '/v1/accounts/0x1/modules',
+  headers: { accept: 'application/json' },
+  isIdempotent: true
+}
+
+function nodeAt (
+  t: Test,
+  url: string,
+  change: Partial<UpstreamClientOptions> = {}
+): { node: UpstreamClient, told: string[] } {
+  const told: string[] = []
+  const node = new UpstreamClient({
+    name: 'n',
+    url,
+    headers: {},
+    timeoutMs: 2000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxBufferedBytes: 1000,
+    now: () => performance.now(),
+    ...change
+  }, {
+    fetched: (name, endpoint, status) => told.push(`${name} ${endpoint} ${status}`)
+  })
+  t.teardown(async () => {
+    await node.close()
+  })
+  return { node, told }
+}
+
+async function reasonOf (asking: Promise<unknown>): Promise<string> {
+  try {
+    await asking
+    return 'answered'
+  } catch (error) {
+    return error instanceof UpstreamFailure ? error.reason : String(error)
+  }
+}
+
+const head = (status: string, lines: string[]): string =>
+  [
+    `HTTP/1.1 ${status}`,
+    'content-type: application/json',
+    ...Object.entries(stamps()).map(line => line.join(': ')),
+    ...lines,
+    '',
+    ''
+  ].join('\r\n')
+
+t.test('a node is asked with its own headers, its path prefix, one media type and no coding, and nothing else', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { node, told } = nodeAt(t, `${stub.url}/key/`, {
+    headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
+  })
+  const answer = await node.fetch(question)
+  t.same(stub.requests, ['GET /key/v1/accounts/0x1/modules'])
+  const [lines = []] = stub.rawHeaders
+  const sent = Object.fromEntries(
+    lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1]]] : [])
+  )
+  t.same(Object.keys(sent).sort(), ['accept', 'accept-encoding', 'authorization', 'connection', 'host', 'user-agent'])
+  t.match(sent, { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer secret' })
+  t.equal(answer.body.toString(), '[]')
+  t.equal(answer.stamped?.position.head.version, 1000n)
+  t.same(told, ['n account_modules 200'])
+  t.ok(node.lastFetchSucceeded)
+  t.equal(node.position?.head.version, 1000n)
+})
+
+t.test('a body goes with its type and length', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.setEncoding('utf8').once('data', text => {
+      respondOk(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text]))
+    })
+  })
+  const answer = await nodeAt(t, stub.url).node.fetch({
+    ...question,
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"é":1}'
+  })
+  t.same(JSON.parse(answer.body.toString()), ['application/json', '8', '{"é":1}'])
+})
+
+t.test('a node\'s errors are answers', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(503).end('busy')
+  })
+  const { node, told } = nodeAt(t, stub.url)
+  t.match(await node.fetch(question), { status: 503, stamped: undefined })
+  t.same(told, ['n account_modules 503'])
+})
+
+t.test('what comes not whole is a failure with its reason', async t => {
+  const cases: [string, (socket: Socket) => void][] = [
+    ['truncated', socket => socket.end(head('200 OK', ['content-length: 10']) + '[]')],
+    ['truncated', socket => socket.end(head('200 OK', ['transfer-encoding: chunked']) + '2\r\n[]\r\n')],
+    ['truncated', socket => socket.destroy()],
+    ['truncated', socket => socket.resetAndDestroy()],
+    ['invalid_response', socket => socket.end('this is no HTTP\r\n\r\n')],
+    [
+      'invalid_response',
+      socket => socket.end(head('200 OK', [`x-long: ${'x'.repeat(70_000)}`, 'content-length: 2']) + '[]')
+    ],
+    ...['gzip, chunked', 'chunked, chunked', 'xchunked', 'identity'].map((
+      coding
+    ): [string, (socket: Socket) => void] => [
+      'invalid_response',
+      socket => socket.end(head('200 OK', [`transfer-encoding: ${coding}`]) + '2\r\n[]\r\n0\r\n\r\n')
+    ]),
+    [
+      'invalid_response',
+      socket =>
+        socket.end(
+          head('200 OK', ['transfer-encoding: gzip, chunked']) + `100000\r\n${'x'.repeat(0x100000)}\r\n0\r\n\r\n`
+        )
+    ],
+    ['timeout', socket => socket.write('HTTP/1.1 200 OK\r\n')],
+    ['timeout', socket => socket.write(head('200 OK', ['content-length: 10']) + 'x')]
+  ]
+  for (const [reason, answer] of cases) {
+    const raw = await startRawUpstream(t, answer)
+    const { node, told } = nodeAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
+    t.equal(await reasonOf(node.fetch(question)), reason)
+    t.equal(raw.connections(), 1, 'asked once')
+    t.notOk(node.lastFetchSucceeded)
+    t.same(told, [`n account_modules ${reason}`])
+  }
+})
+
+t.test('a node that cannot be reached is a failure with its reason', async t => {
+  t.equal(await reasonOf(nodeAt(t, 'http://127.0.0.1:1').node.fetch(question)), 'refused')
+  t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.fetch(question)), 'unresolved')
+})
+
+t.test('reads beyond what a node can take soon are refused at once, so that those who wait are bounded', async t => {
+  const stub = await startStubUpstream(t, () => {})
+  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
+  const waiting = Array.from({ length: 8 }, async () => await reasonOf(node.fetch(question)))
+  t.equal(await reasonOf(node.fetch(question)), 'no_slot')
+  t.same(told, ['n account_modules no_slot'])
+  await node.close()
+  t.notOk((await Promise.all(waiting)).includes('answered'), 'and giving up the node lets go of everybody who waits')
+})
+
+t.test('a node is up when it answers as a node does: an error of its own counts, one that bears no position does not', async t => {
+  let answer: Parameters<typeof startStubUpstream>[1] = (_request, response) => {
+    response.writeHead(503).end('busy')
+  }
+  const stub = await startStubUpstream(t, (request, response, nth) => {
+    answer(request, response, nth)
+  })
+  const { node } = nodeAt(t, stub.url)
+  await node.fetch(question)
+  t.notOk(node.lastFetchSucceeded, 'a gateway that says 503')
+  answer = (_request, response) => {
+    response.writeHead(500, stamps()).end()
+  }
+  await node.fetch(question)
+  t.ok(node.lastFetchSucceeded, 'a node that says 500')
+  answer = (_request, response) => {
+    response.writeHead(400).end()
+  }
+  await node.fetch(question)
+  t.ok(node.lastFetchSucceeded, 'a framework error bears no position')
+})
+
+t.test('an answer tells whether its end was marked', async t => {
+  const framed = async (lines: string[], body: string): Promise<boolean> => {
+    const raw = await startRawUpstream(t, socket => {
+      socket.end(head('200 OK', lines) + body)
+    })
+    return (await nodeAt(t, raw.url).node.fetch(question)).isFramed
+  }
+  t.equal(await framed(['content-length: 2'], '[]'), true)
+  t.equal(await framed(['transfer-encoding: chunked'], '2\r\n[]\r\n0\r\n\r\n'), true)
+  t.equal(await framed([], '[{"bytecode":"0x12'), false, 'ended by its connection')
+})
+
+t.test('a kept connection that dies under a read costs one fresh try and no error', async t => {
+  const raw = await startRawUpstream(t, (socket, nth) => {
+    socket.write(head('200 OK', ['content-length: 1']) + String(nth))
+    socket.once('data', () => {
+      socket.end()
+    })
+  })
+  const { node } = nodeAt(t, raw.url, { maxConcurrent: 1 })
+  t.equal((await node.fetch(question)).body.toString(), '1')
+  t.equal((await node.fetch(question)).body.toString(), '2')
+  t.equal(raw.connections(), 2)
+})
+
+t.test('an answer bears the release that was running before it was asked for', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    node.setRelease('new')
+    respondOk(response, '[]')
+  })
+  const { node } = nodeAt(t, stub.url)
+  t.equal((await node.fetch(question)).release, undefined)
+  t.equal(node.release, 'new')
+})
+
+t.test('a certificate that nobody vouches for is refused, one that the CA file vouches for is taken', async t => {
+  const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+  t.equal(await reasonOf(nodeAt(t, url).node.fetch(question)), 'unreachable')
+  const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
+  t.equal((await nodeAt(t, url, { caFile }).node.fetch(question)).status, 200)
+  t.throws(() => nodeAt(t, url, { caFile: 'no-such-file.pem' }), {
+    message: /caFile no-such-file\.pem holds no certificate: ENOENT/
+  })
+})
+
+const other: UpstreamRequest = {
+  endpoint: 'other',
+  method: 'GET',
+  target: '/v1/spec.json',
+  headers: {},
+  isIdempotent: true
+}
+const posted: UpstreamRequest = {
+  ...other,
+  method: 'POST',
+  target: '/v1/view',
+  body: Buffer.from('{}'),
+  isIdempotent: false
+}
+const kept = (): AbortSignal => new AbortController().signal
+
+async function read ({ body, rest }: UpstreamResponse): Promise<string> {
+  const chunks: Uint8Array[] = [body]
+  for await (const chunk of rest ?? []) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
+
+t.test('what is passed is handed over as it comes, before the node has sent the last of it, and may take longer than a node may take to begin', async t => {
+  const responses: ServerResponse[] = []
+  const stub = await startStubUpstream(t, (_request, response) => {
+    responses.push(response.writeHead(200, stamps()))
+    response.write('a')
+  })
+  const { node, told } = nodeAt(t, stub.url, { timeoutMs: 300 })
+  const answer = await node.forward(other, kept())
+  t.equal(answer.body.toString(), 'a')
+  t.same(told, ['n other 200'])
+  t.equal(answer.stamped?.position.head.version, 1000n)
+  const dripping = setInterval(() => {
+    responses[0]?.write('b')
+  }, 100)
+  setTimeout(() => {
+    clearInterval(dripping)
+    responses[0]?.end('c')
+  }, 450)
+  t.match(await read(answer), /^ab+c$/)
+})
+
+t.test('a question that is taken back is taken back from the node too, and says nothing of the node', async t => {
+  let arrived: (response: ServerResponse) => void = () => {}
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (request.url === '/v1/spec.json') arrived(response)
+    else respondOk(response, '[]')
+  })
+  const { node, told } = nodeAt(t, stub.url)
+  await node.fetch(question)
+  const here = new Promise<ServerResponse>(resolve => {
+    arrived = resolve
+  })
+  const before = new AbortController()
+  const asking = reasonOf(node.forward(other, before.signal))
+  const waiting = await here
+  const closed = once(waiting, 'close')
+  before.abort()
+  t.equal(await asking, 'cancelled')
+  await closed
+  const started = new Promise<ServerResponse>(resolve => {
+    arrived = resolve
+  })
+  const within = new AbortController()
+  const passing = node.forward(other, within.signal)
+  const response = await started
+  response.writeHead(200, stamps()).write('a')
+  const gone = once(response, 'close')
+  const answer = await passing
+  within.abort()
+  await gone
+  await t.rejects(read(answer))
+  const asked = stub.requests.length
+  t.equal(await reasonOf(node.forward(other, AbortSignal.abort())), 'cancelled')
+  t.equal(stub.requests.length, asked, 'one that is taken back before it leaves is never asked')
+  t.ok(node.lastFetchSucceeded)
+  t.same(told, ['n account_modules 200', 'n other cancelled', 'n other 200', 'n other cancelled'])
+})
+
+t.test('a passed answer keeps its slot until its body ends, however that comes about, and no longer', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    response.writeHead(200, {
+      ...stamps(),
+      ...(request.url?.includes('declared') === true && { 'content-length': '6' })
+    })
+    if (request.url?.includes('whole') === true) response.end('abcdef')
+    else if (request.method === 'HEAD') response.end()
+    else response.write('abc')
+    if (request.url?.includes('cut') === true) {
+      setImmediate(() => {
+        response.destroy()
+      })
+    }
+  })
+  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
+  const leaving = (): AbortController => new AbortController()
+  const ends: [string, string, (answer: UpstreamResponse, gone: AbortController) => unknown][] = [
+    ['GET', 'whole', read],
+    ['GET', 'whole', ({ rest }) => {
+      rest?.destroy()
+    }],
+    ['GET', 'open', ({ rest }) => {
+      rest?.destroy()
+    }],
+    ['GET', 'open', (_answer, gone) => {
+      gone.abort()
+    }],
+    ['GET', 'cut', async answer => {
+      await t.rejects(read(answer))
+    }],
+    ['HEAD', 'open', ({ rest }) => {
+      rest?.destroy()
+    }],
+    ['HEAD', 'open', read]
+  ]
+  for (const [method, how, end] of ends) {
+    for (const declared of ['', '&declared']) {
+      // More often than a node has slots, so that one that is not given back is missed.
+      for (let round = 0; round < 10; round++) {
+        const gone = leaving()
+        await end(await node.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, gone.signal), gone)
+      }
+    }
+  }
+  t.same(new Set(told), new Set(['n other 200']))
+  const slots = await Promise.all(
+    Array.from(
+      { length: 8 },
+      async (_, at) => at === 0 ? await node.forward({ ...other, target: '/v1/x?open' }, kept()) : undefined
+    )
+  )
+  const waiting = Array.from({ length: 7 }, async () => await reasonOf(node.fetch(question)))
+  t.equal(await reasonOf(node.forward(other, kept())), 'no_slot', 'what streams counts among those under way')
+  slots[0]?.rest?.destroy()
+  await node.close()
+  await Promise.all(waiting)
+})
+
+t.test('a node that goes silent within what it passes on is given up', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(200, stamps()).write('a')
+  })
+  const { node } = nodeAt(t, stub.url, { timeoutMs: 200 })
+  await t.rejects(read(await node.forward(other, kept())), { code: 'UND_ERR_BODY_TIMEOUT' })
+})
+
+t.test('what is not idempotent is asked once, also where a kept connection dies under it', async t => {
+  const raw = await startRawUpstream(t, socket => {
+    socket.write(head('200 OK', ['content-length: 2']) + '[]')
+    socket.once('data', () => {
+      socket.destroy()
+    })
+  })
+  const { node, told } = nodeAt(t, raw.url, { maxConcurrent: 1 })
+  t.equal((await node.fetch(question)).status, 200)
+  t.equal(await reasonOf(node.forward(posted, kept())), 'truncated')
+  t.equal(raw.connections(), 1)
+  t.same(told, ['n account_modules 200', 'n other truncated'])
+  for (const begun of ['', 'HTTP/1.1 200 OK\r\ncontent-', 'HTTP/1.1 103 Early Hints\r\n\r\n']) {
+    const dying = await startRawUpstream(t, socket => {
+      socket.end(begun)
+    })
+    t.equal(await reasonOf(nodeAt(t, dying.url).node.forward(posted, kept())), 'truncated')
+    t.equal(dying.connections(), 1, begun)
+  }
+})
+
+t.test('of who asks the node is told under the operator\'s own headers, which win; what the answer depends on is the client\'s', async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const { node } = nodeAt(t, stub.url, {
+    headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' }
+  })
+  const sentBy = async (asked: UpstreamRequest): Promise<Record<string, string>> => {
+    await read(await node.forward(asked, kept()))
+    const lines = stub.rawHeaders.at(-1) ?? []
+    return Object.fromEntries(
+      lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : [])
+    )
+  }
+  t.match(
+    await sentBy({
+      ...other,
+      headers: { accept: 'a/b', 'accept-encoding': 'gzip' },
+      callerHeaders: { 'user-agent': 'client', 'x-key': 'theirs', 'x-aptos-client': 'sdk' }
+    }),
+    { 'user-agent': 'operator', 'x-key': 'mine', 'x-aptos-client': 'sdk', accept: 'a/b', 'accept-encoding': 'gzip' }
+  )
+  t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
+})
+
+t.test('what was lost in silence before another answer came does not tell against a node that answers', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (request.url?.endsWith('/lost') !== true) respondOk(response, '[]')
+  })
+  const { node } = nodeAt(t, stub.url, { timeoutMs: 1000 })
+  const lost = reasonOf(node.fetch({ ...question, target: '/v1/lost' }))
+  await node.fetch(question)
+  t.equal(await lost, 'timeout')
+  t.ok(node.lastFetchSucceeded)
+  t.equal(await reasonOf(node.fetch({ ...question, target: '/v1/lost' })), 'timeout')
+  t.notOk(node.lastFetchSucceeded, 'one that was sent after it does')
+})
+
+t.test('an answer that came while varve itself stood still is no failure of the node', async t => {
+  const port = await startDelayedServer(t, 300, `${head('200 OK', ['content-length: 2'])}[]`)
+  const lost: string[] = []
+  const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, {
+    timeoutMs: 1000,
+    onConnectionLost: () => {
+      lost.push('lost')
+    }
+  })
+  await node.fetch(question)
+  const asking = reasonOf(node.fetch(question))
+  // It leaves soon, and its answer comes much later.
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
+  // From where timers have their turn before sockets.
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+  blockLoop(2500)
+  t.equal(await asking, 'answered')
+  t.same([node.lastFetchSucceeded, told, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])
+})

@@ -1,0 +1,170 @@
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import {
+  untilAllSynced,
+  blockTarget,
+  controlKey,
+  startSandboxNode,
+  portOf,
+  publishedGenerations
+} from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const version = 'x-node-ledger-version'
+const block = blockTarget(2000)
+const modules = (of: number): string => `/v1/accounts/0x1/modules?ledger_version=${of}&limit=1`
+
+async function replica (t: Test, redis: RedisProcess, node: Sandbox, change: object = {}): Promise<TestVarve> {
+  return await varveAt(t, node.url, {
+    cache: { redis: { url: redis.url } },
+    admin: { listen: '127.0.0.1:0', token: 'token' },
+    ...change
+  })
+}
+
+async function shared (redis: RedisProcess, pattern: string): Promise<void> {
+  await until(async () => (await redis.client.keys(pattern)).length > 0, `${pattern} is shared`)
+}
+
+async function heightAt (varve: TestVarve, target = block): Promise<string> {
+  return (JSON.parse((await varve.get(target)).body) as { block_height: string }).block_height
+}
+
+t.test('a node that lags, or was restored from a backup, is no reset: hits stay hits', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  const a = await replica(t, redis, sandbox, { head: { pollMs: 20 } })
+  await a.get(block)
+  for (const fault of [{ kind: 'lag', blocks: 200 }, { kind: 'fallBack', blocks: 300 }] as const) {
+    const { remove } = sandbox.faults.add(fault)
+    const polls = sandbox.requests.countFor('index')
+    await until(() => sandbox.requests.countFor('index') > polls + 2, 'it was polled')
+    t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
+    remove()
+  }
+  await sandbox.close()
+  const restored = await startSandboxNode(t, { blocks: 600, port: portOf(sandbox) })
+  await until(() => restored.requests.countFor('index') > 2, 'it was polled')
+  t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
+  t.same([await a.metric('varve_chain_resets_total'), await publishedGenerations(redis)], [0, ['g1']])
+})
+
+t.test('two chains of one name that share a Redis never mix, whoever comes first and also at once; each stays with its own', async t => {
+  for (const atOnce of [false, true]) {
+    const redis = await startRedis(t)
+    const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })]
+    const start = [async () => await replica(t, redis, one), async () => await replica(t, redis, other)] as const
+    const [a, x] = atOnce ? await Promise.all([start[0](), start[1]()]) : [await start[0](), await start[1]()]
+    const truth = [one, other].map(({ ledger }) => String(ledger.blockOf(2000n).height))
+    for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a), heightAt(x)]), truth)
+    await until(
+      () => [a, x].some(({ log }) => log.some(line => /another chain of the same name/.test(String(line['msg'])))),
+      'the log says so'
+    )
+    for (let round = 0; round < 8; round++) {
+      t.same(
+        await Promise.all([heightAt(a, blockTarget(3000)), heightAt(x, blockTarget(3000))]),
+        [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height))
+      )
+    }
+    t.same(await publishedGenerations(redis), ['g1', 'g2'], 'they do not take turns')
+    t.same([await a.metric('varve_chain_resets_total'), await x.metric('varve_chain_resets_total')], [0, 0])
+  }
+})
+
+t.test('where two chains could be meant and no node can tell, the answer is 503', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  const a = await replica(t, redis, sandbox)
+  await a.get(block)
+  await shared(redis, 'varve:1:upstream *')
+  const [key = ''] = await redis.client.keys('varve:1:upstream *')
+  const mapped = await redis.client.get(key)
+  await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
+  // Another replica, in front of another node, has begun a new generation since this one was seen.
+  const rival = await replica(t, redis, await startSandboxNode(t, { seed: 3, blocks: 1500 }))
+  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'the rival has its own')
+  await a.stop({ drainMs: 0 })
+  await rival.stop({ drainMs: 0 })
+  await sandbox.close()
+  await redis.client.set(key, mapped ?? '')
+  const late = await replica(t, redis, sandbox)
+  t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
+  t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 503 })
+})
+
+t.test('replicas whose nodes run two releases read each rendering once; when the old one is gone everywhere it is read afresh', async t => {
+  const redis = await startRedis(t)
+  const [old, fresh] = [
+    await startSandboxNode(t, { release: 'a'.repeat(40) }),
+    await startSandboxNode(t, { release: 'b'.repeat(40) })
+  ]
+  const a = await replica(t, redis, old)
+  const b = await replica(t, redis, fresh)
+  const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(controlKey)).join()
+  await until(
+    async () => /a{40}/.test(await signs()) && /b{40}/.test(await signs()),
+    'both have said what their nodes run'
+  )
+  await a.get(modules(2000))
+  await shared(redis, '*modules*')
+  await untilAllSynced(redis)
+  old.requests.reset()
+  fresh.requests.reset()
+  for (let round = 0; round < 10; round++) {
+    for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[cacheStatusHeader], /^varve; hit/)
+  }
+  t.equal(
+    old.requests.countFor('account_modules') + fresh.requests.countFor('account_modules'),
+    0,
+    'they do not take turns in reading anew'
+  )
+})
+
+t.test('a rendering that one replica has read afresh is taken from there by the others', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t, { release: 'a'.repeat(40) })
+  const [a, b] = [
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } }),
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } })
+  ]
+  await a.get(modules(2000))
+  await shared(redis, '*modules*')
+  t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
+  sandbox.ledger.release = 'b'.repeat(40)
+  // What the other replicas say of the old release is heard until they say otherwise.
+  await until(
+    async () =>
+      /^varve; fwd=uri-miss; fwd-status=200; stored/.test(
+        String((await a.get(modules(2000))).headers[cacheStatusHeader])
+      ),
+    'read afresh'
+  )
+  await until(
+    async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
+    'taken from there'
+  )
+  t.equal(sandbox.requests.countFor('account_modules'), 2)
+})
+
+t.test('a latest read at a node that has not got as far as another replica has shown is asked once, and told to be late', async t => {
+  const redis = await startRedis(t)
+  const [ahead, behind] = [await startSandboxNode(t), await startSandboxNode(t, { blocks: 900 })]
+  const a = await replica(t, redis, ahead)
+  const b = await replica(t, redis, behind)
+  await a.get(block)
+  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other has heard of the position')
+  behind.requests.reset()
+  const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
+  t.match(latest, {
+    status: 200,
+    headers: { [version]: String(behind.ledger.head.version), [cacheStatusHeader]: 'varve; fwd=bypass' }
+  })
+  t.equal(behind.requests.countFor('account_modules'), 1)
+  t.equal(await b.metric('varve_stale_latest_total'), 1)
+})

@@ -1,0 +1,115 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { certificate } from '../support/certificate.js'
+import { startCluster } from '../support/redis-cluster.js'
+import {
+  checkDegraded,
+  isRedisUp,
+  marginMs,
+  type RedisConfigChange,
+  startReplicaPair,
+  slowestOf,
+  untilShared,
+  redisWriteCount
+} from '../support/replica-pair.js'
+import { startSentinel } from '../support/redis-sentinel.js'
+import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
+
+/** The certificate of the servers, in a file as an operator has it. */
+function caFileOf (t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'varve-ca-'))
+  t.teardown(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const file = join(folder, 'ca.pem')
+  writeFileSync(file, certificate)
+  return file
+}
+
+async function shares (t: Test, redis: RedisConfigChange): Promise<void> {
+  const sharers = await startReplicaPair(t, { timeoutMs: 500, ...redis })
+  await until(async () => await isRedisUp(sharers.first) && await isRedisUp(sharers.second), 'it is up', 5000)
+  await untilShared(sharers)
+  t.pass('it is shared')
+}
+
+async function isRefused (t: Test, redis: RedisConfigChange, by: RegExp): Promise<void> {
+  const { first, newTarget } = await startReplicaPair(t, { timeoutMs: 500, ...redis })
+  await checkDegraded(t, first, by)
+  t.notOk(await isRedisUp(first))
+  t.ok(await slowestOf(t, first, [newTarget(), newTarget()]) < marginMs)
+  t.equal(await redisWriteCount(first), 0, 'nothing is written')
+}
+
+t.test('a password in the URL, with signs that a URL must not hold as they are, and a database', async t => {
+  const redis = await startRedis(t, { password: 'p@ss:w/rd?%&' })
+  await shares(t, { url: `${redis.url}/3` })
+  t.match(await redis.client.info('keyspace'), /db3:/)
+  t.notMatch(await redis.client.info('keyspace'), /db0:/)
+  await isRefused(t, { url: `redis://${redis.host}` }, /NOAUTH/)
+})
+
+t.test('a user with a password, in the URL or beside it, who may touch nothing but what is varve\'s', async t => {
+  const redis = await startRedis(t, { password: 'of the default user' })
+  await redis.client.call(
+    'ACL',
+    'SETUSER',
+    'cache',
+    'on',
+    '>se%cret',
+    '~varve:*',
+    '&varve:*',
+    '+@all',
+    '-@admin',
+    '-@dangerous',
+    '+info'
+  )
+  for (
+    const change of [
+      { url: `redis://cache:se%25cret@${redis.host}` },
+      { url: `redis://${redis.host}`, username: 'cache', password: 'se%cret' },
+      { url: `redis://cache@${redis.host}`, password: 'se%cret' },
+      { url: `redis://other:wrong@${redis.host}`, username: 'cache', password: 'se%cret' }
+    ]
+  ) await shares(t, change)
+  await isRefused(t, { url: `redis://${redis.host}`, username: 'cache', password: 'wrong' }, /WRONGPASS/)
+})
+
+t.test('TLS, where the certificate is believed for its caFile alone', async t => {
+  const redis = await startRedis(t, { tls: true, password: 'secret' })
+  const caFile = caFileOf(t)
+  await shares(t, { url: redis.url, caFile })
+  await shares(t, { url: redis.url.replace('rediss:', 'redis:'), tls: true, caFile })
+  await isRefused(t, { url: redis.url }, /self-signed certificate/)
+  await isRefused(t, { url: redis.url.replace('127.0.0.1', 'localhost'), caFile }, /altnames|localhost/)
+  await isRefused(t, { url: redis.url.replace('rediss:', 'redis:') }, /connection closed|ECONNRESET/)
+})
+
+t.test('a cluster behind TLS and a password', async t => {
+  const cluster = await startCluster(t, { tls: true, password: 'secret' })
+  await shares(t, { cluster: cluster.hosts, password: 'secret', tls: true, caFile: caFileOf(t) })
+  await isRefused(t, { cluster: cluster.hosts, password: 'wrong', tls: true, caFile: caFileOf(t) }, /WRONGPASS/)
+  await isRefused(
+    t,
+    { cluster: cluster.hosts, password: 'secret', tls: true },
+    /self-signed certificate|Connection is closed/
+  )
+})
+
+t.test('sentinels behind TLS and a password of their own', async t => {
+  const set = await startSentinel(t, { tls: true, password: 'secret', sentinelPassword: 'other' })
+  const sentinel = { name: set.name, hosts: set.hosts, password: 'other' }
+  const caFile = caFileOf(t)
+  await shares(t, { sentinel, password: 'secret', tls: true, caFile })
+  await isRefused(
+    t,
+    { sentinel: { ...sentinel, password: 'wrong' }, password: 'secret', tls: true, caFile },
+    /WRONGPASS/
+  )
+  await isRefused(t, { sentinel, password: 'wrong', tls: true, caFile }, /WRONGPASS/)
+  await isRefused(t, { sentinel, password: 'secret', tls: true }, /sentinels are unreachable/)
+  await isRefused(t, { sentinel: { ...sentinel, name: 'another' }, password: 'secret', tls: true, caFile }, /sentinel/i)
+})

@@ -1,0 +1,368 @@
+import t, { type Test } from 'tap'
+import { etagOf } from '../../src/cache/entry.js'
+import { decodeEntry, encodeEntry } from '../../src/cache/stored-entry.js'
+import { sendRequest, type TestResponse } from '../support/client.js'
+import { startEventUpstream, handlePath, streamPath } from '../support/event-upstream.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import { untilWritten } from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader, storedMissStatus } from '../support/cache-status.js'
+import { storedEntryOf } from '../support/redis-tier.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const token = 't0ken'
+const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
+const name = `varve:1:4.1 json ${long}/0x1%3A%3Aa%3A%3AHolder/events`
+const pageKey = (creation: number, start: number, limit: number): string =>
+  `varve:1:4.1 json ${long}/${creation}?start=${start}&limit=${limit}`
+const pageAt = (path: string, start: number, limit: number): string => `${path}?start=${start}&limit=${limit}`
+
+async function replica (
+  t: Test,
+  url: string,
+  redis: RedisProcess,
+  settings: Parameters<typeof varveAt>[2] = {}
+): Promise<TestVarve> {
+  return await varveAt(t, url, {
+    cache: { redis: { url: redis.url, timeoutMs: 2000 } },
+    admin: { listen: '127.0.0.1:0', token },
+    ...settings
+  })
+}
+
+async function purge (varve: TestVarve, url: string): Promise<TestResponse> {
+  return await sendRequest(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ url })
+  })
+}
+
+const isAway = async (redis: RedisProcess, key: string): Promise<boolean> => await redis.client.exists(key) === 0
+/** What a replica says to a page, which must be the node's. */
+const saidOf = async (varve: TestVarve, target: string, body: string): Promise<string> => {
+  const got = await varve.get(target)
+  t.equal(got.body, body, target)
+  return String(got.headers[cacheStatusHeader])
+}
+
+t.test('a page that one replica read by either path is every replica\'s by both, without a node', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const a = await replica(t, node.url, redis)
+  for (const start of [0, 50]) {
+    t.equal(await saidOf(a, pageAt(handlePath, start, 50), node.page(start, 50)), storedMissStatus)
+  }
+  await untilWritten(a, 2)
+  const asked = node.requests.length
+  for (const paths of [[handlePath, streamPath(7)], [streamPath(7), handlePath]] as const) {
+    const b = await replica(t, node.url, redis)
+    t.equal(await saidOf(b, pageAt(paths[0], 50, 50), node.page(50, 50)), redisHitStatus)
+    // The path of the handle is unknown until Redis is asked for it, so that look goes to Redis too.
+    t.equal(
+      await saidOf(b, pageAt(paths[1], 50, 50), node.page(50, 50)),
+      paths[1] === handlePath ? redisHitStatus : memoryHitStatus
+    )
+    for (const path of paths) t.equal(await saidOf(b, pageAt(path, 50, 50), node.page(50, 50)), memoryHitStatus)
+  }
+  t.equal(node.requests.length, asked)
+  const b = await replica(t, node.url, redis)
+  t.equal(
+    await saidOf(b, pageAt(handlePath, 25, 50), node.page(25, 50)),
+    storedMissStatus,
+    'another start is another page'
+  )
+})
+
+t.test('pages at both ends of the numbers and across keys of the index are found and purged', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t, { count: 5000, max: 2000 })]
+  const a = await replica(t, node.url, redis)
+  for (const [start, limit] of [[0, 1], [1000, 30], [1020, 30], [1040, 1500]] as const) {
+    t.equal(await saidOf(a, pageAt(handlePath, start, limit), node.page(start, limit)), storedMissStatus)
+  }
+  await untilWritten(a, 4)
+  const b = await replica(t, node.url, redis)
+  for (const [start, limit] of [[0, 1], [1000, 30], [1020, 30], [1040, 1500]] as const) {
+    t.equal(
+      await saidOf(b, pageAt(handlePath, start, limit), node.page(start, limit)),
+      redisHitStatus,
+      `${start} ${limit}`
+    )
+  }
+  t.match(await purge(b, pageAt(streamPath(7), 2100, 1)), { status: 200 })
+  t.ok(await isAway(redis, pageKey(7, 1040, 1500)), 'it has events in three keys of the index')
+  t.equal(await redis.client.exists(pageKey(7, 0, 1), pageKey(7, 1000, 30), pageKey(7, 1020, 30)), 3)
+  t.equal((await b.get(`${handlePath}?start=18446744073709551615&limit=5`)).body, '[]')
+  t.equal((await b.get(`${handlePath}?start=5&limit=0`)).status, 400)
+})
+
+t.test('a Redis that has lost everything takes nothing away, and what is read after that is shared again; one that is back is read again', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const [a, b] = [await replica(t, node.url, redis), await replica(t, node.url, redis)]
+  for (const start of [0, 50]) {
+    t.equal(await saidOf(a, pageAt(handlePath, start, 50), node.page(start, 50)), storedMissStatus)
+  }
+  await untilWritten(a, 2)
+  await redis.client.flushall()
+  t.equal(await saidOf(a, pageAt(streamPath(7), 0, 50), node.page(0, 50)), memoryHitStatus)
+  t.equal(await saidOf(b, pageAt(handlePath, 0, 50), node.page(0, 50)), storedMissStatus)
+  await untilWritten(b, 1)
+  const c = await replica(t, node.url, redis)
+  t.equal(await saidOf(c, pageAt(handlePath, 0, 50), node.page(0, 50)), redisHitStatus)
+  await redis.kill()
+  t.equal(await saidOf(c, pageAt(streamPath(7), 0, 50), node.page(0, 50)), memoryHitStatus)
+  t.equal(await saidOf(c, pageAt(handlePath, 50, 50), node.page(50, 50)), storedMissStatus)
+})
+
+t.test('a page in Redis that a purge would not find is not served', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t, { count: 5000 })]
+  const a = await replica(t, node.url, redis)
+  const pages = [[0, 50], [1000, 50]] as const
+  for (const [start, limit] of pages) await a.get(pageAt(handlePath, start, limit))
+  await untilWritten(a, 2)
+  const index = `varve:1:4.1 json pages ${long}/7`
+  t.same([await redis.client.zcard(`${index} 0`), await redis.client.zcard(`${index} 1`)], [2, 1])
+  t.ok(
+    await redis.client.pttl(`${index} 0`) > 3_000_000 && await redis.client.pttl(`${index} 0`) <= 3_600_000,
+    'as long as its last page'
+  )
+  const asked = async (start: number): Promise<string> => {
+    const varve = await replica(t, node.url, redis)
+    const said = await saidOf(varve, pageAt(streamPath(7), start, 50), node.page(start, 50))
+    if (said === storedMissStatus) await untilWritten(varve, 1)
+    return said
+  }
+  for (const [start] of pages) t.equal(await asked(start), redisHitStatus)
+  // Either key alone leads a purge to only some of its events.
+  for (const key of [`${index} 0`, `${index} 1`]) {
+    await redis.client.del(key)
+    t.equal(await asked(1000), storedMissStatus, key)
+    t.equal(await asked(1000), redisHitStatus, 'it is recorded again')
+  }
+  await redis.client.del(pageKey(7, 0, 50))
+  t.equal(await asked(0), storedMissStatus, 'a record without its page')
+  await redis.client.zadd(`${index} 0`, 0, 'no record', 0, `${'0'.repeat(16)}zz`)
+  t.match(await purge(a, pageAt(streamPath(7), 10, 1)), { status: 200 })
+  t.ok(await isAway(redis, pageKey(7, 0, 50)), 'records of another form harm no purge')
+})
+
+t.test('what a path was seen to lead to last is what replicas that have not asked are told; what is no name leads nowhere', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const a = await replica(t, node.url, redis)
+  await a.get(pageAt(handlePath, 0, 50))
+  await untilWritten(a, 1)
+  node.state.creation = 8
+  await a.get(pageAt(handlePath, 60, 5))
+  await untilWritten(a, 2)
+  const b = await replica(t, node.url, redis)
+  t.equal(await saidOf(b, pageAt(handlePath, 0, 50), node.page(0, 50, 8)), storedMissStatus)
+  t.equal(await saidOf(b, pageAt(handlePath, 60, 5), node.page(60, 5, 8)), redisHitStatus)
+  t.equal(await saidOf(b, pageAt(streamPath(7), 0, 50), node.page(0, 50, 7)), redisHitStatus)
+  const { stamped, key } = await decodeEntry(
+    name.slice('varve:1:'.length),
+    await redis.client.getBuffer(name) ?? Buffer.alloc(0)
+  )
+  for (const body of ['/v1/accounts/0x1/events/7', `${long}/x`, '']) {
+    await redis.client.set(
+      name,
+      await encodeEntry(
+        storedEntryOf(key, body, { contentType: 'text/plain', stamped, etag: etagOf('text/plain', Buffer.from(body)) })
+      ),
+      'PX',
+      100_000
+    )
+    const varve = await replica(t, node.url, redis)
+    t.equal(await saidOf(varve, pageAt(handlePath, 60, 5), node.page(60, 5, 8)), storedMissStatus, body)
+    await untilWritten(varve, 1)
+  }
+})
+
+t.test('a page of a stream that no guid names is shared for its path; one that was kept so though its guid is known is not believed', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t, { account: 'one' })]
+  const a = await replica(t, node.url, redis)
+  await a.get(pageAt(handlePath, 0, 50))
+  await untilWritten(a, 1)
+  t.equal(await saidOf(await replica(t, node.url, redis), pageAt(handlePath, 0, 50), node.page(0, 50)), redisHitStatus)
+  const own = `${name}?start=0&limit=50`
+  const value = await decodeEntry(own.slice('varve:1:'.length), await redis.client.getBuffer(own) ?? Buffer.alloc(0))
+  node.state.account = '0x1'
+  await redis.client.set(
+    own,
+    await encodeEntry(storedEntryOf(value.key, node.page(0, 50, 3), { stamped: value.stamped })),
+    'PX',
+    100_000
+  )
+  t.equal(
+    await saidOf(await replica(t, node.url, redis), pageAt(handlePath, 0, 50), node.page(0, 50)),
+    storedMissStatus
+  )
+})
+
+t.test('a purge of a page forgets every page that has any of its events, in all memories and in Redis, under both paths, and nothing else', async t => {
+  for (const path of [handlePath, streamPath(7)]) {
+    const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+    const [a, b, c] = [
+      await replica(t, node.url, redis),
+      await replica(t, node.url, redis),
+      await replica(t, node.url, redis)
+    ]
+    const pages = [[0, 50], [50, 50], [30, 40], [45, 10], [100, 50]] as const
+    for (const [start, limit] of pages) await a.get(pageAt(handlePath, start, limit))
+    await untilWritten(a, pages.length)
+    // Each knows what it knows by another path.
+    for (const [varve, by] of [[b, streamPath(7)], [c, handlePath]] as const) {
+      for (const [start, limit] of pages) {
+        t.equal((await varve.get(pageAt(by, start, limit))).headers[cacheStatusHeader], redisHitStatus)
+      }
+    }
+    node.state.versionOf = sequence => 1001 + sequence * 2
+    // By one that has asked by no handle yet.
+    t.match(await purge(b, pageAt(path, 49, 2)), { status: 200, body: /"everywhere":true/ })
+    for (const [start, limit] of pages.slice(0, -1)) t.ok(await isAway(redis, pageKey(7, start, limit)))
+    t.notOk(await isAway(redis, pageKey(7, 100, 50)))
+    t.equal(await isAway(redis, name), path === handlePath)
+    await until(
+      async () =>
+        await c.metric('varve_cache_entries{tier="memory"}') === 1 &&
+        await a.metric('varve_cache_entries{tier="memory"}') === 1,
+      'all have heard'
+    )
+    for (const varve of [a, b, c]) {
+      t.equal(
+        (await varve.get(pageAt(streamPath(7), 100, 50))).headers[cacheStatusHeader],
+        memoryHitStatus,
+        'what has none of them in common stays'
+      )
+      for (
+        const [by, start, limit] of [[handlePath, 30, 40], [streamPath(7), 45, 10], [handlePath, 0, 50], [
+          streamPath(7),
+          50,
+          50
+        ]] as const
+      ) t.equal((await varve.get(pageAt(by, start, limit))).body, node.page(start, limit), `${by} ${start}`)
+    }
+  }
+})
+
+t.test('a purge while a page of the same events is being read leaves nothing of it, by whatever path it is read and purged', async t => {
+  for (
+    const [read, purged] of [[handlePath, handlePath], [handlePath, streamPath(7)], [streamPath(7), handlePath], [
+      streamPath(7),
+      streamPath(7)
+    ]] as const
+  ) {
+    const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+    const varve = await replica(t, node.url, redis)
+    // By creation number and by handle there is one name where it is known which.
+    if (read !== purged) await varve.get(pageAt(handlePath, 400, 1))
+    const asked = node.requests.length
+    let release: () => void = () => {}
+    node.state.blockedUntil = new Promise(resolve => {
+      release = resolve
+    })
+    const reading = varve.get(pageAt(read, 0, 50))
+    await until(async () => node.requests.length > asked, 'it is asked for')
+    t.match(await purge(varve, pageAt(purged, 49, 2)), { status: 200 })
+    release()
+    t.equal((await reading).status, 200)
+    t.equal((await varve.get(pageAt(read, 0, 50))).headers[cacheStatusHeader], storedMissStatus, `${read} ${purged}`)
+  }
+})
+
+t.test('a purge while Redis is asked where a path leads, or for a page, leaves nothing of what was on its way', async t => {
+  for (
+    const [isNamed, command, path] of [[false, 'get', handlePath], [true, 'get', handlePath], [
+      true,
+      'zscore',
+      streamPath(7)
+    ]] as const
+  ) {
+    const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+    const a = await replica(t, node.url, redis)
+    for (const start of [0, 50]) await a.get(pageAt(handlePath, start, 50))
+    await untilWritten(a, 2)
+    const network = await slowRedis(t, redis)
+    const b = await varveAt(t, node.url, {
+      cache: { redis: { url: network.url, timeoutMs: 5000 } },
+      admin: { listen: '127.0.0.1:0', token }
+    })
+    if (isNamed) t.equal((await b.get(pageAt(handlePath, 50, 50))).headers[cacheStatusHeader], redisHitStatus)
+    let isHeld = false
+    network.scriptedResponse = asked => {
+      if (!isHeld && asked.includes(command)) {
+        isHeld = true
+        network.hold()
+      }
+      return undefined
+    }
+    const reading = b.get(pageAt(handlePath, 0, 50))
+    await until(async () => isHeld, `Redis has answered ${command}`)
+    const before = network.receivedCount
+    const purging = purge(b, pageAt(path, 10, 1))
+    // It is forgotten here before Redis is asked what that means.
+    await until(async () => network.receivedCount > before, 'it is forgotten')
+    network.release()
+    t.match(await purging, { status: 200 })
+    t.equal((await reading).headers[cacheStatusHeader], storedMissStatus, 'what is read of a node after that')
+    t.equal((await b.get(pageAt(handlePath, 0, 50))).body, node.page(0, 50))
+  }
+})
+
+t.test('a page that cannot be of this chain is not served, and a purge of numbers that no stream has harms nothing', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const a = await replica(t, node.url, redis)
+  await a.get(pageAt(handlePath, 0, 50))
+  await untilWritten(a, 1)
+  const key = pageKey(7, 0, 50)
+  const kept = await decodeEntry(key.slice('varve:1:'.length), await redis.client.getBuffer(key) ?? Buffer.alloc(0))
+  const { position } = kept.stamped
+  // A lower version at a later time.
+  const head = { ...position.head, version: 500n, timestampUsec: position.head.timestampUsec * 2n }
+  await redis.client.set(
+    key,
+    await encodeEntry({ ...kept, stamped: { ...kept.stamped, position: { ...position, head } } }),
+    'PX',
+    100_000
+  )
+  const b = await replica(t, node.url, redis)
+  await b.get('/v1/accounts/0x42/modules')
+  t.equal(await saidOf(b, pageAt(streamPath(7), 0, 50), node.page(0, 50)), storedMissStatus)
+  for (const url of [`${handlePath}?start=18446744073709551615&limit=65535`, `${handlePath}?start=0&limit=0`]) {
+    t.match(await purge(b, url), { status: 200 })
+  }
+  t.equal(await saidOf(b, pageAt(streamPath(7), 0, 50), node.page(0, 50)), memoryHitStatus)
+})
+
+t.test('a handle that a node has said to be gone is not led by what other replicas saw of it before that, and is by what is seen after it', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const a = await replica(t, node.url, redis)
+  t.equal(await saidOf(a, pageAt(handlePath, 0, 10), node.page(0, 10)), storedMissStatus)
+  await untilWritten(a, 1)
+  node.state.creation = undefined
+  node.state.head += 1000
+  for (const start of [300, 0]) t.equal((await a.get(pageAt(handlePath, start, 10))).status, 404)
+  t.equal(
+    await saidOf(a, pageAt(streamPath(7), 0, 10), node.page(0, 10, 7)),
+    memoryHitStatus,
+    'its stream is there still'
+  )
+  node.state.creation = 7
+  node.state.head += 1000
+  t.equal(await saidOf(a, pageAt(handlePath, 20, 10), node.page(20, 10)), storedMissStatus)
+  t.equal(await saidOf(a, pageAt(handlePath, 0, 10), node.page(0, 10)), memoryHitStatus)
+})
+
+t.test('a page of more events than any node gives costs Redis little more than any other', async t => {
+  const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
+  const varve = await replica(t, node.url, redis)
+  const commands = async (): Promise<number> =>
+    Number(/total_commands_processed:(\d+)/.exec(await redis.client.info('stats'))?.[1])
+  const cost = async (limit: number): Promise<number> => {
+    const before = await commands()
+    for (let nth = 0; nth < 20; nth++) await varve.get(pageAt(streamPath(7), 200_000 + nth, limit))
+    return (await commands() - before) / 20
+  }
+  const [usual, huge] = [await cost(100), await cost(65535)]
+  t.ok(huge < usual * 2, `${usual} commands and ${huge}`)
+})

@@ -1,0 +1,427 @@
+import t, { type Test } from 'tap'
+import { seal, unseal } from '../../src/cluster/seal.js'
+import { type Fault, type Sandbox, type SandboxOptions } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { freePort } from '../support/free-port.js'
+import { startRedis } from '../support/redis-server.js'
+import { blockTarget, controlKey, startSandboxNode, portOf, publishedGenerations } from '../support/replicas.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const known = [1000, 1500, 2000]
+const noBlocksByHeight: Fault = { kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' }
+
+async function replica (t: Test, redisUrl: string, nodeUrl: string, change: object = {}): Promise<TestVarve> {
+  return await varveAt(t, nodeUrl, {
+    cache: { redis: { url: redisUrl, timeoutMs: 500 } },
+    admin: { listen: '127.0.0.1:0', token: 'x' },
+    ...change
+  })
+}
+
+const upstreamsIn = async (redis: RedisProcess): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
+/** What its one upstream is remembered to have had. */
+const rememberedIn = async (redis: RedisProcess): Promise<string> =>
+  await redis.client.get((await upstreamsIn(redis))[0] ?? '') ?? ''
+
+/** Has a replica read some blocks and share all that there is to be shared, and stops it. */
+async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = 'hash'): Promise<Map<number, string>> {
+  const varve = await replica(t, redis.url, node.url)
+  const bodies = new Map<number, string>()
+  for (const version of known) bodies.set(version, (await varve.get(blockTarget(version))).body)
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
+    'the blocks are shared'
+  )
+  await until(
+    async () =>
+      (await redis.client.hget(controlKey, 'g1'))?.includes(sign) === true &&
+      (await rememberedIn(redis)).includes(sign),
+    'the chain is known'
+  )
+  await varve.stop({ drainMs: 0 })
+  return bodies
+}
+
+/** A node whose port nobody is given while it is away. */
+async function nodeThatGoes (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
+  return await startSandboxNode(t, { ...options, port: await freePort() })
+}
+
+/** Has a replica start with its node down, and serve what another has shared. */
+async function startAlone (
+  t: Test
+): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
+  const redis = await startRedis(t)
+  const node = await nodeThatGoes(t)
+  const bodies = await readBefore(t, redis, node)
+  await node.close()
+  const late = await replica(t, redis.url, node.url)
+  t.match(await late.get(blockTarget(2000)), { body: bodies.get(2000) })
+  return { redis, node, bodies, late }
+}
+
+t.test('the position that is shown is the newest that the entries prove, and rises with them, under the names of the node that they came from too', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t, { family: 'x-movement-' })
+  const before = await replica(t, redis.url, node.url)
+  await until(async () => (await rememberedIn(redis)).includes('hash'), 'the chain is known')
+  const first = await rememberedIn(redis)
+  const heads: string[] = []
+  for (const version of known) {
+    await before.get(blockTarget(version))
+    heads.push(String(node.ledger.head.version))
+    node.ledger.grow(5)
+  }
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
+    'all is shared'
+  )
+  await before.stop({ drainMs: 0 })
+  await node.close()
+  await redis.client.del(controlKey)
+  await redis.client.set((await upstreamsIn(redis))[0] ?? '', first)
+  const late = await replica(t, redis.url, node.url)
+  for (const [nth, shown] of [[1, 1], [0, 1], [2, 2], [1, 2]] as const) {
+    const got = await late.get(blockTarget(known[nth] ?? 0))
+    t.match(got, {
+      status: 200,
+      headers: {
+        'x-node-ledger-version': heads[shown],
+        'x-movement-ledger-version': heads[shown],
+        'x-movement-chain-id': '4'
+      }
+    })
+    t.notOk(got.rawNames.some(name => name.startsWith('x-aptos-')))
+  }
+})
+
+t.test('the position of the control key counts where it is newer than all entries', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t)
+  const before = await replica(t, redis.url, node.url)
+  await before.get(blockTarget(2000))
+  node.ledger.grow(50)
+  await before.get('/v1/accounts/0x1/modules?limit=1')
+  const newest = String(node.ledger.head.version)
+  await until(
+    async () =>
+      (await redis.client.hget(controlKey, 'g1'))?.includes(newest) === true &&
+      (await redis.client.keys('*json blocks ???')).length === 1,
+    'it is published'
+  )
+  await before.stop({ drainMs: 0 })
+  await node.close()
+  const late = await replica(t, redis.url, `${node.url}/`)
+  t.match(await late.get(blockTarget(2000)), {
+    status: 200,
+    headers: { [cacheStatusHeader]: redisHitStatus, 'x-node-ledger-version': newest, 'x-aptos-ledger-version': newest }
+  }, 'also under another spelling of its URL')
+  t.match(await late.get('/v1/accounts/0x1/modules'), { status: 503 }, 'what moves is not made up')
+  t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 200 })
+})
+
+t.test('a node that takes connections and never answers keeps nobody waiting for what Redis has', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t)
+  const bodies = await readBefore(t, redis, node)
+  node.faults.add({ kind: 'hang' })
+  const starting = replica(t, redis.url, node.url)
+  const began = performance.now()
+  const late = await starting
+  t.match(await late.get(blockTarget(2000)), {
+    status: 200,
+    body: bodies.get(2000),
+    headers: { [cacheStatusHeader]: redisHitStatus }
+  })
+  t.ok(performance.now() - began < 7000, `${Math.round(performance.now() - began)} ms`)
+})
+
+t.test('when the node comes back with the same chain it goes on, further on or restored from a backup: hits stay hits', async t => {
+  for (const blocks of [1200, 700]) {
+    const { node, bodies, late } = await startAlone(t)
+    const back = await startSandboxNode(t, { blocks, port: portOf(node) })
+    t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+    back.requests.reset()
+    for (const version of known) {
+      t.match(await late.get(blockTarget(version)), {
+        status: 200,
+        body: bodies.get(version),
+        headers: {
+          [cacheStatusHeader]: /hit/,
+          'x-node-ledger-version': String(blocks === 1200 ? back.ledger.head.version : node.ledger.head.version)
+        }
+      })
+    }
+    t.equal(back.requests.countFor('block_by_version'), 0)
+    t.equal(await late.metric('varve_chain_resets_total'), 0)
+  }
+})
+
+t.test('when the node comes back with another chain, shorter or longer, of the same id or another, nothing old is served', async t => {
+  const others: SandboxOptions[] = [{ seed: 2, blocks: 1500 }, { seed: 2, blocks: 1500, chainId: 9 }]
+  for (const options of others) {
+    const { redis, node, late } = await startAlone(t)
+    const back = await startSandboxNode(t, { ...options, port: portOf(node) })
+    t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+    for (const version of known) {
+      t.match(await late.get(blockTarget(version)), {
+        status: 200,
+        body: (await sendRequest(back.url, blockTarget(version))).body,
+        headers: { 'x-node-chain-id': String(options.chainId ?? 4) }
+      })
+    }
+    if (options.chainId !== undefined) {
+      t.same(await publishedGenerations(redis, 'varve:1:control 9'), ['g1'], 'each id counts by itself')
+    }
+  }
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t)
+  const bodies = await readBefore(t, redis, node)
+  const away = node.faults.add({ kind: 'reset' })
+  const late = await replica(t, redis.url, node.url)
+  t.match(await late.get(blockTarget(2000)), { body: bodies.get(2000) })
+  node.faults.add({ kind: 'otherChain' })
+  away.remove()
+  t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+  for (const version of known) {
+    t.match(await late.get(blockTarget(version)), {
+      status: 200,
+      body: (await sendRequest(node.url, blockTarget(version))).body
+    })
+  }
+})
+
+for (const isNodeFirst of [true, false]) {
+  const order = isNodeFirst ? 'whoever finds the node there' : 'whoever starts before the node'
+  const moving = '/v1/accounts/0x1/modules?limit=1'
+
+  /** Loses the control key while no replica runs, and starts one and the node, which may be another by now. */
+  const lose = async (
+    t: Test,
+    options: SandboxOptions,
+    faults: readonly Fault[] = [],
+    before: readonly Fault[] = []
+  ): Promise<{ redis: RedisProcess, back: Sandbox, late: TestVarve }> => {
+    const redis = await startRedis(t)
+    const node = await nodeThatGoes(t)
+    for (const fault of before) node.faults.add(fault)
+    const bodies = await readBefore(t, redis, node, before.length > 0 ? 'head' : 'hash')
+    await node.close()
+    await redis.client.del(controlKey)
+    const start = async (): Promise<TestVarve> => await replica(t, redis.url, node.url)
+    const late = isNodeFirst ? undefined : await start()
+    t.match(
+      await late?.get(blockTarget(1500)),
+      isNodeFirst ? undefined : { status: 200, body: bodies.get(1500) },
+      'the old chain is all there is'
+    )
+    const back = await startSandboxNode(t, { ...options, port: portOf(node) })
+    for (const fault of faults) back.faults.add(fault)
+    const started = late ?? await start()
+    t.match(await started.get(moving), { status: 200 })
+    back.requests.reset()
+    return { redis, back, late: started }
+  }
+
+  t.test(`${order} with another chain, the control key lost while no replica ran, begins above the number that the upstream is remembered to have had: nothing old is served`, async t => {
+    const { redis, back, late } = await lose(t, { seed: 2, blocks: 1500 })
+    for (const version of known) {
+      t.match(await late.get(blockTarget(version)), {
+        status: 200,
+        body: (await sendRequest(back.url, blockTarget(version))).body
+      })
+    }
+    t.same(await publishedGenerations(redis), isNodeFirst ? ['g2'] : ['g1', 'g2'])
+    await until(
+      async () => (await rememberedIn(redis)).includes('"generation":2'),
+      'and that is remembered from now on'
+    )
+  })
+
+  t.test(`${order} with the same chain, further on or restored from a backup, goes on in its generation although the control key is lost: hits stay hits`, async t => {
+    for (const blocks of [1200, 700]) {
+      const { redis, back, late } = await lose(t, { blocks })
+      for (const version of known) {
+        t.match(await late.get(blockTarget(version)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
+      }
+      t.equal(back.requests.countFor('block_by_version'), 0)
+      t.equal(await late.metric('varve_chain_resets_total'), 0)
+      await until(async () => (await publishedGenerations(redis)).length > 0, 'the control key is back')
+      t.same(await publishedGenerations(redis), ['g1'])
+      t.match(await redis.client.hget(controlKey, 'g1'), /hash/)
+    }
+  })
+
+  t.test(`${order} and cannot tell its chain by blocks any more takes nothing up that only the upstream's record speaks of`, async t => {
+    const { back, late } = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight])
+    for (const version of known) {
+      t.match(await late.get(blockTarget(version)), {
+        status: 200,
+        body: (await sendRequest(back.url, blockTarget(version))).body
+      })
+    }
+  })
+
+  t.test(`${order}, which never served blocks by height, goes by its position`, async t => {
+    const same = await lose(t, { blocks: 1200 }, [noBlocksByHeight], [noBlocksByHeight])
+    for (const version of known) {
+      t.match(await same.late.get(blockTarget(version)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
+    }
+    t.equal(same.back.requests.countFor('block_by_version'), 0)
+    const later = {
+      kind: 'headers',
+      set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' }
+    } as const
+    const other = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight, later], [noBlocksByHeight])
+    for (const version of known) {
+      t.match(await other.late.get(blockTarget(version)), {
+        status: 200,
+        body: (await sendRequest(other.back.url, blockTarget(version))).body
+      })
+    }
+  })
+}
+
+t.test('with the control key lost a new chain has a number above every one that its upstream is remembered to have had, also of who began without Redis', async t => {
+  for (const isRefusing of [false, true]) {
+    const redis = await startRedis(t)
+    const slow = await slowRedis(t, redis)
+    const node = await nodeThatGoes(t)
+    await readBefore(t, redis, node)
+    await node.close()
+    const [key = ''] = await upstreamsIn(redis)
+    await redis.client.set(key, seal({ ...unseal(await redis.client.get(key)) as object, generation: 3 }))
+    await redis.client.del(controlKey)
+    const back = await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(node) })
+    slow.isRefusing = isRefusing
+    const late = await replica(t, slow.url, back.url)
+    t.match(await late.get(blockTarget(1500)), {
+      status: 200,
+      body: (await sendRequest(back.url, blockTarget(1500))).body
+    })
+    slow.isRefusing = false
+    await until(async () => (await publishedGenerations(redis)).join() === 'g4', 'it is above')
+    t.match(await late.get(blockTarget(2000)), {
+      status: 200,
+      body: (await sendRequest(back.url, blockTarget(2000))).body
+    })
+  }
+})
+
+t.test('a record of an older version, which bears only a number, leads to what the control key says of it; where that is lost it proves nothing', async t => {
+  const redis = await startRedis(t)
+  const node = await nodeThatGoes(t)
+  const bodies = await readBefore(t, redis, node)
+  const [key = ''] = await upstreamsIn(redis)
+  await node.close()
+  const old = seal({ chainId: 4, generation: 1 })
+  await redis.client.set(key, old)
+  const first = await replica(t, redis.url, node.url)
+  t.match(await first.get(blockTarget(2000)), { status: 200, body: bodies.get(2000) })
+  await first.stop({ drainMs: 0 })
+  await redis.client.del(controlKey)
+  await redis.client.set(key, old)
+  const second = await replica(t, redis.url, node.url)
+  t.match(await second.get(blockTarget(2000)), { status: 503 })
+  const back = await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(node) })
+  t.match(await second.get(blockTarget(2000)), {
+    status: 200,
+    body: (await sendRequest(back.url, blockTarget(2000))).body
+  })
+  t.same(await publishedGenerations(redis), ['g2'])
+})
+
+t.test('a chain that is taken up from another id is known by its own blocks alone', async t => {
+  const redis = await startRedis(t)
+  const [four, nine] = [await nodeThatGoes(t, { blocks: 1400 }), await startSandboxNode(t, { chainId: 9, seed: 2 })]
+  await readBefore(t, redis, four)
+  const other = await replica(t, redis.url, nine.url)
+  const marks = async (): Promise<string | null> => await redis.client.hget('varve:1:control 9', 'g1')
+  await until(async () => (await marks())?.includes('hash') === true, 'the other chain is known')
+  const before = JSON.parse((await marks() ?? '').replace(/^\S+ /, '')) as { anchors: unknown }
+  await four.close()
+  const late = await replica(t, redis.url, four.url)
+  t.match(await late.get(blockTarget(2000)), { status: 200 })
+  await startSandboxNode(t, { chainId: 9, seed: 2, port: portOf(four) })
+  t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+  // Whoever publishes a mark too many does so when it has looked.
+  const signs = async (): Promise<number> =>
+    (await redis.client.hkeys('varve:1:control 9')).filter(field => field.startsWith('r')).length
+  await until(async () => await signs() === 2, 'it has looked')
+  t.same((JSON.parse((await marks() ?? '').replace(/^\S+ /, '')) as { anchors: unknown }).anchors, before.anchors)
+  t.equal(await other.metric('varve_chain_resets_total'), 0)
+})
+
+t.test('a later generation of the same chain, which another replica began since, is the one that is served', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t)
+  await readBefore(t, redis, node)
+  const [upstream = ''] = await upstreamsIn(redis)
+  const mapped = await redis.client.get(upstream) ?? ''
+  const operator = await replica(t, redis.url, node.url)
+  await sendRequest(operator.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: 'Bearer x' },
+    body: '{"all":true}'
+  })
+  await operator.get(blockTarget(1500))
+  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length === 1, 'it is shared')
+  await operator.stop({ drainMs: 0 })
+  await node.close()
+  await redis.client.set(upstream, mapped)
+  const late = await replica(t, redis.url, node.url)
+  t.match((await late.get(blockTarget(1500))).headers, { [cacheStatusHeader]: redisHitStatus })
+  t.match(await late.get(blockTarget(1000)), { status: 503 }, 'what was purged stays so')
+})
+
+t.test('where it is not known which chain is meant, the answer is 503: of another URL, of a record that is damaged or lost, of a chain id that is not the configured one', async t => {
+  const redis = await startRedis(t)
+  const node = await startSandboxNode(t)
+  const bodies = await readBefore(t, redis, node)
+  await node.close()
+  const stranger = await replica(t, redis.url, 'http://127.0.0.1:9/other')
+  t.match(await stranger.get(blockTarget(2000)), { status: 503, body: /"error_code":"internal_error"/ })
+  t.match(await sendRequest(stranger.adminUrl, '/readyz'), { status: 503 })
+  const configured = await replica(t, redis.url, node.url, { chainId: 9 })
+  t.match(await configured.get(blockTarget(2000)), { status: 503 })
+  const [upstream = ''] = await upstreamsIn(redis)
+  const mapped = await redis.client.get(upstream) ?? ''
+  for (
+    const spoil of [
+      async () => await redis.client.set(upstream, mapped.replace('"generation":1', '"generation":2')),
+      async () => await redis.client.del(upstream)
+    ]
+  ) {
+    await spoil()
+    const late = await replica(t, redis.url, node.url)
+    t.match(await late.get(blockTarget(2000)), { status: 503 })
+    await redis.client.set(upstream, mapped)
+    t.match(
+      await late.get(blockTarget(2000)),
+      { status: 200, body: bodies.get(2000) },
+      'and it is served as soon as that is known'
+    )
+  }
+})
+
+t.test('with Redis dead as well there is nothing to serve, until it comes back', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const node = await startSandboxNode(t)
+  const bodies = await readBefore(t, redis, node)
+  await node.close()
+  slow.isRefusing = true
+  const late = await replica(t, slow.url, node.url)
+  t.match(await late.get(blockTarget(2000)), { status: 503 })
+  slow.isRefusing = false
+  await until(async () => (await late.get(blockTarget(2000))).status === 200, 'Redis is back')
+  t.match(await late.get(blockTarget(1000)), {
+    status: 200,
+    body: bodies.get(1000),
+    headers: { [cacheStatusHeader]: redisHitStatus }
+  })
+})

@@ -1,0 +1,219 @@
+import { type ServerResponse } from 'node:http'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import t, { type Test } from 'tap'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
+import { respondOk, stamps, type StubUpstream, startStubUpstream } from '../support/stub-upstream.js'
+import { readLatencies } from '../support/read-latencies.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+const shape = /"error_code":"internal_error","vm_error_code":null/
+t.test('a node that hangs never costs a client its whole timeout while another can answer, and what it cost is told', async t => {
+  const served = await startWithUpstreams(t, [{}, {}], { hedge: { afterMs: 60 } }, { timeoutMs: 3000 })
+  const { upstreams: [one], varve } = served
+  one?.faults.add({ kind: 'hang', match: 'account_modules' })
+  const times = await readLatencies(served, 2000, 20, 1)
+  // On a busy machine the other may have been the quicker one at first.
+  await until(async () => {
+    times.push(...await readLatencies(served, 2000 + times.length, 1))
+    return (await varve.metric('varve_hedges_total{result="won"}') ?? 0) > 0
+  }, 'a second node was asked')
+  t.ok(Math.max(...times) < 1200, `${Math.max(...times)} ms`)
+  const [won = 0, lost = 0, failed] = await Promise.all(
+    ['won', 'lost', 'failed'].map(async result => await varve.metric(`varve_hedges_total{result="${result}"}`))
+  )
+  t.ok(won > 0)
+  t.equal(failed, 0)
+  t.equal(
+    await varve.metric('varve_upstream_requests_total{upstream="n1",endpoint="account_modules",status="cancelled"}'),
+    won + lost
+  )
+  t.equal(await served.upStates(), '1,1')
+  const off = await startWithUpstreams(t, [{}, {}], { hedge: { share: 0, afterMs: 30 } }, { timeoutMs: 3000 })
+  off.upstreams[0]?.faults.add({ kind: 'hang', match: 'account_modules' })
+  t.ok(
+    (await readLatencies(off, 2000, 4, 1)).every(ms => ms < 2500),
+    'where no second is asked the first has half of its time'
+  )
+})
+
+/** A node that answers the reads that a test lets it, and counts what it has to do at once and when it was asked. */
+interface Held {
+  readonly stub: StubUpstream
+  /** Answers the next that waits, when there is one. */
+  next(): Promise<void>
+  /** Answers all that come until these have been. */
+  nextUntil(answered: Promise<unknown>): Promise<void>
+  most(): number
+  readonly askedAt: number[]
+}
+
+/** It answers by itself where it is told how soon. */
+async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
+  const waiting: ServerResponse[] = []
+  const askedAt: number[] = []
+  let [underWay, most] = [0, 0]
+  const arrives = (response: ServerResponse): void => {
+    askedAt.push(performance.now())
+    most = Math.max(most, ++underWay)
+    response.on('close', () => {
+      underWay--
+    })
+  }
+  const next = async (): Promise<void> => {
+    await until(() => waiting.length > 0, 'one waits')
+    const response = waiting.shift()
+    if (response !== undefined) respondOk(response, '[]')
+  }
+  const stub = await startStubUpstream(t, (request, response) => {
+    arrives(response)
+    if (request.url?.includes('by_height') === true) response.writeHead(404, stamps()).end()
+    else if (answersInMs !== undefined) setTimeout(respondOk, answersInMs, response, '[]')
+    else waiting.push(response)
+  }, (_request, response) => {
+    arrives(response)
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
+  })
+  return {
+    stub,
+    askedAt,
+    most: () => most,
+    next,
+    nextUntil: async answered => {
+      const over = answered.then(() => 'over')
+      while (
+        await Promise.race([
+          over,
+          new Promise(resolve => {
+            setImmediate(resolve)
+          })
+        ]) !== 'over'
+      ) if (waiting.length > 0) await next()
+    }
+  }
+}
+
+const gauge = async (varve: TestVarve, name: string): Promise<number | undefined> =>
+  await varve.metric(`varve_upstream_${name}{upstream="node"}`)
+
+t.test('a full queue is 503 with Retry-After at once and grows no longer, and hits never queue', async t => {
+  const node = await heldNode(t)
+  const varve = await varveAt(t, node.stub.url, { upstream: { maxConcurrent: 2, timeoutMs: 60_000 } })
+  const kept = varve.get(modules(500))
+  await node.next()
+  t.match(await kept, { status: 200 })
+  const reads = Array.from({ length: 16 }, async (_, nth) => await varve.get(modules(600 + nth)))
+  await until(
+    async () => await gauge(varve, 'under_way') === 2 && await gauge(varve, 'waiting') === 14,
+    'the queue is full'
+  )
+  const began = performance.now()
+  const refused = await Promise.all(Array.from({ length: 200 }, async (_, nth) => await varve.get(modules(100 + nth))))
+  t.ok(performance.now() - began < 3000)
+  t.ok(
+    refused.every(({ status, headers, body }) => status === 503 && headers['retry-after'] === '1' && shape.test(body))
+  )
+  t.match(
+    await varve.get('/v1/spec.json'),
+    { status: 503, headers: { 'retry-after': '1' }, body: shape },
+    'what is passed on waits in the same queue'
+  )
+  t.match(await varve.get(modules(500)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
+  const waiting = await gauge(varve, 'waiting') ?? NaN
+  t.ok(
+    waiting >= 14 && waiting < 20,
+    `${waiting} wait: none of the others, though varve itself may ask a node where it stands`
+  )
+  await node.nextUntil(Promise.all(reads))
+  for (const { status } of await Promise.all(reads)) t.equal(status, 200)
+  t.equal(node.most(), 2, 'the node never had more to do at once')
+  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
+})
+
+t.test('a flood of reads does not keep a node from saying where it stands', async t => {
+  const node = await heldNode(t)
+  const varve = await varveAt(t, node.stub.url, {
+    upstream: { maxConcurrent: 2, timeoutMs: 60_000 },
+    head: { pollMs: 50 }
+  })
+  const reads = Promise.all(Array.from({ length: 100 }, async (_, nth) => await varve.get(modules(100 + nth))))
+  await until(async () => (await gauge(varve, 'waiting') ?? 0) >= 14, 'the queue is full')
+  const polls = async (): Promise<number> =>
+    await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}') ?? 0
+  const before = await polls()
+  await until(async () => (await gauge(varve, 'waiting') ?? 0) > 14, 'a poll waits, though there was no room')
+  await node.next()
+  await until(async () => await polls() > before, 'it comes before all others')
+  await node.nextUntil(reads)
+  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
+})
+
+t.test('a node is never asked more within any second than it may be, polls included, and is not thought to be down for it', async t => {
+  const node = await heldNode(t, 0)
+  const varve = await varveAt(t, node.stub.url, {
+    upstream: { requestsPerSecond: 20, timeoutMs: 1000 },
+    head: { pollMs: 20 }
+  })
+  // What was sent when it should have been may be seen by the node later, by as long as this process stood still.
+  const stalls = monitorEventLoopDelay({ resolution: 5 })
+  stalls.enable()
+  const answers = (await Promise.all(Array.from({ length: 60 }, async (_, nth) => await varve.get(modules(100 + nth)))))
+    .map(({ status }) => status)
+  const { askedAt } = node
+  t.ok(answers.every(status => status === 200 || status === 503))
+  t.ok(answers.filter(status => status === 200).length >= 15)
+  await until(() => askedAt.length > 40, 'it is asked for two seconds')
+  stalls.disable()
+  const withinMs = 1000 - stalls.max / 1e6
+  const densest = Math.max(...askedAt.map(at => askedAt.filter(other => other >= at && other < at + withinMs).length))
+  t.equal(densest, 20)
+  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
+  t.match(await varve.get(modules(400)), { status: 200 })
+})
+
+t.test('a flood of misses from one client does not starve another', async t => {
+  const node = await heldNode(t)
+  const varve = await varveAt(t, node.stub.url, { upstream: { maxConcurrent: 2, timeoutMs: 60_000 } })
+  const order: string[] = []
+  const ask = async (version: number, client: string): Promise<number> => {
+    const { status } = await varve.get(modules(version), { localAddress: client })
+    order.push(`${client} ${status}`)
+    return status
+  }
+  const flood = Array.from({ length: 100 }, async (_, nth) => await ask(100 + nth, '127.0.0.2'))
+  await until(() => order.length === 84, 'the queue is full')
+  const others = [ask(500, '127.0.0.1'), ask(501, '127.0.0.1')]
+  await until(() => order.length === 86, 'two of the flood have made room')
+  t.ok(order.every(line => line === '127.0.0.2 503'))
+  for (let nth = 0; nth < 6; nth++) await node.next()
+  t.same(await Promise.all(others), [200, 200], 'when six were answered, though twelve had come before')
+  await node.nextUntil(Promise.all(flood))
+  t.equal((await Promise.all(flood)).filter(status => status === 200).length, 14)
+})
+
+t.test('where one node has as much to do as it may, reads go to the next', async t => {
+  const [busy, other] = [await heldNode(t), await heldNode(t, 30)]
+  const upstreams = [busy, other].map(({ stub: { url } }, at) => ({
+    name: `n${at + 1}`,
+    url,
+    timeoutMs: 60_000,
+    ...(at === 0 && { maxConcurrent: 1 })
+  }))
+  const { varve, upStates } = await startInFrontOf(t, [busy.stub, other.stub] as never, {
+    upstreams: upstreams as never,
+    hedge: { share: 0 }
+  })
+  await until(async () => await upStates() === '1,1', 'both are up')
+  let answered = 0
+  const reads = Promise.all(
+    Array.from({ length: 200 }, async (_, nth) =>
+      await varve.get(modules(100 + nth)).finally(() => {
+        answered++
+      }))
+  )
+  await until(() => answered >= 190, 'all but those that the one has are answered by the other')
+  await busy.nextUntil(reads)
+  t.ok((await reads).every(({ status }) => status === 200))
+})
