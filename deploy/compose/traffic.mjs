@@ -1,9 +1,9 @@
-// Reads of a varve that serves its sandbox, so that dashboards have something to show: node traffic.mjs READS ADMIN
-// SECONDS A_SECOND. It ends by itself.
-const [reads = '', admin = '', seconds = '', aSecond = ''] = process.argv.slice(2)
+// Sends reads to a varve that serves its sandbox, so that dashboards show traffic; exits by itself.
+// Usage: node traffic.mjs READS_URL ADMIN_URL SECONDS READS_PER_SECOND
+const [reads = '', admin = '', seconds = '', perSecond = ''] = process.argv.slice(2)
 const headers = { 'content-type': 'application/json' }
-// Long enough for what is slow, short enough not to pile up.
-const patienceMs = 5000
+// Allows slow reads, without letting them pile up.
+const timeoutMs = 5000
 
 const untilMs = performance.now() + Number(seconds) * 1000
 let sent = 0
@@ -16,19 +16,19 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 
 const status = await statusOf()
 if (status.varve.isSandbox !== true) {
-  console.log('traffic: this varve reads from a node, which is asked for nothing that nobody wants to know')
+  console.log('traffic: this varve serves real upstreams, so nothing is sent')
   end(0)
 }
 let head = status.position
-console.log(`traffic: ${aSecond} reads a second for ${seconds} s`)
+console.log(`traffic: ${perSecond} reads a second for ${seconds} s`)
 setInterval(() => {
   if (performance.now() >= untilMs) end(failed === 0 ? 0 : 1)
   sent += 1
   read(drawn()).catch(() => {
     failed += 1
   })
-}, 1000 / Number(aSecond))
-// A chain that moves leaves this behind, so that it is asked anew where it stands.
+}, 1000 / Number(perSecond))
+// Reads the head again, since the chain moves on.
 setInterval(() => {
   statusOf().then(({ position }) => {
     head = position
@@ -36,18 +36,18 @@ setInterval(() => {
 }, 5000)
 
 function end (code) {
-  console.log(`traffic: ${sent} reads, ${failed} of them without an answer`)
+  console.log(`traffic: ${sent} reads, ${failed} failed`)
   process.exit(code)
 }
 
 async function statusOf () {
-  return await (await fetch(`${admin}/status.json`, { signal: AbortSignal.timeout(patienceMs) })).json()
+  return await (await fetch(`${admin}/status.json`, { signal: AbortSignal.timeout(timeoutMs) })).json()
 }
 
 async function read ({ path, body }) {
   const answer = await fetch(`${reads}${path}`, {
     ...(body && { method: 'POST', headers, body }),
-    signal: AbortSignal.timeout(patienceMs)
+    signal: AbortSignal.timeout(timeoutMs)
   })
   await answer.arrayBuffer()
 }

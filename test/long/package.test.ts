@@ -223,16 +223,16 @@ t.test('what was packed is installed for all users, and runs from any folder wit
   const bare = { cwd: join(dir, 'elsewhere'), env: { PATH: dirname(process.execPath) } }
   const varve = join(prefix, 'bin/varve')
 
-  t.match(await runProgram(varve, ['--help'], bare), { code: 0, out: /varve COMMAND --help/, err: '' })
+  t.match(await runProgram(varve, ['--help'], bare), { code: 0, stdout: /varve COMMAND --help/, stderr: '' })
   t.match(await runProgram(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), {
     code: 0,
-    out: /^listen: 127\.0\.0\.1:8080\n/,
-    err: ''
+    stdout: /^listen: 127\.0\.0\.1:8080\n/,
+    stderr: ''
   })
   t.match(await runProgram(varve, ['check', 'missing.yaml'], bare), {
     code: 2,
-    out: '',
-    err: /missing\.yaml: there is no such file \(ENOENT\)/
+    stdout: '',
+    stderr: /missing\.yaml: there is no such file \(ENOENT\)/
   })
 
   const child = spawn(varve, [

@@ -295,7 +295,7 @@ t.test('a state of the moment is held against the version that it was read at; w
     const moment = await audited(t, respond(200, body, stamped), readOfTarget(target))
     let looked = 0
     Object.assign(moment.parts.auditor, {
-      audit: async () => {
+      run: async () => {
         looked++
       }
     })
@@ -381,7 +381,7 @@ t.test('a not-found that is one no more, and a value that is none, are different
 t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
   const { afterHit, parts } = await audited(t)
   Object.assign(parts.upstreamPool, {
-    askSpare: async () => {
+    fetchInBackground: async () => {
       throw new Error('a fault')
     }
   })
