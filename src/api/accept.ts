@@ -1,12 +1,12 @@
-/** The two representations that nodes have. */
+/** Representations of a response body (docs/node-behaviour.md, "Accept"). */
 export type Accept = 'json' | 'bcs'
 
-/** The media type of each, sent upstream as the whole of Accept. */
+/** Media type of each representation, sent upstream as the whole Accept header. */
 export const mediaTypes: Record<Accept, string> = { json: 'application/json', bcs: 'application/x-bcs' }
 
 /**
- * A list's item or a line's value without the blanks that may stand around it (RFC 9110, section 5.6.3): `trim` would
- * take off more, such as a byte A0, and a pattern would take quadratic time where there are many.
+ * Removes optional whitespace around a list item or header value (RFC 9110, section 5.6.3). `trim` would also remove
+ * byte A0, and a pattern could take quadratic time.
  */
 export function trimBlanks (text: string): string {
   let from = 0
@@ -21,8 +21,8 @@ function isBlank (char: string | undefined): boolean {
 }
 
 /**
- * Reads the representation that Accept means to a node: the first item that is exactly one of the two types. An item
- * with a parameter never matches, so q does not matter (docs/node-behaviour.md, "Accept").
+ * Returns the representation that nodes choose: the first item that is exactly one of the two types. An item with a
+ * parameter never matches, so q does not matter (docs/node-behaviour.md, "Accept").
  */
 export function readAccept (header: string | undefined): Accept {
   for (const item of (header ?? '').split(',')) {

@@ -1,23 +1,24 @@
 const [zero, nine, lowerA, lowerF] = [0x30, 0x39, 0x61, 0x66]
 
 /**
- * Reads an address, with `0x` or without, as 64 lower-case hex digits: docs/node-behaviour.md, "Addresses".
+ * Reads an address, with or without `0x`, as 64 lower-case hex digits; undefined if it is invalid
+ * (docs/node-behaviour.md, "Addresses").
  */
 export function readAddress (text: string): string | undefined {
   return padded(text.startsWith('0x') ? text.slice(2) : text)
 }
 
-/** The same for an address inside a tag, where the prefix is required and may be `0X`. */
+/** Reads an address inside a type tag, where the prefix is required and may be `0X`; undefined if it is invalid. */
 export function readTagAddress (text: string): string | undefined {
   return /^0[xX]/.test(text) ? padded(text.slice(2)) : undefined
 }
 
-/** The form that nodes print: no leading zeros. */
+/** Returns the form that nodes print, without leading zeros. */
 export function shortAddress (digits: string): string {
   return '0x' + digits.replace(/^0{1,63}/, '')
 }
 
-/** The same form for an address in any spelling; any other text as it is. */
+/** Returns the short form of an address with any case, prefix and zeros; other text is returned unchanged. */
 export function normaliseAddress (text: string): string {
   let from = text.startsWith('0x') ? 2 : 0
   if (text.length === from || text.length > from + 64) return text

@@ -1,13 +1,13 @@
 import { type Accept } from './accept.js'
 import { countItems, membersIn, u64In } from './json-scan.js'
 
-/** What a block says of itself. */
+/** Height, versions and transaction counts that the body of a block states. */
 export interface BlockHead {
   readonly height: bigint
   readonly first: bigint
   readonly last: bigint
   /**
-   * How many transactions the body may hold, one number for each way to read it; empty when it comes without any list.
+   * Possible numbers of transactions, more than one if BCS is ambiguous; empty if the body has no list of transactions.
    */
   readonly counts: readonly number[]
 }
@@ -19,10 +19,10 @@ const headBytes = lastAt + 8
 
 const nullText = Buffer.from('null')
 
-// Enough for every length that BCS allows.
+// Covers the longest length that BCS allows.
 const maxLengthBytes = 5
 
-/** Reads the head of a block and counts its transactions; undefined when either is not certain. */
+/** Reads the head of a block and counts its transactions; undefined if either is uncertain. */
 export function readBlockHead (body: Buffer, accept: Accept): BlockHead | undefined {
   const head = accept === 'json' ? headInJson(body) : headInBcs(body)
   return head !== undefined && head.first <= head.last ? head : undefined
@@ -55,7 +55,8 @@ function headInBcs (body: Buffer): BlockHead | undefined {
 
 function countsInBcs (list: Buffer): number[] | undefined {
   if (list.length === 0 || (list.length === 1 && list[0] === 0)) return []
-  // A 01 is a list of one item, or the mark that a list follows: the bytes alone do not tell.
+  // A first byte 01 is a count of one or a mark before the list; only the version range decides
+  // (docs/node-behaviour.md, "BCS").
   const readings = list[0] === 1 ? [list, list.subarray(1)] : [list]
   const counts = readings.map(countInBcs).filter(count => count !== undefined)
   return counts.length > 0 ? counts : undefined
@@ -67,7 +68,7 @@ function countInBcs (list: Buffer): number | undefined {
     count += (byte & 0x7f) * 2 ** (7 * index)
     if (byte >= 0x80) continue
     const rest = list.length - index - 1
-    // A last group of nothing would be a second spelling; every item takes a byte, and only items follow.
+    // Rejects a zero last byte, because it would encode the same count twice. Every item takes at least one byte.
     const isPossible = (byte > 0 || index === 0) && (count > 0 ? count <= rest : rest === 0)
     return isPossible ? count : undefined
   }

@@ -1,18 +1,15 @@
-/**
- * The content codings that answers can be sent in; of two that a client likes equally the first is taken, since it
- * packs tighter.
- */
+/** Content codings that varve can send, preferred first: at equal weights br wins, because it compresses better. */
 export const codings = ['br', 'gzip'] as const
 
-/** A content coding that answers can be sent in. */
+/** A content coding that varve can send. */
 export type Coding = typeof codings[number]
 
-// What Accept-Encoding can say that matters here: how much a client likes each of these, where it says so.
+// Weights that Accept-Encoding states for the codings that matter here.
 type Weights = Partial<Record<Coding | 'identity' | '*', number>>
 
 /**
- * Which codings a client takes, best first; never one that it did not ask for (RFC 9110, section 12.5.3), since some
- * clients cannot unpack it. A coding that it likes less than the plain body is left out.
+ * Returns the codings that a client accepts, best first; a coding that weighs less than identity is left out. Without
+ * Accept-Encoding none is used, though RFC 9110, section 12.5.3, allows all: some clients cannot decode them.
  */
 export function readAcceptEncoding (acceptEncoding: string | undefined): readonly Coding[] {
   if (acceptEncoding === undefined) return []
@@ -26,7 +23,7 @@ export function readAcceptEncoding (acceptEncoding: string | undefined): readonl
   return takesBr ? ['br'] : takesGzip ? ['gzip'] : []
 }
 
-// Cut up by hand: this runs for every answer, and one pattern over each whole item took more than twice as long.
+// Splits by hand, because this runs for every response and a pattern for each item took more than twice as long.
 function readWeights (header: string): Weights {
   const weights: Weights = {}
   for (const item of header.toLowerCase().split(',')) {
@@ -34,7 +31,7 @@ function readWeights (header: string): Weights {
     const name = readCodingName((semicolon === -1 ? item : item.slice(0, semicolon)).trim())
     const weight = semicolon === -1 ? 1 : readWeight(item.slice(semicolon + 1).trim())
     if (name === undefined || weight === undefined) continue
-    // A client that contradicts itself is taken by its less willing word.
+    // Uses the lowest weight if a client lists a coding more than once.
     weights[name] = Math.min(weight, weights[name] ?? 1)
   }
   return weights
@@ -47,7 +44,7 @@ function readCodingName (text: string): keyof Weights | undefined {
     case 'identity':
     case '*':
       return text
-    // The same coding under its old name (RFC 9110, section 8.4.1.3).
+    // Old name of gzip (RFC 9110, section 8.4.1.3).
     case 'x-gzip':
       return 'gzip'
     default:
@@ -55,7 +52,7 @@ function readCodingName (text: string): keyof Weights | undefined {
   }
 }
 
-// At most three digits behind the point (RFC 9110, section 12.4.2).
+// Weights have at most three decimals (RFC 9110, section 12.4.2).
 function readWeight (text: string): number | undefined {
   return /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(text) ? Number(text.slice('q='.length)) : undefined
 }

@@ -15,9 +15,7 @@ import {
 
 export { type BodyKind, type Keying, type PathParameter, type ReadParameter } from './endpoint-definition.js'
 
-/**
- * The endpoints that varve knows, by the names that metrics and `explain` use (docs/node-behaviour.md, "Routes").
- */
+/** Names of the endpoints that varve knows, as metrics and `explain` use them (docs/node-behaviour.md, "Routes"). */
 export const endpointNames = [
   'table_item',
   'account_modules',
@@ -40,10 +38,10 @@ export const endpointNames = [
   'events_by_creation_number'
 ] as const
 
-/** The name of a known read. */
+/** Name of a known endpoint. */
 export type EndpointName = typeof endpointNames[number]
 
-/** A row of the table. */
+/** Definition of a known endpoint. */
 export type Endpoint = Row<EndpointName>
 
 const stateIsImmutable = 'the state at a ledger version never changes'
@@ -51,7 +49,7 @@ const blockIsImmutable = 'a block never changes, by whatever version or height i
 const eventsAreImmutable = 'events do not change once emitted'
 const transactionIsImmutable = 'a committed transaction never changes'
 
-/** Every read that varve knows. Adding one is adding a row. */
+/** All endpoints that varve knows; every other route is unknown, and its responses are never stored. */
 export const endpoints: readonly Endpoint[] = [
   defineEndpoint('table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'item'], {
     method: 'POST',
@@ -76,7 +74,7 @@ export const endpoints: readonly Endpoint[] = [
     keyedBy: 'version',
     why: 'a view computes from the state at a ledger version alone, which never changes'
   }),
-  // An account that is not there is told as one that is by newer releases.
+  // Newer releases respond 200 for an address without an account (docs/node-behaviour.md, "Rendering").
   defineEndpoint('account', ['v1', 'accounts', decodedTwice('address', address)], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
@@ -90,7 +88,7 @@ export const endpoints: readonly Endpoint[] = [
     renderedByRelease: true,
     why: stateIsImmutable
   }),
-  // Newer releases tell of coins that have moved, which older ones do not find.
+  // Newer releases find coins that have migrated; older releases do not (docs/node-behaviour.md, "Rendering").
   defineEndpoint(
     'account_resource',
     ['v1', 'accounts', decodedTwice('address', address), 'resource', decodedTwice('resource_type', structTag)],

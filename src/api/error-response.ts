@@ -9,7 +9,7 @@ export type ErrorCode =
   | 'version_pruned'
   | 'internal_error'
 
-/** The statuses that varve answers with on its own account. */
+/** Statuses of the errors that varve itself creates. */
 export type ErrorResponseStatus =
   | 400
   | 401
@@ -27,13 +27,13 @@ export type ErrorResponseStatus =
   | 500
   | 503
 
-/** An answer that varve itself gives instead of a node's: the one error type, in the node's own shape. */
+/** Error type of all responses that varve itself creates, in the node's own shape. */
 export class ErrorResponse extends Error {
   readonly status: ErrorResponseStatus
   readonly code: ErrorCode
-  /** Header lines that the status asks for, flat. */
+  /** Headers that the status requires, as a flat list of names and values. */
   readonly rawHeaders: readonly string[]
-  /** Members that gateways add to a node's own three. */
+  /** Members that gateways add to the three members of a node. */
   readonly #extraMembers: Readonly<Record<string, string>>
 
   constructor (
@@ -50,15 +50,15 @@ export class ErrorResponse extends Error {
     this.#extraMembers = more
   }
 
-  /** The body that a node would send, members in its order; `vm_error_code` is always there, null when absent. */
+  /** Returns the body that a node would send, with its member order; `vm_error_code` is always present. */
   get body (): string {
     return JSON.stringify({ message: this.message, error_code: this.code, vm_error_code: null, ...this.#extraMembers })
   }
 }
 
-/** A value that cannot be valid, named as the client knows it. */
+/** Error for a value that cannot be valid; the message uses the name that the client knows. */
 export const invalidInputError = (message: string): ErrorResponse => new ErrorResponse(400, 'invalid_input', message)
 
-/** No node can answer now; clients are told when to come again. */
+/** Error for a temporary failure, such as no usable upstream; clients may retry after 1 s. */
 export const unavailableError = (message: string): ErrorResponse =>
   new ErrorResponse(503, 'internal_error', message, ['retry-after', '1'])

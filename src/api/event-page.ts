@@ -2,22 +2,22 @@ import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
 import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
 
-/** What a page of events says of itself. */
+/** Properties that a page of events states. */
 export interface EventPage {
   readonly count: number
   /** The sequence number of the first event; undefined on an empty page. */
   readonly first: bigint | undefined
   /** The sequence number of the last event; undefined on an empty page. */
   readonly last: bigint | undefined
-  /** Each sequence number follows the one before, all under one guid, and no version falls back. */
+  /** True if sequence numbers rise by one, versions never fall and all events share one guid. */
   readonly isContiguous: boolean
   /** The lowest ledger version among the events. */
   readonly lowestVersion: bigint | undefined
   /** The highest ledger version among the events. */
   readonly highestVersion: bigint | undefined
   /**
-   * The path of the one stream that all of them are of, by its guid; undefined on an empty page, and where that is not
-   * certain.
+   * Path of the stream that all events belong to, by their guid; undefined on an empty page or if the stream is
+   * uncertain.
    */
   readonly stream: string | undefined
 }
@@ -29,7 +29,7 @@ interface PageEvent {
   readonly account: string
 }
 
-/** Reads what a page of events in JSON holds; undefined when any of its items is not certainly an event. */
+/** Reads a page of events in JSON; undefined if any item is not certainly an event. */
 export function readEventPage (body: Buffer): EventPage | undefined {
   const items = itemsIn(body)
   if (items === undefined) return undefined
@@ -51,7 +51,7 @@ export function readEventPage (body: Buffer): EventPage | undefined {
   }
 }
 
-// What a read by creation number has as its path, so that both ways of reading a stream have one name.
+// Equals the path of a read by creation number, so both ways to read a stream share one name.
 function streamPathOf ([first, ...others]: readonly PageEvent[]): string | undefined {
   if (
     first === undefined ||

@@ -2,23 +2,21 @@ const plus = 0x2b
 const zero = 0x30
 const nine = 0x39
 
-/**
- * Reads an unsigned integer as nodes do, with leading zeros and one `+`: docs/node-behaviour.md, "Integers".
- */
+/** Reads an unsigned integer as nodes do, with leading zeros and one `+` (docs/node-behaviour.md, "Integers"). */
 function readUnsigned (text: string, max: string): bigint | undefined {
   const digits = digitsIn(text, max)
   return digits === undefined ? undefined : BigInt(digits)
 }
 
-/** Ledger versions, sequence numbers and other 64-bit texts. */
+/** Reads ledger versions, sequence numbers and other 64-bit texts; undefined if the text is invalid. */
 export const readU64 = (text: string): bigint | undefined => readUnsigned(text, '18446744073709551615')
 
-/** Page limits. */
+/** Reads page limits; undefined if the text is invalid. */
 export const readU16 = (text: string): bigint | undefined => readUnsigned(text, '65535')
 
 /**
- * Spells an integer of a wide type in one way, any other text as it is; undefined for other types: the narrow ones are
- * numbers, compared as text.
+ * Returns a normaliser for integers of at least 64 bits, which leaves invalid text unchanged. Returns undefined for
+ * other types: narrower integers are JSON numbers, compared as text.
  */
 export function integerNormaliser (typeName: string): ((text: string) => string) | undefined {
   const [, sign, width] = /^([ui])(64|128|256)$/.exec(typeName) ?? []
@@ -39,8 +37,8 @@ function unsignedUpTo (max: bigint): (text: string) => string {
 }
 
 /**
- * The digits without leading zeros; not by way of BigInt, which takes quadratic time, and too long for each of a
- * hundred thousand.
+ * Returns the digits without leading zeros; undefined if the text is invalid or above `max`. BigInt takes quadratic
+ * time and is too slow for a key with a hundred thousand integers.
  */
 function digitsIn (text: string, max: string): string | undefined {
   let from = text.charCodeAt(0) === plus ? 1 : 0

@@ -2,7 +2,10 @@ import { trimBlanks } from './accept.js'
 import { type JsonObject, readObject } from './json-object.js'
 import { invalidInputError, ErrorResponse } from './error-response.js'
 
-/** Reads a body that is one JSON object; unknown members are ignored, as nodes ignore them. */
+/**
+ * Reads a body that is one JSON object, ignoring unknown members as nodes do; throws an ErrorResponse for any other
+ * body (docs/node-behaviour.md, "Request bodies").
+ */
 export function readJsonBody (contentType: string | undefined, bytes: Buffer): JsonObject {
   if (!isJson(contentType)) {
     throw new ErrorResponse(415, 'web_framework_error', 'the content type must be application/json')
@@ -12,14 +15,14 @@ export function readJsonBody (contentType: string | undefined, bytes: Buffer): J
   return body
 }
 
-/** The text of a member that must be there. */
+/** Returns the JSON text of a required member; throws an ErrorResponse if the member is missing. */
 export function requireText (body: JsonObject, name: string): string {
   const text = body.textOf(name)
   if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` is missing`)
   return text
 }
 
-/** The value of a member that must be a string. */
+/** Returns the value of a required string member; throws an ErrorResponse if the member is missing or no string. */
 export function requireString (body: JsonObject, name: string): string {
   const text = body.stringOf(name)
   if (text === undefined) throw invalidInputError(`parse request payload error: \`${name}\` must be a string`)

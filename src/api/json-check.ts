@@ -1,6 +1,6 @@
 import { unescapeJson } from './json-string.js'
 
-// serde_json, which nodes read with, stops at 128 levels; the bound also keeps the recursion within the stack.
+// Rejects 128 levels, as nodes do (docs/node-behaviour.md, "Request bodies"); the limit also bounds the recursion.
 const maxDepth = 127
 
 const [tab, newLine, carriageReturn, blank, quote, backslash] = [0x09, 0x0a, 0x0d, 0x20, 0x22, 0x5c]
@@ -10,19 +10,19 @@ const [upperE, lowerE, lowerU] = [0x45, 0x65, 0x75]
 const simpleEscapes = '"\\/bfnrt'
 
 /**
- * The texts of an object's values by the texts of its names, where the whole text is one JSON object; undefined for any
- * other text, and where one nests too deep or repeats a member: a node may take either of the two.
+ * Returns the JSON text of each member by its quoted name; undefined unless the whole text is one JSON object. Rejects
+ * deep nesting and repeated members, because a parser may use either of two equal names.
  */
 export function readCheckedMembers (text: string): ReadonlyMap<string, string> | undefined {
   try {
     return new JsonChecker(text).wholeObject()
   } catch {
-    // Nothing but Broken is thrown: nesting is bounded, so the stack is too.
+    // Only InvalidJsonError can be thrown, because bounded nesting bounds the stack.
     return undefined
   }
 }
 
-/** Whether a code is of a blank between tokens. */
+/** Returns true for the code of whitespace between JSON tokens. */
 export function isBlank (code: number): boolean {
   return code === blank || code === newLine || code === carriageReturn || code === tab
 }
@@ -30,8 +30,8 @@ export function isBlank (code: number): boolean {
 class InvalidJsonError extends Error {}
 
 /**
- * Checks a text in one pass without building values, which cost more than everything else that a large body costs.
- * An object that names members as a client chose would also be slow: V8 hashes names of digits without a secret.
+ * Checks a text in one pass without building values, which would dominate the cost of a large body. Objects with names
+ * from clients would also allow hash flooding: V8 hashes names of digits without a secret seed.
  */
 class JsonChecker {
   readonly #text: string
@@ -49,7 +49,7 @@ class JsonChecker {
     return texts
   }
 
-  /** The next sign that is no blank, which stays where it is; NaN at the end. */
+  /** Returns the next code that is no blank, without consuming it; NaN at the end. */
   #peek (): number {
     let code = this.#text.charCodeAt(this.#at)
     while (isBlank(code)) code = this.#text.charCodeAt(++this.#at)
@@ -82,7 +82,7 @@ class JsonChecker {
       this.#at++
       return
     }
-    // Objects of one member, which may come by the thousand, need no set.
+    // Avoids a set for objects of one member, because a body may contain thousands of them.
     let first: string | undefined
     let names: Set<string> | undefined
     do {
@@ -98,7 +98,7 @@ class JsonChecker {
     } while (this.#hasMore(closeBrace))
   }
 
-  /** Moves past what stands behind a value: a comma, or the end of the array or object. */
+  /** Consumes the comma or the closing bracket after a value; returns true for a comma. */
   #hasMore (closing: number): boolean {
     const code = this.#peek()
     if (code !== comma && code !== closing) throw new InvalidJsonError()
@@ -106,7 +106,7 @@ class JsonChecker {
     return code === comma
   }
 
-  /** The one text of a name with its quotes, which keep digits from being hashed as a number. */
+  /** Returns the unescaped name in quotes, which prevent V8 from hashing digits as a number. */
   #name (): string {
     if (this.#peek() !== quote) throw new InvalidJsonError()
     const from = this.#at
@@ -115,13 +115,13 @@ class JsonChecker {
     return isEscaped ? `"${unescapeJson(text)}"` : text
   }
 
-  /** Moves past a string; true where it holds an escape. */
+  /** Consumes a string; returns true if it contains an escape. */
   #string (): boolean {
     const text = this.#text
     let isEscaped = false
     let at = this.#at + 1
     for (let code = text.charCodeAt(at); code !== quote; code = text.charCodeAt(at)) {
-      // A control character must be escaped; NaN is the end of the text.
+      // Rejects control characters, which must be escaped, and NaN, which is the end of the text.
       if (!(code >= blank)) throw new InvalidJsonError()
       if (code === backslash) isEscaped = true
       at = code === backslash ? this.#escapeEnd(at + 1) : at + 1
@@ -137,14 +137,14 @@ class JsonChecker {
     }
     const unit = this.#unit(at + 1)
     if (unit < 0xd800 || unit > 0xdfff) return at + 5
-    // Half a surrogate pair is no character, and serde_json refuses it.
+    // Rejects half of a surrogate pair, as serde_json does in nodes.
     const isPair = unit < 0xdc00 && this.#text.startsWith('\\u', at + 5)
     const low = isPair ? this.#unit(at + 7) : 0
     if (low < 0xdc00 || low > 0xdfff) throw new InvalidJsonError()
     return at + 11
   }
 
-  /** The code unit that four hex digits spell. */
+  /** Returns the code unit of four hex digits. */
   #unit (from: number): number {
     let unit = 0
     for (let at = from; at < from + 4; at++) unit = unit * 16 + hexDigit(this.#text.charCodeAt(at))

@@ -1,6 +1,6 @@
 import { itemsIn, membersIn, type Span } from './json-scan.js'
 
-/** A JSON value, and the body that it stands in. */
+/** JSON value as a span of a body. */
 export interface JsonValue {
   readonly body: Buffer
   readonly span: Span
@@ -8,17 +8,18 @@ export interface JsonValue {
 
 const brace = 0x7b
 const bracket = 0x5b
-// Nothing that a node prints is deeper, and what is must not use up the thread's stack.
+// Exceeds the depth of all that nodes print, and bounds the recursion to the thread's stack.
 const maxDepth = 100
 
-/** The text of a value; empty where there is none. */
+/** Returns the text of a value; empty without a span. */
 export function textOf ({ body }: Pick<JsonValue, 'body'>, span: Span | undefined): string {
   return span === undefined ? '' : body.toString('latin1', span.from, span.to)
 }
 
 /**
- * True if two values differ only in how far they were decoded (docs/node-behaviour.md, "Rendering"). Allowed are a
- * missing member, change or event, hex or its meaning, null or a value. Scalars must be equal.
+ * Returns true if two values differ only in how far they were decoded (docs/node-behaviour.md, "Rendering"). Allows a
+ * missing member, change or event, hex against its decoded value, and null against a value. Other scalars must be
+ * equal.
  */
 export function differOnlyInDecoding (one: JsonValue, other: JsonValue, depth = 0): boolean {
   const [a, b] = [kindOf(one), kindOf(other)]
@@ -36,7 +37,7 @@ function haveItemsAlike (one: JsonValue, other: JsonValue, depth: number): boole
 function haveMembersAlike (one: JsonValue, other: JsonValue, depth: number): boolean {
   const [a, b] = [membersIn(one.body, one.span), membersIn(other.body, other.span)]
   if (a === undefined || b === undefined) return false
-  // How an event is numbered, and a failure put in words, depends on settings and on the modules of the head.
+  // Event numbers depend on settings of the node, and failure texts on the modules at the head.
   const isFree = (name: string): boolean =>
     name === 'vm_status' || (a.has('guid') && (name === 'guid' || name === 'sequence_number'))
   return [...a].every(([name, span]) => isFree(name) || isAlike(one, span, other, b.get(name), depth))

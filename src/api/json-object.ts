@@ -5,7 +5,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const quote = 0x22
 const backslash = 0x5c
 
-/** The members of a JSON object as a client wrote them. */
+/** Members of a JSON object with the texts that the client sent. */
 export class JsonObject {
   readonly #texts: ReadonlyMap<string, string>
 
@@ -18,15 +18,15 @@ export class JsonObject {
   }
 
   /**
-   * The text of a member's value, digits and escapes as they came, blanks dropped; undefined where there is no such
-   * member.
+   * Returns the text of a member's value with digits and escapes unchanged and blanks dropped; undefined if there is no
+   * such member.
    */
   textOf (name: string): string | undefined {
     const text = this.#texts.get(`"${name}"`)
     return text === undefined ? undefined : dropBlanks(text)
   }
 
-  /** The value of a member that is a JSON string; undefined for any other. */
+  /** Returns the value of a member that is a JSON string; undefined for any other member. */
   stringOf (name: string): string | undefined {
     const text = this.#texts.get(`"${name}"`) ?? ''
     return text.startsWith('"') ? JSON.parse(text) as string : undefined

@@ -2,8 +2,8 @@ const controls: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', 
 const needsEscape = /["\\\p{Cc}]/u
 
 /**
- * The value of a valid JSON string. By hand, since `JSON.parse` costs a microsecond a call and hashes short ones
- * without a secret.
+ * Returns the value of a valid JSON string. `JSON.parse` costs a microsecond a call and hashes short strings without a
+ * secret seed.
  */
 export function unescapeJson (text: string): string {
   let value = ''
@@ -21,8 +21,8 @@ export function unescapeJson (text: string): string {
 }
 
 /**
- * The JSON of a text. By hand, since `JSON.stringify` costs ten times as much for a short one, and there may be
- * hundreds of thousands.
+ * Returns the JSON of a text. `JSON.stringify` costs ten times as much for a short text, and a key may contain hundreds
+ * of thousands.
  */
 export function quoteJson (text: string): string {
   return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`

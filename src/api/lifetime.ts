@@ -13,7 +13,10 @@ import { type EventPage, readEventPage } from './event-page.js'
 import { namesStream, type Read } from './read.js'
 import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
 
-/** Why an answer was not kept: the closed list that metric, log and Cache-Status share (law 3). */
+/**
+ * Reasons for not storing a response: the closed list of metric, log and Cache-Status (law 3: only proven history is
+ * stored).
+ */
 export const notStoredReasons = [
   'status',
   'no_position',
@@ -36,58 +39,59 @@ export const notStoredReasons = [
   'unreadable'
 ] as const
 
-/** One reason of the closed list. */
+/** Reason from the closed list. */
 export type NotStoredReason = typeof notStoredReasons[number]
 
-/** What an answer is judged against. */
+/** Settings that decide how long a response is stored. */
 export interface LifetimeOptions {
   /**
-   * Lifetime of a full page of events, whose path can get another stream: docs/node-behaviour.md, "Event streams".
+   * Lifetime of a full page of events, because a path can lead to another stream later (docs/node-behaviour.md, "Event
+   * streams").
    */
   readonly eventsTtlMs: number
 }
 
-/** How long a kept answer stays true, and for what. */
+/** Lifetime of a stored response, and the history that it covers. */
 export interface Lifetime {
-  /** Undefined: for ever. */
+  /** Undefined if the entry never expires. */
   readonly ttlMs: number | undefined
-  /** The block that it is, which answers for every version inside. */
+  /** Block in the response, which is valid for every version inside. */
   readonly block: BlockHead | undefined
-  /** The lowest version that it tells of, where the read itself names none. */
+  /** Lowest version in the response, for reads that name no version. */
   readonly lowestVersion: bigint | undefined
-  /** The page of events that it is. */
+  /** Page of events in the response. */
   readonly page: EventPage | undefined
 }
 
-/** The verdict on an answer: how long it stays true, or why it must not be kept. */
+/** Verdict on a response: its lifetime, or the reason why it is not stored. */
 export type StoreVerdict =
   | { readonly lifetime: Lifetime, readonly notStored: undefined }
   | { readonly lifetime: undefined, readonly notStored: NotStoredReason }
 
-/** A node's answer and what is to be thought of it. */
+/** Response of an upstream with its verdict. */
 export interface JudgedResponse {
   readonly response: UpstreamResponse
   readonly verdict: StoreVerdict
 }
 
-// Names in Vary that varve keys by or never sends upstream; any other means the answer depends on what is not in the
-// key.
+// Names in Vary that are in the key or never sent upstream; with any other, the key does not determine the response.
 const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
 
 /**
- * Gives the reason why a response cannot be true, so that it is neither stored nor sent to a client:
- * docs/node-behaviour.md, "False successes".
+ * Returns the reason why a response cannot be correct, so it is neither stored nor sent (docs/node-behaviour.md, "False
+ * successes").
  */
 export function impossibleReason (read: Read, response: UpstreamResponse): NotStoredReason | undefined {
-  // Nothing was asked for in parts, under a condition or elsewhere.
+  // Accepts only 200 below 400, because requests carry no Range and no condition, and redirects are not followed.
   if (response.status !== 200) return response.status < 400 ? 'status' : undefined
   if (!response.isFramed) return 'incomplete'
   if (isContentEncoded(response)) return 'wrong_coding'
-  // Node info need not bear one; there the body alone tells an error.
+  // Allows node info without a position; there only the body shows an error.
   if (response.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(response) !== undefined)) {
     return 'no_position'
   }
-  // No node knows a version above its own head; showing that head with it would deny the version (law 4).
+  // Rejects versions above the stamped head: no node knows them, and sending that head would deny the version (law 4:
+  // headers are the present, bodies are the past).
   if (
     response.stamped !== undefined && read.requestedVersion !== undefined &&
     read.requestedVersion > response.stamped.position.head.version
@@ -95,11 +99,14 @@ export function impossibleReason (read: Read, response: UpstreamResponse): NotSt
   return mediaTypeOf(response) === mediaTypes[read.accept] ? undefined : 'wrong_type'
 }
 
-/** Judges an answer that is no untruth: whether it is proven history (law 3), and how long it stays true. */
+/**
+ * Judges a response that is not impossible: returns the lifetime of proven history, else the reason against storing
+ * (law 3: only proven history is stored).
+ */
 export function judge (read: Read, response: UpstreamResponse, options: LifetimeOptions): StoreVerdict {
   const notStored = neverStoredReason(read, response)
   if (notStored !== undefined) return notStorable(notStored)
-  // What bears no position is no word on any version.
+  // A response without a position proves nothing about any version.
   if (response.stamped === undefined) return notStorable('no_position')
   const { head, oldest } = response.stamped.position
   if (read.page !== undefined) {
@@ -124,7 +131,7 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   return storable({})
 }
 
-/** Why an answer must not be held even for a moment; undefined where a configured staleness may hold it. */
+/** Returns the reason why not even the micro-cache may store a response; undefined if it may. */
 export function neverStoredReason ({ endpoint }: Read, response: UpstreamResponse): NotStoredReason | undefined {
   if (response.status !== 200 && !isNotFound(response, endpoint.notFoundCode)) return 'status'
   if (!response.isFramed) return 'incomplete'
@@ -146,9 +153,10 @@ function judgeBlock (
   // No node knows a block above its own head.
   if (!isAsked || block.first > head.version) return notStorable('wrong_block')
   if (block.last < oldest) return notStorable('outside_window')
-  // A block is final once another follows it, by the word of its node in both numbers.
+  // A block is final once another follows; the stamped version and height must both show it (docs/node-behaviour.md,
+  // "Blocks").
   if (block.last >= head.version || block.height >= head.blockHeight) return notStorable('newest_block')
-  // Nodes cut long blocks without a word; the range tells how many transactions there are.
+  // Nodes cut long blocks without any sign; the version range gives the true count (docs/node-behaviour.md, "Blocks").
   const asked = query.length > 0
   if (asked && !block.counts.includes(Number(block.last - block.first) + 1)) return notStorable('truncated_block')
   if (!asked && block.counts.length > 0) return notStorable('unreadable')
@@ -178,7 +186,7 @@ function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefi
   const limit = query.find(([name]) => name === 'limit')?.[1]
   if (first < start || !isContiguous || count > Number(limit ?? count)) return notStorable('gapped_page')
   if (last > head) return notStorable('outside_window')
-  // A list that ends before the head does was cut by a limit, be it the node's own; at the head more may follow.
+  // A list that ends below the head was cut by a limit, if only the node's own; at the head more may follow.
   return last === head && count < Number(limit ?? count + 1)
     ? notStorable('short_page')
     : storable({ lowestVersion: start })
@@ -192,12 +200,13 @@ function judgePage (
   head: bigint,
   { eventsTtlMs }: LifetimeOptions
 ): StoreVerdict {
-  // Of another stream than the path names it cannot be.
+  // Rejects events of a stream other than the path names.
   if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
     return notStorable('unreadable')
   }
   const { first, lowestVersion, highestVersion } = page
-  // A node that has pruned the events asked for may go on with the first that it has.
+  // A node that pruned the requested events may start at the first that it has (docs/node-behaviour.md, "Pruned
+  // events").
   if (first !== undefined && first > requestedPage.start) return notStorable('pruned_page')
   if (page.count < requestedPage.limit) return notStorable(page.count === 0 ? 'empty_page' : 'short_page')
   if (page.count > requestedPage.limit || first !== requestedPage.start || !page.isContiguous) {

@@ -1,10 +1,10 @@
 import { readU64 } from './integer.js'
 import { invalidInputError, ErrorResponse } from './error-response.js'
 
-/** The request header in which a client says the least version that an answer must have been read at. */
+/** Request header with the lowest version that a moving response must have been read at. */
 export const minVersionHeader = 'x-varve-min-ledger-version'
 
-/** Reads it; repeated lines come joined by commas, and are no version. */
+/** Reads the header; throws an ErrorResponse if it is invalid or repeated, since commas join repeated headers. */
 export function readMinVersion (text: string | readonly string[] | undefined): bigint | undefined {
   if (text === undefined) return undefined
   const version = readU64(String(text))
@@ -12,7 +12,7 @@ export function readMinVersion (text: string | readonly string[] | undefined): b
   return version
 }
 
-/** What a node says of a version above its head. */
+/** Error of a node for a version above its head. */
 export function versionNotFound (version: bigint): ErrorResponse {
   return new ErrorResponse(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`)
 }

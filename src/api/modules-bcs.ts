@@ -1,10 +1,10 @@
 const addressBytes = 32
-// Enough for every length that BCS allows.
+// Covers the longest length that BCS allows.
 const maxLengthBytes = 5
 
 /**
- * The modules of a listing in BCS, each as it stands: an address, a name and the bytecode; undefined for what is no
- * such listing.
+ * Returns the unchanged bytes of each module in a BCS listing: address, name and bytecode; undefined for any other body
+ * (docs/node-behaviour.md, "BCS").
  */
 export function modulesInBcs (body: Buffer): string[] | undefined {
   const count = lengthAt(body, 0)
@@ -22,7 +22,7 @@ export function modulesInBcs (body: Buffer): string[] | undefined {
   return from === body.length ? modules : undefined
 }
 
-/** A length at a place, and where it ends: ULEB128, the low seven bits first. */
+/** Reads a ULEB128 length, low seven bits first, and returns its value and end; undefined if it is invalid. */
 export function lengthAt (body: Buffer, from: number): { value: number, end: number } | undefined {
   let value = 0
   for (let at = 0; at < maxLengthBytes; at++) {

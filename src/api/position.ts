@@ -1,4 +1,4 @@
-/** Where the chain stood when an answer was made: the half that rises with every block. */
+/** Head of the chain when a response was made; rises with every block. */
 export interface Head {
   readonly version: bigint
   readonly timestampUsec: bigint
@@ -6,42 +6,43 @@ export interface Head {
   readonly blockHeight: bigint
 }
 
-/** How far back the answering node's history goes. */
+/** Oldest history that the responding upstream has. */
 export interface Oldest {
   readonly version: bigint
   readonly blockHeight: bigint
 }
 
-/** A ledger position: both halves and the chain they are of. */
+/** Ledger position that one response states, with its chain id. */
 export interface Position {
   readonly chainId: number
   readonly head: Head
   readonly oldest: Oldest
 }
 
-/** Response headers by lower-case name, as an HTTP client hands them over; an array where a line was repeated. */
+/** Response headers by lower-case name; an array if a header was repeated. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** A position as read from an answer, with the prefix of the names that it came under. */
+/** Position of a response, and the prefix of its headers' names. */
 export interface StampedPosition {
   readonly position: Position
   readonly family: string
 }
 
-/** The order of two u64s, the lower first. */
+/** Compares u64s in ascending order. */
 export function compareU64 (a: bigint, b: bigint): -1 | 0 | 1 {
   return a === b ? 0 : a < b ? -1 : 1
 }
 
-/** The prefix of varve's own position headers, the same in front of every chain. */
+/** Prefix of varve's own position headers, the same for every chain. */
 export const specificationFamily = 'x-node-'
 
-/** Whether a text can be the prefix of header names: what a node's own are read by, but others only tell of. */
+/** Checks a header prefix from a record (law 13: what was stored elsewhere is checked before it is trusted). */
 export function isFamily (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 
-// What follows the prefix of a family in the names of its lines, in the order in which nodes send them.
+// Suffixes of position headers behind the prefix of their family, in the order of nodes (docs/node-behaviour.md,
+// "Position headers").
 const headerSuffixes = [
   'chain-id',
   'ledger-version',
@@ -52,11 +53,12 @@ const headerSuffixes = [
   'oldest-block-height'
 ]
 
-// Every answer is read by them, and nodes use one or two families; whatever a node makes up, these stay few (law 10).
+// Caches names, because every response is read by them; bounded, because an upstream can invent families (law 10:
+// nothing grows without bound).
 const headerNameCache = new Map<string, readonly string[]>()
 const maxCachedFamilies = 16
 
-/** The names of a position's lines in a family. */
+/** Returns the names of the position headers in a family. */
 export function headerNamesOf (family: string): readonly string[] {
   const known = headerNameCache.get(family)
   if (known !== undefined) return known
@@ -67,8 +69,8 @@ export function headerNamesOf (family: string): readonly string[] {
 }
 
 /**
- * Reads the position from an answer's headers, whatever family their names belong to.
- * Undefined where a required line is missing, repeated or impossible, or where two families contradict each other.
+ * Reads the position from response headers of any family. Undefined if no family is complete and valid, or if two
+ * contradict each other.
  */
 export function readPosition (headers: ResponseHeaders): StampedPosition | undefined {
   const found: StampedPosition[] = []
@@ -78,14 +80,14 @@ export function readPosition (headers: ResponseHeaders): StampedPosition | undef
     const position = readFamilyPosition(headers, family)
     if (position !== undefined) found.push({ position, family })
   }
-  // A varve in front of a varve sends both its own and the node's names; the node's are the family to learn.
+  // Prefers the node's family: an upstream that is itself a varve sends its own family too.
   const [first] = found.sort((a, b) =>
     Number(a.family === specificationFamily) - Number(b.family === specificationFamily)
   )
   return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }
 
-/** Whether two positions say the same. */
+/** Returns true if two positions are equal. */
 export function isSamePosition (a: Position, b: Position): boolean {
   return a.chainId === b.chainId &&
     a.head.version === b.head.version && a.head.timestampUsec === b.head.timestampUsec &&
@@ -93,7 +95,7 @@ export function isSamePosition (a: Position, b: Position): boolean {
     a.oldest.version === b.oldest.version && a.oldest.blockHeight === b.oldest.blockHeight
 }
 
-/** The header lines of a position under the names of a family, flat. */
+/** Returns the headers of a position as a flat list of names and values. */
 export function positionHeaders ({ chainId, head, oldest }: Position, names: readonly string[]): string[] {
   const values = [
     chainId,
@@ -112,12 +114,12 @@ export function positionHeaders ({ chainId, head, oldest }: Position, names: rea
   return headers
 }
 
-// The year 2255: a later time is no time, and what was believed once could never be corrected, since every true answer
-// would be of an older chain (law 7).
+// Rejects times after the year 2255: every later true position would look like an older chain (law 7: chains never
+// mix).
 const maxTimestampUsec = 2n ** 53n
 
 function readFamilyPosition (headers: ResponseHeaders, family: string): Position | undefined {
-  // A listing would go on at one of two places, and nobody knows at which.
+  // Rejects a repeated cursor, which leaves open where the listing continues.
   if (Array.isArray(headers[`${family}cursor`])) return undefined
   const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = headerNamesOf(family).map(
     name => readHeaderU64(headers[name])

@@ -6,7 +6,7 @@ interface PrunedErrorExtras {
   readonly hint: string | undefined
   readonly archivalEndpoint: string | undefined
   readonly includesOldest: boolean
-  /** The archival header, flat: its name as it came, and its value. */
+  /** Archival header as a flat list, with its original name. */
   readonly rawHeaders: readonly string[]
 }
 
@@ -18,11 +18,11 @@ const noExtras: PrunedErrorExtras = {
 }
 const maxTextLength = 2048
 
-/** The answer to reads of history that is gone, in the node's own words and with what its own 410s last carried. */
+/** Creates 410 responses for pruned history in the node's words, with the extras of the last upstream 410. */
 export class PrunedErrors {
   #lastExtras = noExtras
 
-  /** Takes in a node's 410. */
+  /** Learns the extras of an upstream 410. */
   learn (response: UpstreamResponse): void {
     const error = errorOf(response)
     if (error === undefined || (error['error_code'] !== 'version_pruned' && error['error_code'] !== 'block_pruned')) {
@@ -36,7 +36,7 @@ export class PrunedErrors {
     }
   }
 
-  /** The 410 for a version below every node's window. */
+  /** Returns the 410 for a version below every upstream's window (law 11: "gone" is a fact, not a guess). */
   errorFor (version: bigint, oldest: bigint): ErrorResponse {
     const { hint, archivalEndpoint, includesOldest, rawHeaders } = this.#lastExtras
     return new ErrorResponse(410, 'version_pruned', `Ledger version(${version}) has been pruned`, rawHeaders, {
@@ -47,7 +47,7 @@ export class PrunedErrors {
   }
 }
 
-/** The header that names an archive, under the name that the node's side gave it. */
+/** Returns the header that names an archive as a flat list, under the upstream's own name; empty if there is none. */
 export function archivalHeaders ({ headers }: UpstreamResponse): string[] {
   return Object.entries(headers).flatMap(([name, value]) => {
     const isArchival = name.endsWith('-archival-endpoint') && typeof value === 'string' &&
