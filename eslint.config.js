@@ -28,7 +28,10 @@ export default [
   },
   // Comments and strings of other folders do not follow the glossary everywhere yet.
   {
-    files: ['src/{chain,clients,cluster,http,metrics,redis,upstreams,workers}/**/*.{ts,js}', 'grafana/source/**/*.js'],
+    files: [
+      'src/{api,chain,clients,cluster,http,metrics,redis,upstreams,workers}/**/*.{ts,js}',
+      'grafana/source/**/*.js'
+    ],
     plugins: { varve: { rules: { 'trade-words': tradeWords } } },
     rules: { 'varve/trade-words': 'error' }
   },

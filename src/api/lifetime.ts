@@ -186,7 +186,7 @@ function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefi
   const limit = query.find(([name]) => name === 'limit')?.[1]
   if (first < start || !isContiguous || count > Number(limit ?? count)) return notStorable('gapped_page')
   if (last > head) return notStorable('outside_window')
-  // A list that ends below the head was cut by a limit, if only the node's own; at the head more may follow.
+  // A list that ends below the head was cut by a limit, perhaps the node's own; at the head more may follow.
   return last === head && count < Number(limit ?? count + 1)
     ? notStorable('short_page')
     : storable({ lowestVersion: start })

@@ -7,40 +7,36 @@ import { invalidInputError } from './error-response.js'
 import { readRequestBody } from './request-body.js'
 import { localTarget, methodNotAllowedError, requireLegalTarget } from './unknown-route.js'
 
-/** A client's request as it stood on the wire. */
+/** Client request as received. */
 export interface ClientRequest {
   readonly method: string
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
-  /** The header in which the least version stands that an answer must have been read at. */
+  /** Raw header with the lowest version that a moving response must have been read at. */
   readonly minVersion?: string | readonly string[] | undefined
 }
 
-/** What of the nodes' own configuration shows in how a request is read. */
+/** Settings of nodes that change how a request is read. */
 export interface NodeDefaults {
-  /** The events of a page whose limit is left out. */
+  /** Number of events in a page without `limit`. */
   readonly eventsDefault: number
 }
 
-/**
- * An endpoint and the raw texts found at its places; parsing them is the second step, so that refusals are counted by
- * endpoint.
- */
+/** Endpoint and raw texts of its parameters; `readRequest` parses them, so that rejections are counted by endpoint. */
 export interface EndpointMatch {
   readonly endpoint: Endpoint
-  /** The raw target without scheme and host. */
+  /** Raw target without scheme and host. */
   readonly target: string
   readonly path: readonly CapturedSegment[]
   readonly search: string
 }
 
-/** A segment of a path: a fixed one, or a parameter with the raw text at its place. */
+/** Path segment: fixed text, or a parameter with its raw text. */
 type CapturedSegment = string | { readonly parameter: PathParameter, readonly raw: string }
 
 /**
- * Finds the endpoint that a raw request target names, an absolute form by its path; undefined for every route that
- * varve does not know, writes among them.
+ * Finds the endpoint of a raw request target, by the path of an absolute form; undefined for unknown routes and writes.
  */
 export function matchEndpoint (target: string, method: string): EndpointMatch | undefined {
   const local = localTarget(target)
@@ -54,7 +50,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
   return undefined
 }
 
-/** Normalises a matched request into the one read that all its spellings mean, or refuses it. */
+/** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */
 export function readRequest (match: EndpointMatch, request: ClientRequest, defaults: NodeDefaults): Read {
   const { endpoint } = match
   requireLegalTarget(match.target)
@@ -82,7 +78,7 @@ export function readRequest (match: EndpointMatch, request: ClientRequest, defau
   }
 }
 
-/** What a path or a start says of what is asked for; undefined where neither does. */
+/** Derives version, height and `mayBeMoving` from the path or `start`; undefined for endpoints keyed otherwise. */
 function subjectOf (
   { keyedBy }: Endpoint,
   path: readonly string[],
@@ -96,12 +92,13 @@ function subjectOf (
       return { requestedVersion: BigInt(last), height: undefined, mayBeMoving: false }
     case 'height':
       return { requestedVersion: undefined, height: BigInt(last), mayBeMoving: false }
-    // In BCS transactions do not say which they are, as far as all nodes agree.
+    // Stores JSON only, because BCS transactions have no layout that every release shares (docs/node-behaviour.md,
+    // "BCS").
     case 'hash':
       return { requestedVersion: undefined, height: undefined, mayBeMoving: accept === 'json' }
     case 'list': {
       const { start: first, limit } = Object.fromEntries(query)
-      // Of none at all a node says that this cannot be, wherever it is to start.
+      // Ignores `start` with `limit=0`, which nodes always reject (docs/node-behaviour.md, "Page limits").
       const start = accept === 'json' && limit !== '0' ? first : undefined
       return {
         requestedVersion: start === undefined ? undefined : BigInt(start),
@@ -117,7 +114,7 @@ function subjectOf (
 }
 
 /**
- * The page asked for, its limit in words even where it was left out, so that both spellings are one read; undefined for
+ * Returns the page with an explicit limit, so a missing limit and the same explicit limit are one read; undefined for
  * the newest events.
  */
 function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: NodeDefaults): Read['page'] {
@@ -146,18 +143,18 @@ function readSegment ({ parameter, raw }: Exclude<CapturedSegment, string>): str
     const value = parameter.read(decoded)
     if (value !== undefined) return value
   } catch {
-    // Not UTF-8, or a broken escape: refused like any other text that cannot be valid.
+    // Rejects broken escapes and invalid UTF-8 like any other invalid text.
   }
   throw invalidInputError(`failed to parse path \`${parameter.name}\``)
 }
 
-/** What the query of a request comes to. */
+/** Canonical query of a request, with `ledger_version` apart. */
 interface Query {
   readonly ledgerVersion: bigint | undefined
   readonly query: ReadonlyArray<readonly [name: string, value: string]>
 }
 
-/** The read that a cursor of varve's own stands for: the one at its version, from the node's own cursor on. */
+/** Replaces a pinned cursor by its version and the upstream's own cursor; rejects a contradicting `ledger_version`. */
 function unpinCursor (endpoint: Endpoint, { ledgerVersion, query }: Query): Query & { readonly isPinned: boolean } {
   const start = endpoint.takesCursor ? query.find(([name]) => name === 'start')?.[1] : undefined
   const pinned = start === undefined ? undefined : readPinnedCursor(start)
@@ -173,15 +170,15 @@ function unpinCursor (endpoint: Endpoint, { ledgerVersion, query }: Query): Quer
 }
 
 function readQuery (endpoint: Endpoint, search: string): Query {
-  // Nodes read queries as forms: + is a blank, names may be encoded, what is unknown is ignored.
-  // The mark before it is the one that the parser takes off; a second one belongs to a name.
+  // Decodes a form: `+` is a blank, names may be encoded, unknown names are ignored (docs/node-behaviour.md, "Query
+  // parameters"). Adds the `?` that the parser strips, since a second one belongs to a name.
   const given = new URLSearchParams(`?${search}`)
   const query: [string, string][] = []
   let ledgerVersion: bigint | undefined
   for (const [name, read] of Object.entries(endpoint.query)) {
     const [text, ...repeats] = given.getAll(name)
     if (text === undefined) continue
-    // Nodes take the first, others the last: an answer to one must never be kept for the other.
+    // Rejects repeated parameters: nodes use the first, other software may use the last, so no key would be certain.
     if (repeats.length > 0) throw invalidInputError(`the parameter \`${name}\` is given more than once`)
     const value = read(text)
     if (value === undefined) throw invalidInputError(`failed to parse parameter \`${name}\``)

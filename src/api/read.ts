@@ -3,98 +3,85 @@ import { type Accept } from './accept.js'
 import { type Endpoint } from './endpoints.js'
 
 /**
- * One canonical read: all that a node is asked, and so all that a body can depend on; and what a client wants of when
- * it was read and how its listing goes on.
+ * Canonical read: everything sent upstream and therefore keyed (law 1: what is keyed is what is sent), plus minimum
+ * version and pinning.
  */
 export interface Read {
   readonly endpoint: Endpoint
   readonly path: string
-  /** Canonical parameters in the order of the endpoint's row, `ledger_version` apart. */
+  /** Canonical parameters in the endpoint's order, without `ledger_version`. */
   readonly query: readonly (readonly [name: string, value: string])[]
-  /** The ledger version asked for; undefined is a latest read. */
+  /** Ledger version in the query or in a pinned cursor; undefined if neither names one. */
   readonly ledgerVersion: bigint | undefined
-  /**
-   * The version that the answer speaks of, asked for in the query or named by a path; no position below it may be
-   * shown.
-   */
+  /** Version that the response is about, from the query or the path; no position below it may be sent. */
   readonly requestedVersion: bigint | undefined
-  /** Whether the version came in a cursor of varve's own: the cursor of the answer is to carry it on. */
+  /** True if a pinned cursor named the version, so the response's cursor is pinned too. */
   readonly isPinned: boolean
-  /** The block asked for, where it is asked for by its height. */
+  /** Height of the requested block, if the path names a height. */
   readonly height: bigint | undefined
-  /**
-   * Whether the answer alone tells if it is history or of the moment: a page may not be full yet, and a transaction not
-   * committed.
-   */
+  /** True if only the response shows whether it is history: a page may be short, a transaction not committed. */
   readonly mayBeMoving: boolean
-  /** The page of events asked for, where it starts at a given one. */
+  /** Requested page of events, if it has a start. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
   readonly body: ReadBody | undefined
-  /**
-   * The least version that an answer of the moment must have been read at, where a client says so; no body depends on
-   * it, so that it is in no key of what is kept.
-   */
+  /** Lowest version that a moving response must have been read at; in no cache key, because no body depends on it. */
   readonly minVersion: bigint | undefined
 }
 
-/** What a read asks with in a body. */
+/** Body of a read. */
 export interface ReadBody {
-  /** Its media type, which goes upstream with it. */
+  /** Media type, sent upstream. */
   readonly type: string
-  /** What goes upstream: the client's own member order and number text, blanks dropped; bytes as they came. */
+  /** Body sent upstream: JSON in the client's member order and number text without blanks, or bytes unchanged. */
   readonly sent: string | Buffer
-  /** What is keyed: one text for every spelling of the same question. */
+  /** Text for the key, equal for all request variants. */
   readonly canonical: string
 }
 
-/** The names under which answers to a read are kept. */
+/** Cache keys of a read. */
 export interface ReadKeys {
-  /** For a value, which all spellings share. */
+  /** Key of a 200, which all request variants share. */
   readonly value: string
-  /** For a not-found, which echoes the client's own text and so belongs to equal texts alone. */
+  /** Key of a not-found, which quotes the client's text, so only equal texts share it. */
   readonly text: string
-  /**
-   * For blocks: what their entries and the index from version to block are filed under; no block answers for another
-   * family.
-   */
+  /** Prefix of block keys, and name of the index from versions to blocks; each set of flags has its own. */
   readonly blockIndexKey: string | undefined
 }
 
-/** How long a read's answer can stay true: for ever, as a page of what grows, or not beyond the moment. */
+/** Classes of reads: stored without expiry, stored once a page is full, or micro-cached at most. */
 export type ReadClass = 'immutable' | 'page' | 'moving'
 
-// Beyond this what is read is digested, so that no request can make keys dear; of which chain and generation it is can
-// always be told.
+// Shortens longer names to a digest, so no request makes keys expensive; chain and generation stay readable.
 const maxNameLength = 500
 
-/** The class of a read, as `explain` names it. */
+/** Returns the class of a read, as `explain` names it. */
 export function classOf (read: Read): ReadClass {
   if (read.mayBeMoving) return read.endpoint.keyedBy === 'hash' ? 'immutable' : 'page'
   return read.requestedVersion === undefined && read.height === undefined ? 'moving' : 'immutable'
 }
 
 /**
- * Whether the release that a node runs shows in its answer (law 8): never in BCS, but for what one release does not
- * find and the next one does.
+ * Returns true if the release of an upstream can change the response (law 8: rendering can change, history cannot). BCS
+ * changes only between a value and a not-found.
  */
 export function isRendered (read: Read, status = 200): boolean {
   return (read.accept === 'json' || status === 404) && dependsOnRelease(read)
 }
 
-/** The same whatever the representation: what one release renders another may render otherwise. */
+/** Returns true if the release of an upstream can change the response in any representation. */
 export function dependsOnRelease ({ endpoint: { renderedByRelease }, query }: Read): boolean {
   return typeof renderedByRelease === 'boolean' ? renderedByRelease : query.some(([name]) => name === renderedByRelease)
 }
 
-/** The path and query that go upstream. */
+/** Returns the path and query sent upstream. */
 export function targetOf (read: Read): string {
   const query = read.query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
   if (read.ledgerVersion !== undefined) query.unshift(`ledger_version=${read.ledgerVersion}`)
   return query.length === 0 ? read.path : `${read.path}?${query.join('&')}`
 }
 
-/** The keys of a read within one chain and one generation of it (law 7). */
+/** Returns the cache keys of a read within a chain and its generation (law 7: chains never mix). */
 export function keysOf (
   read: Read,
   chain: { readonly id: number | string, readonly generation: number | string }
@@ -116,29 +103,29 @@ export function keysOf (
   return { value: key, text: key, blockIndexKey }
 }
 
-/** Whether a block is asked for: one entry answers for its height and for every version inside it. */
+/** Returns true if a read requests a block, whose one entry serves its height and every version inside. */
 export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
   return keyedBy === 'block' || keyedBy === 'height'
 }
 
-/** The words of a body: bytes in hex behind their type. */
+/** Returns a body as text: JSON as sent, or bytes in hex behind their media type. */
 export function bodyTextOf ({ sent, canonical }: ReadBody): string {
   return typeof sent === 'string' ? sent : canonical
 }
 
-/** The key of a block: one for every version inside it. */
+/** Returns the key of a block, the same for every version inside. */
 export function blockKeyOf (blocks: string, height: bigint | string): string {
   return `${blocks} ${height}`
 }
 
-/** The key of what a moving read was answered a moment ago. */
+/** Returns the key of a micro-cached response. */
 export function microCacheKeyOf (keys: ReadKeys): string {
   return `moment ${keys.text}`
 }
 
 /**
- * The key under which equal reads fly together. What moves may have been read too early for who asks for a version, and
- * one who cannot have it must not fail others.
+ * Returns the key under which equal reads coalesce. Minimum versions separate reads that may move: a response may be
+ * too old for one client, whose error must not fail others.
  */
 export function coalescingKeyOf (read: Read, key: string): string {
   return read.minVersion === undefined || (classOf(read) === 'immutable' && !read.mayBeMoving)
@@ -147,13 +134,16 @@ export function coalescingKeyOf (read: Read, key: string): string {
 }
 
 /**
- * True if the path names the stream itself; a handle can get another one (docs/node-behaviour.md, "Event streams").
+ * Returns true if the path names the stream itself; a handle can lead to another stream later (docs/node-behaviour.md,
+ * "Event streams").
  */
 export function namesStream ({ endpoint }: Read): boolean {
   return endpoint.name === 'events_by_creation_number'
 }
 
-/** What the pages of a stream are filed under, by its own path; by the path of a handle, what leads to its stream. */
+/**
+ * Returns the index key of a stream's pages by the stream's own path; by a handle's path, the key of its stream name.
+ */
 export function streamIndexKeyOf (
   chain: { readonly id: number | string, readonly generation: number | string },
   path: string
@@ -161,19 +151,19 @@ export function streamIndexKeyOf (
   return `${chain.id}.${chain.generation} json ${shorten(path)}`
 }
 
-/** The key of a page of a stream: that of its read by creation number. */
+/** Returns the key of a page, equal to the key of its read by creation number. */
 export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['page']>): string {
   return `${stream}?start=${start}&limit=${limit}`
 }
 
-/** The events that a full page has, by their sequence numbers. */
+/** Returns the first and last sequence number of a full page. */
 export function eventRangeOf (
   { start, limit }: NonNullable<Read['page']>
 ): { readonly first: bigint, readonly last: bigint } {
   return { first: start, last: start + limit - 1n }
 }
 
-/** The same read at a version: what a latest read turns out to have been. */
+/** Returns a latest read as the read at the version that its response was read at. */
 export function atVersion (read: Read, ledgerVersion: bigint): Read {
   return { ...read, ledgerVersion, requestedVersion: ledgerVersion }
 }

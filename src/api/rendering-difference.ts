@@ -4,12 +4,12 @@ import { modulesInBcs } from './modules-bcs.js'
 import { type Read } from './read.js'
 import { resourcesInBcs } from './resources-bcs.js'
 
-/** What a node said to a read, at some time. */
+/** Response body, and the facts that explain how it was rendered. */
 export interface RenderedBody {
   readonly body: Buffer
-  /** The release that rendered it, as far as that was known; undefined where it was not. */
+  /** Release that rendered the body; undefined if unknown. */
   readonly release: string | undefined
-  /** Where the next page begins; undefined where there is none. */
+  /** Start of the next page; undefined on the last page. */
   readonly cursor: string | undefined
 }
 
@@ -25,14 +25,14 @@ const committedMembers = [
   'success',
   'timestamp'
 ]
-// Of an event only the payload is decoded, of a module only the ABI.
+// Decoding changes only the payload of an event and the ABI of a module.
 const eventMembers = ['version', 'guid', 'sequence_number', 'type']
 const moduleMembers = ['bytecode']
 const typedMembers = ['type']
 
 /**
- * True if both bodies can be right for the same history: releases, page limits and the modules at the head change how
- * it is rendered (docs/node-behaviour.md, "Rendering").
+ * Returns true if both bodies can be correct for the same history. Releases, page limits and modules at the head change
+ * rendering (docs/node-behaviour.md, "Rendering").
  */
 export function isExplainedByRendering (read: Read, one: RenderedBody, other: RenderedBody): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
@@ -66,7 +66,7 @@ function wholeSpan ({ body }: RenderedBody): Span[] {
   return [{ from: 0, to: body.length }]
 }
 
-// A listing that an operator lets be longer goes on where another ends, and says where that is.
+// Operators set page limits: a longer listing continues where a shorter one ends with a cursor.
 function isSameListing (names: readonly string[], one: RenderedBody, other: RenderedBody): boolean {
   const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
   if (a === undefined || b === undefined) return false
@@ -74,7 +74,7 @@ function isSameListing (names: readonly string[], one: RenderedBody, other: Rend
   return mayBeCut(one, a, other, b) && haveSameMembers(names, one, a.slice(0, count), other, b.slice(0, count))
 }
 
-// A list of transactions that an operator lets be longer goes on where another ends, which its versions tell.
+// Operators set page limits: a longer list of transactions continues the shorter one, as the versions show.
 function isSameRun (one: RenderedBody, other: RenderedBody): boolean {
   const [a, b] = [itemsIn(one.body), itemsIn(other.body)]
   if (a === undefined || b === undefined) return false
@@ -89,7 +89,7 @@ function isLongerInBcs (
 ): boolean {
   const [a, b] = [itemsInBcs(one.body), itemsInBcs(other.body)]
   if (a === undefined || b === undefined || a.length === b.length || !mayBeCut(one, a, other, b)) return false
-  // A page is sorted by name after it was cut.
+  // Pages are sorted by name after the cut, so a shorter page need not be a prefix (docs/node-behaviour.md, "BCS").
   const [shorter, longer] = a.length < b.length ? [a, b] : [b, a]
   const all = new Set(longer)
   return shorter.every(item => all.has(item))
@@ -112,8 +112,7 @@ function hasSameTransactions (one: RenderedBody, other: RenderedBody): boolean {
 }
 
 /**
- * Whether all items are the same in these members, and in all others unless another release may have rendered them, or
- * they were decoded further.
+ * Returns true if all items are equal in these members, and differ elsewhere only by release or by further decoding.
  */
 function haveSameMembers (
   names: readonly string[],

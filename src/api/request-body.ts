@@ -4,7 +4,7 @@ import { type ReadBody } from './read.js'
 import { readRawRequest, readTableRequest } from './table-request.js'
 import { readViewRequest } from './view-request.js'
 
-/** Reads the question of a read that takes a body. */
+/** Reads the body of a read; throws an ErrorResponse if it is invalid. */
 export function readRequestBody (kind: BodyKind, contentType: string | undefined, bytes: Buffer): ReadBody {
   switch (kind) {
     case 'table_key':
@@ -16,12 +16,11 @@ export function readRequestBody (kind: BodyKind, contentType: string | undefined
   }
 }
 
-// The name that nodes of the open source know it by.
+// Media type in the public source of nodes (docs/node-behaviour.md, "Views").
 const viewInBcs = 'application/x.aptos.view_function+bcs'
 
 /**
- * A body in the words of a person or of another process: JSON as it stands, and bytes in hex, perhaps behind their
- * type.
+ * Reads a body from the text of a person or process: JSON unchanged, bytes in hex, optionally behind their media type.
  */
 export function bodyFromText (text: string): { readonly contentType: string, readonly body: Buffer } {
   const [, type = viewInBcs, digits] = /^(?:(application\/\S+) )?0x((?:[0-9a-fA-F]{2})*)$/.exec(text) ?? []

@@ -1,4 +1,4 @@
-/** What a known read is told by on the wire; a body only where one is read. */
+/** Parts of a request that identify its parsed form; the body only if it was read. */
 export interface VariantParts {
   readonly method: string
   readonly target: string
@@ -7,21 +7,20 @@ export interface VariantParts {
   readonly body: Buffer | undefined
 }
 
-// What is longer is not worth remembering.
+// Limits target, Accept and Content-Type in characters; longer requests are parsed each time.
 const maxVariantLength = 1024
 
-/** How many bytes a body may have that is spelled. */
+/** Largest body in bytes that a variant key contains. */
 export const maxVariantBodyBytes = 2048
 
 /**
- * One text for everything that a request is read by, so that equal texts are the same read; undefined where it is not
- * worth remembering. No target holds a blank, and neither it nor a header value a line break, so that no two requests
- * have one text.
+ * Returns one text for all parts that decide the read; undefined if the request is too large to remember. Targets
+ * contain no blanks and headers no line breaks, so different requests never share a text.
  */
 export function variantKeyOf ({ method, target, accept, contentType, body }: VariantParts): string | undefined {
   const asked = accept === undefined ? target : `${accept} ${target}`
   if (asked.length > maxVariantLength) return undefined
-  // Whatever answers GET answers HEAD, without the body.
+  // Shares one text between GET and HEAD, whose responses differ only in the body.
   if (method === 'GET' || method === 'HEAD') return asked
   if (
     method !== 'POST' || contentType === undefined || contentType.length > maxVariantLength || body === undefined ||

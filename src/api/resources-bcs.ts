@@ -1,13 +1,15 @@
 import { lengthAt } from './modules-bcs.js'
 
 const addressBytes = 32
-// The marks of types in BCS that more follows, the one of functions, which no resource is of, and the last.
+// Type marks in BCS: more follows vectors and structs, no resource is a function, 17 is last (docs/node-behaviour.md,
+// "BCS").
 const [vectorMark, structMark, functionMark, lastMark] = [6, 7, 11, 17]
-// Nodes refuse deeper types, and so a bound on recursion costs no reader anything.
+// Nodes reject deeper types, so this bound on recursion rejects no real listing.
 const maxLevels = 16
 
 /**
- * The resources of a listing in BCS, each as it stands: its type and its bytes; undefined for what is no such listing.
+ * Returns the unchanged bytes of each resource in a BCS listing: type and value; undefined for any other body
+ * (docs/node-behaviour.md, "BCS").
  */
 export function resourcesInBcs (body: Buffer): string[] | undefined {
   const count = lengthAt(body, 0)
@@ -24,7 +26,7 @@ export function resourcesInBcs (body: Buffer): string[] | undefined {
   return from === body.length ? resources : undefined
 }
 
-// Where it ends; beyond the body for what is none.
+// Returns the end of a struct tag, which is beyond the body if the tag is invalid.
 function structEnd (body: Buffer, from: number, level: number): number {
   const name = textEnd(body, textEnd(body, from + addressBytes))
   const count = lengthAt(body, name)

@@ -3,10 +3,10 @@ import { integerNormaliser } from './integer.js'
 import { quoteJson, unescapeJson } from './json-string.js'
 import { type TypeTag } from './type-tag.js'
 
-/** The one text of a JSON string's value, where nodes take several for the same. */
+/** Returns one text for all values of a JSON string that nodes treat as equal. */
 type Normalise = (text: string) => string
 
-/** How the JSON of a type is spelled. */
+/** Rules by which the JSON of a type is normalised. */
 interface KeyShape {
   readonly items: KeyShape | undefined
   readonly normaliseString: Normalise | undefined
@@ -22,18 +22,18 @@ const [quote, comma, backslash, openBracket, closeBracket, openBrace, closeBrace
   0x7d
 ]
 
-// No struct has as many; sorting what has more would take longer than reading it.
+// No struct has as many members; sorting more would take longer than reading them.
 const maxSortedMembers = 32
 
 /**
- * Prints one text for all texts of the same table key (docs/node-behaviour.md, "Table keys"). A value that does not fit
- * its type stays as it is, because the node decides on it.
+ * Returns one text for all texts of the same table key (docs/node-behaviour.md, "Table keys"). A value that does not
+ * fit its type stays unchanged, because the upstream decides on it.
  */
 export function canonicalKey (type: TypeTag, text: string): string {
   return new KeyCanonicaliser(text).value(shapeOf(type)) ?? text
 }
 
-/** One text for all spellings of the same bytes in hex. */
+/** Returns one text for all forms of the same bytes in hex; other text is returned unchanged. */
 export function canonicalBytes (text: string): string {
   const digits = text.startsWith('0x') ? text.slice(2) : text
   return digits.length % 2 === 0 && !/[^0-9a-fA-F]/.test(digits) ? `0x${digits.toLowerCase()}` : text
@@ -61,7 +61,7 @@ function isObjectPointer (type: TypeTag): boolean {
     type.name === 'Object'
 }
 
-// `sort` takes longer to begin than this to end.
+// Insertion sort, because `sort` takes longer to start than this takes to finish.
 function sortByInsertion (members: string[]): string[] {
   for (const [at, member] of members.entries()) {
     let to = at
@@ -74,8 +74,8 @@ function sortByInsertion (members: string[]): string[] {
 }
 
 /**
- * Walks once over valid JSON without blanks; each step returns the canonical text of what it passed, or undefined where
- * that stands there already.
+ * Walks once over valid JSON without blanks. Each step returns the canonical text of the value that it passed;
+ * undefined if the value is canonical already.
  */
 class KeyCanonicaliser {
   readonly #text: string
@@ -93,7 +93,7 @@ class KeyCanonicaliser {
         return this.#array(shape?.items)
       case openBrace:
         return this.#object()
-      // Numbers keep their text, since 1.0 and 1 are two keys to a node.
+      // Preserves number texts, because 1.0 and 1 are two keys to a node.
       default:
         return this.#scalar()
     }
@@ -126,7 +126,7 @@ class KeyCanonicaliser {
     return text === '' ? undefined : text + this.#text.slice(copiedTo, this.#at)
   }
 
-  /** The order of a struct's members means nothing. */
+  /** Sorts members by name, because their order means nothing in a struct. */
   #object (): string | undefined {
     const members: string[] = []
     let isSame = true
@@ -145,11 +145,11 @@ class KeyCanonicaliser {
       last = member
     }
     if (isSame) return undefined
-    // Names are quoted and differ, so that whole members are in the order of their names.
+    // Names are quoted and differ, so the order of whole members is the order of their names.
     return `{${(members.length > maxSortedMembers ? members : sortByInsertion(members)).join(',')}}`
   }
 
-  /** Moves into an array or object, or past an empty one. */
+  /** Enters an array or object; moves past an empty one and returns true. */
   #isEmpty (closing: number): boolean {
     const isEmpty = this.#text.charCodeAt(this.#at + 1) === closing
     this.#at += isEmpty ? 2 : 1

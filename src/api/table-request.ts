@@ -6,7 +6,7 @@ import { invalidInputError } from './error-response.js'
 import { canonicalBytes, canonicalKey } from './table-key.js'
 import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
-/** Reads the body of a table item look-up. */
+/** Reads the body of a table item request; throws an ErrorResponse if it is invalid. */
 export function readTableRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
   const keyText = requireText(body, 'key')
@@ -17,7 +17,7 @@ export function readTableRequest (contentType: string | undefined, bytes: Buffer
   return { type: mediaTypes.json, sent: `${head}${keyText}}`, canonical: `${head}${canonicalKey(keyType, keyText)}}` }
 }
 
-/** Reads the body of a look-up by the key's own bytes. */
+/** Reads the body of a request by the key's raw bytes; throws an ErrorResponse if it is invalid. */
 export function readRawRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const body = readJsonBody(contentType, bytes)
   const keyText = requireText(body, 'key')

@@ -1,34 +1,34 @@
 import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
 
-/** What a transaction in JSON says of itself. */
+/** Version and hash that a transaction in JSON states. */
 export interface Transaction {
-  /** Undefined as long as it is not committed. */
+  /** Undefined until the transaction is committed. */
   readonly version: bigint | undefined
   readonly hash: string
 }
 
-/** What a run of transactions says of itself. */
+/** Versions that a list of transactions states. */
 export interface TransactionRun {
   readonly count: number
-  /** Undefined on an empty run. */
+  /** Undefined on an empty list. */
   readonly first: bigint | undefined
   readonly last: bigint | undefined
-  /** Each version follows the one before. */
+  /** True if versions rise by one. */
   readonly isContiguous: boolean
 }
 
-/** Reads what a transaction says of itself; undefined for what is not certainly one. */
+/** Reads a transaction in JSON; undefined if the value is not certainly one. */
 export function readTransaction (body: Buffer, span?: Span): Transaction | undefined {
   const members = membersIn(body, span)
   const hash = textIn(body, members?.get('hash'))
   const type = textIn(body, members?.get('type'))
   const version = u64In(body, members?.get('version'))
-  // What is committed has a version, and what is not has none.
+  // Only committed transactions have a version (docs/node-behaviour.md, "Transactions").
   const isCertain = type === 'pending_transaction' ? members?.has('version') === false : version !== undefined
   return hash === undefined || type === undefined || !isCertain ? undefined : { version, hash: hash.toLowerCase() }
 }
 
-/** Reads a list of committed transactions; undefined when any of its items is not certainly one. */
+/** Reads a list of committed transactions; undefined if any item is not certainly one. */
 export function readTransactions (body: Buffer): TransactionRun | undefined {
   const items = itemsIn(body)
   if (items === undefined) return undefined

@@ -1,6 +1,6 @@
 import { readTagAddress, shortAddress } from './address.js'
 
-/** A type as Move writes it: a primitive or unknown bare name, a vector, or a struct with its type arguments. */
+/** Type as Move writes it: a primitive or unknown bare name, a vector, or a struct with its type arguments. */
 export type TypeTag =
   | { kind: 'named', name: string }
   | { kind: 'vector', of: TypeTag }
@@ -10,15 +10,15 @@ export type TypeTag =
 const maxLevels = 8
 
 /**
- * A longer text is no type tag (law 10): nodes bound the parts of a type to a few hundred, and each of them has a name
- * of at most 255 characters.
+ * Rejects longer texts (law 10: nothing grows without bound). Nodes limit a type to a few hundred parts with names of
+ * at most 255 characters.
  */
 export const maxTagLength = 65_536
 
-// Blanks separate tokens and mean nothing else; a token is an address, a name, `::` or one mark.
+// Blanks separate tokens and mean nothing else; a token is an address, a name, `::` or one of `<`, `>` and `,`.
 const token = /[ \t\n\f\r]*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_$][A-Za-z0-9_$]*)|(::|[<>,]))[ \t\n\f\r]*/y
 
-/** A type tag in any spelling, or undefined where it cannot be parsed with certainty. */
+/** Reads a type tag in any form; undefined if it cannot be parsed with certainty. */
 export function readTypeTag (text: string): TypeTag | undefined {
   const tokens = text.length > maxTagLength ? undefined : tokensOf(text)
   if (tokens === undefined) return undefined
@@ -27,13 +27,13 @@ export function readTypeTag (text: string): TypeTag | undefined {
   return parser.isAtEnd ? tag : undefined
 }
 
-/** A type tag that must be a struct, as in the path of an event handle. */
+/** Reads a type tag that must be a struct, as in the path of an event handle; undefined for any other. */
 export function readStructTag (text: string): TypeTag | undefined {
   const tag = readTypeTag(text)
   return tag?.kind === 'struct' ? tag : undefined
 }
 
-/** The one spelling that is keyed and sent: short addresses, no blanks. */
+/** Returns the canonical text for keys and upstream requests: short addresses, no blanks. */
 export function printTypeTag (tag: TypeTag): string {
   switch (tag.kind) {
     case 'named':
@@ -47,7 +47,7 @@ export function printTypeTag (tag: TypeTag): string {
   }
 }
 
-/** A Move identifier: a letter and more, or `_` or `$` and at least one more. */
+/** Returns true for a Move identifier: a letter and more, or `_` or `$` and at least one more. */
 export function isIdentifier (text: string): boolean {
   return /^(?:[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+)$/.test(text)
 }

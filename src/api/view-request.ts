@@ -5,12 +5,12 @@ import { type ReadBody } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { isIdentifier, maxTagLength, printTypeTag, readTypeTag } from './type-tag.js'
 
-// Nodes of each family have the name in their own words.
+// Each family of nodes has its own word in this media type (docs/node-behaviour.md, "Views").
 const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/i
 
 /**
- * Reads the body of a view: a function, its type arguments and its arguments in JSON, or the same in BCS, which is
- * taken to the letter.
+ * Reads the body of a view in JSON or BCS; BCS is sent and keyed unchanged. Throws an ErrorResponse if the body is
+ * invalid.
  */
 export function readViewRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
   const [, type] = bcsType.exec(contentType ?? '') ?? []
@@ -24,7 +24,7 @@ function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody
   if (types?.startsWith('[') !== true || values?.startsWith('[') !== true) {
     throw invalidInputError('parse request payload error: `type_arguments` and `arguments` must be arrays')
   }
-  // What an argument means is told by the function's own types alone, so that its text is its key.
+  // Keys arguments by their text, because only the function's own types show which texts are equal.
   const sent = `{"function":"${readFunction(requireString(body, 'function'))}","type_arguments":[${
     readTypes(types)
   }],"arguments":${values}}`
@@ -40,9 +40,9 @@ function readFunction (text: string): string {
   return `${shortAddress(digits)}::${module}::${name}`
 }
 
-/** Type tags by their canonical texts, from the JSON of an array of strings. */
+/** Returns canonical type tags from the JSON of an array of strings. */
 function readTypes (json: string): string {
-  // An object can be no type tag, and one whose names are chosen with care takes quadratic time to build.
+  // Rejects objects before parsing: none is a type tag, and chosen member names take quadratic time to build.
   if (json.length > maxTagLength || json.includes('{')) throw invalidTypesError()
   const types = JSON.parse(json) as unknown[]
   return types.map(text => {
