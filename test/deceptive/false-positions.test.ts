@@ -29,7 +29,7 @@ const later = {
   'x-aptos-block-height': '100001'
 }
 
-/** Asks for history that was never asked for before; what came, and under which position. */
+/** Reads history for the first time; returns the position and if the response is true. */
 async function readNew ({ varve, next }: DeceptionSetup): Promise<{ isTrue: boolean, version: string | undefined }> {
   const truth = modules.trueResponse(next())
   setTrueResponse(truth)
@@ -42,7 +42,7 @@ async function readNew ({ varve, next }: DeceptionSetup): Promise<{ isTrue: bool
   }
 }
 
-/** What must hold as soon as a node tells the truth again: reads are answered, under where the chain stands now. */
+/** Waits until reads succeed at the current head, once the upstream tells the truth again. */
 async function recovers (stage: DeceptionSetup, name: string): Promise<void> {
   await until(
     async () => {
@@ -54,7 +54,7 @@ async function recovers (stage: DeceptionSetup, name: string): Promise<void> {
   )
 }
 
-// Told of the head itself, where nothing is asked but where it stands.
+// Lies in responses to head polls.
 const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ['cut short', thenEnd(responseBytes(index, { framing: ['content-length: 99'] }))],
   ['a chunk cut short', thenEnd(responseBytes(index, { framing: te, body: `ff\r\n${index.body}` }))],
@@ -142,7 +142,7 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ['a release of 100 KB', thenKeep(responseBytes(index, { body: `{"git_hash":"${'a'.repeat(100_000)}"}` }))]
 ]
 
-t.test('whatever a node says of where it stands, reads go on, and the position is the one that was proven', async t => {
+t.test('whatever an upstream says of its position, reads go on under the proven position', async t => {
   const stage = await startDeception(t, { head: { pollMs: 20 }, cache: { maxEntryMb: 1 } })
   const { upstream } = stage
   for (const [name, said] of words) {
@@ -151,14 +151,14 @@ t.test('whatever a node says of where it stands, reads go on, and the position i
     await until(() => upstream.pollCount > before + 1, `${name}: it was asked`)
     const { isTrue, version } = await readNew(stage)
     t.same([name, isTrue, version], [name, true, headPosition['x-aptos-ledger-version']])
-    t.equal(upstream.requests.filter(target => target.includes('evil')).length, 0, `${name}: nowhere else is asked`)
+    t.equal(upstream.requests.filter(target => target.includes('evil')).length, 0, 'no other target is requested')
     upstream.lies.delete('/v1')
   }
   upstream.head = later
   await recovers(stage, 'after all of them')
 })
 
-t.test('a position that is well formed and of nowhere is not shown for good: the truth that follows it is believed', async t => {
+t.test('a well-formed false position is not shown for good: the true one after it is accepted', async t => {
   for (const [name, stamps] of foreignPositionLies) {
     for (const target of ['/v1', 'read']) {
       const stage = await startDeception(t, { head: { pollMs: 20 } })

@@ -8,42 +8,42 @@ import { tryLies } from '../support/deceptive/try-lies.js'
 // All kinds take too long here; `npm run nightly -- lies` has the rest.
 const some = 1
 
-t.test('whatever a node says of the length of an answer, a client sees it whole or not at all', async t => {
+t.test('whatever length an upstream declares, a client gets the whole response or none', async t => {
   await tryLies(t, lengthLies, some)
 })
 
-t.test('whatever a node does with chunks, a client sees them whole or not at all', async t => {
+t.test('whatever an upstream does with chunks, a client gets the whole response or none', async t => {
   await tryLies(t, chunkLies, some)
 })
 
-t.test('of the lines of a node nothing arrives that is not meant for the client, however they are written', async t => {
+t.test('only upstream headers meant for clients are forwarded, however they are written', async t => {
   await tryLies(t, headerLies, some)
 })
 
-t.test('a status that was not asked for is never taken for an answer', async t => {
+t.test('an unexpected status is never taken for a response', async t => {
   await tryLies(t, statusLies, some)
 })
 
-t.test('a media type or a coding that was not asked for is neither kept nor handed on', async t => {
+t.test('a media type or coding that was not requested is neither stored nor forwarded', async t => {
   await tryLies(t, mediaTypeLies, some)
 })
 
-t.test('a position that is none, or contradicts itself, is not shown, and no answer is believed under it', async t => {
+t.test('a malformed or contradictory position is not shown, and its response is not used', async t => {
   await tryLies(t, positionLies, some)
 })
 
-t.test('a block that is not the one asked for is not handed on, and one that contradicts itself is not kept', async t => {
+t.test('a block other than the one requested is not forwarded; a contradictory one is not stored', async t => {
   await tryLies(t, blockLies, some)
 })
 
-t.test('a page of events is kept only where it is the one that was asked for', async t => {
+t.test('an events page is stored only if it is the one requested', async t => {
   await tryLies(t, pageLies, some)
 })
 
-t.test('a transaction that is not the one asked for is not handed on, and what is not committed, or not certainly, is not kept', async t => {
+t.test('a wrong transaction is not forwarded, and one not certainly committed is not stored', async t => {
   await tryLies(t, transactionLies, some)
 })
 
-t.test('what is missing is kept only where it is certain', async t => {
+t.test('a not-found response is stored only if it is certain', async t => {
   await tryLies(t, notFoundLies, some)
 })

@@ -27,7 +27,7 @@ const lies: ReadonlyArray<readonly [string, (truth: TrueResponse) => ScriptedByt
   ['two cursors', truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] }))]
 ]
 
-t.test('nothing of a lie gets into what replicas share: another replica that asks for the same has the truth', async t => {
+t.test('a false response never reaches the Redis tier, and another replica serves the true one', async t => {
   const redis = await startRedis(t)
   const node = await startDeceptiveUpstream(t)
   const replicas = await Promise.all(
@@ -59,7 +59,7 @@ t.test('nothing of a lie gets into what replicas share: another replica that ask
   t.ok(nth > 20)
 })
 
-t.test('a release that no node can have is none, and what is read meanwhile is shared all the same', async t => {
+t.test('an impossible release is ignored, and responses fetched meanwhile are stored in Redis', async t => {
   const redis = await startRedis(t)
   const node = await startDeceptiveUpstream(t)
   node.lies.set(

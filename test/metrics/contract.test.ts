@@ -6,7 +6,7 @@ import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
 import { varveAt } from '../support/varve.js'
 
-// Every known endpoint, and one name for all other routes.
+// Known endpoints, and one name for all other routes.
 const endpoint = [
   'table_item',
   'account_modules',
@@ -102,7 +102,7 @@ const contract: ReadonlyArray<
   }]
 ]
 
-/** The label sets of a metric, a histogram's once; as one text each. */
+/** Returns each label set of a metric once as text, without histogram buckets. */
 function setsOf ({ series }: Scraped): string[] {
   return [...new Set(series.map(({ labels: { le, ...labels } }) => textOf(labels)))].sort()
 }
@@ -118,7 +118,7 @@ function everySetOf (labels: Readonly<Record<string, readonly string[] | null>>)
   ).map(textOf).sort()
 }
 
-t.test('a varve that was asked nothing yet shows every metric of the contract under its name, with its type and its labels, at 0 where these are closed', async t => {
+t.test('varve shows every metric of the contract before its first request, closed series at 0', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   const shown = await scrape(varve.adminUrl)
   for (const [name, type, labels = {}] of contract) {
@@ -131,7 +131,7 @@ t.test('a varve that was asked nothing yet shows every metric of the contract un
   }
 })
 
-t.test('series that have a status or a node\'s name appear when they are first counted, with the labels of the contract', async t => {
+t.test('series labelled by status or upstream appear at their first count', async t => {
   const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
   t.equal((await varve.get('/v1/info')).status, 200)
@@ -144,7 +144,7 @@ t.test('series that have a status or a node\'s name appear when they are first c
   t.equal(shown.get('varve_redis_up')?.series[0]?.value, 1)
 })
 
-t.test('every histogram of times reaches from 50 us to 10 s, and no step is more than two and a half times the one before', async t => {
+t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 2.5 times', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   const shown = await scrape(varve.adminUrl)
   const times = [...shown].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
@@ -169,7 +169,7 @@ t.test('every histogram of times reaches from 50 us to 10 s, and no step is more
   }
 })
 
-t.test('the list of all metrics is what is shown: no name, type or label more, none less, and all closed series from the start', async t => {
+t.test('/metrics shows exactly the listed metrics, with all closed series from the start', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   const shown = await scrape(varve.adminUrl)
   const there = metricList.filter(({ name }) => name !== 'varve_tls_certificate_not_after_seconds')

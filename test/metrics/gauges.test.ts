@@ -6,7 +6,7 @@ import { startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-/** The state of each node: of all states the one that is 1, and the others 0. */
+/** Returns the state of each upstream: the only one at 1, if all others are at 0. */
 async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
   const series = (await scrape(varve.adminUrl)).get('varve_upstream_state')?.series ?? []
   const names = [...new Set(series.map(({ labels }) => labels['upstream'] ?? ''))]
@@ -22,7 +22,7 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
   }))
 }
 
-t.test('each node is in one state of the list, in the words of /status.json', async t => {
+t.test('each upstream has exactly one state, in the words of /status.json', async t => {
   const [first, second] = [await startSandboxNode(t), await startSandboxNode(t)]
   const stranger = await startSandboxNode(t, { chainId: 9 })
   const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, {
@@ -40,14 +40,14 @@ t.test('each node is in one state of the list, in the words of /status.json', as
   t.equal((await statesOf(varve))['well'], 'up')
 })
 
-t.test('one that nothing was heard of yet is unknown, and has no version', async t => {
+t.test('an upstream that has not responded yet is unknown and has no version', async t => {
   const silent = await startStubUpstream(t, () => {}, () => {})
   const varve = await varveAt(t, silent.url, { upstream: { timeoutMs: 60_000 } })
   t.same(await statesOf(varve), { node: 'unknown' })
   t.ok(Number.isNaN(await varve.metric('varve_upstream_version{upstream="node"}')))
 })
 
-t.test('what there is of a node and of memory stands beside what is used of it', async t => {
+t.test('gauges show the limits of upstreams and memory beside their use', async t => {
   const node = await startSandboxNode(t)
   const varve = await varveAt(t, node.url, { upstream: { maxConcurrent: 33 }, cache: { memory: { maxMb: 3 } } })
   t.equal((await varve.get('/v1/info')).status, 200)

@@ -10,7 +10,7 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
 const oldest = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_oldest_asked_version')
 
-/** varve in front of a node whose window, from 10 to 1000 at first, is in the test's hand. */
+/** Starts varve with an upstream whose window, 10 to 1000 at first, the test moves. */
 async function windowed (
   t: Test,
   change: Parameters<typeof varveAt>[2] = {}
@@ -28,9 +28,9 @@ async function windowed (
   }
 }
 
-t.test('how old the oldest reads are is told by every way in which a version can be asked for, hit or not, and by no other', async t => {
+t.test('every accepted read of a version, hit or not, counts towards the oldest version requested', async t => {
   const { varve, moveTo } = await windowed(t)
-  t.equal(await oldest(varve), 1000, 'nobody has asked for anything older than the head')
+  t.equal(await oldest(varve), 1000, 'no read is older than the head')
   for (
     const target of [
       '/v1/accounts/0x1/modules',
@@ -49,18 +49,18 @@ t.test('how old the oldest reads are is told by every way in which a version can
   await varve.get('/v1/tables/0x5eed/item?ledger_version=800', tableItemLookup('u64', '"1"'))
   t.equal(await oldest(varve), 800)
   await varve.get('/v1/blocks/by_version/700')
-  t.equal(await oldest(varve), 700, 'a block by the version asked for')
+  t.equal(await oldest(varve), 700, 'a block by its version')
   await varve.get('/v1/accounts/0x1/resources?ledger_version=600')
-  t.equal(await oldest(varve), 600, 'what is passed on')
+  t.equal(await oldest(varve), 600, 'a forwarded read')
   await varve.get('/v1/transactions', { method: 'POST', body: '{}' })
   await varve.get('/v1/accounts/xyz/modules?ledger_version=50')
-  t.equal(await oldest(varve), 600, 'not what is refused for what it is')
+  t.equal(await oldest(varve), 600, 'a rejected read does not count')
   moveTo({ 'x-aptos-ledger-oldest-version': '650', 'x-aptos-oldest-block-height': '65' })
   await varve.get('/v1/spec.json')
   t.equal(await oldest(varve), 650, 'the window has moved past it')
 })
 
-t.test('until a position is known there is no number, and what was asked for until then, which may have been pruned long ago, makes none', async t => {
+t.test('the oldest version requested ignores reads from before a position is known', async t => {
   let isAwake = false
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -73,10 +73,10 @@ t.test('until a position is known there is no number, and what was asked for unt
   t.equal((await varve.get(modules(3))).status, 503)
   isAwake = true
   await until(async () => await varve.metric('varve_ledger_version') === 1000, 'the node is heard')
-  t.equal(await oldest(varve), 1000, 'nobody has asked for anything in the window')
+  t.equal(await oldest(varve), 1000, 'no read within the window')
 })
 
-t.test('versions of a chain that is gone say nothing of the one that took its name', async t => {
+t.test('after a chain reset, versions of the previous chain no longer count', async t => {
   const { varve, moveTo } = await windowed(t)
   await varve.get(modules(300))
   t.equal(await oldest(varve), 300)
@@ -86,7 +86,7 @@ t.test('versions of a chain that is gone say nothing of the one that took its na
   t.equal(await oldest(varve), 900)
 })
 
-t.test('a hot read is counted anew in each half of the time, although nothing is asked for it', async t => {
+t.test('a hot read counts again in each half of the period, although it is always a hit', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -109,6 +109,6 @@ t.test('a hot read is counted anew in each half of the time, although nothing is
   clock.ms += 299_999
   t.equal(told(), 500n)
   clock.ms += 1
-  t.equal(told(), 1000n, 'nobody asks for it any more')
+  t.equal(told(), 1000n, 'no client reads it any more')
   t.equal(stub.requests.length, 1)
 })

@@ -19,7 +19,7 @@ const zero: Counts = {
 }
 const began = 1_750_000_000_000
 
-/** The last minutes of a process whose clock and counts are the test's. */
+/** Recent counts of a process whose clock and counts the test controls. */
 function counting () {
   const clock = { ms: began }
   let counts = zero
@@ -35,12 +35,12 @@ function counting () {
 
 const misses = ({ outcomes: { miss } }: RecentSnapshot): number[] => [...miss]
 
-t.test('each step tells what was counted in it, those in which nothing came too, and the last one is under way', async t => {
+t.test('each step has its own counts, including empty steps and the current one', async t => {
   const { clock, recent, answers } = counting()
-  t.same(misses(recent.snapshot), [0], 'a process that has just begun knows of one step')
+  t.same(misses(recent.snapshot), [0], 'a new process has one step')
   answers(3)
-  t.same(misses(recent.snapshot), [3], 'and tells at once')
-  t.same(misses(recent.snapshot), [3], 'each request once')
+  t.same(misses(recent.snapshot), [3], 'counts show at once')
+  t.same(misses(recent.snapshot), [3], 'each request counts once')
   clock.ms += 4999
   answers(1)
   answers(2, 'hit_memory')
@@ -69,7 +69,7 @@ t.test('each step tells what was counted in it, those in which nothing came too,
   t.equal(recent.snapshot.lastStepMs, began + 20_000)
 })
 
-t.test('steps begin at their multiples, whenever a process began', async t => {
+t.test('steps begin at multiples of their length, whenever a process starts', async t => {
   let ms = began + 3210
   const recent = new RecentCounts(() => zero, () => ms)
   t.equal(recent.snapshot.lastStepMs, began)
@@ -77,7 +77,7 @@ t.test('steps begin at their multiples, whenever a process began', async t => {
   t.equal(recent.snapshot.lastStepMs, began + 5000)
 })
 
-t.test('it knows ten minutes and no more, however long it runs and however late it is looked at', async t => {
+t.test('recent counts cover ten minutes, however long a process runs and however late it is read', async t => {
   const { clock, recent, answers } = counting()
   for (let step = 0; step < 500; step++) {
     answers(step)
@@ -93,11 +93,11 @@ t.test('it knows ten minutes and no more, however long it runs and however late 
   t.equal(recent.size, 1)
 })
 
-t.test('several processes are told as one, step by step, whenever each began', async t => {
+t.test('recent counts of several processes are merged by step, whenever each started', async t => {
   const [one, two] = [counting(), counting()]
   let ms = began
   const all = new MergedRecentCounts(() => ms)
-  t.same(misses(all.snapshot), [0], 'nobody has told yet')
+  t.same(misses(all.snapshot), [0], 'no process has reported yet')
   one.answers(1)
   one.recent.tick()
   one.clock.ms = ms = began + 10_000
@@ -107,12 +107,12 @@ t.test('several processes are told as one, step by step, whenever each began', a
   all.update(one, one.recent.snapshot)
   t.same(misses(all.snapshot), [1, 0, 2])
   all.update(two, two.recent.snapshot)
-  t.same(misses(all.snapshot), [1, 30, 2], 'what was told a step ago is of a step ago')
+  t.same(misses(all.snapshot), [1, 30, 2], 'a late report counts in its own step')
   all.update(two, two.recent.snapshot)
-  t.same(misses(all.snapshot), [1, 30, 2], 'each counts once, however often it tells')
+  t.same(misses(all.snapshot), [1, 30, 2], 'each request counts once, however often it is reported')
 })
 
-t.test('a process that began after the clock was put forward or back is told beside the others, and hides nothing of them', async t => {
+t.test('after a clock jump a new process is merged with the others and hides none of their counts', async t => {
   for (const jumpMs of [3_600_000, 60_000, -60_000, -86_400_000]) {
     const [old, young] = [counting(), counting()]
     let ms = began
@@ -131,11 +131,11 @@ t.test('a process that began after the clock was put forward or back is told bes
     t.equal(all.snapshot.lastStepMs, ms)
     all.remove(young)
     ms += 5000
-    t.same(misses(all.snapshot), [0, 0, 8, 0], 'and what it told stays where that was when it ends')
+    t.same(misses(all.snapshot), [0, 0, 8, 0], 'its counts stay in their step when it ends')
   }
 })
 
-t.test('what a process has told stays when it ends, until it is ten minutes old', async t => {
+t.test('counts of an ended process stay until they are ten minutes old', async t => {
   const worker = counting()
   let ms = began
   const all = new MergedRecentCounts(() => ms)
@@ -144,7 +144,7 @@ t.test('what a process has told stays when it ends, until it is ten minutes old'
   all.remove(worker)
   worker.answers(90)
   all.update(worker, worker.recent.snapshot)
-  t.same(misses(all.snapshot), [4], 'and what it says after its end is nothing new')
+  t.same(misses(all.snapshot), [4], 'reports after its end are ignored')
   all.remove({})
   const other = counting()
   other.clock.ms = ms = began + 5000
@@ -158,7 +158,7 @@ t.test('what a process has told stays when it ends, until it is ten minutes old'
   t.equal(misses(all.snapshot).length, 121)
 })
 
-t.test('what is told is what the metrics count, of whatever endpoint and status', async t => {
+t.test('recent counts equal the metrics, for any endpoint and status', async t => {
   const metrics = new Metrics()
   metrics.answered('info', 'hit_memory', 200, 0.1)
   metrics.answered('other', 'rejected', 404, 0.1)

@@ -8,12 +8,12 @@ const requests = { name: 'requests_total', help: 'Requests.' }
 const seconds = { name: 'request_seconds', help: 'Times.' }
 const bounds = [0.001, 0.01, 0.1]
 
-/** What is printed, whatever the order of series. */
+/** Prints a registry as sorted lines, since the order of series is free. */
 async function printed (registry: Registry): Promise<string[]> {
   return (await registry.metrics()).split('\n').filter(line => line !== '').sort()
 }
 
-t.test(`what is scraped is what the library's own counter and histogram would say (${seedTitle})`, async () => {
+t.test(`a scrape equals one of prom-client's own counter and histogram (${seedTitle})`, async () => {
   const answer = fc.record({
     endpoint: fc.constantFrom('info', 'other'),
     outcome: fc.constantFrom('miss', 'hit_memory'),
@@ -39,7 +39,7 @@ t.test(`what is scraped is what the library's own counter and histogram would sa
         counter.inc({ endpoint, outcome, status })
         histogram.observe({ endpoint, outcome }, tookSeconds)
       }
-      // A scrape takes nothing away from the next.
+      // Scrapes must not change the next scrape.
       for (let scrape = 0; scrape < scrapes; scrape++) await printed(ours)
       const [said, expected] = [await printed(ours), await printed(theirs)]
       return said.join('\n') === expected.join('\n')
@@ -48,7 +48,7 @@ t.test(`what is scraped is what the library's own counter and histogram would sa
   )
 })
 
-t.test('both can be read as data too, to be summed over processes', async t => {
+t.test('both metrics can be read as data too, to be summed over processes', async t => {
   const registry = new Registry()
   new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
   const metrics = await registry.getMetricsAsJSON()
@@ -70,7 +70,7 @@ t.test('both can be read as data too, to be summed over processes', async t => {
   ])
 })
 
-t.test('a registry that begins anew begins both anew', async t => {
+t.test('resetting the registry resets both metrics', async t => {
   const registry = new Registry()
   new RequestSeries(registry, { requests, seconds, bounds }).add('info', 'miss', 200, 0.005)
   registry.resetMetrics()

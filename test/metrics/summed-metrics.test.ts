@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { SummedMetrics, type MetricSnapshots } from '../../src/metrics/summed-metrics.js'
 
-/** A process that has counted some, and measures something at the moment. */
+/** Creates the metrics of a process with counters and gauges. */
 async function processWith (reads: number, version: number, age: number): Promise<MetricSnapshots> {
   const registry = new Registry()
   const at = { registers: [registry] }
@@ -17,7 +17,7 @@ async function processWith (reads: number, version: number, age: number): Promis
 const valueOf = (text: string, series: string): string | undefined =>
   text.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1)
 
-t.test('what processes count is added up, and of what they measure an operator sees what matters', async t => {
+t.test('counters of all processes are added up, and gauges are merged by their own rule', async t => {
   const summed = new SummedMetrics()
   summed.update({}, await processWith(1, 100, 3))
   summed.update({}, await processWith(2, 90, 2))
@@ -30,7 +30,7 @@ t.test('what processes count is added up, and of what they measure an operator s
   t.equal(valueOf(text, 'entries{tier="memory"}'), '20')
 })
 
-t.test('what one process cannot tell yet hides nothing that another can', async t => {
+t.test('a value that one process does not know yet hides no value of another', async t => {
   const summed = new SummedMetrics()
   summed.update({}, await processWith(1, 100, 3))
   summed.update({}, await processWith(1, NaN, Infinity))
@@ -39,10 +39,10 @@ t.test('what one process cannot tell yet hides nothing that another can', async 
   t.equal(valueOf(text, 'age'), '3')
   const alone = new SummedMetrics()
   alone.update({}, await processWith(1, NaN, Infinity))
-  t.equal(valueOf(await alone.text([]), 'version'), 'Nan', 'where nobody can, that is said')
+  t.equal(valueOf(await alone.text([]), 'version'), 'Nan', 'NaN if no process knows it')
 })
 
-t.test('what a process has counted stays counted when it has ended, what it measured does not', async t => {
+t.test('counters of an ended process stay in the sum, its gauges do not', async t => {
   const summed = new SummedMetrics()
   const [one, two] = [{}, {}]
   summed.update(one, await processWith(1, 100, 3))

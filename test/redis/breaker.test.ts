@@ -6,14 +6,14 @@ import { Breaker, type BreakerState } from '../../src/redis/breaker.js'
 interface Trial {
   readonly breaker: Breaker
   readonly changes: BreakerState[]
-  /** When it probed, in milliseconds since it was made. */
+  /** Times of probes, in milliseconds since the start. */
   readonly probes: number[]
-  /** Whether what is probed is well. */
+  /** Result of the next probes. */
   isWell: boolean
   pass(ms: number): Promise<void>
 }
 
-/** A breaker whose time is the test's. */
+/** Creates a breaker whose clock the test controls. */
 function breakerOf (t: Test): Trial {
   mock.timers.enable({ apis: ['setTimeout'] })
   const changes: BreakerState[] = []
@@ -48,7 +48,7 @@ function breakerOf (t: Test): Trial {
   return trial
 }
 
-t.test('who was never reached is not asked, until a probe is answered', async t => {
+t.test('Redis is not used before a probe has succeeded', async t => {
   const { breaker, changes } = breakerOf(t)
   t.notOk(breaker.isClosed)
   await breaker.probeNow()
@@ -56,7 +56,7 @@ t.test('who was never reached is not asked, until a probe is answered', async t 
   t.same(changes, ['closed'])
 })
 
-t.test('five failures one after another open it, and not five among answers', async t => {
+t.test('five consecutive failures open the breaker; five among successes do not', async t => {
   const { breaker, changes } = breakerOf(t)
   await breaker.probeNow()
   for (let at = 0; at < 20; at++) {
@@ -69,7 +69,7 @@ t.test('five failures one after another open it, and not five among answers', as
   t.same(changes, ['closed', 'open'])
 })
 
-t.test('it probes within a second, then after one, then every two, and whoever fails meanwhile does not put that off', async t => {
+t.test('an open breaker probes within a second, then every two, and new failures do not delay it', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass, changes } = trial
   await breaker.probeNow()
@@ -77,7 +77,7 @@ t.test('it probes within a second, then after one, then every two, and whoever f
   trial.isWell = false
   breaker.open()
   for (let at = 0; at < 40; at++) {
-    // What was under way when it opened may fail later, and a client that reconnects breaks off again and again.
+    // Requests in flight may fail after it opened, and a client that reconnects fails again and again.
     breaker.recordFailure()
     breaker.open()
     await pass(200)
@@ -89,10 +89,10 @@ t.test('it probes within a second, then after one, then every two, and whoever f
   t.ok(breaker.isClosed)
   t.same(changes, ['closed', 'open', 'closed'])
   await pass(10_000)
-  t.equal(probes.length, 6, 'who is well is not probed')
+  t.equal(probes.length, 6, 'a closed breaker does not probe')
 })
 
-t.test('after it was well it probes within a second again', async t => {
+t.test('a breaker that opens again after recovery probes within a second again', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass } = trial
   trial.isWell = false
@@ -108,7 +108,7 @@ t.test('after it was well it probes within a second again', async t => {
   t.equal(probes.length, 1)
 })
 
-t.test('failures from before it opened do not open it again when it has closed', async t => {
+t.test('failures from before a breaker opened do not open it again once it has closed', async t => {
   const { breaker } = breakerOf(t)
   await breaker.probeNow()
   for (let at = 0; at < 9; at++) breaker.recordFailure()
@@ -117,7 +117,7 @@ t.test('failures from before it opened do not open it again when it has closed',
   t.ok(breaker.isClosed)
 })
 
-t.test('probes at the same time are one, and one that comes in between brings it back at once', async t => {
+t.test('concurrent probes are one, and an extra probe that succeeds closes the breaker at once', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass } = trial
   trial.isWell = false
@@ -132,7 +132,7 @@ t.test('probes at the same time are one, and one that comes in between brings it
   t.equal(probes.length, 3)
 })
 
-t.test('one that was stopped neither probes nor closes any more', async t => {
+t.test('a stopped breaker neither probes nor closes', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass, changes } = trial
   trial.isWell = false

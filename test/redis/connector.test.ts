@@ -17,7 +17,7 @@ const nowhere: RedisConnectionOptions = {
   ca: undefined
 }
 
-// Any error that nobody hears ends the process; the test is its own proof, since tap fails it then.
+// Errors without a listener end the process, and tap then fails the test.
 async function leaves (t: Test, place: RedisConnectionOptions): Promise<void> {
   const ends = Array.from({ length: 120 }, async (_, at) => {
     const client = createSubscriberClient(place, at)
@@ -33,16 +33,16 @@ async function leaves (t: Test, place: RedisConnectionOptions): Promise<void> {
     await ended
   })
   await Promise.all(ends)
-  t.equal(ends.length, 120, 'each came to its end')
+  t.equal(ends.length, 120, 'each connection ended')
 }
 
-t.test('a connection may be left at any moment of a TLS handshake, with a certificate that is believed or is not', async t => {
+t.test('a connection may be closed at any moment of a TLS handshake, certificate trusted or not', async t => {
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, url: redis.url })
   await leaves(t, { ...nowhere, url: redis.url, ca: certificate })
 })
 
-t.test('so may one to a server of a cluster or to a master behind sentinels, and nothing is written to the standard error', async t => {
+t.test('closing a cluster or Sentinel connection during its handshake writes nothing to stderr', async t => {
   const said = t.capture(console, 'error')
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, cluster: [{ host: '127.0.0.1', port: redis.port }] })
@@ -59,7 +59,7 @@ t.test('so may one to a server of a cluster or to a master behind sentinels, and
   t.same(said(), [])
 })
 
-t.test('the connections to sentinels are heard too, also of those that listen for a failover and are left while they connect', async t => {
+t.test('errors of Sentinel connections are handled, also if they are closed while connecting', async t => {
   const said = t.capture(console, 'error')
   const redis = await startRedis(t, { tls: true })
   const sentinels = [{ host: '127.0.0.1', port: redis.port }]
@@ -74,13 +74,13 @@ t.test('the connections to sentinels are heard too, also of those that listen fo
       sentinelReconnectStrategy: () => null,
       ...patience
     })
-    // The library begins with this when it has reached the master.
+    // ioredis calls this once it has reached the master.
     const listening = (connector as unknown as { initFailoverDetector(): Promise<void> }).initFailoverDetector()
     await pause(at / 4)
     connector.disconnect()
     await listening.catch(() => {})
   }))
-  // Their sockets end a moment later.
+  // Sockets end a moment later.
   await until(
     () =>
       process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1,

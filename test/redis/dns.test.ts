@@ -18,7 +18,7 @@ const nowhere: RedisConnectionOptions = {
 
 const toLoopback: Resolve = async () => [{ address: '127.0.0.1', family: 4 }]
 
-/** Names of which every question is counted; none of them is known to the system. */
+/** DNS cache that counts queries; the system knows none of the names. */
 function named (): {
   lookup: NonNullable<RedisConnectionOptions['lookup']>,
   asked: string[],
@@ -43,7 +43,7 @@ function named (): {
   }
 }
 
-t.test('Redis is found by its name, and found again where it was while nobody can say where that is', async t => {
+t.test('Redis is reached by name, and at its last address while DNS hangs', async t => {
   const redis = await startRedis(t)
   const { lookup, asked, says } = named()
   const client = clientFor({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
@@ -52,18 +52,18 @@ t.test('Redis is found by its name, and found again where it was while nobody ca
   })
   await client.connect()
   t.equal(await client.ping(), 'PONG')
-  // It hangs, and is asked once for all attempts.
+  // Hangs, so that one query must serve all attempts.
   says(async () => await new Promise(() => {}))
   await redis.kill()
   await until(() => client.status === 'reconnecting', 'it is noticed')
-  // What was said a moment ago would do without a question.
+  // Waits for the second query: a result that is still cached would need none.
   await until(() => asked.length === 2, 'its name is asked for again')
   await redis.start()
   await until(async () => await client.ping() === 'PONG', 'it is back')
   t.same(asked, ['redis.example', 'redis.example'])
 })
 
-t.test('so are the servers of a cluster, sentinels, and who listens', async t => {
+t.test('clusters, sentinels and subscribers are reached by name too', async t => {
   const cluster = await startCluster(t)
   const { lookup, asked } = named()
   const place = {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { startRedis } from '../support/redis-server.js'
 import { openRedisTier } from '../support/redis-tier.js'
 
-t.test('what the client gave up by itself, as after a standstill, is told as what it is: timed out', async t => {
+t.test('a command timeout of the Redis client is reported as timed out', async t => {
   const redis = await startRedis(t)
   const { link } = await openRedisTier(t, redis.url)
   t.equal(link.lastError, 'not connected yet')
@@ -13,5 +13,5 @@ t.test('what the client gave up by itself, as after a standstill, is told as wha
   await t.rejects(link.run('get', async () => {
     throw new Error('Connection is closed.')
   }))
-  t.equal(link.lastError, 'timed out', 'which says less than what broke it')
+  t.equal(link.lastError, 'timed out', 'the later error says less than its cause')
 })

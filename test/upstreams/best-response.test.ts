@@ -25,7 +25,7 @@ const best = (all: FlawedResponse[], events?: 'from' | 'last'): string => {
   return `${flaw} ${response?.status} ${response?.body.toString()}`
 }
 
-t.test('a node\'s own word on the question comes before one on itself', async t => {
+t.test('a response about the read is preferred to one about the upstream\'s own state', async t => {
   t.equal(chooseBest([], { events: undefined }), undefined)
   t.equal(
     best([given('unhealthy', 503, 'a'), given('backing_off', 429, 'b'), given('unhealthy', 500, 'c')]),
@@ -35,7 +35,7 @@ t.test('a node\'s own word on the question comes before one on itself', async t 
   t.equal(best([given('backing_off', 429), given('pruned', 410, 'b')]), 'pruned 410 b')
 })
 
-t.test('of what is behind the furthest is the least so', async t => {
+t.test('of lagging responses the one with the highest head is preferred', async t => {
   t.equal(
     best([given('lagging', 200, 'a', 900), given('lagging', 200, 'b', 950), given('lagging', 200, 'c', 950)]),
     'lagging 200 b'
@@ -43,7 +43,7 @@ t.test('of what is behind the furthest is the least so', async t => {
   t.equal(best([given('unhealthy', 500), given('lagging', 200, 'a')]), 'lagging 200 a')
 })
 
-t.test('of pages of the last events that leave some out the fullest is given, and of those from a number on the word of the longest history', async t => {
+t.test('the fullest page of last events wins; from a start number the longest history wins', async t => {
   const all = [
     given('partial', 200, '[]', 1000, 30),
     given('partial', 200, '[1]', 1000, 20),
@@ -62,12 +62,12 @@ t.test('of pages of the last events that leave some out the fullest is given, an
   t.equal(
     best([given('partial_lagging', 200, '[]', 900, 10), given('partial', 200, '[]', 1000, 20)], 'from'),
     'partial 200 []',
-    'the end of a stream, of who lags less'
+    'the end of a stream, from the upstream that lags less'
   )
   t.equal(best([given('pruned', 410, 'it', 1000, 20)]), 'pruned 410 it')
 })
 
-t.test('one that lags and still knows of events is better than one that has forgotten them', async t => {
+t.test('a lagging page with events is preferred to one from an upstream that pruned them', async t => {
   t.equal(best([given('lagging', 200, '[1,2]', 900), given('pruned', 410)], 'from'), 'lagging 200 [1,2]')
   t.equal(best([given('lagging', 200, '[1,2]', 900), given('partial', 200, '[2]')], 'last'), 'lagging 200 [1,2]')
   t.equal(best([given('lagging', 200, '[]', 900), given('partial', 200, '[]')], 'from'), 'partial 200 []')

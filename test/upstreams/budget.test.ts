@@ -24,7 +24,7 @@ const wish = (change: Partial<SlotRequest> = {}): SlotRequest => ({
   ...change
 })
 
-/** Waits for turns under names, and tells who has had one or was refused, in that order. */
+/** Queues named slot requests and records grants and rejections in their order. */
 function line (
   budget: Budget
 ): { join: (name: string, change?: Partial<SlotRequest>) => void, turns: UpstreamSlot[], told: string[] } {
@@ -53,7 +53,7 @@ const settled = async (): Promise<void> => {
   })
 }
 
-/** Ends each turn as it comes, until nobody waits. */
+/** Releases each slot once it is granted, until the queue is empty. */
 async function serveAll (turns: UpstreamSlot[], held: UpstreamSlot | undefined): Promise<void> {
   for (let turn: UpstreamSlot | undefined = held; turn !== undefined; turn = turns.shift()) {
     turn.release()
@@ -61,13 +61,13 @@ async function serveAll (turns: UpstreamSlot[], held: UpstreamSlot | undefined):
   }
 }
 
-t.test('a turn is had at once where one is free, and given back it is the next one\'s', async t => {
+t.test('a free slot is acquired at once, and a released slot goes to the next in the queue', async t => {
   const budget = budgetOf(t, { maxConcurrent: 2 })
   const first = budget.tryAcquire(false)
   t.ok(first)
   t.ok(budget.tryAcquire(false))
   t.equal(budget.tryAcquire(false), undefined)
-  t.equal(budget.tryAcquire(true), undefined, 'varve\'s own questions are no more than there may be either')
+  t.equal(budget.tryAcquire(true), undefined, 'probes count against the limit too')
   const waiting = budget.acquire(wish())
   t.same([budget.inFlight, budget.queued], [2, 1])
   first?.release()
@@ -75,7 +75,7 @@ t.test('a turn is had at once where one is free, and given back it is the next o
   t.same([budget.inFlight, budget.queued], [2, 0])
 })
 
-t.test('clients take turns, however many one of them wants, and varve\'s own questions come first', async t => {
+t.test('slots go to clients round-robin; probes go first, but never twice in a row', async t => {
   const budget = budgetOf(t)
   const held = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
@@ -85,12 +85,12 @@ t.test('clients take turns, however many one of them wants, and varve\'s own que
   t.same(
     told,
     ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'],
-    'though not twice in a row: whoever may ask little would ask nothing else'
+    'two probes in a row could starve all reads of a small budget'
   )
   t.same([budget.inFlight, budget.queued], [0, 0])
 })
 
-t.test('a full queue refuses at once; whoever has most waiting makes room for who has less, and nobody for who has as much', async t => {
+t.test('a full queue rejects at once; a client with fewer queued requests displaces one with more', async t => {
   const budget = budgetOf(t)
   const held = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
@@ -103,17 +103,17 @@ t.test('a full queue refuses at once; whoever has most waiting makes room for wh
   t.same(
     new Set(told.slice(1)),
     new Set(['a7 refused', 'a6 refused', 'a5 refused', 'b4 refused', 'a4 refused']),
-    'an exchange that would only turn the difference around is none'
+    'no displacement that would only reverse the difference'
   )
   t.equal(budget.queued, 7)
   for (let nth = 1; nth <= 20; nth++) join(`own${nth}`, { isProbe: true })
-  t.equal(budget.queued, 27, 'varve\'s own are never refused')
+  t.equal(budget.queued, 27, 'probes are never rejected')
   told.length = 0
   await serveAll(turns, held)
   t.equal(told.length, 27)
 })
 
-t.test('who waits leaves when its time is over, or when it is taken back, and then is in nobody\'s way', async t => {
+t.test('a queued request that times out or is cancelled leaves the queue and blocks no other', async t => {
   const budget = budgetOf(t)
   const held = budget.tryAcquire(false)
   await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot' })
@@ -128,7 +128,7 @@ t.test('who waits leaves when its time is over, or when it is taken back, and th
   t.same(told.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
 })
 
-t.test('so many a second and no more are sent, and the next when the first of them is a second old', async t => {
+t.test('at most requestsPerSecond requests are sent within any second', async t => {
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 3 })
   const sentAt: number[] = []
   await Promise.all(Array.from({ length: 5 }, async () => {
@@ -141,7 +141,7 @@ t.test('so many a second and no more are sent, and the next when the first of th
   t.ok(fourth - first >= 1000 && fifth - first < 1900, `${fourth - first} ms, ${fifth - first} ms`)
 })
 
-t.test('what has a turn and is not sent yet keeps the next from being sent, and what never is does not', async t => {
+t.test('a slot that is not sent yet counts against the rate; a released unsent slot does not', async t => {
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 1 })
   const connecting = budget.tryAcquire(false)
   const { join, turns, told } = line(budget)
@@ -158,16 +158,16 @@ t.test('what has a turn and is not sent yet keeps the next from being sent, and 
   t.equal(budget.tryAcquire(false), undefined)
 })
 
-t.test('what could not be served in time at the pace of a node is refused at once, and not when its time is over', async t => {
+t.test('a request that the rate cannot serve within its timeout is rejected at once', async t => {
   const budget = budgetOf(t, { maxConcurrent: 100, requestsPerSecond: 2 })
   for (const turn of [budget.tryAcquire(false), budget.tryAcquire(false)]) turn?.markSent()
   const { join, told } = line(budget)
   for (let nth = 1; nth <= 7; nth++) join(`a${nth}`, { timeoutMs: 2500 })
   await settled()
-  t.same(told, ['a7 refused'], 'within three seconds six can be')
+  t.same(told, ['a7 refused'], 'the rate allows six within three seconds')
 })
 
-t.test('a budget is tight when half of it is used up or something waits; whoever asks does not count itself', async t => {
+t.test('a budget is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
   const budget = budgetOf(t, { maxConcurrent: 4 })
   t.notOk(budget.isBusy())
   const turns = [budget.tryAcquire(false), budget.tryAcquire(false)]
@@ -183,10 +183,10 @@ t.test('a budget is tight when half of it is used up or something waits; whoever
   const waiting = full.acquire(wish())
   t.ok(full.isBusy(1))
   full.close()
-  await t.rejects(waiting, { message: 'no upstream slot' }, 'a node that is closed has turns for nobody')
+  await t.rejects(waiting, { message: 'no upstream slot' }, 'a closed budget grants no slots')
 })
 
-t.test('of a queue nothing is left when nobody waits', async t => {
+t.test('removing requests leaves nothing of them in the fair queue', async t => {
   const queue = new FairQueue<{ name: string }>()
   const [one, two] = [{ name: 'one' }, { name: 'two' }]
   queue.add('a', one)
@@ -200,7 +200,7 @@ t.test('of a queue nothing is left when nobody waits', async t => {
   t.equal(queue.tailOfLongest('a'), undefined)
 })
 
-t.test('a node that leaves is idle when nothing is under way and nobody waits either, be it for the next second', async t => {
+t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
   const clock = { ms: 0 }
   const budget = budgetOf(t, { requestsPerSecond: 1, now: () => clock.ms })
   const turn = budget.tryAcquire(false)
@@ -213,7 +213,7 @@ t.test('a node that leaves is idle when nothing is under way and nobody waits ei
   turn?.markSent()
   turn?.release()
   await settled()
-  t.notOk(isIdle, 'one still waits for its turn')
+  t.notOk(isIdle, 'one request is still queued')
   await idle
   t.same(told, ['b refused'])
   await budget.waitUntilIdle()

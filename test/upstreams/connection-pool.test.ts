@@ -8,7 +8,7 @@ import { ConnectionPool } from '../../src/upstreams/connection-pool.js'
 import { probeRequest } from '../../src/upstreams/upstream-request.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 
-t.test('a caFile is believed beside the CAs that are believed in any case, and not instead of them', async t => {
+t.test('caFile adds to the default CAs and does not replace them', async t => {
   const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     response.end('[]')
   }).listen(0, '127.0.0.1')

@@ -3,7 +3,7 @@ import t from 'tap'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 
-t.test('that no descriptor is left says nothing of the node: the read is refused, and the node is neither down nor asked for less', async t => {
+t.test('running out of file descriptors rejects the read; the upstream stays up and unthrottled', async t => {
   for (const code of ['EMFILE', 'ENFILE']) {
     const stub = await startStubUpstream(t, (_request, response) => {
       response.setHeader('connection', 'close')

@@ -11,7 +11,7 @@ interface Asked {
   fail: (code: string) => void
 }
 
-/** Names whose resolver is in the test's hand, and a clock that is too. */
+/** DNS cache whose resolver and clock the test controls. */
 function inHand (timeoutMs = 100) {
   const clock = { ms: 0 }
   const asked: Asked[] = []
@@ -38,7 +38,7 @@ function inHand (timeoutMs = 100) {
   return { clock, asked, told, names, found }
 }
 
-t.test('who connects at the same time asks once, and a moment later not at all', async t => {
+t.test('concurrent look-ups of a name share one query, and its result is cached for a second', async t => {
   const { clock, asked, told, found } = inHand()
   const all = Promise.all([found(), found(), found()])
   t.equal(asked.length, 1)
@@ -53,7 +53,7 @@ t.test('who connects at the same time asks once, and a moment later not at all',
   t.same([await next, told], ['10.0.0.2', ['10.0.0.1', '10.0.0.2']])
 })
 
-t.test('of several addresses each takes its turn to be the first, and the family that the system put first stays so', async t => {
+t.test('addresses rotate within their family, and the family that the system put first stays first', async t => {
   const { asked, found } = inHand()
   const first = found()
   asked[0]?.resolve(at('10.0.0.1', '10.0.0.2', '::1', '10.0.0.3'))
@@ -65,7 +65,7 @@ t.test('of several addresses each takes its turn to be the first, and the family
   ])
 })
 
-t.test('a resolver that fails leaves what it said last for a day, and is asked again each time', async t => {
+t.test('a failing resolver leaves the last addresses valid for a day and is queried each time', async t => {
   const { clock, asked, found } = inHand()
   const first = found()
   asked[0]?.resolve(at('10.0.0.1'))
@@ -82,7 +82,7 @@ t.test('a resolver that fails leaves what it said last for a day, and is asked a
   t.equal(await late, 'EAI_AGAIN')
 })
 
-t.test('that there is no such name is believed, and what it led to is forgotten', async t => {
+t.test('a result that the name does not exist removes its cached addresses', async t => {
   const { clock, asked, found } = inHand()
   const first = found()
   asked[0]?.resolve(at('10.0.0.1'))
@@ -104,7 +104,7 @@ t.test('that there is no such name is believed, and what it led to is forgotten'
   t.equal(await failing, 'EAI_AGAIN')
 })
 
-t.test('a resolver that hangs is waited for a fifth of the time where it has answered before, once for all who ask, and its late answer counts', async t => {
+t.test('cached addresses are used once a query hangs for a fifth of the timeout; it still counts', async t => {
   const { clock, asked, found } = inHand(100)
   const first = found()
   asked[0]?.resolve(at('10.0.0.1'))
@@ -113,13 +113,13 @@ t.test('a resolver that hangs is waited for a fifth of the time where it has ans
   t.equal(await found(), '10.0.0.1')
   clock.ms = 9000
   t.equal(await found(), '10.0.0.1')
-  t.equal(asked.length, 2, 'it still hangs in the one question')
+  t.equal(asked.length, 2, 'the one query still hangs')
   asked[1]?.resolve(at('10.0.0.2'))
   await until(async () => await found() === '10.0.0.2', 'it is known')
   t.equal(asked.length, 2)
 })
 
-t.test('where it has never answered it is waited for nearly all of the time, and told of as what it is', async t => {
+t.test('a name never resolved before waits for nearly the whole timeout, then fails as ETIMEOUT', async t => {
   const { names, asked, found } = inHand(100)
   t.equal(await found(), 'ETIMEOUT')
   await t.rejects(names.resolve('node.example'), {
@@ -130,7 +130,7 @@ t.test('where it has never answered it is waited for nearly all of the time, and
   await until(async () => await found() === '10.0.0.1', 'it is known')
 })
 
-t.test('one name that hangs keeps no other from being found, and no more than so many are remembered', async t => {
+t.test('a hanging name blocks no other name, and the number of cached names is bounded', async t => {
   const { asked, found } = inHand(1000)
   const hanging = found('one.example')
   const other = found('two.example')
@@ -143,14 +143,14 @@ t.test('one name that hangs keeps no other from being found, and no more than so
   }
   const before = asked.length
   const again = found('two.example')
-  t.equal(asked.length, before + 1, 'the oldest was forgotten')
+  t.equal(asked.length, before + 1, 'the oldest was evicted')
   asked.at(-1)?.resolve(at('10.0.0.4'))
   t.equal(await again, '10.0.0.4')
   asked[0]?.resolve(at('10.0.0.1'))
   t.equal(await hanging, '10.0.0.1')
 })
 
-t.test('the system is asked where nobody else is, and a socket may want one address or all', async t => {
+t.test('the system resolver is the default, and a socket can look up one address or all', async t => {
   const names = new DnsCache({ now: () => 0, timeoutMs: 5000 })
   const sees = async (all: boolean): Promise<unknown> =>
     await new Promise(resolve => {

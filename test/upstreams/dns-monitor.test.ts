@@ -19,13 +19,13 @@ const question: UpstreamRequest = {
   isIdempotent: true
 }
 const resolveEveryMs = 20
-// Connections that nobody uses are ended after three seconds in any case.
+// Unused connections close after three seconds in any case.
 const soonMs = 2000
 
 const at = (...addresses: string[]): LookupAddress[] =>
   addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
 
-/** Listens at an address; counts its connections, and answers when the test says so where that is wished. */
+/** Listens at an address, counts connections and can defer its responses. */
 async function listens (
   t: Test,
   address: string,
@@ -72,7 +72,7 @@ async function listens (
   }
 }
 
-/** A node by a name whose resolver is the test's. */
+/** Creates an upstream whose name is resolved by the test. */
 function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000, maxConcurrent = 4) {
   let lost = 0
   const node = new UpstreamClient({
@@ -101,7 +101,7 @@ function named (t: Test, port: number, resolve: Resolve, timeoutMs = 2000, maxCo
   return { node, says, lost: () => lost }
 }
 
-t.test('when a name leads elsewhere the next questions go there, though the old address still answers, and nothing under way is lost', async t => {
+t.test('after a DNS change new requests use the new address, and requests in flight complete', async t => {
   const old = await listens(t, '127.0.0.1')
   const next = await listens(t, '127.0.0.2', old.port)
   const names = { addresses: at('127.0.0.1') }
@@ -115,7 +115,7 @@ t.test('when a name leads elsewhere the next questions go there, though the old 
   t.same(other, ['"127.0.0.1"', '"127.0.0.1"'])
   names.addresses = at('127.0.0.2')
   await until(() => old.open() === 1, 'those that are idle are ended', soonMs)
-  t.ok(lost() > 0, 'who answers there may be another node')
+  t.ok(lost() > 0, 'another node may respond there')
   t.equal(await says(), '"127.0.0.2"')
   for (const response of old.held) respondOk(response, '"late"')
   t.equal(await underWay, '"late"')
@@ -124,7 +124,7 @@ t.test('when a name leads elsewhere the next questions go there, though the old 
   t.ok(next.opened() > 0)
 })
 
-t.test('a connection that is asked one thing after another follows the name too', async t => {
+t.test('a connection that is never idle follows a DNS change too', async t => {
   const old = await listens(t, '127.0.0.1')
   await listens(t, '127.0.0.2', old.port)
   const names = { addresses: at('127.0.0.1') }
@@ -147,11 +147,11 @@ t.test('a connection that is asked one thing after another follows the name too'
   const before = looks
   await until(() => looks >= before + 6, 'it was looked at')
   for (const response of old.held) respondOk(response, '"old"')
-  // Asked in the very turn in which the answer came.
+  // Sends the next request in the event-loop turn in which the response arrived.
   t.same([await first, await says()], ['"old"', '"127.0.0.2"'])
 })
 
-t.test('a name with another answer each time keeps its connections, as does one that comes back, or whose resolver fails', async t => {
+t.test('a DNS result that rotates, changes back or fails closes no connections', async t => {
   const server = await listens(t, '127.0.0.1')
   let looks = 0
   const names: { resolve: Resolve } = { resolve: async () => at('127.0.0.1') }
@@ -182,7 +182,7 @@ t.test('a name with another answer each time keeps its connections, as does one 
   await until(() => server.open() === 0, 'what is not named for very long is ended all the same', soonMs)
 })
 
-t.test('a name that cannot be resolved is a failure with its reason, in time also where the resolver hangs, and is well when it resolves', async t => {
+t.test('a DNS failure or timeout is reported with its reason, and ends when the name resolves', async t => {
   const server = await listens(t, '127.0.0.1')
   const names: { resolve: Resolve } = {
     resolve: async () => {
@@ -198,7 +198,7 @@ t.test('a name that cannot be resolved is a failure with its reason, in time als
     })
   const began = performance.now()
   t.equal(await says(), 'DNS lookup of node.example failed: ETIMEOUT')
-  t.ok(performance.now() - began < 5000, 'its time is 2 s; a resolver has as long as it likes')
+  t.ok(performance.now() - began < 5000, 'the limit is 2 s, however long the resolver takes')
   t.notOk(node.lastFetchSucceeded)
   answer(at('127.0.0.1'))
   t.equal(await says(), '"127.0.0.1"')
@@ -206,20 +206,20 @@ t.test('a name that cannot be resolved is a failure with its reason, in time als
   t.equal(
     new UpstreamFailure('n', 'unresolved', undefined).description,
     'DNS lookup failed',
-    'as it is heard from another process'
+    'as reported by another process'
   )
 })
 
-t.test('of several addresses a dead one is passed over: one that refuses, one that says nothing, one of the other family', async t => {
+t.test('a dead address is skipped: one that refuses, is silent or is of the other family', async t => {
   const server = await listens(t, '127.0.0.2')
-  // TEST-NET-1 is routed nowhere, or is unreachable at once (RFC 5737).
+  // TEST-NET-1 is routed nowhere or is unreachable at once (RFC 5737).
   for (const dead of ['127.0.0.3', '192.0.2.77', '::1']) {
     const { says } = named(t, server.port, async () => at(dead, '127.0.0.2'))
     t.same([await says(), await says()], ['"127.0.0.2"', '"127.0.0.2"'], dead)
   }
 })
 
-t.test('an address in place of a name is never looked up', async t => {
+t.test('an IP address in place of a name is never looked up', async t => {
   const server = await listens(t, '127.0.0.1')
   let looks = 0
   const node = new UpstreamClient({

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Health } from '../../src/upstreams/health.js'
 import { readRetryAfterMs } from '../../src/upstreams/retry-after.js'
 
-t.test('after five failures in a row a node is sick, and after one answer it is well', async t => {
+t.test('five consecutive failures open the circuit, and one success closes it', async t => {
   const health = new Health(() => 0)
   for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
   t.ok(health.isHealthy)
@@ -11,26 +11,26 @@ t.test('after five failures in a row a node is sick, and after one answer it is 
   health.recordSuccess()
   t.same([health.isCircuitOpen, health.isHealthy], [false, true])
   for (let failure = 1; failure <= 4; failure++) health.recordFailure('timeout')
-  t.notOk(health.isCircuitOpen, 'what came before an answer counts no more')
+  t.notOk(health.isCircuitOpen, 'failures before a success no longer count')
 })
 
-t.test('a node is up from its first answer on, not when it is dead, and not while its circuit is open', async t => {
+t.test('an upstream is up from its first response, unless it is unreachable or its circuit is open', async t => {
   const health = new Health(() => 0)
   t.notOk(health.isUp)
   health.recordProbeSuccess()
   t.ok(health.isUp)
   health.recordFailure('timeout')
-  t.ok(health.isUp, 'one read that fails is no word on the node')
+  t.ok(health.isUp, 'one failed read does not mark the upstream down')
   health.recordFailure('refused', true)
   t.notOk(health.isUp)
   health.recordProbeSuccess()
-  t.ok(health.isUp, 'what did not answer at all and does again is mended')
+  t.ok(health.isUp, 'an unreachable upstream is up after its next response')
   const silent = new Health(() => 0)
   silent.backOff(1)
-  t.ok(silent.isUp, 'to ask for rest is an answer')
+  t.ok(silent.isUp, 'a request to back off is a response')
 })
 
-t.test('while reads fail and the node itself answers, its own answers close nothing', async t => {
+t.test('while reads fail, successful probes do not close the circuit', async t => {
   const health = new Health(() => 0)
   health.recordSuccess()
   health.recordLatency(500)
@@ -43,11 +43,11 @@ t.test('while reads fail and the node itself answers, its own answers close noth
   t.same(
     [health.isCircuitOpen, health.isUp, health.latencyMs],
     [false, true, undefined],
-    'what it took before it was mended counts no more'
+    'latency from before the recovery no longer counts'
   )
 })
 
-t.test('who asks for rest has it for as long, and for no longer than an hour', async t => {
+t.test('an upstream backs off for as long as it requests, at most an hour', async t => {
   const clock = { ms: 0 }
   const health = new Health(() => clock.ms)
   health.backOff(2000)
@@ -58,13 +58,13 @@ t.test('who asks for rest has it for as long, and for no longer than an hour', a
   health.backOff(5000)
   health.backOff(1000)
   clock.ms += 4000
-  t.ok(health.isBackingOff, 'a shorter rest ends no longer one')
+  t.ok(health.isBackingOff, 'a shorter pause does not end a longer one')
   health.backOff(1e12)
   clock.ms += 3_600_000
   t.ok(health.isHealthy)
 })
 
-t.test('the load of a node is how long another question would take: its answers of late, times those under way', async t => {
+t.test('the load of an upstream is its recent latency times its requests in flight and one more', async t => {
   const health = new Health(() => 0)
   t.equal(health.load, 0)
   health.recordLatency(100)
@@ -73,10 +73,10 @@ t.test('the load of a node is how long another question would take: its answers 
   t.equal(health.load, 200)
   health.recordEnd()
   for (let nth = 0; nth < 50; nth++) health.recordLatency(10)
-  t.ok(Math.abs(health.load - 10) < 1, 'what was long ago is forgotten')
+  t.ok(Math.abs(health.load - 10) < 1, 'old latencies no longer count')
 })
 
-t.test('what went wrong last is known until something goes well', async t => {
+t.test('the last failure is known until the next success', async t => {
   const health = new Health(() => 0)
   t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, undefined, 0])
   health.recordFailure('timeout')
@@ -88,7 +88,7 @@ t.test('what went wrong last is known until something goes well', async t => {
   t.same([health.lastFailure, health.latencyMs, health.inFlight], [undefined, 4, 1])
 })
 
-t.test('Retry-After is read in seconds or as a date, and anything else asks for a moment', async t => {
+t.test('Retry-After is read as seconds or as a date; anything else means one second', async t => {
   const wall = Date.UTC(2026, 0, 1)
   const cases: Array<[text: string | undefined, ms: number]> = [
     ['0', 0],
@@ -110,6 +110,6 @@ t.test('Retry-After is read in seconds or as a date, and anything else asks for 
   t.equal(
     readRetryAfterMs('Thu, 01 Jan 2026 00:00:30 GMT', 'Thu, 01 Jan 2026 00:00:10 GMT', wall - 86_400_000),
     20_000,
-    'by the clock of who asks for it'
+    'by the upstream\'s own clock'
   )
 })

@@ -42,18 +42,18 @@ const late = (ms: number, script: Script): Script => (response, request) => {
 interface Nodes {
   readonly fleet: UpstreamPool
   readonly members: readonly Upstream[]
-  /** What each does when it is asked for data from now on. */
+  /** Script of each upstream for data requests from now on. */
   readonly scripts: Script[]
-  /** What came of hedges. */
+  /** Results of hedges. */
   readonly told: string[]
-  /** How often each was asked since it was looked at last. */
+  /** Requests to each upstream since the last call. */
   asked(): number[]
-  /** How often each was compared. */
+  /** Chain verifications of each upstream. */
   readonly compared: number[]
   ask(route?: Partial<UpstreamRequirements>, look?: InspectResponse): Promise<string>
 }
 
-/** Nodes that have each answered once, so that they are believed, with the first to be asked first. */
+/** Creates verified upstreams that have each responded once; the first ranks first. */
 async function nodesOf (
   t: Test,
   scripts: Script[],
@@ -111,7 +111,7 @@ async function nodesOf (
   for (const member of members) {
     await member.fetch(question)
     member.health.recordSuccess()
-    // Whoever took less is asked first, also where a busy machine makes it take some more.
+    // Latencies far apart rank the first upstream first on a busy machine too.
     for (let nth = 0; nth < 40; nth++) member.health.recordLatency(1 + 200 * members.indexOf(member))
   }
   scripts.forEach((script, at) => {
@@ -130,21 +130,21 @@ async function nodesOf (
   return { fleet, members, scripts: current, told, asked, compared, ask }
 }
 
-t.test('where a node takes its time another is asked too, and the first answer is taken', async t => {
+t.test('a slow upstream is hedged with another one, and the first response wins', async t => {
   const { ask, asked, told } = await nodesOf(t, [hangs, answers('["second"]')])
   const began = performance.now()
   t.equal(await ask(), '200 ["second"]')
-  t.ok(performance.now() - began < timeoutMs / 2, 'before the first was given up')
+  t.ok(performance.now() - began < timeoutMs / 2, 'before the first timed out')
   t.same([asked(), told], [[1, 1], ['won']])
   const slow = await nodesOf(t, [late(300, answers('["first"]')), hangs])
   t.equal(await slow.ask(), '200 ["first"]')
   t.same([slow.asked(), slow.told], [[1, 1], ['lost']])
   const soon = await nodesOf(t, [answers('["first"]'), hangs], { afterMs: timeoutMs / 2 })
   for (let nth = 0; nth < 3; nth++) t.equal(await soon.ask(), '200 ["first"]')
-  t.same([soon.asked(), soon.told], [[3, 0], []], 'who answers soon is asked alone')
+  t.same([soon.asked(), soon.told], [[3, 0], []], 'a fast upstream is not hedged')
 })
 
-t.test('the other is taken back: its node sees the connection end, is still believed without being compared again, and has not failed', async t => {
+t.test('the losing fetch of a hedge is cancelled, and its upstream stays verified and healthy', async t => {
   let closed: Promise<unknown> | undefined
   const { ask, members, compared, scripts } = await nodesOf(t, [(_request, response) => {
     closed = once(response, 'close')
@@ -162,13 +162,13 @@ t.test('the other is taken back: its node sees the connection end, is still beli
     undefined,
     true
   ])
-  t.ok((first?.health.latencyMs ?? 0) > 2, 'how long it was waited for counts')
+  t.ok((first?.health.latencyMs ?? 0) > 2, 'the time waited counts as latency')
   scripts[0] = answers('["first"]')
   await first?.fetch(question)
   t.same(compared, [1, 1])
 })
 
-t.test('a node that is that does not answer in its time is compared again, since it may have been started anew', async t => {
+t.test('an upstream that times out is verified again, since it may have been restarted', async t => {
   const { members: [first], compared, scripts } = await nodesOf(t, [hangs, hangs])
   await t.rejects(async () => await first?.fetch(question, 20))
   scripts[0] = answers('[]')
@@ -176,13 +176,13 @@ t.test('a node that is that does not answer in its time is compared again, since
   t.same(compared, [2, 1])
 })
 
-t.test('an answer that another may do better does not win: the other is waited for, and each is asked once', async t => {
+t.test('a flawed response does not win a hedge: the other is awaited, and each is fetched once', async t => {
   const behind: InspectResponse = ({ body }) => body.toString() === '["behind"]' ? 'lagging' : undefined
   const better = await nodesOf(t, [late(300, answers('["first"]')), answers('["behind"]')])
   t.equal(await better.ask({}, behind), '200 ["first"]')
   t.same([better.asked(), better.told], [[1, 1], ['lost']])
   const worse = await nodesOf(t, [late(300, answers('["behind"]')), says(500)])
-  t.equal(await worse.ask({}, behind), '200 ["behind"]', 'where none does better, it is what it is')
+  t.equal(await worse.ask({}, behind), '200 ["behind"]', 'a flawed response is used if there is no better one')
   t.same([worse.asked(), worse.told], [[1, 1], ['failed']])
   const broken = await nodesOf(t, [late(300, says(503)), late(300, answers('["second"]')), hangs])
   t.equal(await broken.ask(), '200 ["second"]')
@@ -192,7 +192,7 @@ t.test('an answer that another may do better does not win: the other is waited f
   t.same(third.asked(), [1, 1, 1])
 })
 
-t.test('of two answers that come in one moment one is taken, and the rest of the other is let go of', async t => {
+t.test('of two responses at the same time one wins, and the other\'s body is discarded', async t => {
   const hedges = new Hedger({ share: 1, burst: 1, afterMs: 1 }, { hedged: () => {} })
   const memberOf = (): Upstream =>
     ({ health: { readLatency: {} }, client: { budget: { isBusy: () => false } } }) as never
@@ -225,7 +225,7 @@ t.test('of two answers that come in one moment one is taken, and the rest of the
   t.same(gone.map(member => member === first ? 'first' : 'second'), [came[0]?.upstream === first ? 'second' : 'first'])
 })
 
-t.test('only a node is asked beside that would surely answer as well: up, believed, with the version, as far as was shown, with as long a history', async t => {
+t.test('a hedge goes only to an upstream that is up, verified and has the versions needed', async t => {
   const cases: Array<[name: string, route: Partial<UpstreamRequirements>, change: (second: Upstream) => void]> = [
     ['well', { version: 500n }, () => {}],
     ['without the version', { version: 5n }, () => {}],
@@ -261,7 +261,7 @@ t.test('only a node is asked beside that would surely answer as well: up, believ
   }
 })
 
-t.test('while a node has much to do nobody is asked more for it, neither where it is the slow one nor where it is the other', async t => {
+t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
   for (const at of [0, 1]) {
     const { ask, asked, members } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], {}, {
       maxConcurrent: 4
@@ -273,7 +273,7 @@ t.test('while a node has much to do nobody is asked more for it, neither where i
   }
 })
 
-t.test('what is asked beside is never more than the share of the reads and the burst, and what is granted later goes to who still hangs', async t => {
+t.test('hedges stay within their share of reads plus the burst, and a hanging read gets new budget', async t => {
   const bucket = new HedgeBucket(0.25, 2)
   t.same([bucket.take(), bucket.take(), bucket.take()], [true, true, false])
   for (let nth = 0; nth < 4; nth++) bucket.earn()
@@ -282,7 +282,7 @@ t.test('what is asked beside is never more than the share of the reads and the b
   t.same(
     [bucket.take(), bucket.take(), bucket.take()],
     [true, true, false],
-    'what nobody has used is no more than the burst'
+    'unused budget never exceeds the burst'
   )
 
   const nodes = await nodesOf(t, [hangs, answers('["second"]')], { share: 0.5, burst: 1, afterMs: 30 })
@@ -295,13 +295,13 @@ t.test('what is asked beside is never more than the share of the reads and the b
   await new Promise(resolve => {
     setTimeout(resolve, 50)
   })
-  t.same([asked(), told], [[0, 0], ['won']], 'nothing is granted')
+  t.same([asked(), told], [[0, 0], ['won']], 'no hedge is granted')
   scripts[0] = answers('["first"]')
   for (let nth = 0; nth < 2; nth++) await ask()
   t.equal(await hanging, '200 ["second"]')
 })
 
-t.test('one that takes longer than its reads mostly do is too slow, as soon as enough is known of them', async t => {
+t.test('a read slower than 95 % of its upstream\'s reads is hedged, once enough are measured', async t => {
   const { ask, told, scripts, members: [first] } = await nodesOf(t, [
     late(300, answers('["first"]')),
     answers('["second"]')
@@ -313,7 +313,7 @@ t.test('one that takes longer than its reads mostly do is too slow, as soon as e
   t.same(told, ['won'])
 })
 
-t.test('a node that answered while varve itself stood still is not late: no other is asked beside', async t => {
+t.test('a response that arrived while varve\'s event loop was blocked causes no hedge', async t => {
   const { members: [first] } = await nodesOf(t, [hangs])
   if (first === undefined) throw new Error('there is no node')
   const socket = await connectToEcho(t)
@@ -332,7 +332,7 @@ t.test('a node that answered while varve itself stood still is not late: no othe
   t.same([(await tried).length, told], [1, []])
 })
 
-t.test('what is passed on is asked of one node at a time', async t => {
+t.test('a forwarded request is never hedged', async t => {
   const { fleet, asked } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')])
   const answer = await fleet.forward(question, anything, fine, new AbortController().signal)
   answer.rest?.destroy()

@@ -6,7 +6,7 @@ function releasesAt (): { releases: LiveReleases, now: { s: number } } {
   return { releases: new LiveReleases(() => now.s * 1000), now }
 }
 
-t.test('while no release is known, none is gone, also when other replicas know theirs', async t => {
+t.test('while no own release is known, no release is retired, whatever other replicas report', async t => {
   const { releases } = releasesAt()
   t.equal(releases.isRetiredRelease('a'), false)
   releases.replacePeerReleases(['b'])
@@ -14,7 +14,7 @@ t.test('while no release is known, none is gone, also when other replicas know t
   t.same(releases.own, [])
 })
 
-t.test('a release that this process\'s node has left is gone, unless another replica\'s node runs it still', async t => {
+t.test('a release that the own upstream has left is retired, unless another replica reports it', async t => {
   const { releases, now } = releasesAt()
   releases.record('a')
   releases.replacePeerReleases(['a'])
@@ -27,15 +27,15 @@ t.test('a release that this process\'s node has left is gone, unless another rep
   t.equal(releases.isRetiredRelease('a'), true)
   t.equal(releases.isRetiredRelease('b'), false)
   releases.replacePeerReleases([])
-  t.equal(releases.isRetiredRelease('b'), false, 'what its own node said last is never gone')
+  t.equal(releases.isRetiredRelease('b'), false, 'the last release of the own upstream is never retired')
 })
 
-t.test('behind one address with nodes of two releases both are current, for as long as both are met', async t => {
+t.test('two releases that alternate behind one address are both live while both are seen', async t => {
   const { releases, now } = releasesAt()
   releases.record('a')
   now.s = 15
   releases.record('b')
-  t.equal(releases.isRetiredRelease('a'), true, 'as far as anyone can tell')
+  t.equal(releases.isRetiredRelease('a'), true, 'as far as is known yet')
   for (const release of ['a', 'b', 'b', 'a', 'a', 'b', 'b', 'b']) {
     now.s += 15
     releases.record(release)
@@ -46,11 +46,11 @@ t.test('behind one address with nodes of two releases both are current, for as l
     now.s += 15
     releases.record('b')
   }
-  t.equal(releases.isRetiredRelease('a'), true, 'the last of the old release was met a minute ago')
+  t.equal(releases.isRetiredRelease('a'), true, 'the old release was last seen a minute ago')
   t.same(releases.own, ['b'])
 })
 
-t.test('a release that comes back after more than a minute was rolled back to: the other is gone', async t => {
+t.test('a release seen again after more than a minute is a rollback, and the other is retired', async t => {
   const { releases, now } = releasesAt()
   releases.record('a')
   now.s = 30
@@ -62,7 +62,7 @@ t.test('a release that comes back after more than a minute was rolled back to: t
   t.same(releases.own, ['a'])
 })
 
-t.test('releases that were met long ago are forgotten, so that they take no room', async t => {
+t.test('releases that have not been seen for a long time are removed, so memory is bounded', async t => {
   const { releases, now } = releasesAt()
   for (let nth = 0; nth < 500; nth++) {
     now.s += 1
@@ -72,7 +72,7 @@ t.test('releases that were met long ago are forgotten, so that they take no room
   t.ok(releases.own.length <= 62, String(releases.own.length))
 })
 
-t.test('of several nodes each has its own release, and one that is down has none', async t => {
+t.test('each upstream has its own release, and one that is down has none', async t => {
   const { releases, now } = releasesAt()
   const up = new Set(['n1', 'n2'])
   releases.useUpCheck(node => up.has(node))

@@ -21,7 +21,7 @@ const anything: UpstreamRequirements = { version: undefined, minVersion: undefin
 const namesOf = (nodes: Known[], route: Partial<UpstreamRequirements>): string[] =>
   rankUpstreams(nodes, { ...anything, ...route }).map(({ name }) => name)
 
-t.test('a version is read where the window holds it, or is not known', async t => {
+t.test('a version is read from upstreams whose window covers it or is unknown', async t => {
   const nodes = [known('archive', [0n, 900n]), known('pruned', [500n, 1000n]), known('new', undefined)]
   t.same(namesOf(nodes, { version: 100n }), ['archive', 'new'])
   t.same(namesOf(nodes, { version: 500n }), ['archive', 'pruned', 'new'])
@@ -29,18 +29,18 @@ t.test('a version is read where the window holds it, or is not known', async t =
   t.same(
     namesOf(nodes, { version: 901n }),
     ['pruned', 'new', 'archive'],
-    'one that is behind may have got there by now, and comes last'
+    'a lagging upstream may have caught up, and ranks last'
   )
 })
 
-t.test('where no window holds it the one that comes nearest is asked first, and the others where it fails: the furthest for what is ahead, the longest history for what is behind', async t => {
+t.test('if no window covers the version, the nearest upstream ranks first and the others follow', async t => {
   const nodes = [known('lagging', [0n, 900n]), known('ahead', [500n, 1000n])]
   t.same(namesOf(nodes, { version: 1001n }), ['ahead', 'lagging'])
   t.same(namesOf([known('short', [500n, 1000n]), known('long', [100n, 1000n])], { version: 5n }), ['long', 'short'])
   t.same(namesOf([], { version: 5n }), [])
 })
 
-t.test('of the able the well come first, then the least loaded', async t => {
+t.test('upstreams rank by health, then verification, then load', async t => {
   const nodes = [
     known('sick', [0n, 9n], { isWell: false }),
     known('busy', [0n, 9n], { load: 5 }),
@@ -56,13 +56,13 @@ t.test('of the able the well come first, then the least loaded', async t => {
   t.same(namesOf(nodes, { version: 5n }), ['idle', 'busy', 'sick'])
 })
 
-t.test('who may be asked at once comes before who has to be waited for, however loaded, but not before who is further where that counts', async t => {
+t.test('a free slot ranks before a low load, but not before a window that reaches minVersion', async t => {
   const nodes = [known('full', [0n, 1000n], { isFull: true }), known('slow', [0n, 900n], { load: 99 })]
   t.same(namesOf(nodes, { version: 5n }), ['slow', 'full'])
   t.same(namesOf(nodes, { minVersion: 1000n }), ['full', 'slow'])
 })
 
-t.test('events go to the longest history first, however loaded, but to the sick last', async t => {
+t.test('event reads prefer the longest history whatever its load, but unhealthy upstreams are last', async t => {
   const nodes = [
     known('short', [500n, 1000n]),
     known('long', [10n, 900n], { load: 50 }),
@@ -71,7 +71,7 @@ t.test('events go to the longest history first, however loaded, but to the sick 
   t.same(namesOf(nodes, { events: 'from' }), ['long', 'short', 'longest'])
 })
 
-t.test('what must not be older than was shown is asked of a node that has got there, and of the furthest where none has', async t => {
+t.test('minVersion prefers upstreams that have reached it, or else the highest head', async t => {
   const nodes = [
     known('behind', [0n, 900n]),
     known('there', [0n, 1000n], { load: 9 }),

@@ -3,17 +3,17 @@ import { RateLimiter, rateLimitOf } from '../../src/upstreams/rate-limiter.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import fc from 'fast-check'
 
-t.test('a number a second means that many within any second, however close together they arrive that were sent apart', async t => {
+t.test('the rate limit has a margin for requests that arrive closer together than they were sent', async t => {
   t.same(rateLimitOf(10), { count: 10, perMs: 1020 })
 })
 
-t.test('what is still to be sent counts, and what was sent counts from then on', async t => {
+t.test('a reservation counts until it is sent, and a sent request counts from then on', async t => {
   const clock = { ms: 0 }
   const pace = new RateLimiter({ count: 2, perMs: 1000 }, () => clock.ms)
   t.equal(pace.readyInMs, 0)
   pace.reserve()
   pace.reserve()
-  t.equal(pace.readyInMs, Infinity, 'nobody knows when they will be sent')
+  t.equal(pace.readyInMs, Infinity, 'their time of sending is unknown')
   clock.ms = 300
   pace.recordSent()
   t.equal(pace.readyInMs, 1000)
@@ -26,14 +26,14 @@ t.test('what is still to be sent counts, and what was sent counts from then on',
   t.same(
     [pace.used, pace.readyInMs],
     [3, 900],
-    'what was sent once more counts too, and one may only be sent when two of the three count no more'
+    'a request sent again counts too; the next waits until two of three expire'
   )
   clock.ms = 1300
   t.same([pace.used, pace.readyInMs, pace.isHalfUsed(0), pace.isHalfUsed(1)], [1, 0, true, false])
   t.equal(pace.capacityWithin(2001), 6)
 })
 
-t.test(`whatever comes and whenever it is sent, no time is ever met by more than it may hold (${seedTitle})`, async () => {
+t.test(`no time window ever exceeds the rate limit, whatever arrives when (${seedTitle})`, async () => {
   const step = fc.record({ afterMs: fc.integer({ min: 0, max: 700 }), wanted: fc.integer({ min: 0, max: 9 }) })
   await checkAsync(
     fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(step, { maxLength: 60 }), async (count, steps) => {
@@ -47,7 +47,7 @@ t.test(`whatever comes and whenever it is sent, no time is ever met by more than
           pace.recordSent()
           sentAt.push(clock.ms)
         }
-        // What is ready in a time is ready then, and not before.
+        // Sending is allowed exactly at readyInMs, not before.
         const { readyInMs } = pace
         if (readyInMs > 0 && sentAt.filter(at => at > clock.ms + readyInMs - 1000).length >= count) return false
       }

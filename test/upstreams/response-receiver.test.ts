@@ -4,14 +4,14 @@ import { ResponseReceiver } from '../../src/upstreams/response-receiver.js'
 import { type RemainingBody } from '../../src/api/upstream-response.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 
-/** Reads a rest to its end. */
+/** Reads the remaining body to its end. */
 async function whole (rest: RemainingBody | undefined): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   for await (const chunk of rest ?? []) chunks.push(chunk)
   return Buffer.concat(chunks)
 }
 
-/** A connection that sends these chunks to a reception, no further than it is let, and then ends in some way. */
+/** Sends chunks to a receiver no faster than it reads, then ends, with an error if one is given. */
 function connectionTo (
   reception: ResponseReceiver,
   chunks: readonly Buffer[],
@@ -70,7 +70,7 @@ function receptionOf (maxBufferedBytes: number | undefined): ResponseReceiver & 
 
 const ten = Buffer.from('0123456789')
 
-t.test('a body up to the limit is gathered whole, one byte more is its beginning and the rest to come', async t => {
+t.test('a body within the limit is buffered whole; a longer one is its beginning and a stream', async t => {
   for (const headers of [{}, { 'content-length': '10' }]) {
     const enough = receptionOf(10)
     connectionTo(enough, [ten.subarray(0, 4), ten.subarray(4)], headers)
@@ -80,21 +80,21 @@ t.test('a body up to the limit is gathered whole, one byte more is its beginning
     const { body, rest } = await short.received
     t.ok(rest)
     t.same(Buffer.concat([body, await whole(rest)]), ten)
-    t.equal(short.over(), 1, 'and is out of the way when it has ended')
+    t.equal(short.over(), 1, 'it is done when the body has ended')
   }
   const empty = receptionOf(0)
   connectionTo(empty, [])
-  t.match(await empty.received, { body: Buffer.alloc(0), rest: undefined }, 'an empty body is whole whatever the limit')
+  t.match(await empty.received, { body: Buffer.alloc(0), rest: undefined }, 'an empty body is whole at any limit')
   const bodiless = receptionOf(undefined)
   connectionTo(bodiless, [], { 'content-length': '1000000' })
   t.match(
     await bodiless.received,
     { body: Buffer.alloc(0), rest: undefined },
-    'and so is one that never comes, whatever its head says'
+    'so is a body that never comes, whatever its headers say'
   )
 })
 
-t.test('a body that says how large it is, is not held at all where that is too large', async t => {
+t.test('a body with a Content-Length over the limit is not buffered at all', async t => {
   const reception = receptionOf(109)
   const { sent } = connectionTo(reception, Array(11).fill(ten), { 'content-length': '110' })
   const { body, rest } = await reception.received
@@ -102,11 +102,11 @@ t.test('a body that says how large it is, is not held at all where that is too l
   await new Promise(resolve => {
     setImmediate(resolve)
   })
-  t.equal(sent(), 0, 'nothing is read before its reader reads')
+  t.equal(sent(), 0, 'nothing is sent before the stream is read')
   t.equal((await whole(rest)).length, 110)
 })
 
-t.test('one that does not say is held up to the limit and no more, and goes on at the pace of its reader', async t => {
+t.test('a body of unknown length is buffered up to the limit, then streams at its reader\'s pace', async t => {
   const reception = receptionOf(100_000)
   const chunk = Buffer.alloc(10_000)
   const { sent } = connectionTo(reception, Array(50).fill(chunk))
@@ -118,13 +118,13 @@ t.test('one that does not say is held up to the limit and no more, and goes on a
   await new Promise(resolve => {
     setImmediate(resolve)
   })
-  t.ok(sent() <= 18, `${sent()} chunks sent, with those that the stream reads ahead`)
+  t.ok(sent() <= 18, `${sent()} chunks sent, with the stream's read-ahead`)
   let size = first.length
   for (let next = await iterator?.next(); next?.done === false; next = await iterator?.next()) size += next.value.length
   t.equal(size, 390_000)
 })
 
-t.test('a body that lies about its length is gathered by what comes', async t => {
+t.test('a body with a wrong Content-Length is buffered by its actual length', async t => {
   for (const length of ['', 'x', '-1', '1e9x', '5']) {
     const enough = receptionOf(10)
     connectionTo(enough, [ten], { 'content-length': length })
@@ -135,7 +135,7 @@ t.test('a body that lies about its length is gathered by what comes', async t =>
   }
 })
 
-t.test('a body that breaks off is no body: neither while it is gathered nor in its rest', async t => {
+t.test('a truncated body fails, both buffered and streamed', async t => {
   const cut = new Error('cut')
   const gathered = receptionOf(100)
   connectionTo(gathered, [ten], {}, cut)
@@ -149,7 +149,7 @@ t.test('a body that breaks off is no body: neither while it is gathered nor in i
   }
 })
 
-t.test('who does not read the rest lets go of it and of the connection, and no error of its end is left to nobody', async t => {
+t.test('discarding an unread stream aborts its connection and leaves no unhandled error', async t => {
   for (const headers of [{}, { 'content-length': '20' }]) {
     const reception = receptionOf(5)
     const { aborted } = connectionTo(reception, [ten, ten], headers)
@@ -163,17 +163,17 @@ t.test('who does not read the rest lets go of it and of the connection, and no e
   const { rest } = await late.received
   await whole(rest)
   rest?.destroy()
-  t.equal(aborted(), undefined, 'what has come whole takes no connection with it')
+  t.equal(aborted(), undefined, 'a complete body aborts no connection')
 })
 
-t.test('what is given up fails at once, wherever it is, and its question is taken back', async t => {
+t.test('a cancelled request fails at once at any stage and is aborted upstream', async t => {
   const reason = new Error('too late')
   const waiting = receptionOf(10)
   waiting.cancel(reason)
   waiting.cancel(new Error('again'))
   await t.rejects(waiting.received, reason)
-  t.equal(waiting.over(), 0, 'one that waits for a connection is not out of the way yet')
-  t.equal(connectionTo(waiting, [ten]).aborted(), reason, 'and is taken back when it gets one')
+  t.equal(waiting.over(), 0, 'a request that waits for a connection is not done yet')
+  t.equal(connectionTo(waiting, [ten]).aborted(), reason, 'it is aborted when it gets a connection')
   t.equal(waiting.over(), 1)
 
   const asked = receptionOf(10)
@@ -192,10 +192,10 @@ t.test('what is given up fails at once, wherever it is, and its question is take
   connectionTo(done, [ten])
   await done.received
   done.cancel(reason)
-  t.equal(done.over(), 1, 'what is over cannot be given up')
+  t.equal(done.over(), 1, 'a completed request cannot be cancelled')
 })
 
-t.test(`bytes are the node's, however they come and wherever the limit falls (${seedTitle})`, async t => {
+t.test(`the body equals the upstream's bytes for any chunks and any limit (${seedTitle})`, async t => {
   let cut = 0
   await checkAsync(
     fc.asyncProperty(
@@ -218,5 +218,5 @@ t.test(`bytes are the node's, however they come and wherever the limit falls (${
     ),
     300
   )
-  t.ok(cut > 30, `${cut} of them were cut`)
+  t.ok(cut > 30, `${cut} bodies were split`)
 })

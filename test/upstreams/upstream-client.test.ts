@@ -64,7 +64,7 @@ const head = (status: string, lines: string[]): string =>
     ''
   ].join('\r\n')
 
-t.test('a node is asked with its own headers, its path prefix, one media type and no coding, and nothing else', async t => {
+t.test('a request carries the operator\'s headers, one media type, no coding and nothing else', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -86,7 +86,7 @@ t.test('a node is asked with its own headers, its path prefix, one media type an
   t.equal(node.position?.head.version, 1000n)
 })
 
-t.test('a body goes with its type and length', async t => {
+t.test('a request body is sent with its type and length', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.setEncoding('utf8').once('data', text => {
       respondOk(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text]))
@@ -101,7 +101,7 @@ t.test('a body goes with its type and length', async t => {
   t.same(JSON.parse(answer.body.toString()), ['application/json', '8', '{"é":1}'])
 })
 
-t.test('a node\'s errors are answers', async t => {
+t.test('an error status of an upstream is a response, not a failure', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(503).end('busy')
   })
@@ -110,7 +110,7 @@ t.test('a node\'s errors are answers', async t => {
   t.same(told, ['n account_modules 503'])
 })
 
-t.test('what comes not whole is a failure with its reason', async t => {
+t.test('an incomplete or malformed response is a failure with its reason', async t => {
   const cases: [string, (socket: Socket) => void][] = [
     ['truncated', socket => socket.end(head('200 OK', ['content-length: 10']) + '[]')],
     ['truncated', socket => socket.end(head('200 OK', ['transfer-encoding: chunked']) + '2\r\n[]\r\n')],
@@ -141,28 +141,28 @@ t.test('what comes not whole is a failure with its reason', async t => {
     const raw = await startRawUpstream(t, answer)
     const { node, told } = nodeAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
     t.equal(await reasonOf(node.fetch(question)), reason)
-    t.equal(raw.connections(), 1, 'asked once')
+    t.equal(raw.connections(), 1, 'requested once')
     t.notOk(node.lastFetchSucceeded)
     t.same(told, [`n account_modules ${reason}`])
   }
 })
 
-t.test('a node that cannot be reached is a failure with its reason', async t => {
+t.test('an unreachable upstream is a failure with its reason', async t => {
   t.equal(await reasonOf(nodeAt(t, 'http://127.0.0.1:1').node.fetch(question)), 'refused')
   t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.fetch(question)), 'unresolved')
 })
 
-t.test('reads beyond what a node can take soon are refused at once, so that those who wait are bounded', async t => {
+t.test('requests beyond an upstream\'s queue are rejected at once, so the queue is bounded', async t => {
   const stub = await startStubUpstream(t, () => {})
   const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
   const waiting = Array.from({ length: 8 }, async () => await reasonOf(node.fetch(question)))
   t.equal(await reasonOf(node.fetch(question)), 'no_slot')
   t.same(told, ['n account_modules no_slot'])
   await node.close()
-  t.notOk((await Promise.all(waiting)).includes('answered'), 'and giving up the node lets go of everybody who waits')
+  t.notOk((await Promise.all(waiting)).includes('answered'), 'closing the upstream rejects all queued requests')
 })
 
-t.test('a node is up when it answers as a node does: an error of its own counts, one that bears no position does not', async t => {
+t.test('a 503 without a position counts as a failure; an error of the full node itself does not', async t => {
   let answer: Parameters<typeof startStubUpstream>[1] = (_request, response) => {
     response.writeHead(503).end('busy')
   }
@@ -171,20 +171,20 @@ t.test('a node is up when it answers as a node does: an error of its own counts,
   })
   const { node } = nodeAt(t, stub.url)
   await node.fetch(question)
-  t.notOk(node.lastFetchSucceeded, 'a gateway that says 503')
+  t.notOk(node.lastFetchSucceeded, 'a 503 of a gateway')
   answer = (_request, response) => {
     response.writeHead(500, stamps()).end()
   }
   await node.fetch(question)
-  t.ok(node.lastFetchSucceeded, 'a node that says 500')
+  t.ok(node.lastFetchSucceeded, 'a 500 of a full node')
   answer = (_request, response) => {
     response.writeHead(400).end()
   }
   await node.fetch(question)
-  t.ok(node.lastFetchSucceeded, 'a framework error bears no position')
+  t.ok(node.lastFetchSucceeded, 'a framework error has no position')
 })
 
-t.test('an answer tells whether its end was marked', async t => {
+t.test('a response records whether its end was framed', async t => {
   const framed = async (lines: string[], body: string): Promise<boolean> => {
     const raw = await startRawUpstream(t, socket => {
       socket.end(head('200 OK', lines) + body)
@@ -196,7 +196,7 @@ t.test('an answer tells whether its end was marked', async t => {
   t.equal(await framed([], '[{"bytecode":"0x12'), false, 'ended by its connection')
 })
 
-t.test('a kept connection that dies under a read costs one fresh try and no error', async t => {
+t.test('a keep-alive connection that closes under a read causes one retry and no error', async t => {
   const raw = await startRawUpstream(t, (socket, nth) => {
     socket.write(head('200 OK', ['content-length: 1']) + String(nth))
     socket.once('data', () => {
@@ -209,7 +209,7 @@ t.test('a kept connection that dies under a read costs one fresh try and no erro
   t.equal(raw.connections(), 2)
 })
 
-t.test('an answer bears the release that was running before it was asked for', async t => {
+t.test('a response carries the release that was running before its request', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     node.setRelease('new')
     respondOk(response, '[]')
@@ -219,7 +219,7 @@ t.test('an answer bears the release that was running before it was asked for', a
   t.equal(node.release, 'new')
 })
 
-t.test('a certificate that nobody vouches for is refused, one that the CA file vouches for is taken', async t => {
+t.test('an untrusted certificate is rejected, and one that caFile vouches for is accepted', async t => {
   const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -260,7 +260,7 @@ async function read ({ body, rest }: UpstreamResponse): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-t.test('what is passed is handed over as it comes, before the node has sent the last of it, and may take longer than a node may take to begin', async t => {
+t.test('a forwarded response streams as it arrives and may last longer than the upstream timeout', async t => {
   const responses: ServerResponse[] = []
   const stub = await startStubUpstream(t, (_request, response) => {
     responses.push(response.writeHead(200, stamps()))
@@ -281,7 +281,7 @@ t.test('what is passed is handed over as it comes, before the node has sent the 
   t.match(await read(answer), /^ab+c$/)
 })
 
-t.test('a question that is taken back is taken back from the node too, and says nothing of the node', async t => {
+t.test('cancelling a request aborts it upstream and does not count against the upstream', async t => {
   let arrived: (response: ServerResponse) => void = () => {}
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url === '/v1/spec.json') arrived(response)
@@ -313,12 +313,12 @@ t.test('a question that is taken back is taken back from the node too, and says 
   await t.rejects(read(answer))
   const asked = stub.requests.length
   t.equal(await reasonOf(node.forward(other, AbortSignal.abort())), 'cancelled')
-  t.equal(stub.requests.length, asked, 'one that is taken back before it leaves is never asked')
+  t.equal(stub.requests.length, asked, 'a request that is cancelled first is never sent')
   t.ok(node.lastFetchSucceeded)
   t.same(told, ['n account_modules 200', 'n other cancelled', 'n other 200', 'n other cancelled'])
 })
 
-t.test('a passed answer keeps its slot until its body ends, however that comes about, and no longer', async t => {
+t.test('a forwarded response occupies its slot exactly until its body ends', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     response.writeHead(200, {
       ...stamps(),
@@ -356,7 +356,7 @@ t.test('a passed answer keeps its slot until its body ends, however that comes a
   ]
   for (const [method, how, end] of ends) {
     for (const declared of ['', '&declared']) {
-      // More often than a node has slots, so that one that is not given back is missed.
+      // Repeats more often than there are slots, so a leaked slot shows.
       for (let round = 0; round < 10; round++) {
         const gone = leaving()
         await end(await node.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, gone.signal), gone)
@@ -371,13 +371,13 @@ t.test('a passed answer keeps its slot until its body ends, however that comes a
     )
   )
   const waiting = Array.from({ length: 7 }, async () => await reasonOf(node.fetch(question)))
-  t.equal(await reasonOf(node.forward(other, kept())), 'no_slot', 'what streams counts among those under way')
+  t.equal(await reasonOf(node.forward(other, kept())), 'no_slot', 'a streaming response counts as in flight')
   slots[0]?.rest?.destroy()
   await node.close()
   await Promise.all(waiting)
 })
 
-t.test('a node that goes silent within what it passes on is given up', async t => {
+t.test('an upstream that goes silent within a forwarded body times out', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, stamps()).write('a')
   })
@@ -385,7 +385,7 @@ t.test('a node that goes silent within what it passes on is given up', async t =
   await t.rejects(read(await node.forward(other, kept())), { code: 'UND_ERR_BODY_TIMEOUT' })
 })
 
-t.test('what is not idempotent is asked once, also where a kept connection dies under it', async t => {
+t.test('a request that is not idempotent is sent once, even if its keep-alive connection dies', async t => {
   const raw = await startRawUpstream(t, socket => {
     socket.write(head('200 OK', ['content-length: 2']) + '[]')
     socket.once('data', () => {
@@ -406,7 +406,7 @@ t.test('what is not idempotent is asked once, also where a kept connection dies 
   }
 })
 
-t.test('of who asks the node is told under the operator\'s own headers, which win; what the answer depends on is the client\'s', async t => {
+t.test('operator headers win over a client\'s, except for Accept and Accept-Encoding', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -431,7 +431,7 @@ t.test('of who asks the node is told under the operator\'s own headers, which wi
   t.match(await sentBy(other), { 'user-agent': 'operator', accept: 'text/html', 'accept-encoding': 'identity' })
 })
 
-t.test('what was lost in silence before another answer came does not tell against a node that answers', async t => {
+t.test('a timeout does not count against an upstream that has responded in the meantime', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.endsWith('/lost') !== true) respondOk(response, '[]')
   })
@@ -441,10 +441,10 @@ t.test('what was lost in silence before another answer came does not tell agains
   t.equal(await lost, 'timeout')
   t.ok(node.lastFetchSucceeded)
   t.equal(await reasonOf(node.fetch({ ...question, target: '/v1/lost' })), 'timeout')
-  t.notOk(node.lastFetchSucceeded, 'one that was sent after it does')
+  t.notOk(node.lastFetchSucceeded, 'a timeout of a request sent later does')
 })
 
-t.test('an answer that came while varve itself stood still is no failure of the node', async t => {
+t.test('a response that arrived while varve\'s event loop was blocked is no upstream failure', async t => {
   const port = await startDelayedServer(t, 300, `${head('200 OK', ['content-length: 2'])}[]`)
   const lost: string[] = []
   const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, {
@@ -455,11 +455,11 @@ t.test('an answer that came while varve itself stood still is no failure of the 
   })
   await node.fetch(question)
   const asking = reasonOf(node.fetch(question))
-  // It leaves soon, and its answer comes much later.
+  // Lets the request leave first; its response comes much later.
   await new Promise(resolve => {
     setTimeout(resolve, 50)
   })
-  // From where timers have their turn before sockets.
+  // Continues in the check phase, after which timers run before sockets.
   await new Promise(resolve => {
     setImmediate(resolve)
   })

@@ -25,11 +25,11 @@ interface Nodes {
   readonly fleet: UpstreamPool
   readonly members: readonly Upstream[]
   readonly stubs: readonly StubUpstream[]
-  /** How often each was asked. */
+  /** Requests to each upstream. */
   asked(): number[]
 }
 
-/** A node for each script, in the order of the configuration; unless told otherwise the first is asked first. */
+/** Creates an upstream per script, in configuration order; by default the first ranks first. */
 async function fleetOf (
   t: Test,
   scripts: Script[],
@@ -102,7 +102,7 @@ async function asks (
   }
 }
 
-t.test('where a node fails before its answer is whole the next is asked, once each', async t => {
+t.test('if an upstream fails before its response is complete, the next is tried, each once', async t => {
   const half: Script = response => {
     response.writeHead(200, { ...stamps(), 'content-length': '10' }).write('12345', () => {
       response.destroy()
@@ -115,7 +115,7 @@ t.test('where a node fails before its answer is whole the next is asked, once ea
   }
 })
 
-t.test('a node\'s own 4xx is final', async t => {
+t.test('a 4xx other than 429 is final', async t => {
   for (const status of [400, 403, 404, 410, 413]) {
     const nodes = await fleetOf(t, [says(status), answers('["second"]')])
     t.equal(await asks(nodes), `${status} {"status":${status}}`)
@@ -123,7 +123,7 @@ t.test('a node\'s own 4xx is final', async t => {
   }
 })
 
-t.test('what cannot be true is asked of another node and never handed on', async t => {
+t.test('an impossible response is never used, and another upstream is tried', async t => {
   const look: InspectResponse = ({ body }) => body.toString() === '["lie"]' ? 'impossible' : undefined
   const nodes = await fleetOf(t, [answers('["lie"]'), answers('["truth"]')])
   t.equal(await asks(nodes, {}, look), '200 ["truth"]')
@@ -131,7 +131,7 @@ t.test('what cannot be true is asked of another node and never handed on', async
   t.equal(await asks(await fleetOf(t, [answers('["lie"]'), says(500)]), {}, look), '500 {"status":500}')
 })
 
-t.test('when every node fails the most telling real answer is given as it is: a 4xx, then a 429, then a 5xx, else none', async t => {
+t.test('if all upstreams fail, the best real response is used: a 4xx, then a 429, then a 5xx', async t => {
   t.equal(await asks(await fleetOf(t, [says(503), says(429), breaks])), '429 {"status":429}')
   t.equal(await asks(await fleetOf(t, [says(500), says(503)])), '500 {"status":500}')
   t.equal(await asks(await fleetOf(t, [says(503), breaks, says(404)])), '404 {"status":404}')
@@ -139,10 +139,10 @@ t.test('when every node fails the most telling real answer is given as it is: a 
   t.match(await asks(await fleetOf(t, [])), /every upstream/)
 })
 
-t.test('what a sick node says of itself is not given while another had no turn left, and may answer soon; what it says of the question is', async t => {
+t.test('a 5xx or 429 is not used while another upstream only lacks a free slot, but a 404 is', async t => {
   for (const [word, told] of [[says(500), /n1: no_slot/], [says(429), /n1: no_slot/], [says(404), /^404 /]] as const) {
     const nodes = await fleetOf(t, [hangs, word], undefined, 1)
-    // One is under way and seven wait: there is no room for another.
+    // One request in flight and seven queued leave no room for another.
     const taken = Promise.allSettled(
       Array.from({ length: 8 }, async () => await nodes.members[0]?.client.fetch(question))
     )
@@ -152,7 +152,7 @@ t.test('what a sick node says of itself is not given while another had no turn l
   }
 })
 
-t.test('while another able node is left, one that hangs is waited for half of its time', async t => {
+t.test('while another candidate is left, a hanging upstream gets half of its timeout', async t => {
   const nodes = await fleetOf(t, [hangs, answers('[]')])
   const began = performance.now()
   const waited = startIdleMeter()
@@ -165,20 +165,20 @@ t.test('while another able node is left, one that hangs is waited for half of it
   t.ok(performance.now() - start >= timeoutMs - 5)
 })
 
-t.test('a 429 rests that node alone, for as long as it says', async t => {
+t.test('a 429 makes that upstream alone back off, for as long as Retry-After says', async t => {
   const nodes = await fleetOf(t, [says(429, { 'retry-after': '60' }), answers('["second"]')])
   for (let nth = 0; nth < 3; nth++) t.equal(await asks(nodes), '200 ["second"]')
   t.same(nodes.asked(), [1, 3])
 })
 
-t.test('after five failures a node is asked only where no other is left, and still is then', async t => {
+t.test('after five failures an upstream is used only if no other is left, but still then', async t => {
   let isWell = true
   const second: Script = response => {
     if (isWell) respondOk(response, '["second"]')
     else response.destroy()
   }
   const nodes = await fleetOf(t, [breaks, second])
-  // Its answers take longer than those that fail at once, so without a circuit the first would be asked each time.
+  // Successes take longer than failures, so without a circuit the first would rank first each time.
   for (let nth = 0; nth < 10; nth++) await asks(nodes)
   const [first = 0] = nodes.asked()
   t.ok(first <= 5, `${first} times`)
@@ -187,7 +187,7 @@ t.test('after five failures a node is asked only where no other is left, and sti
   t.equal(nodes.asked()[0], first + 1)
 })
 
-t.test('a node whose chain is another one is not asked for data, and what it said is not handed on', async t => {
+t.test('an upstream on another chain gets no more reads, and its response is not used', async t => {
   const nodes = await fleetOf(
     t,
     [answers('["other"]'), answers('["ours"]')],
@@ -198,7 +198,7 @@ t.test('a node whose chain is another one is not asked for data, and what it sai
   t.equal(nodes.members[0]?.quarantineReason, 'serves chain 9')
 })
 
-t.test('what bears no position is not taken of a node that is still to be compared: it may be of another chain', async t => {
+t.test('an unverified upstream\'s response without a position is not used if there are others', async t => {
   const unstamped: Script = response => {
     response.writeHead(404, { 'content-type': 'application/json' }).end('{"error_code":"table_item_not_found"}')
   }
@@ -206,10 +206,10 @@ t.test('what bears no position is not taken of a node that is still to be compar
   t.equal(await asks(nodes), '200 ["ours"]')
   t.same(nodes.asked(), [1, 1])
   t.match(await asks(await fleetOf(t, [unstamped, breaks])), /truncated|invalid_response/)
-  t.match(await asks(await fleetOf(t, [unstamped])), /^404/, 'where it is the only one there is nothing to take it for')
+  t.match(await asks(await fleetOf(t, [unstamped])), /^404/, 'a single upstream has no other to be confused with')
 })
 
-t.test('what is handed on as it comes is asked of another node only before its first byte, and what may not be asked twice of one alone', async t => {
+t.test('a forwarded request is retried only before its first byte, and only if idempotent', async t => {
   const nodes = await fleetOf(t, [breaks, answers('["second"]')])
   const passed = await nodes.fleet.forward(question, anything, fine, new AbortController().signal)
   t.equal(passed.status, 200)
