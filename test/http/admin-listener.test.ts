@@ -11,7 +11,7 @@ import { varveAtSandbox } from '../support/varve.js'
 
 type Parts = Parameters<typeof adminApp>[0]
 
-/** An admin listener whose readiness a test may hold back. */
+/** Starts an admin listener whose parts a test can replace. */
 async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.1'): Promise<string> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
@@ -56,7 +56,7 @@ async function clientOf (t: Test, url: string, sent: string): Promise<Client> {
 
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`
 
-t.test('a client that never ends its head or its body is answered 408 and closed within ten seconds', async t => {
+t.test('a client that never ends its header or body receives 408 and is closed within ten seconds', async t => {
   const url = await listening(t, { purgeRoute: { token: () => 'secret', purge: async () => ({ everywhere: true }) } })
   const post = 'POST /purge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 9\r\n\r\n{'
   const began = performance.now()
@@ -75,12 +75,12 @@ t.test('a client that never ends its head or its body is answered 408 and closed
   }
 })
 
-t.test('bytes that are no request are answered 400 in the shape of a node', async t => {
+t.test('bytes that are no HTTP request receive 400 in the full node\'s error format', async t => {
   const text = await sendRaw(await listening(t), 'nonsense\r\n\r\n')
   t.match(text, /^HTTP\/1\.1 400 .*"error_code":"web_framework_error"/s)
 })
 
-t.test('of more than 64 connections the longest idle one is closed, and the new one is served', async t => {
+t.test('beyond 64 connections the longest idle one is closed, and the new one is served', async t => {
   accelerateClientTimeouts(t, 20)
   const url = await listening(t)
   const clients: Client[] = []
@@ -105,7 +105,7 @@ t.test('of more than 64 connections the longest idle one is closed, and the new 
   for (const { socket } of others) t.notOk(socket.destroyed)
 })
 
-t.test('where all 64 connections wait for a response the new one is closed, and the operator is told', async t => {
+t.test('if all 64 connections wait for a response, the new one is closed and the operator notified', async t => {
   accelerateClientTimeouts(t, 20)
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -134,7 +134,7 @@ t.test('where all 64 connections wait for a response the new one is closed, and 
   await until(() => clients.every(({ text }) => text.includes('"ready":true')), 'those that waited are served')
 })
 
-t.test('on loopback a Host that is no address, no localhost and not in admin.hosts is refused', async t => {
+t.test('on loopback a Host that is no address, not localhost and not in admin.hosts is rejected', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret', hosts: ['Admin.Example'] } })
   const { port } = new URL(varve.adminUrl)
   const withHost = async (host: string, target = '/status.json') =>
@@ -203,22 +203,22 @@ t.test('on loopback a Host that is no address, no localhost and not in admin.hos
   t.equal((await withHost('admin.example')).status, 403)
 })
 
-t.test('a client of HTTP/1.0 that sends no Host is served, since no page can make a browser do that', async t => {
+t.test('an HTTP/1.0 client without a Host is served, since no page makes a browser send that', async t => {
   t.match(await sendRaw(await listening(t), 'GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /)
 })
 
-t.test('on an address of other networks any Host is taken, since names lead there on purpose', async t => {
+t.test('on an address of other networks any Host is accepted, since names point there on purpose', async t => {
   const url = (await listening(t, {}, '0.0.0.0')).replace('0.0.0.0', '127.0.0.1')
   t.equal((await sendRequest(url, '/healthz', { headers: { host: 'varve.monitoring' } })).status, 200)
 })
 
-t.test('with workers the admin listener looks at Host too', async t => {
+t.test('with workers the admin listener verifies Host too', async t => {
   const { varve } = await varveAtSandbox(t, {}, { workers: 2, admin: { hosts: ['ops.example'] } })
   t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'evil.example' } }), { status: 403 })
   t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
 })
 
-t.test('admin.hosts takes names alone: an address with a port, a URL or a pattern is a mistake', async t => {
+t.test('admin.hosts accepts host names only: a port, a URL or a pattern is an error', async t => {
   for (const host of ['a.example:9464', 'http://a.example', '*.example', '', 'a b', 'a/b']) {
     const { error } = configSchema.safeParse({ admin: { hosts: [host] } })
     t.match(error?.issues, [{ path: ['admin', 'hosts', 0], message: /^expected a host name/ }], host)

@@ -10,7 +10,7 @@ const nextTurn = async (): Promise<void> => {
   })
 }
 
-t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body in each, in their order', async t => {
+t.test('large bodies are parsed in order, 256 KiB or one body per turn of the event loop', async t => {
   const turns = new BodyReadQueue()
   const done: string[] = []
   const gone = { destroyed: false }
@@ -26,7 +26,7 @@ t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body 
       done.push(name)
     }, t.fail)
   }
-  t.same(done, [], 'not in the turn that they came in')
+  t.same(done, [], 'not in the turn in which they arrived')
   Object.assign(leaving, { destroyed: true })
   for (const expected of [['a'], ['a', 'b', 'c'], ['a', 'b', 'c', 'd'], ['a', 'b', 'c', 'd']]) {
     await nextTurn()
@@ -35,7 +35,7 @@ t.test('large bodies are parsed in turns of the event loop, 256 KiB or one body 
   await turns.waitForTurn(1, response())
 })
 
-t.test('at most 64 MiB of bodies wait for their turn, the rest is told to retry', async t => {
+t.test('at most 64 MiB of bodies wait to be parsed; beyond, requests are told to retry', async t => {
   const turns = new BodyReadQueue()
   const waiting = Array.from({ length: 64 }, async () => {
     await turns.waitForTurn(1024 * 1024, response())

@@ -17,7 +17,7 @@ const policy = { minVersion: 'TLSv1.2', ciphers: cipherListOf(null) } as const
 const first = new X509Certificate(certificate)
 const second = new X509Certificate(renewedCertificate)
 
-/** A certificate in files that a test may change, looked at when the test says so, at a time that is the test's. */
+/** Certificate in files that a test can change, with a clock and checks that the test controls. */
 function inFiles (t: Test, cert = certificate, key = certificateKey) {
   const dir = t.testdir({ 'c.pem': cert, 'k.pem': key })
   const [certFile, keyFile] = [join(dir, 'c.pem'), join(dir, 'k.pem')]
@@ -50,12 +50,12 @@ function inFiles (t: Test, cert = certificate, key = certificateKey) {
   }
 }
 
-t.test('a renewed certificate is taken when it is found the same twice, and the log says until when it is valid', async t => {
+t.test('a renewed certificate is used once two checks agree, and the log has its expiry date', async t => {
   const { held, log, shown, write } = inFiles(t)
   await held.check()
   write(renewedCertificate, renewedKey)
   await held.check()
-  t.equal(shown.length, 0, 'it may still be being written')
+  t.equal(shown.length, 0, 'it may not be written completely yet')
   await held.check()
   await held.check()
   t.same(shown.map(({ cert }) => cert.toString()), [renewedCertificate])
@@ -68,7 +68,7 @@ t.test('a renewed certificate is taken when it is found the same twice, and the 
   t.equal(log.length, 1)
 })
 
-t.test('what cannot be used is refused once in the log, however often it is looked at, and is taken when it has been mended', async t => {
+t.test('an unusable certificate is rejected with one log message, and accepted once it is fixed', async t => {
   const half = renewedCertificate.slice(0, 300)
   const cases: Array<[what: string, cert: string, key: string, reason: RegExp]> = [
     ['key and certificate of two renewals', renewedCertificate, certificateKey, /not a certificate with its key/],
@@ -89,14 +89,14 @@ t.test('what cannot be used is refused once in the log, however often it is look
     t.match([log.length, log[0]], [1, { level: 50, reason, msg: /rejected: the current one stays in use/ }], what)
     t.match(held.warnings, [/^a renewed certificate was rejected: /], what)
     t.same([shown.length, held.identity.cert.toString()], [0, certificate], what)
-    await t.rejects(held.prepareRenewal(), { message: reason }, 'an operator who asks for it is told so')
+    await t.rejects(held.prepareRenewal(), { message: reason }, 'an operator who requests a reload gets the reason')
     write(renewedCertificate, renewedKey)
     for (let nth = 0; nth < 3; nth++) await held.check()
     t.same([shown.length, held.warnings, log.length], [1, [], 2], what)
   }
 })
 
-t.test('a file that is gone for a moment is nothing to tell of, and one that stays away is told of once', async t => {
+t.test('a file missing for one check is not reported, and one that stays missing is reported once', async t => {
   const { held, log, write, certFile } = inFiles(t)
   rmSync(certFile)
   await held.check()
@@ -109,10 +109,10 @@ t.test('a file that is gone for a moment is nothing to tell of, and one that sta
   t.match([log.length, log[0]], [1, { level: 50, reason: /ENOENT/ }])
   write(certificate, certificateKey)
   await held.check()
-  t.same(held.warnings, [], 'the one in use is back')
+  t.same(held.warnings, [], 'the certificate in use is back')
 })
 
-t.test('one that has expired, or is not valid yet, does not take the place of one that is; its time may come', async t => {
+t.test('an expired or not yet valid certificate never replaces a valid one; it may become valid', async t => {
   const { held, log, shown, clock, write } = inFiles(t)
   clock.ms = Date.parse(second.validFrom) - dayMs
   write(renewedCertificate, renewedKey)
@@ -127,7 +127,7 @@ t.test('one that has expired, or is not valid yet, does not take the place of on
   t.match([log.at(-1), shown.length], [{ reason: /^it expired on .*Z$/ }, 1])
 })
 
-t.test('an operator is told days before the one in use ends, later where it is one of a few days, and when it has', async t => {
+t.test('the operator is warned days before the certificate in use expires, and after it has', async t => {
   const { held, clock } = inFiles(t)
   const end = Date.parse(first.validTo)
   const at = (beforeMs: number): string[] => {
@@ -139,7 +139,7 @@ t.test('an operator is told days before the one in use ends, later where it is o
   t.same(at(-1), [`the certificate in use expired on ${new Date(end).toISOString()}`])
 })
 
-t.test('a pair that cannot be used is no start: two that do not belong together, and a key that is locked', async t => {
+t.test('varve does not start with a key of another certificate or with an encrypted key', async t => {
   t.throws(() => inFiles(t, certificate, renewedKey), {
     message: /^tls\.certFile and tls\.keyFile are not a certificate with its key: /
   })
@@ -148,7 +148,7 @@ t.test('a pair that cannot be used is no start: two that do not belong together,
   })
 })
 
-t.test('looks come by themselves, one at a time', async t => {
+t.test('checks run periodically, one at a time', async t => {
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const held = new Certificate({
     certFile: join(dir, 'c.pem'),
@@ -168,17 +168,17 @@ t.test('looks come by themselves, one at a time', async t => {
   await until(() => shown.length > 0, 'it is found')
   t.equal(shown.length, 1)
   held.close()
-  // One that is under way would have seen the files as they were.
+  // Waits for a check in flight, which would have read the old files.
   await held.check()
   writeFileSync(join(dir, 'k.pem'), certificateKey)
   writeFileSync(join(dir, 'c.pem'), certificate)
   await Promise.all([held.check(), held.check(), held.check()])
-  t.equal(shown.length, 1, 'three at the same time are one')
+  t.equal(shown.length, 1, 'three concurrent checks are one')
   await held.check()
   t.equal(shown.length, 2)
 })
 
-/** A listener that shows a certificate kept as Kubernetes keeps secrets: behind a link that is turned. */
+/** Starts a listener whose certificate is mounted like a Kubernetes secret: behind a symbolic link. */
 async function listener (t: Test) {
   const dir = t.testdir({
     old: { 'c.pem': certificate, 'k.pem': certificateKey },
@@ -235,7 +235,7 @@ async function says (socket: TLSSocket): Promise<string> {
   return String((await heard)[0])
 }
 
-t.test('a connection that is open goes on with the old certificate, a new one sees the new one, and so does one that resumes a session', async t => {
+t.test('open connections keep the old certificate; new and resumed ones get the renewed one', async t => {
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const { held, turn, to } = await listener(t)
     const open = await to({ maxVersion: version })
@@ -254,7 +254,7 @@ t.test('a connection that is open goes on with the old certificate, a new one se
   }
 })
 
-t.test('before and after a renewal no TLS below 1.2 is spoken, and nothing but HTTP/1.1', async t => {
+t.test('before and after a renewal the listener accepts only TLS 1.2 or later and only HTTP/1.1', async t => {
   const { held, turn, to } = await listener(t)
   for (const when of ['before', 'after']) {
     await t.rejects(to({ minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }), {

@@ -4,7 +4,7 @@ import { clientAddressOf, clientNetworkOf, type RequestSource } from '../../src/
 const from = (remoteAddress: string | undefined, ip = remoteAddress): RequestSource =>
   ({ ip, socket: { remoteAddress } }) as never
 
-t.test('a client is an IPv4 address, or the half of an IPv6 address that is one customer\'s', async t => {
+t.test('a client is an IPv4 address or the /64 network of an IPv6 address', async t => {
   const cases: Array<[shown: string | undefined, address: string | undefined, client: string | undefined]> = [
     ['127.0.0.1', '127.0.0.1', '127.0.0.1'],
     ['::ffff:10.0.0.1', '10.0.0.1', '10.0.0.1'],
@@ -24,7 +24,7 @@ t.test('a client is an IPv4 address, or the half of an IPv6 address that is one 
   }
 })
 
-t.test('what a proxy that is believed writes is read with its port, its brackets and whatever spelling; what is no address there is as if it had not been written', async t => {
+t.test('an address from a trusted proxy is read in any notation, and anything else is ignored', async t => {
   const cases: Array<[written: string, address: string, client: string]> = [
     ['203.0.113.9', '203.0.113.9', '203.0.113.9'],
     ['203.0.113.9:4711', '203.0.113.9', '203.0.113.9'],

@@ -15,12 +15,12 @@ const held = modules.replace('500', '600')
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
 const cut = (reason: string): string => `varve_connections_cut_total{reason="${reason}"}`
 
-/** A client's connection, and what has come on it. */
+/** Connection of a client, and the text received on it. */
 interface Client {
   readonly socket: Socket
   readonly closed: Promise<unknown>
   text: string
-  /** Asks and waits for the answer. */
+  /** Sends a request and waits for the response. */
   get(target: string): Promise<void>
 }
 
@@ -58,7 +58,7 @@ function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
 }
 
 async function idle (): Promise<void> {
-  // A second and more, as hurried.
+  // Waits for more than one accelerated second.
   await new Promise(resolve => {
     setTimeout(resolve, 250)
   })
@@ -80,12 +80,12 @@ async function holdingNode (t: Test): Promise<{ url: string, requests: string[],
 }
 
 for (const isSecure of [false, true]) {
-  t.test(`where every place is taken the connection that is idle for longest makes room, and where none is idle the newcomer is closed at once${isSecure ? ', over TLS' : ''}`, async t => {
+  t.test(`at the connection limit the longest idle one is closed, or else the new one${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 60)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}
     const varve = await varveAt(t, node.url, { limits: { connections: 3 }, upstream: { timeoutMs: 60_000 }, ...tls })
-    t.equal(await varve.metric(cut('idle')), 0, 'the series are there from the start')
+    t.equal(await varve.metric(cut('idle')), 0, 'the series exist from the start')
     const clients = []
     for (let nth = 0; nth < 3; nth++) {
       const client = clientOf(t, varve)
@@ -95,7 +95,7 @@ for (const isSecure of [false, true]) {
     }
     t.equal(await varve.metric('varve_connections'), 3)
     const [first, second, third] = clients as [Client, Client, Client]
-    // The first has been in use since.
+    // Uses the first connection again, so the second is idle for longest.
     await first.get(modules)
     await idle()
     const fourth = clientOf(t, varve)
@@ -122,12 +122,12 @@ for (const isSecure of [false, true]) {
       () => [first, third, fourth].every(({ text }) => text.endsWith('[]')),
       'those that have a place are answered'
     )
-    t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is not told each time')
+    t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is rate-limited')
   })
 }
 
 for (const isSecure of [false, true]) {
-  t.test(`another configuration may allow fewer connections, and then as many idle ones end as have to, also where the next second comes before they are gone${isSecure ? ', over TLS' : ''}`, async t => {
+  t.test(`a reload with a lower connection limit closes exactly the surplus of idle ones${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 100, 2)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}
@@ -150,7 +150,7 @@ for (const isSecure of [false, true]) {
   })
 }
 
-t.test('a connection on which nothing but blank lines come is cut off, though each of them is a sign of life', async t => {
+t.test('a connection that sends only blank lines is cut, though each line is activity', async t => {
   accelerateClientTimeouts(t, 10)
   const node = await holdingNode(t)
   const varve = await varveAt(t, node.url)
@@ -164,7 +164,7 @@ t.test('a connection on which nothing but blank lines come is cut off, though ea
   t.equal(await varve.metric(cut('head')), 1)
 })
 
-t.test('who speaks no TLS to a listener of TLS, or ends its handshake, harms nobody', async t => {
+t.test('plain HTTP or an aborted handshake on a TLS listener harms no other client', async t => {
   const node = await holdingNode(t)
   const varve = await varveAt(t, node.url, { ...tlsOf(t), limits: { headerKb: 1 } })
   const { hostname, port } = new URL(varve.url)
@@ -184,5 +184,5 @@ t.test('who speaks no TLS to a listener of TLS, or ends its handshake, harms nob
   await until(async () => await varve.metric('varve_connections') === 1, 'the others are gone')
   client.socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(2000)}\r\n\r\n`)
   await client.closed
-  t.match(client.text, /HTTP\/1\.1 431/, 'the limits of heads are those of any listener')
+  t.match(client.text, /HTTP\/1\.1 431/, 'header limits apply over TLS too')
 })

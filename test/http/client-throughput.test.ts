@@ -3,7 +3,7 @@ import { ClientThroughput } from '../../src/http/client-throughput.js'
 
 const kilo = 1024
 
-/** The second at which a client counts as stalled that has taken so much by each; undefined where it never does. */
+/** Returns the second at which a client that reads this many bytes counts as stalled, or undefined. */
 function stalledAt (takenBy: (second: number) => number): number | undefined {
   const taking = new ClientThroughput()
   return Array.from({ length: 600 }, (_, at) => at + 1).find(second => {
@@ -12,13 +12,13 @@ function stalledAt (takenBy: (second: number) => number): number | undefined {
   })
 }
 
-t.test('a client that takes nothing for 120 seconds is stalled, whatever the kernel took at once', async t => {
+t.test('a client that reads nothing for 120 seconds is stalled, whatever the kernel has buffered', async t => {
   t.equal(stalledAt(() => 0), 121)
   t.equal(stalledAt(() => 4_000_000), 121)
   t.equal(stalledAt(second => second < 20 ? second * 1_000_000 : 20_000_000), 140)
 })
 
-t.test('an honest client is not stalled, however rarely the kernel reports what it took', async t => {
+t.test('a client that reads steadily is not stalled, however rarely the kernel reports progress', async t => {
   const inJumps = (bytesPerSecond: number, every: number) => (second: number): number =>
     Math.floor(second / every) * every * bytesPerSecond
   t.equal(stalledAt(inJumps(150 * kilo, 9)), undefined)
@@ -26,7 +26,7 @@ t.test('an honest client is not stalled, however rarely the kernel reports what 
   t.equal(stalledAt(inJumps(1, 120)), undefined)
 })
 
-t.test('a client that has taken all that is there is not behind, and its time begins anew', async t => {
+t.test('a client that has read everything has no backlog, and its stall time restarts', async t => {
   const taking = new ClientThroughput()
   for (let second = 1; second < 600; second++) {
     const writableLength = second % 100 === 0 ? 0 : 10
@@ -36,7 +36,7 @@ t.test('a client that has taken all that is there is not behind, and its time be
   }
 })
 
-t.test('speed is that since the kernel had no room: what it took at once says nothing of a client', async t => {
+t.test('throughput counts from when the kernel\'s buffer is full, not what it took at once', async t => {
   const taking = new ClientThroughput()
   for (const taken of [4_000_000, 4_000_000, 4_300_000, 4_300_000]) {
     taking.sample({ bytesWritten: taken + 10, writableLength: 10 })

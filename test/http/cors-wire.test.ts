@@ -31,7 +31,7 @@ function asks (origin: string, method: string, names?: string): TestRequest {
   }
 }
 
-/** What of an answer lets a page of an origin read it. */
+/** Checks that a response lets a page of an origin read it. */
 function letsRead (t: Test, got: TestResponse, origin: string, name: string): void {
   t.same(corsNames(got), [
     'access-control-allow-origin',
@@ -41,7 +41,7 @@ function letsRead (t: Test, got: TestResponse, origin: string, name: string): vo
   t.match(got.headers, { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' }, name)
   t.ok(varies(got).includes('origin'), name)
   t.equal(got.rawNames.filter(each => each.toLowerCase() === 'access-control-allow-origin').length, 1, name)
-  // What a page may see without being told (Fetch, section 3.3.3), or is no business of its.
+  // Headers that a page may read by default (Fetch, section 3.3.3) or has no use for.
   const seen = new Set([
     'cache-control',
     'content-language',
@@ -60,10 +60,10 @@ function letsRead (t: Test, got: TestResponse, origin: string, name: string): vo
     ...corsNames(got),
     ...String(got.headers['access-control-expose-headers']).split(', ')
   ])
-  t.same(Object.keys(got.headers).filter(each => !seen.has(each)), [], `${name}: a page can see every line of it`)
+  t.same(Object.keys(got.headers).filter(each => !seen.has(each)), [], `${name}: a page can read every header`)
 }
 
-t.test('whatever is answered, a page of another origin may read it, with its credentials, and can see position and cursor', async t => {
+t.test('a page of another origin can read every response with credentials, position and cursor', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { limits: { bodyKb: 1 }, latest: { infoMs: 3_600_000 } })
   const cells = tableItemLookup('u64', '"8"', 'vector<0x42::game::Cell>')
   const known: ReadonlyArray<readonly [string, TestRequest, number, string | RegExp]> = [
@@ -98,7 +98,7 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
     t.same(varies(got), ['accept', 'accept-encoding', 'origin'], name)
     letsRead(t, got, explorer, name)
     if (target.includes('limit=3')) {
-      t.ok(got.headers['x-node-cursor'] && got.headers['x-aptos-cursor'], 'there is a cursor to see')
+      t.ok(got.headers['x-node-cursor'] && got.headers['x-aptos-cursor'], 'the response has a cursor')
     }
   }
   for (
@@ -134,7 +134,7 @@ t.test('whatever is answered, a page of another origin may read it, with its cre
   }
 })
 
-t.test('every response varies by Origin, so no shared cache hands a page a response without CORS lines', async t => {
+t.test('every response varies by Origin, so no shared cache serves a page one without CORS headers', async t => {
   const { varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' }, limits: { bodyKb: 1 } })
   const json = { 'content-type': 'application/json' }
   const targets: ReadonlyArray<readonly [string, TestRequest, number]> = [
@@ -166,9 +166,9 @@ t.test('every response varies by Origin, so no shared cache hands a page a respo
     t.equal(got.status, code, name)
     t.same(corsNames(got), [], name)
     t.equal(varies(got).filter(each => each === 'origin').length, 1, name)
-    t.equal(got.rawNames.filter(each => each.toLowerCase() === 'vary').length, 1, `${name}: in one line`)
+    t.equal(got.rawNames.filter(each => each.toLowerCase() === 'vary').length, 1, `${name}: in one header`)
     if (/modules|table|info/.test(target) && code !== 405) {
-      t.same(varies(got), ['accept', 'accept-encoding', 'origin'], `${name}: as every known read`)
+      t.same(varies(got), ['accept', 'accept-encoding', 'origin'], `${name}: like every known read`)
     }
     const own = await varve.get(target, from(explorer, how))
     t.equal(own.headers.vary, got.headers.vary, `${name}: the same with an Origin`)
@@ -178,7 +178,7 @@ t.test('every response varies by Origin, so no shared cache hands a page a respo
   for (const text of [unreadable, tunnel]) t.match(text, /\r\nVary: Origin\r\n/, text.slice(0, 20))
 })
 
-t.test('the Vary of an upstream is merged with ours, in one line and each name once', async t => {
+t.test('an upstream\'s Vary is merged with varve\'s, in one header and each name once', async t => {
   const cases = [
     [undefined, 'Origin'],
     ['Accept', 'Accept, Origin'],
@@ -204,7 +204,7 @@ t.test('the Vary of an upstream is merged with ours, in one line and each name o
   }
 })
 
-t.test('where no origin is allowed no response depends on Origin, and none says so', async t => {
+t.test('if no origin is allowed, no response depends on Origin or varies by it', async t => {
   const { varve } = await varveAtSandbox(t, {}, { cors: { origins: [] } })
   for (const how of [{}, from(explorer)]) {
     for (const target of [modules, modules, latest]) {
@@ -214,7 +214,7 @@ t.test('where no origin is allowed no response depends on Origin, and none says 
   }
 })
 
-t.test('a reload that allows origins, or no origin any more, changes the Vary of every response', async t => {
+t.test('a reload that allows or disallows origins changes the Vary of every response', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { cors: { origins: [] } })
   const variesByOrigin = async (): Promise<boolean[]> => [
     ...await Promise.all([modules, '/v2'].map(async target => varies(await varve.get(target)).includes('origin'))),
@@ -230,7 +230,7 @@ t.test('a reload that allows origins, or no origin any more, changes the Vary of
   t.same(await variesByOrigin(), [false, false, false])
 })
 
-t.test('only the names that are sent are exposed', async t => {
+t.test('only header names that are sent are exposed', async t => {
   const { varve } = await varveAtSandbox(t, {}, { headers: { emit: ['node'] } })
   t.notMatch((await varve.get(modules, from(explorer))).headers['access-control-expose-headers'], /aptos/)
   const other = await varveAtSandbox(t, { family: 'x-other-' })
@@ -240,7 +240,7 @@ t.test('only the names that are sent are exposed', async t => {
   )
 })
 
-t.test('where origins are listed, a page of any other is answered but may not read it', async t => {
+t.test('if origins are listed, a page of any other gets a response but may not read it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { cors: { origins: [explorer, 'null'] } })
   for (const target of [modules, modules, latest, '/v1', '/v1/accounts/xyz/modules']) {
     for (const origin of [explorer, 'null']) {
@@ -278,7 +278,7 @@ t.test('where origins are listed, a page of any other is answered but may not re
   t.equal((await nobody.get(modules, asks(explorer, 'GET'))).status, 403)
 })
 
-t.test('a page without an origin of its own reads as any other', async t => {
+t.test('a page with origin null reads like any other', async t => {
   const { varve } = await varveAtSandbox(t)
   for (const target of [modules, modules, latest, '/v1']) {
     letsRead(t, await varve.get(target, from('null')), 'null', target)
@@ -289,7 +289,7 @@ t.test('a page without an origin of its own reads as any other', async t => {
   })
 })
 
-t.test('a browser that asks first is granted GET and POST on any path with any headers, by varve itself', async t => {
+t.test('varve itself answers preflights: GET and POST on any path with any headers', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const grant = {
     status: 200,
@@ -347,10 +347,10 @@ t.test('a browser that asks first is granted GET and POST on any path with any h
     t.equal((await varve.get(modules, asks(explorer, 'POST', names))).headers['access-control-allow-headers'], names)
   }
   t.equal((await varve.get(modules, asks(explorer, 'GET'))).headers['access-control-allow-headers'], '*')
-  t.equal(sandbox.requests.total, 0, 'and no node hears of it')
+  t.equal(sandbox.requests.total, 0, 'no upstream receives a preflight')
 })
 
-t.test('a browser that asks for another method, or for what no header can be called, is refused in the node\'s shape', async t => {
+t.test('a preflight for another method or an invalid header is rejected in the full node\'s format', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
   for (const target of [modules, table, '/v1', '/v1/nowhere', '/v2']) {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'get', 'GET,POST', '*']) {
@@ -360,7 +360,7 @@ t.test('a browser that asks for another method, or for what no header can be cal
         body: shape,
         headers: { 'content-type': 'application/json', 'cache-status': 'varve; detail=rejected' }
       }, `${method} ${target}`)
-      t.equal(JSON.parse(got.body).message, 'request-method not allowed', 'in the node\'s own words')
+      t.equal(JSON.parse(got.body).message, 'request-method not allowed', 'in the full node\'s own words')
       t.notOk(got.headers['access-control-allow-methods'])
     }
     t.match(await varve.get(target, asks(explorer, 'GET', 'x-a; x-b')), { status: 403, body: shape })
@@ -370,14 +370,14 @@ t.test('a browser that asks for another method, or for what no header can be cal
       t.match(
         await varve.get(target, { method: 'OPTIONS', headers }),
         { status: code, body: shape },
-        'nobody asks first in it'
+        'not a preflight'
       )
     }
   }
   t.equal(sandbox.requests.total, 0)
 })
 
-t.test('what a node says of origins is not handed on: neither its lines nor the origin that it was once asked from', async t => {
+t.test('an upstream\'s CORS headers are not forwarded, nor an origin of an earlier request', async t => {
   const own = {
     'access-control-allow-origin': 'https://evil.example',
     'access-control-allow-credentials': 'false',
@@ -412,11 +412,11 @@ t.test('what a node says of origins is not handed on: neither its lines nor the 
   t.match(
     await varve.get(stubbed),
     { headers: { 'cache-status': /hit/, vary: 'Accept, Accept-Encoding, Origin' } },
-    'a node that varies by Origin does so harmlessly: it is never told of one'
+    'an upstream that varies by Origin never receives one'
   )
 })
 
-t.test('pages of many origins that have one entry, or one fetch, each see their own origin alone', async t => {
+t.test('pages that share a cache entry or a coalesced fetch each see their own origin only', async t => {
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -441,7 +441,7 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
     })
   }
   release()
-  for (const told of await Promise.all(first)) t.same(told, origins, 'misses and those who joined them')
+  for (const told of await Promise.all(first)) t.same(told, origins, 'misses and coalesced requests')
   const asked = stub.requests.length
   for (let round = 0; round < 3; round++) t.same(await all(stubbed), origins, 'hits')
   t.equal(stub.requests.length, asked)
@@ -460,11 +460,11 @@ t.test('pages of many origins that have one entry, or one fetch, each see their 
   t.same(
     answers.map(answer => /access-control-allow-origin: (\S+)/i.exec(answer)?.[1]),
     origins,
-    'also on one connection'
+    'on one connection too'
   )
 })
 
-t.test('nothing of a page\'s origin reaches a node', async t => {
+t.test('nothing of a page\'s origin reaches an upstream', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')
@@ -501,11 +501,11 @@ t.test('nothing of a page\'s origin reaches a node', async t => {
       target
     )
   }
-  t.equal(stub.requests.length, 7, 'the index apart')
+  t.equal(stub.requests.length, 7, 'without the index')
   t.notMatch(stub.rawHeaders.flat().join('\n'), /explorer|origin|access-control|referer|sec-fetch/i)
 })
 
-t.test('what is not one origin is not echoed, and brings no line of its own into an answer', async t => {
+t.test('a value that is not one origin is not echoed and adds no header to the response', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })

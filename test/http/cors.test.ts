@@ -8,11 +8,11 @@ const page = 'https://explorer.example'
 const families = ['x-node-', 'x-aptos-']
 const open = new Cors('*')
 
-// Flat lines as a record; a name that stands twice would be a fault of its own.
+// Converts a flat header list to a record, and fails on duplicate names.
 function record (t: Test, lines: readonly string[]): Record<string, string> {
   const entries = lines.flatMap((name, at) => at % 2 === 0 ? [[name, lines[at + 1] ?? ''] as const] : [])
   const found = Object.fromEntries(entries)
-  t.equal(Object.keys(found).length * 2, lines.length, 'every line stands once and has a value')
+  t.equal(Object.keys(found).length * 2, lines.length, 'each header once, with a value')
   return found
 }
 
@@ -25,7 +25,7 @@ function preflight (origins: AllowedOrigins, change: IncomingHttpHeaders = {}): 
   return new Cors(origins).preflight({ origin: page, 'access-control-request-method': 'GET', ...change })
 }
 
-t.test('a page of any origin may read, with its credentials, as it may at a node', async t => {
+t.test('a page of any origin may read with credentials, as it may at a full node', async t => {
   for (const origin of [page, 'http://localhost:3000', 'null', 'chrome-extension://abc', 'x'.repeat(512)]) {
     t.ok(open.isAllowedOrigin(origin), origin)
     t.match(record(t, open.headersFor(origin, families)), {
@@ -35,7 +35,7 @@ t.test('a page of any origin may read, with its credentials, as it may at a node
   }
 })
 
-t.test('the caller\'s Vary line is left to the caller', async t => {
+t.test('CORS headers do not include Vary, which the caller sets', async t => {
   t.same(Object.keys(record(t, open.headersFor(page, families))), [
     'access-control-allow-origin',
     'access-control-allow-credentials',
@@ -43,12 +43,12 @@ t.test('the caller\'s Vary line is left to the caller', async t => {
   ])
 })
 
-t.test('an answer to a client that is no page of another origin says nothing of origins', async t => {
+t.test('a response to a client without an Origin has no CORS headers', async t => {
   t.same(open.headersFor(undefined, families), [])
   t.notOk(open.isAllowedOrigin(undefined))
 })
 
-t.test('what cannot be one origin is never echoed, so nobody can write header lines of their own', async t => {
+t.test('a value that is not one origin is never echoed, so no client can inject headers', async t => {
   for (
     const origin of [
       '',
@@ -63,12 +63,12 @@ t.test('what cannot be one origin is never echoed, so nobody can write header li
   ) {
     t.same(open.headersFor(origin, families), [], JSON.stringify(origin))
     t.notOk(open.isAllowedOrigin(origin))
-    t.equal(preflight('*', { origin }), undefined, 'nor does it ask first')
-    t.same(new Cors([origin]).headersFor(origin, families), [], 'not even where it is configured')
+    t.equal(preflight('*', { origin }), undefined, 'it makes no preflight either')
+    t.same(new Cors([origin]).headersFor(origin, families), [], 'not even if configured')
   }
 })
 
-t.test('where origins are listed, a page of any other may not read', async t => {
+t.test('if origins are listed, a page of any other may not read', async t => {
   const listed = new Cors([page, 'null'])
   t.equal(record(t, listed.headersFor(page, families))['access-control-allow-origin'], page)
   t.ok(listed.isAllowedOrigin('null'))
@@ -85,10 +85,10 @@ t.test('where origins are listed, a page of any other may not read', async t => 
     t.same(listed.headersFor(origin, families), [], origin)
     t.notOk(listed.isAllowedOrigin(origin))
   }
-  t.same(new Cors([]).headersFor(page, families), [], 'and where the list is empty none may')
+  t.same(new Cors([]).headersFor(page, families), [], 'an empty list allows none')
 })
 
-t.test('a page can see every header of the position and of the answer, in each family of names', async t => {
+t.test('a page can read every header of the position and response, under each header prefix', async t => {
   const position = {
     chainId: 4,
     head: { version: 9n, timestampUsec: 9n, epoch: 1n, blockHeight: 3n },
@@ -107,19 +107,22 @@ t.test('a page can see every header of the position and of the answer, in each f
   t.equal(new Set(shown).size, shown.length)
 })
 
-t.test('when a node\'s family of names is learned, pages can see its headers from then on', async t => {
+t.test('once an upstream\'s header prefix is learned, pages can read its headers', async t => {
   const cors = new Cors('*')
   t.notOk(exposed(cors, ['x-node-']).some(name => name.startsWith('x-aptos-')))
   t.ok(exposed(cors, families).includes('x-aptos-cursor'))
-  t.ok(exposed(cors, ['x-node-', 'x-other-']).includes('x-other-cursor'), 'another family of the same number')
+  t.ok(
+    exposed(cors, ['x-node-', 'x-other-']).includes('x-other-cursor'),
+    'another prefix, with the same number of prefixes'
+  )
   t.notOk(exposed(cors, ['x-node-', 'x-other-']).includes('x-aptos-cursor'))
   const growing = ['x-node-']
   cors.headersFor(page, growing)
   growing.push('x-aptos-')
-  t.ok(exposed(cors, growing).includes('x-aptos-cursor'), 'though it were the same array')
+  t.ok(exposed(cors, growing).includes('x-aptos-cursor'), 'also in the same array')
 })
 
-t.test('a browser that asks first is told what nodes tell it', async t => {
+t.test('a preflight response is the same as a full node\'s', async t => {
   const names = 'content-type, x-aptos-client'
   const grant = preflight('*', { 'access-control-request-method': 'POST', 'access-control-request-headers': names })
   t.equal(grant?.status, 200)
@@ -132,24 +135,24 @@ t.test('a browser that asks first is told what nodes tell it', async t => {
     vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
     'content-length': '0'
   })
-  t.equal(preflight([page])?.status, 200, 'also where its origin is listed')
+  t.equal(preflight([page])?.status, 200, 'also for a listed origin')
 })
 
-t.test('a browser that names no headers is told that it may send any', async t => {
+t.test('a preflight that names no headers allows any', async t => {
   for (const names of [undefined, '']) {
     const grant = preflight('*', names === undefined ? {} : { 'access-control-request-headers': names })
     t.equal(record(t, grant?.rawHeaders ?? [])['access-control-allow-headers'], '*')
   }
 })
 
-t.test('an OPTIONS request in which no browser asks first is no such request', async t => {
+t.test('an OPTIONS request without Origin and requested method is no preflight', async t => {
   t.equal(open.preflight({}), undefined)
   t.equal(open.preflight({ origin: page }), undefined)
   t.equal(open.preflight({ 'access-control-request-method': 'GET' }), undefined)
   t.equal(new Cors([]).preflight({ origin: page }), undefined)
 })
 
-t.test('a browser that asks for what is not allowed is refused in the node\'s shape', async t => {
+t.test('a preflight for something not allowed is rejected in the full node\'s error format', async t => {
   const refused = (message: string, answer: ReturnType<Cors['preflight']>): void => {
     t.ok(answer instanceof ErrorResponse)
     t.match(answer, { status: 403, code: 'web_framework_error', message })

@@ -21,7 +21,7 @@ import { varveAtSandbox } from '../support/varve.js'
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 
-/** A front whose router says of each request that it got, with its body. */
+/** Starts a fast path before a router that records each request it receives, with its body. */
 async function front (
   t: Test
 ): Promise<
@@ -78,7 +78,7 @@ async function front (
   }
 }
 
-t.test('a kept answer to a spelling that is known is given without the router', async t => {
+t.test('a hit with a known request variant is served without the router', async t => {
   const { url, routed, metrics, knows } = await front(t)
   const asked = tableItemLookup('u64', '"1"')
   await knows(modules)
@@ -100,7 +100,7 @@ t.test('a kept answer to a spelling that is known is given without the router', 
   )
 })
 
-t.test('everything else reaches the router as if nobody had looked', async t => {
+t.test('every other request reaches the router unchanged', async t => {
   const { url, routed, metrics, knows } = await front(t)
   const known = tableItemLookup('u64', '"1"')
   await knows(modules)
@@ -137,10 +137,10 @@ t.test('everything else reaches the router as if nobody had looked', async t => 
     t.match(await sendRaw(url, raw, text => text.endsWith('routed')), /routed$/, title)
     t.same(routed, [expected], title)
   }
-  t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{/, 'and none of it is counted here')
+  t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{/, 'none of them is counted here')
 })
 
-t.test('a body that comes after its head is read by the router, whole', async t => {
+t.test('a body that arrives after its header is read by the router, whole', async t => {
   const { url, routed, knows } = await front(t)
   const known = tableItemLookup('u64', '"1"')
   await knows(table, known)
@@ -155,7 +155,7 @@ t.test('a body that comes after its head is read by the router, whole', async t 
         body.slice(0, cut)
       }`
     )
-    // That the head has been read shows in Node's own 100.
+    // Node.js sends 100 once it has read the header.
     t.match(String((await arrived)[0]), /^HTTP\/1.1 100/)
     const answered = once(socket, 'data')
     socket.end(body.slice(cut))
@@ -165,7 +165,7 @@ t.test('a body that comes after its head is read by the router, whole', async t 
   t.same(routed, Array(2).fill(`POST ${table} ${body}`))
 })
 
-t.test('who sends ahead has each answer in its turn, from the front or from the router', async t => {
+t.test('pipelined requests are answered in order, from the fast path or the router', async t => {
   const { url, knows, routed } = await front(t)
   await knows(modules)
   const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
@@ -178,7 +178,7 @@ t.test('who sends ahead has each answer in its turn, from the front or from the 
   t.same(routed.filter(line => !line.endsWith(modules)), ['GET /a', 'GET /b'])
 })
 
-t.test('what is no hit any more goes on to the router: forgotten, of an unknown chain, only observed, or failing', async t => {
+t.test('a read that is no longer a hit goes to the router: evicted, chain unknown or failing', async t => {
   const { url, parts, routed, knows } = await front(t)
   const spoil: [string, (parts: ProxyContext) => void][] = [
     ['forgotten', parts => {
@@ -210,9 +210,9 @@ t.test('what is no hit any more goes on to the router: forgotten, of an unknown 
   t.equal(routed.length, spoil.length)
 })
 
-t.test('an answer is the same whether the router or the front gave it, in every form that a client may ask for', async t => {
+t.test('a response is the same from the router and the fast path, in every form a client may want', async t => {
   const { varve } = await varveAtSandbox(t, {}, { log: { access: true } })
-  // Leading zeros make another spelling of the same read, which the front does not know yet.
+  // Leading zeros make another request variant of the same read, unknown to the fast path.
   const targets: [target: (zeros: string) => string, how: TestRequest][] = [
     [zeros => `/v1/accounts/0x1/modules?ledger_version=${zeros}2000&limit=1`, {}],
     [zeros => `/v1/blocks/by_version/${zeros}2000`, {}],
@@ -254,5 +254,5 @@ t.test('an answer is the same whether the router or the front gave it, in every 
   }
   const answered = varve.log.filter(({ msg }) => msg === 'answered')
   t.equal(answered.length, asked)
-  t.equal(new Set(answered.map(({ id }) => id)).size, asked, 'and each is logged under a name of its own')
+  t.equal(new Set(answered.map(({ id }) => id)).size, asked, 'each has its own request id in the log')
 })

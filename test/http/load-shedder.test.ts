@@ -2,7 +2,7 @@ import t from 'tap'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { loadTickMs, LoadShedder } from '../../src/http/load-shedder.js'
 
-/** A loop whose turns are as late as the test says. */
+/** Simulates an event loop with the delays that the test gives. */
 function loop (): { lag: LoadShedder, late: (...ms: number[]) => void, changes: boolean[], shed: () => number } {
   let now = 0
   let shed = 0
@@ -29,7 +29,7 @@ function loop (): { lag: LoadShedder, late: (...ms: number[]) => void, changes: 
 
 const times = (count: number, ...ms: number[]): number[] => Array.from({ length: count }, () => ms).flat()
 
-t.test('a loop that is late for a second and more has misses refused, with the time to come again, until it was in time for most of a second', async t => {
+t.test('after a second of event-loop delay misses get 503 with Retry-After, until it recovers', async t => {
   const { lag, late, changes, shed } = loop()
   late(...times(7, 100))
   lag.rejectIfOverloaded()
@@ -51,7 +51,7 @@ t.test('a loop that is late for a second and more has misses refused, with the t
   t.same(changes, [true, false])
 })
 
-t.test('one long garbage collection is no reason, nor is one at each second turn', async t => {
+t.test('one long garbage collection sheds no load, nor does a delay in every other turn', async t => {
   const { lag, late, changes } = loop()
   late(5000, ...times(5, 0), 5000)
   late(...times(100, 300, 0))
@@ -59,7 +59,7 @@ t.test('one long garbage collection is no reason, nor is one at each second turn
   t.same(changes, [])
 })
 
-t.test('at the edge it does not change its mind', async t => {
+t.test('at the threshold the load shedder does not flap', async t => {
   const { late, changes } = loop()
   late(...times(50, 70))
   t.same(changes, [])
@@ -69,7 +69,7 @@ t.test('at the edge it does not change its mind', async t => {
   t.same(changes, [true])
 })
 
-t.test('another configuration has it be less patient, or never refuse anything', async t => {
+t.test('a reload can lower the delay that sheds load, or switch load shedding off', async t => {
   const { lag, late, changes } = loop()
   lag.setLateMs(null)
   late(...times(50, 5000))

@@ -43,7 +43,7 @@ const worker = (
   recent
 })
 
-t.test('varve can answer where one worker can; each complaint is told once, and that there are fewer than there should be', async t => {
+t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
   t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false), { ready: true, degraded: [] })
   t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false), {
     ready: true,
@@ -54,7 +54,7 @@ t.test('varve can answer where one worker can; each complaint is told once, and 
   t.same(mergeReadiness([worker(1, 9)], 1, true), { ready: false, degraded: ['stopping'] })
 })
 
-t.test('what is told of the chain is the word of the worker that has got furthest, however many digits that takes', async t => {
+t.test('the merged position is that of the worker with the highest version, compared as a number', async t => {
   const told = mergeStatuses([worker(1, 9), worker(2, 10), worker(3, undefined)], 3, false, recent)
   t.match(told, {
     ready: true,
@@ -66,7 +66,7 @@ t.test('what is told of the chain is the word of the worker that has got furthes
   t.match(mergeStatuses([], 2, false, recent), { ready: false, upstreams: [], workers: [], recent })
 })
 
-t.test('what is kept is told of all workers together, and that Redis does not answer where it does not answer one of them', async t => {
+t.test('memory use is summed over workers, and Redis is down if it is down for one of them', async t => {
   t.match(mergeStatuses([worker(1, 9), worker(2, 10)], 2, false, recent), {
     varve: { version: '1.2.3' },
     tiers: { memory: { entries: 3, bytes: 200, maxBytes: 2000 }, redis: { state: 'off' } }

@@ -4,7 +4,7 @@ import { sendRequest } from '../support/client.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 for (const workers of [1, 2]) {
-  t.test(`/metrics is gzipped for a client that asks for it, and plain for any other, with ${workers} worker(s)`, async t => {
+  t.test(`/metrics is compressed only for clients that accept gzip, with ${workers} worker(s)`, async t => {
     const { varve } = await varveAtSandbox(t, {}, { workers })
     const get = async (encoding: string | undefined, method = 'GET') =>
       await sendRequest(varve.adminUrl, '/metrics', {

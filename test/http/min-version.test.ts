@@ -15,7 +15,7 @@ const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_even
 const key = tableItemLookup('u64', '"7"')
 const brief = { waitForVersion: { ms: 150 } }
 
-// What moves, whose answers bear the position that they were read at.
+// Latest reads, whose responses carry the position at which they were read.
 const moving: Array<[target: string, how?: TestRequest]> = [
   [modules],
   ['/v1/tables/0x5eed/item', key],
@@ -33,7 +33,7 @@ const kept: Array<[target: string, how?: TestRequest]> = [[`${modules}?ledger_ve
 
 const headOf = (sandbox: Sandbox | undefined): bigint => sandbox?.ledger.head.version ?? 0n
 
-/** A read with a least version. */
+/** Sends a read with a minimum version. */
 async function atLeast (
   varve: TestVarve,
   version: bigint | string | string[],
@@ -45,7 +45,7 @@ async function atLeast (
   })
 }
 
-t.test('who has seen a write at one node never reads from before it at another, and is told so where nobody else is left', async t => {
+t.test('a client that saw a write never reads from before it, and gets 503 if no upstream has it', async t => {
   const { upstreams: [one, two], varve, takeRequestCounts } = await startWithUpstreams(t, [{}, {}], {
     head: { pollMs: 600_000 },
     latest: { gasMs: 0, indexMs: 0 }
@@ -75,12 +75,12 @@ t.test('who has seen a write at one node never reads from before it at another, 
   t.match(
     stale,
     { status: 200, headers: { [version_]: String(headOf(one)) } },
-    'who asks for no version has what there is'
+    'a read without a minimum version gets what is available'
   )
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
 })
 
-t.test('an answer that is behind what was shown is one all the same where it is not behind what was asked for', async t => {
+t.test('a response older than the served head is used if it reaches the minimum version', async t => {
   const { upstreams: [one, two], varve } = await startWithUpstreams(t, [{}, {}], { head: { pollMs: 600_000 } })
   const before = headOf(one)
   two?.ledger.grow(5)
@@ -89,7 +89,7 @@ t.test('an answer that is behind what was shown is one all the same where it is 
   t.match(await atLeast(varve, before, [modules]), { status: 200, headers: { [version_]: String(before) } })
 })
 
-t.test('a version that is not reached yet is waited for, whatever the read and how far it is, and no node is sent the header', async t => {
+t.test('any read waits for a version not reached yet, and no upstream receives the header', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const target = headOf(sandbox) + 1000n
   const reads = [...moving, ...kept]
@@ -113,7 +113,7 @@ t.test('a version that is not reached yet is waited for, whatever the read and h
   t.same(node.rawHeaders.flat().filter(text => /x-varve/i.test(text)), [])
 })
 
-t.test('what is not reached in time is not there: the node\'s own words from varve, with where the chain stands, and no node asked', async t => {
+t.test('a version not reached in time is a 404 by varve in the full node\'s words, without a fetch', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
   const head = headOf(sandbox)
   for (const read of kept) await varve.get(...read)
@@ -143,7 +143,7 @@ t.test('what is not reached in time is not there: the node\'s own words from var
   t.equal(await varve.metric('varve_version_waits_total{result="timeout"}'), all.length)
 })
 
-t.test('who asks for a version may wait a second for it where nobody else may', async t => {
+t.test('a read with a minimum version waits up to a second even if other reads do not wait', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const began = performance.now()
   t.match(await atLeast(varve, headOf(sandbox) + 1n, [modules]), { status: 404 })
@@ -151,7 +151,7 @@ t.test('who asks for a version may wait a second for it where nobody else may', 
   t.ok(tookMs >= 990 && tookMs < 5000)
 })
 
-t.test('the least version and the one asked for may both be to come', async t => {
+t.test('the minimum version and the version read may both be in the future', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const head = headOf(sandbox)
   const asked = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
@@ -166,7 +166,7 @@ t.test('the least version and the one asked for may both be to come', async t =>
   t.equal(await varve.metric('varve_version_waits_total{result="reached"}'), 2)
 })
 
-t.test('what is held for a moment is given only if it was read at that version, and what was read for one who needs it newer takes its place', async t => {
+t.test('the micro-cache serves only responses at the minimum version, and stores newer ones', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs: 60_000, gasMs: 60_000, infoMs: 60_000 } })
   for (const read of [[modules], ['/v1/tables/0x5eed/item', key], ['/v1/estimate_gas_price']] as typeof moving) {
     const before = headOf(sandbox)
@@ -187,11 +187,11 @@ t.test('what is held for a moment is given only if it was read at that version, 
   t.match(
     await atLeast(varve, 5n, ['/v1/info']),
     { status: 200, headers: { [cacheStatusHeader]: forwarded } },
-    'info does not say when it was read'
+    'info does not carry its version'
   )
 })
 
-t.test('a read with a least version joins no fetch without it, or with another', async t => {
+t.test('a read with a minimum version is not coalesced with reads without it or with another', async t => {
   const open: ServerResponse[] = []
   const node = await startStubUpstream(t, (_request, response) => {
     open.push(response)
@@ -213,7 +213,7 @@ t.test('a read with a least version joins no fetch without it, or with another',
   t.equal(node.requests.length, 7)
 })
 
-t.test('a least version that is no u64, or is repeated, is refused whatever the read; of what may write nothing is asked', async t => {
+t.test('an invalid or repeated minimum version is rejected for any read, but ignored for writes', async t => {
   const node = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')
@@ -247,7 +247,7 @@ t.test('a least version that is no u64, or is repeated, is refused whatever the 
   t.match(await atLeast(varve, '0900', view), { status: 200 })
 })
 
-t.test('a spelling that is known stands for no least version', async t => {
+t.test('a known request variant does not bypass the minimum version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
   const read = kept[0] ?? ['']
   const head = headOf(sandbox)
@@ -259,7 +259,7 @@ t.test('a spelling that is known stands for no least version', async t => {
   }
 })
 
-t.test('what cannot be shown to have been read at the version is no answer to who asks for it', async t => {
+t.test('a response without a proven version does not satisfy a minimum version', async t => {
   const node = await startStubUpstream(t, (request, response) => {
     const isCode = request.url?.includes('gas') !== true
     response.writeHead(404, { 'content-type': 'application/json' }).end(
@@ -278,11 +278,11 @@ t.test('what cannot be shown to have been read at the version is no answer to wh
   t.match(
     await atLeast(varve, 1000n, ['/v1/estimate_gas_price']),
     { status: 404 },
-    'what the node does not serve is no state'
+    'an endpoint missing upstream is no state'
   )
 })
 
-t.test('what is larger than may be kept is let go of where it is too old', async t => {
+t.test('a response too large to store is discarded if it is older than the minimum version', async t => {
   const node = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(3 * 2 ** 20), {
       'x-aptos-ledger-version': '900',
@@ -296,17 +296,17 @@ t.test('what is larger than may be kept is let go of where it is too old', async
     t.match(
       await atLeast(varve, 1000n, ['/v1/accounts/0x1?ledger_version=500']),
       { status: 200 },
-      'the state at a version is the same wherever its node stands'
+      'the state at a version is the same at any head'
     )
   }
 })
 
-t.test('while no node has said where the chain stands, nobody can say that a version is not there', async t => {
+t.test('while the head is unknown, a version cannot be reported as not found', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:1', { ...brief, chainId: 4 })
   t.match(await atLeast(varve, 5n, [modules]), { status: 503 })
 })
 
-t.test('while varve only observes, a least version is kept to all the same', async t => {
+t.test('observe mode enforces the minimum version too', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...brief, mode: 'observe', latest: { stateMs: 60_000 } })
   await varve.get(modules)
   sandbox.ledger.grow(5)

@@ -13,7 +13,7 @@ const statusHeader = 'cache-status'
 const unpruned = { prunedBlocks: 0 }
 const memoryHit = { [statusHeader]: 'varve; hit; detail=memory' }
 
-/** One request that varve answers by itself, and the word for it. */
+/** Request to which varve itself responds, and its outcome. */
 interface Case {
   readonly target: string
   readonly how?: TestRequest
@@ -26,7 +26,7 @@ function seriesOf (endpoint: string, outcome: string, status: number): string {
   return `varve_requests_total{endpoint="${endpoint}",outcome="${outcome}",status="${status}"}`
 }
 
-/** Checks that header, access log and metric say the same word. */
+/** Checks that header, access log and metric have the same outcome. */
 async function hasOneWord (t: Test, varve: TestVarve, { target, how, status, word, ...more }: Case): Promise<void> {
   const series = seriesOf(more.endpoint ?? 'account_modules', word, status)
   const before = await varve.metric(series) ?? 0
@@ -36,7 +36,7 @@ async function hasOneWord (t: Test, varve: TestVarve, { target, how, status, wor
   t.equal(await varve.metric(series), before + 1, series)
 }
 
-t.test('header, access log and metric name what varve answers by itself with one word', async t => {
+t.test('header, access log and metric have the same outcome for varve\'s own responses', async t => {
   const config = { log: { access: true }, passThrough: 'none', upstream: { timeoutMs: 1000 } } as const
   const { sandbox, varve } = await varveAtSandbox(t, unpruned, config)
   await varve.get(modules(5000))
@@ -59,7 +59,7 @@ t.test('header, access log and metric name what varve answers by itself with one
   await hasOneWord(t, varve, { target: modules(neverRead), status: 503, word: 'unavailable' })
 })
 
-t.test('a client beyond its limit is limited, one without a key is rejected', async t => {
+t.test('a client over its limit is limited, and one without a key is rejected', async t => {
   const limits = { client: { requestsPerSecond: 1, burst: 1 } }
   const { varve } = await varveAtSandbox(t, unpruned, { log: { access: true }, limits })
   const all = await Promise.all(Array.from({ length: 20 }, async (_, nth) => await varve.get(modules(5000 + nth))))
@@ -76,7 +76,7 @@ t.test('a client beyond its limit is limited, one without a key is rejected', as
   await hasOneWord(t, closed, { target: modules(5000), status: 401, word: 'rejected' })
 })
 
-t.test('a request that is no HTTP is counted as rejected, under the word in its header', async t => {
+t.test('a request that is not HTTP is counted as rejected, like in its header', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   for (const [head, status] of [['FOO\r\n\r\n', 400], ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405]] as const) {
     const answer = await sendRaw(varve.url, head)
@@ -85,7 +85,7 @@ t.test('a request that is no HTTP is counted as rejected, under the word in its 
   }
 })
 
-t.test('a 304 counts as the hit that it is, and a latest read as forwarded though it is stored', async t => {
+t.test('a 304 counts as a hit, and a latest read as forwarded although it is stored', async t => {
   const { varve } = await varveAtSandbox(t, unpruned, { latest: { infoMs: 60_000 } })
   const { headers: { etag = '' } } = await varve.get(modules(5000))
   const again = await varve.get(modules(5000), { headers: { 'if-none-match': etag } })
@@ -96,5 +96,5 @@ t.test('a 304 counts as the hit that it is, and a latest read as forwarded thoug
   t.match(await varve.get(modules(Number(headers['x-node-ledger-version']))), { headers: memoryHit })
   t.equal(await varve.metric(seriesOf('account_modules', 'forwarded', 200)), 1)
   for (let round = 0; round < 2; round++) await varve.get('/v1/info')
-  t.equal(await varve.metric(seriesOf('info', 'hit_memory', 200)), 1, 'shielded info')
+  t.equal(await varve.metric(seriesOf('info', 'hit_memory', 200)), 1, 'micro-cached info')
 })

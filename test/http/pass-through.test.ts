@@ -20,7 +20,7 @@ import { until } from '../support/until.js'
 import { varveAt, varveAtSandbox } from '../support/varve.js'
 
 const spec = '/v1/spec.json'
-// What is posted may write, unless it is a read that varve knows.
+// Posts may write, unless varve knows them as reads.
 const posted = '/v1/transactions/simulate'
 const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const status = 'cache-status'
@@ -28,7 +28,7 @@ const bypass = 'varve; fwd=bypass'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 const stampLines = Object.entries(stamps()).map(line => line.join(': '))
 
-/** What reached the node of one request. */
+/** Request as it reached the upstream. */
 interface Reached {
   readonly method: string
   readonly target: string
@@ -36,7 +36,7 @@ interface Reached {
   readonly body: string
 }
 
-/** A node that tells what reached it, bodies in hex. */
+/** Starts an upstream that echoes requests, bodies in hex. */
 async function echoNode (t: Test): Promise<StubUpstream> {
   return await startStubUpstream(t, (asked, response) => {
     const chunks: Buffer[] = []
@@ -56,13 +56,13 @@ function linesOf (raw: readonly string[]): Record<string, string> {
   return Object.fromEntries(raw.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), raw[at + 1] ?? '']] : []))
 }
 
-/** What a request that was sent byte for byte came to at an echoing node. */
+/** Sends raw bytes and returns the request that reached an echoing upstream. */
 async function reached (url: string, bytes: string | Buffer): Promise<Reached> {
   const text = await sendRaw(url, bytes)
   return JSON.parse(text.slice(text.lastIndexOf('\r\n\r\n'))) as Reached
 }
 
-/** A node that is in the middle of answering whatever it is asked. */
+/** Starts an upstream whose responses the test completes. */
 async function heldNode (t: Test): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
   const waiting: ServerResponse[] = []
   let arrived: () => void = () => {}
@@ -83,7 +83,7 @@ async function heldNode (t: Test): Promise<{ stub: StubUpstream, next: () => Pro
   }
 }
 
-t.test('everything else under /v1 is passed on as the operator allows: reads, nothing, or all', async t => {
+t.test('other requests under /v1 are forwarded as passThrough says: reads, none or all', async t => {
   const stub = await echoNode(t)
   const asks: [string, string, readonly ('reads' | 'none' | 'all')[]][] = [
     ['GET', spec, ['reads', 'all']],
@@ -134,7 +134,7 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
       t.equal(
         (await varve.get(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status,
         code,
-        `${target} ${body} of ${passThrough}: a read that is known needs no leave, and is read first`
+        `${target} ${body} of ${passThrough}: a known read is parsed and always allowed`
       )
     }
     t.match(await varve.get('/v1/'), { status: 200, headers: { [status]: bypass } }, `the index of ${passThrough}`)
@@ -142,7 +142,7 @@ t.test('everything else under /v1 is passed on as the operator allows: reads, no
   }
 })
 
-t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, with a body and without', async t => {
+t.test('CONNECT opens no tunnel, and TRACE and other methods are rejected on every path', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -176,7 +176,7 @@ t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, 
   t.equal(stub.requests.length, 0)
   t.equal(await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="405"}'), 3 * rest.length)
   const due = await sendRaw(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n`)
-  t.same(statusesIn(due), [200], 'an answer that is due comes before the connection is closed')
+  t.same(statusesIn(due), [200], 'a pending response is sent before the connection closes')
   const { hostname, port } = new URL(varve.url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
   socket.write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')
@@ -184,11 +184,11 @@ t.test('CONNECT opens no tunnel, TRACE and the rest are refused, on every path, 
   await once(socket, 'end')
   socket.on('error', () => {})
   socket.write('x'.repeat(100_000))
-  t.match(await varve.get(spec), { status: 200 }, 'and who goes on talking harms nobody')
+  t.match(await varve.get(spec), { status: 200 }, 'further bytes from the client are harmless')
   socket.destroy()
 })
 
-t.test('a request to become something else is answered as what it is', async t => {
+t.test('an Upgrade request is answered as a plain HTTP request', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   for (
@@ -203,7 +203,7 @@ t.test('a request to become something else is answered as what it is', async t =
   }
 })
 
-t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and the client is told so once', async t => {
+t.test('an upstream that fails in any way is tried once, and the client gets one error', async t => {
   const cases: [string, (socket: Socket) => void, number][] = [
     ['503', socket => socket.end('HTTP/1.1 503 Busy\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy'), 503],
     ['503 with a date', socket => socket.end('HTTP/1.1 503 Busy\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n'), 503],
@@ -236,7 +236,7 @@ t.test('a node that says 503, resets, hangs or talks nonsense is asked once, and
   }
 })
 
-t.test('a kept connection that dies under a read, known or not, posted or not, costs one fresh try; under what may write it is the client\'s to repeat', async t => {
+t.test('a keep-alive connection that dies costs a read one retry; a possible write gets no retry', async t => {
   const raw = await startRawUpstream(t, socket => {
     socket.write(
       ['HTTP/1.1 200 OK', ...stampLines, 'content-type: application/json', 'content-length: 2', '', '[]'].join('\r\n')
@@ -257,7 +257,7 @@ t.test('a kept connection that dies under a read, known or not, posted or not, c
   t.equal(raw.connections(), 4)
 })
 
-t.test('a node that nobody vouches for is not believed, one that the CA file vouches for is', async t => {
+t.test('an upstream certificate is trusted only if a CA or caFile vouches for it', async t => {
   let asked = 0
   const server = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     asked++
@@ -277,7 +277,7 @@ t.test('a node that nobody vouches for is not believed, one that the CA file vou
   t.match(await (await varveAt(t, url, { upstream: { caFile } })).get(spec), { status: 200, body: '[]' })
 })
 
-t.test('what an answer depends on and who asks goes upstream, and nothing else that a client says; the operator\'s own headers win', async t => {
+t.test('only negotiation and identification headers are forwarded, and the operator\'s headers win', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, `${stub.url}/key`, {
     passThrough: 'all',
@@ -344,7 +344,7 @@ t.test('what an answer depends on and who asks goes upstream, and nothing else t
   t.same(sent.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
 })
 
-t.test('a client\'s address goes upstream with what is passed on, as its connection shows it, and with no known read', async t => {
+t.test('a forwarded request carries the client\'s address in X-Forwarded-For; a known read does not', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   for (
@@ -367,7 +367,7 @@ t.test('a client\'s address goes upstream with what is passed on, as its connect
   t.equal(known.headers['x-forwarded-for'], undefined)
 })
 
-t.test('what a client lists under Connection stays here, so that neither side takes it for the other\'s', async t => {
+t.test('headers that a client lists under Connection are not forwarded', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   const { headers } = await reached(
@@ -386,7 +386,7 @@ t.test('what a client lists under Connection stays here, so that neither side ta
   t.equal(headers['host'], new URL(stub.url).host)
 })
 
-t.test('of a node\'s headers those come back that are on the list: no cookie, no hop, no place to go', async t => {
+t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop headers or Location', async t => {
   const kept = {
     'content-type': 'text/plain',
     'content-language': 'en',
@@ -443,10 +443,10 @@ t.test('of a node\'s headers those come back that are on the list: no cookie, no
     'x-node-gas-used': '7',
     [status]: bypass
   })
-  t.notMatch(JSON.stringify(headers), new RegExp(new URL(stub.url).host), 'nobody learns where the node is')
+  t.notMatch(JSON.stringify(headers), new RegExp(new URL(stub.url).host), 'the upstream\'s address stays hidden')
 })
 
-t.test('of two lines of one name that a client believes the first is handed on, and lists are handed on whole', async t => {
+t.test('of a repeated single-value header the first is forwarded, and lists are forwarded whole', async t => {
   const twice = [
     'content-type',
     'text/plain',
@@ -479,7 +479,7 @@ t.test('of two lines of one name that a client believes the first is handed on, 
   })
 })
 
-t.test('an answer that is odd, or no HTTP at all, harms neither the process nor the next client', async t => {
+t.test('an odd or malformed upstream response harms neither varve nor the next client', async t => {
   let answer = ''
   const raw = await startRawUpstream(t, socket => {
     socket.end(Buffer.from(answer, 'latin1'))
@@ -513,7 +513,7 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
     [head('HTTP/1.1 200 OK', 'content-length: 2', 'transfer-encoding: chunked') + '2\r\nhi\r\n0\r\n\r\n', 503],
     [head('HTTP/1.1 200 OK', 'content-length: 2', 'content-length: 3') + 'hi', 503],
     [head('HTTP/1.1 200 OK', `etag: ${'x'.repeat(70_000)}`, 'content-length: 2') + 'hi', 503],
-    // An unasked 100 is a fault to the HTTP client that is used.
+    // An unrequested 100 is an error to undici.
     [head('HTTP/1.1 100 Continue') + head('HTTP/1.1 200 OK', 'content-length: 2') + 'hi', 503],
     ['', 503]
   ]
@@ -533,7 +533,7 @@ t.test('an answer that is odd, or no HTTP at all, harms neither the process nor 
   }
 })
 
-t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', async t => {
+t.test('204 and 304 have no body, and an upstream\'s redirect is neither followed nor forwarded', async t => {
   const stub = await startStubUpstream(t, (asked, response) => {
     const code = Number(asked.url?.slice(-3))
     response.writeHead(code, {
@@ -558,7 +558,7 @@ t.test('204 and 304 have no body, and a node\'s redirect is no way past varve', 
   t.equal(stub.requests.length, 10, 'no redirect is followed')
 })
 
-t.test('targets arrive as they were sent, byte for byte, however long', async t => {
+t.test('request targets are forwarded byte for byte, however long', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, `${stub.url}/key`)
   const tag = `0x1::coin::CoinStore<${'0xcafe::very_long_module_name::VeryLongStructName<'.repeat(60)}u8${
@@ -616,7 +616,7 @@ const query = fc.option(
   { nil: undefined }
 )
 
-t.test(`whatever the target, what arrives is what was sent (${seedTitle})`, async t => {
+t.test(`any request target reaches the upstream unchanged (${seedTitle})`, async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url)
   await checkAsync(
@@ -628,7 +628,7 @@ t.test(`whatever the target, what arrives is what was sent (${seedTitle})`, asyn
   )
 })
 
-t.test('what would lead out of /v1 or to another host never reaches the node', async t => {
+t.test('a target that leaves /v1 or names another host never reaches the upstream', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   for (
@@ -664,7 +664,7 @@ t.test('what would lead out of /v1 or to another host never reaches the node', a
   })
 })
 
-t.test('a body arrives byte for byte, with its own type and a length, however it came', async t => {
+t.test('a request body is forwarded byte for byte with its type and length, however it was framed', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all' })
   const bodies = [
@@ -727,7 +727,7 @@ t.test('a body arrives byte for byte, with its own type and a length, however it
   )
 })
 
-t.test('100-continue is met before the body is sent, and a body that is not wanted is refused instead', async t => {
+t.test('100-continue is sent before the body is read, and an unacceptable body is rejected instead', async t => {
   const stub = await echoNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all', limits: { bodyKb: 1 } })
   const { hostname, port } = new URL(varve.url)
@@ -770,7 +770,7 @@ t.test('100-continue is met before the body is sent, and a body that is not want
   )
 })
 
-t.test('a coded answer passes unharmed to a client that asked for it, and nobody else is given one', async t => {
+t.test('a compressed response reaches only clients that accept it, unchanged', async t => {
   const text = 'x'.repeat(5000)
   const stub = await startStubUpstream(t, (asked, response) => {
     const isCoded = asked.headers['accept-encoding'] === 'gzip;q=0.5'
@@ -793,13 +793,13 @@ t.test('a coded answer passes unharmed to a client that asked for it, and nobody
   })
 })
 
-t.test('a client that leaves takes its question back from the node, before the answer and within it', async t => {
+t.test('a client that disconnects cancels its upstream request, before or within the response', async t => {
   const { stub, next } = await heldNode(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all', upstream: { timeoutMs: 60_000, maxConcurrent: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const [method, target] of [['GET', spec], ['POST', posted]] as const) {
     for (const hasBegun of [false, true]) {
-      // More often than there are slots, so that one that is not given back is missed.
+      // Repeats more often than there are slots, so a leaked slot shows.
       for (let round = 0; round < 9; round++) {
         const sent = request({ hostname, port, method, path: target, agent: new Agent() }).end(
           method === 'POST' ? '{}' : undefined
@@ -820,14 +820,14 @@ t.test('a client that leaves takes its question back from the node, before the a
       }
     }
   }
-  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1, 'which says nothing of the node')
+  t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1, 'a disconnect says nothing about the upstream')
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="cancelled"}'), 18)
   const last = varve.get(spec)
   respondOk(await next(), 'well')
   t.match(await last, { status: 200, body: 'well' })
 })
 
-t.test('an answer that comes in the moment in which its client leaves is let go of', async t => {
+t.test('a response that arrives just as its client disconnects is discarded', async t => {
   const stub = await echoNode(t)
   const { context } = contextAt(t, stub.url)
   let asked: () => void = () => {}
@@ -867,10 +867,10 @@ t.test('an answer that comes in the moment in which its client leaves is let go 
   await here
   sent.destroy()
   await letGo
-  t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{endpoint="other"/, 'and counts as nothing')
+  t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{endpoint="other"/, 'it is not counted')
 })
 
-t.test('what is passed on is never kept, is counted as other, and teaches the position under both families of names', async t => {
+t.test('a forwarded response is never stored, counts as other and updates the position', async t => {
   const further = stamps({
     'x-aptos-ledger-version': '2000',
     'x-aptos-ledger-timestampusec': '2000000',
@@ -908,19 +908,19 @@ t.test('what is passed on is never kept, is counted as other, and teaches the po
   t.equal(
     await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="200"}'),
     3,
-    'the two and the poll'
+    'two requests and the poll'
   )
   const only = await varveAt(t, stub.url, { headers: { emit: ['node'] } })
   t.match((await only.get(spec)).headers, { 'x-node-ledger-version': '2000', 'x-aptos-ledger-version': undefined })
   t.match(
     (await varve.get('/v1/behind')).headers,
     { 'x-node-ledger-version': '1000' },
-    'the position is the one of that very answer'
+    'the position is that response\'s own'
   )
-  t.equal(await varve.metric('varve_ledger_version'), 2000, 'and the one shown does not go back')
+  t.equal(await varve.metric('varve_ledger_version'), 2000, 'the served head does not go back')
 })
 
-t.test('an answer of another chain is no answer', async t => {
+t.test('a response from another chain is discarded', async t => {
   const stub = await startStubUpstream(t, (asked, response) => {
     respondOk(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {})
   })
@@ -944,10 +944,10 @@ t.test('an answer of another chain is no answer', async t => {
   const started = performance.now()
   await t.rejects(passing, { message: 'the upstream serves another chain' })
   await closed
-  t.ok(performance.now() - started < 2000, 'let go of at once, not when its time is over')
+  t.ok(performance.now() - started < 2000, 'cancelled at once, not on timeout')
 })
 
-t.test('a node that has as much to do as it may have is not asked: 503 at once', async t => {
+t.test('a full upstream queue rejects further requests with 503 at once', async t => {
   const { stub, next } = await heldNode(t)
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1, timeoutMs: 60_000 } })
   let refusals = 0
@@ -961,7 +961,7 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
     return got
   })
   await refused
-  t.equal(stub.requests.length, 1, 'while it has not answered anything')
+  t.equal(stub.requests.length, 1, 'while no response has arrived')
   for (let at = 0; at < 8; at++) respondOk(await next(), 'well')
   for (const got of await Promise.all(all)) {
     t.match(
@@ -975,7 +975,7 @@ t.test('a node that has as much to do as it may have is not asked: 503 at once',
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="no_slot"}'), 32)
 })
 
-t.test('hundreds of 503s, read or not, leave every connection free', async t => {
+t.test('hundreds of 503s, read or not, leak no upstream connection', async t => {
   const stub = await startStubUpstream(t, (asked, response) => {
     if (asked.url === spec) {
       response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000))
@@ -996,7 +996,7 @@ t.test('hundreds of 503s, read or not, leave every connection free', async t => 
   t.match(await varve.get('/v1/well'), { status: 200 })
 })
 
-t.test('the real node\'s own answers come through as they are', async t => {
+t.test('responses of the sandbox are forwarded unchanged', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
   for (
     const [target, how] of [
@@ -1021,7 +1021,7 @@ t.test('the real node\'s own answers come through as they are', async t => {
   }
 })
 
-t.test('passing on leaves no warning of the process in an operator\'s log', async t => {
+t.test('forwarding causes no process warnings', async t => {
   const warned: string[] = []
   const hear = ({ message }: Error): void => {
     warned.push(message)
@@ -1035,14 +1035,14 @@ t.test('passing on leaves no warning of the process in an operator\'s log', asyn
   })
   const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
   for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
-  // Node tells of them in a turn of its own.
+  // Waits a turn, since Node.js emits warnings in one of its own.
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.same(warned, [])
 })
 
-t.test('a transaction that is sent without passThrough: all is rejected with the setting that would forward it', async t => {
+t.test('a transaction sent without passThrough: all is rejected with the setting that forwards it', async t => {
   const node = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '{}')
   })

@@ -17,7 +17,7 @@ const mega = 1024 * 1024
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
 
-/** A client that sends what it is given and reads nothing. */
+/** Connects a client that sends a text and reads nothing. */
 async function deafClient (t: Test, url: string, text: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -28,7 +28,7 @@ async function deafClient (t: Test, url: string, text: string): Promise<Socket> 
   return socket
 }
 
-/** Sends what it is given, and gathers what comes back. */
+/** Sends bytes and collects the response. */
 function pipelineOf (t: Test, url: string, bytes: string): { text: () => string, closed: Promise<void> } {
   const { hostname, port, protocol } = new URL(url)
   const at = { host: hostname, port: Number(port) }
@@ -50,7 +50,7 @@ function pipelineOf (t: Test, url: string, bytes: string): { text: () => string,
   }
 }
 
-/** Does something with the public listener of every varve started after this. */
+/** Changes the public listener of every varve started after this. */
 function onListener (t: Test, change: (server: Server) => void): void {
   const { attach } = ClientConnections.prototype
   t.intercept(ClientConnections.prototype, 'attach', {
@@ -66,10 +66,7 @@ function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
   return { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } }
 }
 
-/**
- * An upstream that holds its response to one read until it is released, and says of every other how long the body was
- * that came with it.
- */
+/** Starts an upstream that delays its response to one read and responds to others with their body's length. */
 async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, release: () => void }> {
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -101,7 +98,7 @@ function bodiesIn (text: string): string[] {
   return [...text.matchAll(/\r\n("\w+")/g)].map(([, body = '']) => body)
 }
 
-/** Waits until a number has stayed the same for a while. */
+/** Waits until a number stops changing. */
 async function unchanged (number: () => number): Promise<void> {
   for (let before = -1; before !== number();) {
     before = number()
@@ -111,7 +108,7 @@ async function unchanged (number: () => number): Promise<void> {
   }
 }
 
-t.test('a client that sends many requests ahead holds one connection of the node at a time, and none once it has left', async t => {
+t.test('a pipelining client occupies one upstream connection at a time, and none once it has left', async t => {
   const open = new Set<ServerResponse>()
   let most = 0
   let arrived: () => void = () => {}
@@ -148,10 +145,10 @@ t.test('a client that sends many requests ahead holds one connection of the node
     await left
   }
   t.equal(most, 1)
-  t.match(await sendRequest(varve.url, '/v1'), { status: 200 }, 'and the node is free for others')
+  t.match(await sendRequest(varve.url, '/v1'), { status: 200 }, 'the upstream is free for other clients')
 })
 
-t.test('requests sent ahead are answered in their order, each as it would be alone', async t => {
+t.test('pipelined requests are answered in order, each as if it were alone', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     respondOk(response, JSON.stringify(request.url?.slice(0, 20)))
   })
@@ -184,7 +181,7 @@ for (const isSecure of [false, true]) {
     release()
     for (const client of clients) {
       await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request is answered')
-      t.same(bodiesIn(client.text()), ['"held"', ...lengths.map(length => `"${length}"`)], 'in their order')
+      t.same(bodiesIn(client.text()), ['"held"', ...lengths.map(length => `"${length}"`)], 'in order')
     }
   })
 }
@@ -204,7 +201,7 @@ for (const isSecure of [false, true]) {
   })
 }
 
-t.test('a client that leaves while a request waits is noticed by the time-out of the one under way', async t => {
+t.test('a client that leaves while requests are queued is noticed once the current one times out', async t => {
   const { stub } = await nodeWithOneHeldRead(t)
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 300 } })
   const client = await deafClient(t, varve.url, get(modules) + get('/v1/spec'))
@@ -213,7 +210,7 @@ t.test('a client that leaves while a request waits is noticed by the time-out of
   await t.resolves(until(async () => await varve.metric('varve_connections') === 0, 'the connection has ended'))
 })
 
-t.test('requests that were pipelined whole are answered before one that is cut short', async t => {
+t.test('complete pipelined requests are answered before an incomplete one times out', async t => {
   onListener(t, server => {
     Object.assign(server, { requestTimeout: 300, headersTimeout: 300 })
   })
@@ -228,7 +225,7 @@ t.test('requests that were pipelined whole are answered before one that is cut s
   t.same(bodiesIn(client.text()), ['"held"', '"0"'])
 })
 
-t.test('a client that sends ahead without end is cut off', async t => {
+t.test('a client that pipelines without end is cut', async t => {
   let arrived: () => void = () => {}
   const here = new Promise<void>(resolve => {
     arrived = resolve
@@ -246,7 +243,7 @@ t.test('a client that sends ahead without end is cut off', async t => {
   t.equal(await varve.metric('varve_connections_cut_total{reason="pipelining"}'), 1)
 })
 
-t.test('a client that reads nothing of a long kept answer is cut off like any that stalls', async t => {
+t.test('a client that reads nothing of a large hit is cut like any other stalled client', async t => {
   accelerateClientTimeouts(t, 10, 2)
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(7 * mega))
@@ -254,10 +251,10 @@ t.test('a client that reads nothing of a long kept answer is cut off like any th
   const varve = await varveAt(t, stub.url)
   await varve.get(modules)
   const client = await deafClient(t, varve.url, get(modules).repeat(4))
-  // What the system's own buffers hold is read only now: had varve waited, all four answers would come.
+  // Reads what the system buffered; had varve waited, all four responses would arrive.
   await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
   let size = 0
-  // Who is cut off sees a reset, or an end where it has not read that far.
+  // Expects a reset, or an end if the client has not read that far.
   client.on('error', () => {}).on('data', (chunk: Buffer) => {
     size += chunk.length
   }).resume()
@@ -267,7 +264,7 @@ t.test('a client that reads nothing of a long kept answer is cut off like any th
   t.ok(size < 4 * 7 * mega, String(size))
 })
 
-t.test('a read that waits for a connection fails within the node\'s time-out too, and leaves its place to others', async t => {
+t.test('a read queued for an upstream connection times out too and releases its place', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('500') === true) {
       response.writeHead(200, { 'content-type': 'application/json', ...stamps(), 'content-length': String(64 * mega) })
@@ -295,7 +292,7 @@ t.test('a read that waits for a connection fails within the node\'s time-out too
   t.equal(got.status, 200)
 })
 
-t.test('a bodiless answer of the node on a passed route is one here, whatever it says of a length', async t => {
+t.test('a bodiless upstream response is forwarded as bodiless, whatever its Content-Length', async t => {
   for (const code of [204, 304]) {
     const stub = await startStubUpstream(t, (_request, response) => {
       response.writeHead(code, code === 304 ? { 'content-length': '5' } : {}).end()
@@ -310,7 +307,7 @@ t.test('a bodiless answer of the node on a passed route is one here, whatever it
   }
 })
 
-t.test('a 410 on a passed route is counted, and an answer of another kind is not', async t => {
+t.test('a forwarded 410 counts as pruned, and other responses do not', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     response.writeHead(request.url === '/v1/gone' ? 410 : 404, { 'content-type': 'application/json', ...stamps() }).end(
       '{}'
@@ -321,7 +318,7 @@ t.test('a 410 on a passed route is counted, and an answer of another kind is not
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="other",answer="upstream"}'), 1)
 })
 
-t.test('where only some origins may read, every answer says that it varies by them, or a shared cache would mix them up', async t => {
+t.test('if origins are listed, every response varies by Origin, so shared caches keep them apart', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })

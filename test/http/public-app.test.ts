@@ -17,7 +17,7 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
 
-t.test('what varve refuses has the node\'s shape, a code of the specification, and is counted', async t => {
+t.test('an error by varve has the full node\'s format and a code of its specification, and counts', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -59,7 +59,7 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
     }, `${how?.method ?? ''} ${target}`)
     t.equal(JSON.parse(got.body).error_code, code)
   }
-  t.equal(stub.requests.length, 0, 'none of it reached the node')
+  t.equal(stub.requests.length, 0, 'none of it reached the upstream')
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="rejected",status="405"}'), 3)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="415"}'), 4)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="rejected",status="413"}'), 1)
@@ -67,13 +67,13 @@ t.test('what varve refuses has the node\'s shape, a code of the specification, a
     t.match(
       (await varve.get(target)).headers,
       { 'x-node-ledger-version': '1000', vary: /Accept/ },
-      'a known read carries the position also when it is refused'
+      'a known read carries the position even if rejected'
     )
   }
   t.equal((await varve.get('/v2/nowhere')).headers['x-node-ledger-version'], undefined)
 })
 
-t.test('a chunked body is accepted and goes upstream with its length', async t => {
+t.test('a chunked request body is accepted and sent upstream with its length', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, JSON.stringify(request.headers))
@@ -92,7 +92,7 @@ t.test('a chunked body is accepted and goes upstream with its length', async t =
   t.notMatch(text, /transfer-encoding/i)
 })
 
-t.test('what is no request is refused and its connection closed', async t => {
+t.test('bytes that are no HTTP request are rejected, and the connection is closed', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -124,12 +124,12 @@ t.test('what is no request is refused and its connection closed', async t => {
   t.equal(
     await varve.metric('varve_requests_total{endpoint="other",outcome="rejected",status="431"}'),
     1,
-    'and counted'
+    'it is counted'
   )
   t.equal(stub.requests.length, 0)
 })
 
-t.test('a request with more header lines than are read is refused: none of them is dropped without a word', async t => {
+t.test('a request with more headers than are read is rejected, rather than dropping some silently', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -142,13 +142,13 @@ t.test('a request with more header lines than are read is refused: none of them 
         `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(lines - 3)}${last}\r\n\r\n`
       )
     )
-  t.same(await asked(1000, 'Content-Encoding: gzip'), [415], 'the thousandth is read')
-  t.same(await asked(1001, 'Content-Encoding: gzip'), [431], 'and there is none after it')
-  t.same(await asked(1001, 'b:'), [431], 'whatever it says, also where the answer is at hand')
+  t.same(await asked(1000, 'Content-Encoding: gzip'), [415], 'the thousandth header is read')
+  t.same(await asked(1001, 'Content-Encoding: gzip'), [431], 'the next one is not')
+  t.same(await asked(1001, 'b:'), [431], 'whatever it says, for a hit too')
   t.same(await asked(1000, 'b:'), [200])
 })
 
-t.test('an old client without a Host is served and its connection closed', async t => {
+t.test('an HTTP/1.0 client without a Host is served, and its connection closed', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -156,7 +156,7 @@ t.test('an old client without a Host is served and its connection closed', async
   t.match(await sendRaw(varve.url, `GET ${modules} HTTP/1.0\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*\[\]$/)
 })
 
-t.test('an answer that is due comes before the word that what followed it was no request', async t => {
+t.test('a pending response is sent before an error for invalid bytes after it', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     setTimeout(() => {
       respondOk(response, '["due"]')
@@ -168,7 +168,7 @@ t.test('an answer that is due comes before the word that what followed it was no
   t.match(text, /\["due"\]$/)
 })
 
-t.test('what comes behind what was no request is not even read while an answer is due', async t => {
+t.test('bytes after an invalid request are not even read while a response is pending', async t => {
   const warnings: string[] = []
   const warn = (warning: Error): void => {
     warnings.push(warning.message)
@@ -211,7 +211,7 @@ t.test('what comes behind what was no request is not even read while an answer i
   t.same(warnings, [])
 })
 
-t.test('a client that leaves within its body is counted as the client\'s doing', async t => {
+t.test('a client that disconnects within its body counts as rejected', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -232,7 +232,7 @@ t.test('a client that leaves within its body is counted as the client\'s doing',
   await t.resolves(until(async () => await varve.metric(series) === 1, 'the request is counted'))
 })
 
-t.test('an expectation that nobody knows is refused, and 100-continue is met', async t => {
+t.test('an unknown expectation is rejected, and 100-continue is fulfilled', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')
@@ -253,7 +253,7 @@ t.test('an expectation that nobody knows is refused, and 100-continue is met', a
   )
 })
 
-t.test('a client that breaks off within its request harms nobody', async t => {
+t.test('a client that disconnects within its request harms no other client', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -273,7 +273,7 @@ t.test('a client that breaks off within its request harms nobody', async t => {
   t.match(await varve.get(modules), { status: 200 })
 })
 
-t.test('a method that an endpoint does not have is refused with those that it has', async t => {
+t.test('a method that an endpoint lacks is rejected with the list of its methods', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -282,7 +282,7 @@ t.test('a method that an endpoint does not have is refused with those that it ha
   t.match(await varve.get(table), { status: 405, headers: { allow: 'POST' } })
 })
 
-t.test('requests on one connection are answered in their order, hits and misses alike', async t => {
+t.test('requests on one connection are answered in order, hits and misses alike', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     setImmediate(() => {
       respondOk(response, JSON.stringify(request.url))
@@ -312,7 +312,7 @@ t.test('an unread body is not taken for the next request', async t => {
   t.equal(stub.requests.length, 0)
 })
 
-t.test('nothing that a client sends reaches the node unless it is in the key', async t => {
+t.test('nothing that a client sends reaches the upstream unless it is in the cache key', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', { 'set-cookie': 'a=b', 'access-control-allow-origin': 'https://evil.example' })
   })
@@ -336,7 +336,7 @@ t.test('nothing that a client sends reaches the node unless it is in the key', a
   t.equal(
     (await varve.get(modules)).headers['access-control-allow-origin'],
     undefined,
-    'what the node says of origins is not for others'
+    'the upstream\'s CORS headers are not forwarded'
   )
   t.notMatch(
     [...stub.requests, ...stub.rawHeaders.flat()].join('\n'),
@@ -344,12 +344,12 @@ t.test('nothing that a client sends reaches the node unless it is in the key', a
   )
   t.match(await varve.get(modules, { headers: { 'cache-control': 'no-cache', pragma: 'no-cache' } }), {
     headers: { 'cache-status': /hit/ }
-  }, 'a client cannot switch the cache off')
+  }, 'a client cannot bypass the cache')
   t.match(await varve.get(modules, { headers: { range: 'bytes=0-0' } }), { status: 200, body: '[]' })
   t.match(await varve.get(modules, { headers: { 'x-meta': 'caf\u00e9', 'keep-alive': 'timeout=5' } }), { status: 200 })
 })
 
-t.test('a stop loses no request: what is under way is finished, what arrives meanwhile is answered, then connections close', async t => {
+t.test('a drain loses no request: it finishes, still answers new ones, then closes connections', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -372,7 +372,7 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   await Promise.all(Array.from({ length: 4 }, async () => await sendRequest(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
-  // Four connections are open and idle; each is used again while the process is on its way out.
+  // Uses four idle connections again while varve drains.
   const meanwhile = await Promise.all(
     Array.from({ length: 40 }, async () => await sendRequest(varve.url, '/v1/info', { agent }))
   )
@@ -380,7 +380,7 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   t.match(
     await sendRequest(varve.adminUrl, '/readyz'),
     { status: 503, body: /stopping/ },
-    'and it is not ready for more'
+    'it is no longer ready'
   )
   release()
   t.match(await slow, { status: 200, body: '["slow"]' })
@@ -389,7 +389,7 @@ t.test('a stop loses no request: what is under way is finished, what arrives mea
   agent.destroy()
 })
 
-t.test('a stop ends in time although a node never answers, and whoever waits is told so', async t => {
+t.test('a drain ends in time although an upstream hangs, and waiting clients get an error', async t => {
   let arrived: () => void = () => {}
   const here = new Promise<void>(resolve => {
     arrived = resolve
@@ -404,7 +404,7 @@ t.test('a stop ends in time although a node never answers, and whoever waits is 
   t.same(answers.map(({ status }) => status), [503, 503, 503])
 })
 
-t.test('the public listener speaks TLS where it is told to', async t => {
+t.test('the public listener speaks TLS if configured', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -417,7 +417,7 @@ t.test('the public listener speaks TLS where it is told to', async t => {
   )
 })
 
-t.test('access lines are written where they are asked for, and never hold a credential', async t => {
+t.test('access logs are written only if configured, and never contain credentials', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -431,7 +431,7 @@ t.test('access lines are written where they are asked for, and never hold a cred
   t.notOk(quiet.log.some(({ msg }) => msg === 'answered'))
 })
 
-t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s shape, logged, and the process lives', async t => {
+t.test('an unexpected error is a 500 in the full node\'s format and logged, and varve goes on', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -456,7 +456,7 @@ t.test('a read that fails in a way that nobody foresaw is a 500 in the node\'s s
   t.match(log.join(''), /nobody foresaw this/)
 })
 
-t.test('the time that an answer took counts from its request, whoever had to be asked for it', async t => {
+t.test('the duration of a request includes its upstream fetch', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     setTimeout(() => {
       respondOk(response, '[]')
@@ -472,7 +472,7 @@ t.test('the time that an answer took counts from its request, whoever had to be 
   t.ok(varve.log.filter(({ msg }) => msg === 'answered').every(({ tookMs }) => Number(tookMs) > 100))
 })
 
-t.test('the admin listener serves metrics, health and readiness, and refuses to change anything', async t => {
+t.test('the admin listener serves metrics, health and readiness, and rejects any change', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, stamps()).end()
   })
@@ -487,9 +487,9 @@ t.test('the admin listener serves metrics, health and readiness, and refuses to 
   t.match(
     await sendRequest(varve.adminUrl, '/v1/info'),
     { status: 404, body: shape },
-    'reads are served on the public listener alone'
+    'reads are served by the public listener only'
   )
-  t.match(await varve.get('/metrics'), { status: 404 }, 'and metrics on the admin listener alone')
+  t.match(await varve.get('/metrics'), { status: 404 }, 'metrics are served by the admin listener only')
   const { headers, body } = await sendRequest(varve.adminUrl, '/metrics')
   t.match(headers['content-type'], /text\/plain; version=0\.0\.4/)
   for (

@@ -24,7 +24,7 @@ async function post (varve: TestVarve, body: string | Buffer, how: TestRequest =
 
 const isKept = async (varve: TestVarve): Promise<boolean> => (await varve.get(modules)).headers[status] === inMemory
 
-t.test('without a configured token every changing call is refused with 403 in the node\'s shape, whatever it brings along, and nothing is forgotten', async t => {
+t.test('without a configured token every changing request gets 403, and nothing is purged', async t => {
   const varve = await varveWith(t, null)
   for (const authorization of [undefined, 'Bearer ', 'Bearer null', `Bearer ${token}`]) {
     for (
@@ -55,7 +55,7 @@ t.test('without a configured token every changing call is refused with 403 in th
   t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200 })
 })
 
-t.test('a wrong or missing token is refused with 401 in the node\'s shape, also before the body is looked at; the right one is taken', async t => {
+t.test('a wrong or missing token gets 401 before the body is read; the right one is accepted', async t => {
   const varve = await varveWith(t, token)
   for (
     const authorization of [
@@ -95,7 +95,7 @@ t.test('a wrong or missing token is refused with 401 in the node\'s shape, also 
     {
       status: 403
     },
-    'there is one changing call'
+    'only POST /purge changes anything'
   )
   t.match(await sendRequest(varve.adminUrl, '/purge'), { status: 404 })
   t.match(
@@ -105,11 +105,11 @@ t.test('a wrong or missing token is refused with 401 in the node\'s shape, also 
       body: '{"all":true}'
     }),
     { status: 404 },
-    'and none for the public'
+    'not on the public listener'
   )
 })
 
-t.test('the body is JSON whatever its content type says; one that is malformed, too long or compressed is refused, and nothing is forgotten', async t => {
+t.test('the body is JSON whatever its type; a malformed, long or compressed one purges nothing', async t => {
   const varve = await varveWith(t, token)
   const authorization = `Bearer ${token}`
   for (
@@ -161,10 +161,10 @@ t.test('the body is JSON whatever its content type says; one that is malformed, 
   }
 })
 
-t.test('a purge before the chain is known is put off with 503: no key can be named yet', async t => {
+t.test('a purge before the chain is known gets 503, since there are no cache keys yet', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token } })
   await sandbox.close()
-  t.match(await post(varve, '{"all":true}'), { status: 200 }, 'known while the node was there')
+  t.match(await post(varve, '{"all":true}'), { status: 200 }, 'known from when the upstream was up')
   const { varve: never } = await varveBehindNothing(t)
   for (const body of ['{"all":true}', JSON.stringify({ url: modules })]) {
     t.match(await post(never, body), {

@@ -25,7 +25,7 @@ async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
 }
 
 t.test('clients that read 150 and 32 KB a second receive a large response whole', async t => {
-  // Every second of varve's passes in 10 ms, so a client reads a hundred times as fast.
+  // Reads a hundred times as fast, since varve's seconds last 10 ms.
   accelerateClientTimeouts(t, 10)
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(7.25 * mega))
@@ -34,11 +34,11 @@ t.test('clients that read 150 and 32 KB a second receive a large response whole'
   const read = async (rate: number): Promise<number> =>
     await readSlowly(await askedOn(t, varve.url, modules), rate * kilo)
   const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
-  t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes came`)
+  t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes received`)
   t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 0)
 })
 
-t.test('a client that reads nothing for 120 seconds is cut off', async t => {
+t.test('a client that reads nothing for 120 seconds is cut', async t => {
   accelerateClientTimeouts(t, 5)
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(7.25 * mega))
@@ -47,10 +47,10 @@ t.test('a client that reads nothing for 120 seconds is cut off', async t => {
   const socket = (await askedOn(t, varve.url, modules)).pause()
   await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
   const size = await readSlowly(socket, Infinity)
-  t.ok(size < 7.25 * mega, `${size} bytes came`)
+  t.ok(size < 7.25 * mega, `${size} bytes received`)
 })
 
-t.test('where memory in flight is short the slowest client is cut off, and the others receive all', async t => {
+t.test('if memory in flight is exceeded, the slowest client is cut and others receive everything', async t => {
   const bytes = 8 * mega
   const cuts: string[] = []
   const tally = {
@@ -77,11 +77,11 @@ t.test('where memory in flight is short the slowest client is cut off, and the o
   const sockets = await Promise.all([1, 2, 3].map(async () => (await askedOn(t, url, '/')).pause()))
   await until(() => responses.length === 3, 'all responses are under way')
   for (let second = 1; second <= 6; second++) clients.tick()
-  t.same(cuts, [], 'none is judged yet')
+  t.same(cuts, [], 'no client is judged yet')
   clients.tick()
-  t.same(cuts, ['memory'], 'one of three has to go')
+  t.same(cuts, ['memory'], 'one of three is cut')
   clients.tick()
-  t.same(cuts, ['memory'], 'and no more than one')
+  t.same(cuts, ['memory'], 'only one is cut')
   const sizes = await Promise.all(sockets.map(async socket => await readSlowly(socket, Infinity)))
   t.equal(sizes.filter(size => size > bytes).length, 2)
 })

@@ -28,7 +28,7 @@ interface Words {
   parseU64(text: unknown): bigint | undefined
 }
 
-t.test('the page and its files are served under a policy that lets nothing else run or load, and are never kept by anybody', async t => {
+t.test('the status page and its files have a policy that lets nothing else run, and are not stored', async t => {
   const { url } = await serveStatus(t, { told: healthyStatus() })
   const types: Record<string, string> = {
     html: 'text/html; charset=utf-8',
@@ -66,7 +66,7 @@ t.test('the page and its files are served under a policy that lets nothing else 
   })
 })
 
-t.test('the page needs no policy but that one: no script or style stands in it, and every address in it is its own listener\'s', async t => {
+t.test('the status page has no inline scripts or styles and links only to its own listener', async t => {
   const page = readFileSync(join(folder, 'status.html'), 'utf8')
   t.notMatch(page, /<style|style=|\son[a-z]+=|<script(?![^>]* src=)|javascript:/)
   const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address = '']) => address).filter(address =>
@@ -83,12 +83,12 @@ t.test('the page needs no policy but that one: no script or style stands in it, 
   }
 })
 
-t.test('the page on the public listener is whatever the node says', async t => {
+t.test('/status on the public listener is an ordinary upstream path', async t => {
   const { varve } = await varveAtSandbox(t)
   t.match(await varve.get('/status'), { status: 404, headers: { 'content-security-policy': undefined } })
 })
 
-t.test('what is told of the last minutes, the tiers and varve itself is what happened', async t => {
+t.test('/status.json reports recent requests, tiers and varve itself as they happened', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   for (const version of [500, 500, 500, 600]) await varve.get(`${modules}&ledger_version=${version}`)
   await varve.get(modules)
@@ -124,7 +124,7 @@ t.test('what is told of the last minutes, the tiers and varve itself is what hap
   await sandbox.close()
 })
 
-t.test('varve that only observes says so, and so does one whose node is made up', async t => {
+t.test('/status.json reports observe mode and the sandbox', async t => {
   const { varve } = await varveAtSandbox(t, {}, { mode: 'observe' })
   t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
     varve: { mode: 'observe', isSandbox: false }
@@ -136,7 +136,7 @@ t.test('varve that only observes says so, and so does one whose node is made up'
   })
 })
 
-t.test('whether Redis answers is told, and no secret of the configuration is', async t => {
+t.test('/status.json reports if Redis is up and contains no secrets of the configuration', async t => {
   const [redis, node] = [await startRedis(t, { password: 's3cret-redis' }), await startSandboxNode(t)]
   const varve = await varveAt(t, '', {
     admin: { listen: '127.0.0.1:0', token: 's3cret-token' },
@@ -154,7 +154,7 @@ t.test('whether Redis answers is told, and no secret of the configuration is', a
   t.notMatch(await told() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
 })
 
-t.test('several workers tell of the last minutes as one, also of what one that has gone has answered', async t => {
+t.test('several workers report recent requests as one, including those of a worker that died', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { workers: 2, log: { level: 'silent' } })
   for (let nth = 0; nth < 8; nth++) await varve.get(`${modules}&ledger_version=500`)
@@ -180,8 +180,8 @@ t.test('several workers tell of the last minutes as one, also of what one that h
   t.equal(await answered(), 8)
 })
 
-t.test('numbers, times and foreign texts are words that a person can read', async t => {
-  // Of the browser, and so JavaScript without types.
+t.test('numbers, durations and foreign texts are formatted for people', async t => {
+  // The page's scripts are JavaScript without types.
   const words = await import(join(folder, 'words.js')) as Words
   t.same([0, 999, 1234567, NaN, Infinity].map(words.grouped), ['0', '999', '1,234,567', 'unknown', 'unknown'])
   t.same(

@@ -15,14 +15,14 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const latest = '/v1/accounts/0x1/modules'
 const other = '/v1/spec.json'
 const status = 'cache-status'
-// Nothing here is to end because a node's time is over.
+// Prevents upstream timeouts in these tests.
 const small = { cache: { maxEntryMb: 1 }, upstream: { timeoutMs: 60_000 } }
 
-// Each byte depends on its place, so that none can be lost, doubled or moved unseen.
+// Makes each byte depend on its place, so that lost, repeated or moved bytes show.
 const pattern = Buffer.from(Uint32Array.from({ length: mega }, (_, at) => Math.imul(at, 2654435761)).buffer)
 const bodyOf = (length: number): Buffer => pattern.subarray(0, length)
 
-/** The head of an answer whose body says how long it is, or comes in chunks. */
+/** Writes the header of a response, with a Content-Length or chunked. */
 function begin (response: ServerResponse, length: number | undefined, code = 200): ServerResponse {
   return response.writeHead(code, {
     'content-type': 'application/json; charset=utf-8',
@@ -31,7 +31,7 @@ function begin (response: ServerResponse, length: number | undefined, code = 200
   })
 }
 
-/** A node that answers every read alike, its end held until it is let go; tells of each answer when it has begun. */
+/** Starts an upstream that delays the end of each response, and reports each that has begun. */
 async function heldNode (
   t: Test,
   length: number,
@@ -61,7 +61,7 @@ async function heldNode (
   }
 }
 
-/** Asks and hands over the answer as soon as its head is here, its body unread. */
+/** Sends a request and returns the response once its header has arrived, its body unread. */
 async function open (url: string, target: string, method = 'GET'): Promise<IncomingMessage> {
   const { hostname, port } = new URL(url)
   const sent = request({ hostname, port, path: target, method, agent: new Agent() }).end()
@@ -87,7 +87,7 @@ async function bytesOf (outcome: Outcome): Promise<Buffer> {
   return Buffer.concat([body, rest === undefined ? Buffer.alloc(0) : await read(rest)])
 }
 
-t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not kept, and says why', async t => {
+t.test('a response over cache.maxEntryMb arrives whole, is not stored, and names the reason', async t => {
   const body = bodyOf(mega + 65_537)
   for (const isDeclared of [true, false]) {
     const stub = await startStubUpstream(t, (request, response) => {
@@ -138,7 +138,7 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
     t.equal(
       await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="too_large"}'),
       4,
-      'also where it would have been kept for the version that it was read at'
+      'also if it would be stored under the version it was read at'
     )
     for (const endpoint of ['block_by_version', 'account_events', 'table_item']) {
       t.equal(await varve.metric(`varve_not_stored_total{endpoint="${endpoint}",reason="too_large"}`), 2)
@@ -151,7 +151,7 @@ t.test('an answer over cache.maxEntryMb arrives whole and byte for byte, is not 
   }
 })
 
-t.test('an answer of just cache.maxEntryMb is kept, one byte more is not', async t => {
+t.test('a response of exactly cache.maxEntryMb is stored, and one byte more is not', async t => {
   for (const isDeclared of [true, false]) {
     for (const [length, said] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
       const stub = await startStubUpstream(t, (_request, response) => {
@@ -164,7 +164,7 @@ t.test('an answer of just cache.maxEntryMb is kept, one byte more is not', async
   }
 })
 
-t.test('the first bytes of it reach the client before the node has sent the last', async t => {
+t.test('the first bytes of a streamed response reach the client before the upstream sends the last', async t => {
   for (const isDeclared of [true, false]) {
     const { stub, begun, finish } = await heldNode(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, small)
@@ -178,7 +178,7 @@ t.test('the first bytes of it reach the client before the node has sent the last
   }
 })
 
-t.test('a client that does not read holds the node back, and not the answer in memory', async t => {
+t.test('a client that does not read slows the upstream down instead of filling memory', async t => {
   const chunk = Buffer.alloc(mega, 'x')
   const total = 64
   for (const target of [modules, other]) {
@@ -199,7 +199,7 @@ t.test('a client that does not read holds the node back, and not the answer in m
     })
     const varve = await varveAt(t, stub.url, small)
     const response = await open(varve.url, target)
-    // There is no word for nothing more to come: it is so when a while has brought nothing.
+    // Waits until no more bytes leave the upstream for a while.
     let seen
     do {
       seen = poured
@@ -207,8 +207,8 @@ t.test('a client that does not read holds the node back, and not the answer in m
         setTimeout(resolve, 100)
       })
     } while (poured > seen)
-    t.ok(poured < total, `${poured} of ${total} MB have left the node`)
-    t.match((await varve.get('/v1')).status, 200, 'and others go on')
+    t.ok(poured < total, `${poured} of ${total} MB have left the upstream`)
+    t.match((await varve.get('/v1')).status, 200, 'other clients go on')
     let size = 0
     for await (const part of response) size += (part as Buffer).length
     t.equal(size, total * mega)
@@ -216,7 +216,7 @@ t.test('a client that does not read holds the node back, and not the answer in m
   }
 })
 
-t.test('those who joined the fetch of such an answer go on their own: one read of the node each, and each has the whole', async t => {
+t.test('requests coalesced on a too large response each fetch on their own and get it whole', async t => {
   for (
     const target of [
       modules,
@@ -241,7 +241,7 @@ t.test('those who joined the fetch of such an answer go on their own: one read o
   }
 })
 
-t.test('who began the fetch and leaves cancels its own read of the node and nobody else\'s', async t => {
+t.test('a client that leaves a streamed response cancels only its own fetch', async t => {
   for (const target of [modules, latest]) {
     const { stub, begun, finish } = await heldNode(t, 2 * mega, false)
     const varve = await varveAt(t, stub.url, small)
@@ -249,7 +249,7 @@ t.test('who began the fetch and leaves cancels its own read of the node and nobo
     const reads = [await begun(), await begun()]
     const [leaving, staying] = await Promise.all(both)
     leaving?.destroy()
-    // Which of the two reads was whose shows in which one is given up.
+    // Finds the fetch of the client that left: the cancelled one.
     const given = await Promise.race(reads.map(async (response, at) => await gone(response) ? at : -1))
     finish(reads[1 - given] as ServerResponse)
     t.ok(staying !== undefined && (await read(staying)).equals(bodyOf(2 * mega)), target)
@@ -257,12 +257,12 @@ t.test('who began the fetch and leaves cancels its own read of the node and nobo
   }
 })
 
-t.test('HEAD of it is its head, and lets go of the body', async t => {
+t.test('HEAD of a streamed response has its header, and its body is discarded', async t => {
   for (const isDeclared of [true, false]) {
     const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
     for (const target of [modules, latest]) {
-      // More often than the node has slots.
+      // Repeats more often than the upstream has slots.
       for (let round = 0; round < 9; round++) {
         t.match(await varve.get(target, { method: 'HEAD' }), {
           status: 200,
@@ -275,7 +275,7 @@ t.test('HEAD of it is its head, and lets go of the body', async t => {
   }
 })
 
-t.test('an answer that breaks off breaks the client\'s connection, or it would be taken for whole', async t => {
+t.test('a truncated upstream response breaks the client\'s connection, so it never looks complete', async t => {
   for (const isDeclared of [true, false]) {
     const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, small)
@@ -302,7 +302,7 @@ t.test('an answer that breaks off breaks the client\'s connection, or it would b
   }
 })
 
-t.test('however it ends, the node\'s slot and connection are given back', async t => {
+t.test('however a streamed response ends, its slot and connection are released', async t => {
   let held: ServerResponse | undefined
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (request, response) => {
@@ -339,7 +339,7 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
   let leave: () => void = () => {}
   for (const [how, end] of ends) {
     for (const target of [modules, latest, other]) {
-      // More often than there are slots, so that one that is not given back is missed.
+      // Repeats more often than there are slots, so a leaked slot shows.
       for (let round = 0; round < 9; round++) {
         const here = new Promise<void>(resolve => {
           arrived = resolve
@@ -362,7 +362,7 @@ t.test('however it ends, the node\'s slot and connection are given back', async 
   }
 })
 
-t.test('a large error comes through as it is, whole, and is not kept', async t => {
+t.test('a large error is forwarded whole and is not stored', async t => {
   for (const code of [404, 410, 429, 503]) {
     const stub = await startStubUpstream(t, (_request, response) => {
       begin(response, undefined, code).end(bodyOf(2 * mega))
@@ -380,7 +380,7 @@ t.test('a large error comes through as it is, whole, and is not kept', async t =
   }
 })
 
-t.test('a block whose transactions are over the limit is the node\'s, and the block without them is kept all the same', async t => {
+t.test('a block too large with transactions is streamed, and without them it is still stored', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, small)
   const { lastVersion: last } = sandbox.ledger.block(900n)
   const target = `/v1/blocks/by_version/${last}?with_transactions=true`
@@ -396,8 +396,8 @@ t.test('a block whose transactions are over the limit is the node\'s, and the bl
   t.equal(sandbox.requests.countFor('block_by_version'), 3)
 })
 
-t.test('a client that stalls within a long answer is cut off and lets go of the node; one that reads at its own pace is not', async t => {
-  // The 120 s that a client may stall are over in 240 ms.
+t.test('a client that stalls within a long response is cut and its fetch cancelled; a slow one not', async t => {
+  // Accelerates the stall limit from 120 s to 240 ms.
   accelerateClientTimeouts(t, 10, 5)
   const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, undefined)
@@ -426,13 +426,13 @@ t.test('a client that stalls within a long answer is cut off and lets go of the 
         })
       }
     }
-    t.ok(performance.now() - started > 500, 'read for longer than one may stall')
+    t.ok(performance.now() - started > 500, 'read for longer than the stall limit')
     t.ok(await gone(answers.pop() as ServerResponse))
   }
-  t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 2, 'and is counted')
+  t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 2, 'it is counted')
 })
 
-t.test('an answer that is not handed on is let go of: one that lags, and a rendering that has become too large', async t => {
+t.test('an unused response is discarded: one that lags, or a new rendering that is too large', async t => {
   const older = stamps({
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -466,7 +466,7 @@ t.test('an answer that is not handed on is let go of: one that lags, and a rende
   t.ok(await gone(answers.at(-1) as ServerResponse))
 })
 
-t.test('observing streams too', async t => {
+t.test('observe mode streams too', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, undefined).end(bodyOf(2 * mega))
   })
@@ -478,7 +478,7 @@ t.test('observing streams too', async t => {
   t.equal(stub.requests.length, 4)
 })
 
-t.test('what follows it on the same connection waits for its end', async t => {
+t.test('a pipelined request waits for the end of a streamed response', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('ledger_version') === true) begin(response, undefined).end('x'.repeat(2 * mega))
     else respondOk(response, '["next"]')
@@ -492,7 +492,7 @@ t.test('what follows it on the same connection waits for its end', async t => {
   t.match(text.slice(-2000), /x\r\n0\r\n\r\nHTTP\/1\.1 200 OK[^]*\["next"\]/)
 })
 
-t.test('a stop does not wait for a reader that stalls', async t => {
+t.test('a shutdown does not wait for a client that stalls', async t => {
   const { stub, begun } = await heldNode(t, 2 * mega, false)
   const varve = await varveAt(t, stub.url, small)
   const response = await open(varve.url, modules)

@@ -21,9 +21,7 @@ async function over (t: Test, key: Key, tls: Tls = {}, more: object = {}): Promi
   })
 }
 
-/**
- * The cipher that a client with these ciphers gets, and the status of its request; or that the handshake was refused.
- */
+/** Connects with these ciphers; returns the one used and the status, or that the handshake failed. */
 async function offered (
   url: string,
   ciphers: string | undefined,
@@ -70,19 +68,19 @@ const weak: Readonly<Record<Key, readonly string[]>> = {
 const ofTls13 = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256']
 
 for (const key of ['rsa', 'ecdsa'] as const) {
-  t.test(`with a key of ${key.toUpperCase()}, TLS 1.2 has forward secrecy and AEAD or is refused; TLS 1.3 works`, async t => {
+  t.test(`with a key of ${key.toUpperCase()}, TLS 1.2 requires forward secrecy and AEAD; TLS 1.3 works`, async t => {
     const { url } = await over(t, key)
     for (const cipher of secure[key]) t.equal(await offered(url, cipher), `TLSv1.2 ${cipher} 200`)
     for (const cipher of weak[key]) t.equal(await offered(url, cipher), 'refused', cipher)
     for (const cipher of ofTls13) t.equal(await offered(url, cipher, 'TLSv1.3'), `TLSv1.3 ${cipher} 200`)
-    t.match(await offered(url, undefined), /^TLSv1\.2 ECDHE-.*(?:GCM|CHACHA20).* 200$/, 'a client of today is served')
+    t.match(await offered(url, undefined), /^TLSv1\.2 ECDHE-.*(?:GCM|CHACHA20).* 200$/, 'a modern client is served')
     t.match(await offered(url, undefined, 'TLSv1.3'), /^TLSv1\.3 .* 200$/)
   })
 }
 
-t.test('tls.ciphers replaces the ciphers of TLS 1.2 and leaves TLS 1.3 alone, unless it names suites of TLS 1.3', async t => {
+t.test('tls.ciphers replaces only TLS 1.2 ciphers, unless it names TLS 1.3 suites', async t => {
   const old = await over(t, 'rsa', { ciphers: 'ECDHE-RSA-AES128-SHA256:AES128-SHA' })
-  t.equal(await offered(old.url, 'AES128-SHA'), 'TLSv1.2 AES128-SHA 200', 'what an operator asks for by name')
+  t.equal(await offered(old.url, 'AES128-SHA'), 'TLSv1.2 AES128-SHA 200', 'a weak cipher that the operator names')
   t.equal(await offered(old.url, 'ECDHE-RSA-AES128-GCM-SHA256'), 'refused')
   for (const cipher of ofTls13) t.equal(await offered(old.url, cipher, 'TLSv1.3'), `TLSv1.3 ${cipher} 200`)
   const narrow = await over(t, 'rsa', { ciphers: 'TLS_AES_256_GCM_SHA384:ECDHE+AESGCM:!AES128' })
@@ -92,7 +90,7 @@ t.test('tls.ciphers replaces the ciphers of TLS 1.2 and leaves TLS 1.3 alone, un
   t.equal(await offered(narrow.url, 'ECDHE-RSA-AES256-GCM-SHA384'), 'TLSv1.2 ECDHE-RSA-AES256-GCM-SHA384 200')
 })
 
-t.test('tls.minVersion 1.3 refuses TLS 1.2, also with workers', async t => {
+t.test('tls.minVersion 1.3 rejects TLS 1.2, also with workers', async t => {
   for (const workers of [1, 2]) {
     const { url } = await over(t, 'ecdsa', { minVersion: 1.3 }, { workers })
     t.equal(await offered(url, undefined), 'refused')
@@ -100,7 +98,7 @@ t.test('tls.minVersion 1.3 refuses TLS 1.2, also with workers', async t => {
   }
 })
 
-t.test('what no cipher of this build matches is a mistake that names tls.ciphers and the item, and repeats no text', async t => {
+t.test('a cipher this build lacks is an error that names tls.ciphers and the item, not its text', async t => {
   const mistake = (tls: object): unknown =>
     configSchema.safeParse({ tls }).error?.issues.map(({ path, message }) => [path.join('.'), message])
   const cases = [

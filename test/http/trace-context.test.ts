@@ -17,7 +17,7 @@ const traced = { headers: { traceparent, tracestate } }
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const spec = '/v1/spec.json'
 
-// What is no trace, as one or two header lines.
+// Invalid traceparent values.
 const invalid: readonly string[][] = [
   [
     '',
@@ -54,7 +54,7 @@ const invalid: readonly string[][] = [
 
 const answered = (varve: TestVarve): Array<Record<string, unknown>> => varve.log.filter(({ msg }) => msg === 'answered')
 
-/** A node that answers everything, and what of traces each of its requests said. */
+/** Starts an upstream that records the trace headers of each request. */
 async function heardOf (t: Test): Promise<{ url: string, traces: () => string[][] }> {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
@@ -64,21 +64,21 @@ async function heardOf (t: Test): Promise<{ url: string, traces: () => string[][
   return { url: stub.url, traces: () => stub.rawHeaders.map(tracesIn) }
 }
 
-t.test('a trace is read from a header of the form that the specification gives, and from nothing else', async t => {
+t.test('a trace ID is read only from a traceparent that conforms to the specification', async t => {
   t.equal(traceIdOf({ traceparent }), traceId)
   t.equal(traceIdOf({ traceparent: `00-${traceId}-b7ad6b7169203331-00` }), traceId, 'sampled or not')
   t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01` }), traceId, 'a later version')
   t.equal(
     traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01-what-the-future.will-be` }),
     traceId,
-    'and what it adds'
+    'a later version with additions'
   )
   t.equal(traceIdOf({}), undefined)
   t.equal(traceIdOf({ traceparent: [traceparent, traceparent] as never }), undefined)
   for (const text of invalid.flat()) t.equal(traceIdOf({ traceparent: text }), undefined, text)
 })
 
-t.test('every access line bears the trace of its request beside the request\'s number, however it was answered', async t => {
+t.test('every access log line has the trace ID and request ID, whatever the outcome', async t => {
   const { url } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
@@ -104,10 +104,10 @@ t.test('every access line bears the trace of its request beside the request\'s n
   for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
   t.equal(new Set(lines.map(({ id }) => id)).size, lines.length)
   await varve.get(modules)
-  t.notOk('traceId' in (answered(varve).at(-1) ?? {}), 'none where a client says none')
+  t.notOk('traceId' in (answered(varve).at(-1) ?? {}), 'none if the client sends none')
 })
 
-t.test('what nobody foresaw is logged with the number and the trace of the request that it befell', async t => {
+t.test('an unexpected error is logged with the request ID and the trace ID', async t => {
   const { url } = await heardOf(t)
   const { context } = contextAt(t, url)
   const log: Array<Record<string, unknown>> = []
@@ -130,7 +130,7 @@ t.test('what nobody foresaw is logged with the number and the trace of the reque
   }])
 })
 
-t.test('a trace goes to a node with what is passed on, as it came', async t => {
+t.test('trace headers are forwarded unchanged with a forwarded request', async t => {
   const { url, traces } = await heardOf(t)
   const varve = await varveAt(t, url, { passThrough: 'all' })
   await varve.get(spec, traced)
@@ -148,7 +148,7 @@ t.test('a trace goes to a node with what is passed on, as it came', async t => {
   )
 })
 
-t.test('what is no trace, or stands in several lines, goes nowhere, nor does the state of a trace that is not there', async t => {
+t.test('an invalid or repeated traceparent is not forwarded, nor is a tracestate without one', async t => {
   const { url, traces } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const asked = async (...lines: string[]): Promise<void> => {
@@ -164,10 +164,10 @@ t.test('what is no trace, or stands in several lines, goes nowhere, nor does the
   t.equal(traces().length, invalid.flat().length + 3)
   t.notOk(answered(varve).some(line => 'traceId' in line))
   await asked('Connection: traceparent', `Traceparent: ${traceparent}`)
-  t.same(traces().flat(), [], 'nor what a client keeps to its own connection')
+  t.same(traces().flat(), [], 'nor one listed under Connection')
 })
 
-t.test('no known read brings a trace to a node: not the one that misses, nor one that joins it, nor one of the moment', async t => {
+t.test('no known read sends trace headers upstream, whether missed, coalesced or micro-cached', async t => {
   const waiting: Array<() => void> = []
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
@@ -196,10 +196,10 @@ t.test('no known read brings a trace to a node: not the one that misses, nor one
   t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [
     ['collapsed', other],
     ['miss', traceId]
-  ], 'each has its own in the log')
+  ], 'each has its own trace ID in the log')
 })
 
-t.test('whatever stands where a trace should, not a byte of it gets into the log', async t => {
+t.test('not a byte of an invalid traceparent reaches the log', async t => {
   const { url } = await heardOf(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const evil = [
@@ -219,7 +219,7 @@ t.test('whatever stands where a trace should, not a byte of it gets into the log
       )
     }
   }
-  // One of them holds a byte that no header may.
+  // Allows for one value with a byte that no header may contain.
   t.ok(answered(varve).length >= 3 * (evil.length - 1))
   const written = JSON.stringify(varve.log)
   for (const text of ['vil', '\\u001b', '\u001b']) t.notOk(written.includes(text), text)

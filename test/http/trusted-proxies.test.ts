@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseAddress, trustedProxyCheck } from '../../src/http/trusted-proxies.js'
 
-t.test('a proxy is believed by its address, its network or the name of its network, however it is written', async t => {
+t.test('a proxy is trusted by address, network or network name, however its address is written', async t => {
   const cases: Array<[trusted: string[], written: string, isBelieved: boolean]> = [
     [['10.0.0.5'], '10.0.0.5', true],
     [['10.0.0.5'], '10.0.0.5:4711', true],
@@ -30,7 +30,7 @@ t.test('a proxy is believed by its address, its network or the name of its netwo
   }
 })
 
-t.test('an address is had from what proxies write, and nothing from what is none', async t => {
+t.test('an address is parsed in any notation that proxies write, and anything else is none', async t => {
   t.same(
     [
       '203.0.113.9:1',

@@ -16,10 +16,7 @@ const boom = (): never => {
   throw new TypeError('nobody foresaw this')
 }
 
-/**
- * A public listener of which something throws where it should not, on one kept connection; what it has logged and
- * counted.
- */
+/** Starts a public listener with one broken part; counts what it logs and reports. */
 async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext) => HttpContext) {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -47,7 +44,7 @@ async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext
   }
 }
 
-/** With one method of a part that throws as soon as it is asked for. */
+/** Wraps an object so that one method throws. */
 function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): boolean => true): T {
   return new Proxy(whole, {
     get: (at, name) => {
@@ -58,7 +55,7 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
   })
 }
 
-t.test('whatever stage of a request throws, the client has a 500 in the node\'s shape on a connection that goes on, and an operator a line and a count', async t => {
+t.test('an error in any stage is a 500, a log line and a count, and the connection goes on', async t => {
   const stages: [string, (whole: HttpContext, parts: ProxyContext) => HttpContext, string, TestRequest?][] = [
     [
       'the node is looked for',
@@ -103,7 +100,7 @@ t.test('whatever stage of a request throws, the client has a 500 in the node\'s 
   }
 })
 
-t.test('where even the words of an error cannot be found the connection is broken off, and nobody waits for ever', async t => {
+t.test('if even the error response fails, the connection is closed, so no client waits forever', async t => {
   const { get, unforeseen } = await broken(
     t,
     whole => ({ ...whole, stamper: throwing(throwing(whole.stamper, 'respond'), 'respondWithError') })
@@ -112,7 +109,7 @@ t.test('where even the words of an error cannot be found the connection is broke
   t.equal(unforeseen(), 2)
 })
 
-t.test('what fails after an answer was written takes nothing from the answer', async t => {
+t.test('an error after a response was written does not affect the response', async t => {
   let isBroken = false
   const { get, unforeseen } = await broken(
     t,
@@ -121,12 +118,12 @@ t.test('what fails after an answer was written takes nothing from the answer', a
   t.match(await get(modules), { status: 200 })
   t.match(await get(modules), { status: 200 })
   isBroken = true
-  t.match(await get(modules), { status: 200, body: '[]' }, 'in front of the router')
-  t.match(await get('/v1/accounts/0x1/modules?ledger_version=501'), { status: 200, body: '[]' }, 'and behind it')
+  t.match(await get(modules), { status: 200, body: '[]' }, 'on the fast path')
+  t.match(await get('/v1/accounts/0x1/modules?ledger_version=501'), { status: 200, body: '[]' }, 'behind the router')
   t.equal(unforeseen(), 2)
 })
 
-t.test('an operator whose question fails is told 500, and the log why', async t => {
+t.test('an admin request that fails receives 500, and the log has the reason', async t => {
   const log: string[] = []
   const metrics = new Metrics()
   const app = adminApp({

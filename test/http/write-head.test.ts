@@ -27,7 +27,7 @@ const kept: ClientResponse = {
 }
 const missing: ClientResponse = { ...kept, status: 404 }
 
-// Under /printed the lines go out as they were printed before, elsewhere Node prints them.
+// Writes preprinted headers under /printed, and lets Node.js print them elsewhere.
 async function server (t: Test, reply: ClientResponse, more: string[]): Promise<string> {
   const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
     writeHead(response, request.url === '/printed' ? reply : { ...reply, headerText: undefined }, more)
@@ -41,10 +41,10 @@ async function server (t: Test, reply: ClientResponse, more: string[]): Promise<
   return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
 }
 
-// Node puts the lines that it makes itself behind the others.
+// Sorts headers, since Node.js writes its own ones last.
 const sorted = (wire: string): string[] => wire.replace(/^date: .*$/gim, 'Date: now').split('\r\n').sort()
 
-t.test('a head that was printed before is on the wire what Node would have printed, whoever asks and whatever is added', async t => {
+t.test('a preprinted header is on the wire what Node.js would print, for any request and additions', async t => {
   const requests = {
     'an ordinary one': 'GET TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
     'one that keeps the connection, then another':
@@ -67,7 +67,7 @@ t.test('a head that was printed before is on the wire what Node would have print
         const ours = await sendRaw(url, request.replaceAll('TARGET', '/printed'))
         const nodes = await sendRaw(url, request.replaceAll('TARGET', '/by-node'))
         t.same(sorted(ours), sorted(nodes), `${reply.status}, ${what}, with ${more.join(' ')}`)
-        // That it went the short way shows in the order.
+        // Verifies by the order of headers that the preprinted text was used.
         if (what === 'an ordinary one') {
           t.ok(
             ours.indexOf('etag') < ours.indexOf('content-length') &&
@@ -80,7 +80,7 @@ t.test('a head that was printed before is on the wire what Node would have print
   }
 })
 
-t.test('a line that must not be written is refused by Node itself, and nothing is sent', async t => {
+t.test('a header with invalid characters is rejected by Node.js, and nothing is sent', async t => {
   const bad = ['etag', '"a"\r\nx: y']
   const reply: ClientResponse = { ...kept, rawHeaders: bad, headerText: printHeaders(bad) }
   const answers = createServer((_request, response) => {
