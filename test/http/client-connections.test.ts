@@ -80,7 +80,7 @@ async function holdingNode (t: Test): Promise<{ url: string, requests: string[],
 }
 
 for (const isSecure of [false, true]) {
-  t.test(`at the connection limit the longest idle one is closed, or else the new one${isSecure ? ', over TLS' : ''}`, async t => {
+  t.test(`at the limit the longest idle connection closes, or else the new one${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 60)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}
@@ -127,7 +127,7 @@ for (const isSecure of [false, true]) {
 }
 
 for (const isSecure of [false, true]) {
-  t.test(`a reload with a lower connection limit closes exactly the surplus of idle ones${isSecure ? ', over TLS' : ''}`, async t => {
+  t.test(`a lower connection limit closes exactly the surplus of idle connections${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 100, 2)
     const node = await holdingNode(t)
     const tls = isSecure ? tlsOf(t) : {}

@@ -187,7 +187,7 @@ for (const isSecure of [false, true]) {
 }
 
 for (const isSecure of [false, true]) {
-  t.test(`more pipelined requests than are read at once are answered in order${isSecure ? ', over TLS' : ''}`, async t => {
+  t.test(`requests pipelined beyond one read buffer are answered in order${isSecure ? ', over TLS' : ''}`, async t => {
     const stub = await startStubUpstream(t, (request, response) => {
       respondOk(response, `"${request.url?.split('=').at(-1)}"`)
     })
