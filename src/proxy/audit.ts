@@ -13,15 +13,12 @@ import { type ProxyContext } from './proxy-context.js'
 import { reportsPruned } from './events/event-streams.js'
 import { lookUp, lowestVersionOf } from './memory-lookup.js'
 
-/**
- * Has a share of what is answered from the cache read again and held against what a node says now, byte for byte; no
- * answer waits for that.
- */
+/** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
 export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {
   if (context.auditor.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
 }
 
-/** The same for what was given once more without a look at what is kept. */
+/** Audits a hit that was served from a memo, and looks its entry up first. */
 export function auditRepeatedHit (context: ProxyContext, read: Read, keys: ReadKeys): void {
   if (!context.auditor.shouldAudit(context.settings.auditShare)) return
   const entry = classOf(read) === 'moving' ? context.memory.get(microCacheKeyOf(keys)) : lookUp(context, read, keys)
@@ -40,14 +37,13 @@ function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
     })
 }
 
-// What a state of the moment turned out to be is history too; what nodes know or reckon of the moment cannot be had
-// again.
+// Latest state is history at its stamped version; the index, node info and gas estimates cannot be fetched again.
 function auditedReadOf (read: Read, { readAt }: Entry): Read | undefined {
   if (classOf(read) !== 'moving') return read
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }
 
-/** A hit: what was asked for, what history that is, what was given, and how many purges there had been. */
+/** Hit with the client's read, the versioned read to fetch, the served entry, and the purge count at that time. */
 interface AuditedHit {
   readonly read: Read
   readonly fetchedRead: Read
@@ -65,7 +61,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     {
       version,
       release: entry.release,
-      // What no release shows in can be told by any node; an entry of no known release counts as one of today.
+      // Any upstream may check what no release renders; an entry of unknown release counts as current.
       allowsOtherReleases: !isRendered(read, entry.status) || entry.release === undefined
     },
     response =>
@@ -82,19 +78,18 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   if (part === undefined) return 'equal'
   const result = isHarmless(read, entry, background, part, context.tracker.family) ? 'rendering' : 'different'
   if (result === 'different' && part === 'body' && isRendered(read, entry.status) && !isRetry) {
-    // The node may have been upgraded since it was last asked what it runs (law 8); asked twice, since the first
-    // question may have been on its way before that.
+    // Polls twice: the upstream may have been upgraded (law 8), and the first poll may have started before that.
     await context.auditor.refreshUpstreamStatus(background.upstream)
     await context.auditor.refreshUpstreamStatus(background.upstream)
     return await compareWithUpstream(context, audited, true)
   }
-  // What has been purged, or replaced, meanwhile is none to be forgotten once more.
+  // An entry that was purged or replaced meanwhile must not be invalidated again.
   const current = context.memory.get(entry.key)
   if (
     context.invalidator.hasInvalidated(entry, invalidationCount) ||
     (current !== undefined && current.body !== entry.body)
   ) return 'unavailable'
-  // At once, whatever becomes of telling the others.
+  // Deletes the entry here first, since the purge of other tiers and replicas may fail.
   context.memory.delete(entry.key)
   context.auditor.onDifference({
     result,
@@ -108,7 +103,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   return result
 }
 
-/** The part of an answer that differs. */
+/** Part of a response that differs; a coding means that its compressed form is corrupt. */
 type DifferingPart = 'status' | 'content-type' | 'body' | 'cursor' | Coding
 
 async function findDifference (
@@ -127,10 +122,7 @@ async function findDifference (
   return await findCorruptCoding(context.memory.latestOf(entry) ?? entry)
 }
 
-/**
- * Whether nothing is wrong with what was kept, as far as can be told: it is what some node said, and that may have said
- * so.
- */
+/** Returns true if the difference does not prove a wrong entry, because both responses can be right. */
 function isHarmless (
   read: Read,
   entry: Entry,
@@ -141,7 +133,7 @@ function isHarmless (
   if (part === 'content-type') {
     return mediaTypeOf(response) === entry.contentType.split(';', 1).join('').trim().toLowerCase()
   }
-  // How a cursor encodes where a page ends is the release's own affair.
+  // The encoding of a cursor may change with the release.
   if (part === 'cursor') return entry.release !== response.release
   return part === 'body' && etagOf(entry.contentType, entry.body) === entry.etag &&
     isExplainedByRendering(read, renderedBodyOf(entry), {

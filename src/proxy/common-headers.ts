@@ -6,34 +6,28 @@ import { headerFamiliesOf } from './per-response-headers.js'
 import { type ProxySettings } from './proxy-context.js'
 import { varyOfReads } from './vary.js'
 
-/** Lines that answers have in common, and the same printed. */
+/** Headers that several responses share, flat and as HTTP/1 text. */
 export interface CommonHeaders {
   readonly rawHeaders: readonly string[]
   readonly headerText: string | undefined
 }
 
-/** What was put together before, and for what. */
+/** Cached headers, and the values that select them. */
 interface CachedCommonHeaders extends CommonHeaders {
   readonly cacheStatus: string
   readonly cacheControl: string | undefined
 }
 
-/**
- * The header lines that answers of one position have in common, flat: put together once per position, not once per
- * answer.
- */
+/** Caches the headers that all responses at one position share, so they are built once per position. */
 export class CommonHeaderCache {
   readonly #tracker: Tracker
   readonly #emit: ProxySettings['emit']
   readonly #vary: string
   #position: Position | undefined
   #family: string | undefined
-  /** The names that positions are sent under, in one piece each; they change with the family alone. */
+  /** Position header names of every emitted family; they change only with the family. */
   #headerNames: readonly (readonly string[])[] | undefined
-  /**
-   * What was put together for this position: a handful, so that looking through them is cheaper than tables made anew
-   * with each position.
-   */
+  /** Headers at this position: so few that a linear search is cheaper than a new map for each position. */
   readonly #cached: CachedCommonHeaders[] = []
 
   constructor (tracker: Tracker, emit: ProxySettings['emit'], variesByOrigin = false) {
@@ -42,7 +36,7 @@ export class CommonHeaderCache {
     this.#vary = variesByOrigin ? `${varyOfReads}, Origin` : varyOfReads
   }
 
-  /** The lines of a known read's answer but for those that belong to the answer. */
+  /** Returns the headers of a known read's response, except those of its own body. */
   get (position: Position | undefined, cacheStatus: string, cacheControl: string | undefined): CommonHeaders {
     this.#currentHeaderNames()
     if (this.#position !== position) {
@@ -59,7 +53,7 @@ export class CommonHeaderCache {
     return made
   }
 
-  /** The lines of a position under every name that is sent. */
+  /** Returns the headers of a position in every emitted family. */
   positionHeaders (position: Position | undefined): readonly string[] {
     return position === undefined ? [] : this.#currentHeaderNames().flatMap(names => positionHeaders(position, names))
   }
@@ -71,7 +65,7 @@ export class CommonHeaderCache {
       headerNamesOf(prefix).map(name => flattenString(prefix === specificationFamily ? name.toUpperCase() : name))
     )
     this.#family = family
-    // They bear the names of before.
+    // Cached headers use the names of the previous family.
     this.#cached.length = 0
     return this.#headerNames
   }

@@ -1,12 +1,12 @@
 import { type Entry } from '../cache/entry.js'
 
-// Long enough that what cannot be read afresh costs a node next to nothing.
+// Makes repeated failures of a refresh almost free for the upstream.
 const refreshBackoffMs = 10_000
 
-/** Which kept renderings could not be read afresh a moment ago, so that not every hit on them asks a node in vain. */
+/** Records failed refreshes, so that not every hit on a retired rendering repeats the fetch. */
 export class FailedRefreshes {
   readonly #now: () => number
-  // By the body, which an entry keeps whatever coded forms are made of it.
+  // Keys by body: a new compressed form replaces the entry object, but not its body.
   readonly #failedAtMs = new WeakMap<Buffer, number>()
 
   constructor (now: () => number) {

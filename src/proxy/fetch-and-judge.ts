@@ -12,28 +12,23 @@ import { type ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type ProxyContext } from './proxy-context.js'
 import { missingHistoryOf, reportsPruned } from './events/event-streams.js'
 
-/**
- * The same of a read of the moment, and whether its node lags: nothing to give again, since none can say how old it is.
- */
+/** Judged latest response. A stale one is behind the served head, has no known age, and is not micro-cached. */
 export interface JudgedLatest extends JudgedResponse {
   readonly isStale: boolean
 }
 
-/**
- * A version that was already shown exists (law 11): nodes that deny it lag, and behind one address another may have it.
- */
+/** Fetches a versioned read; rejects with 503 if the upstreams deny a version that was already served (law 11). */
 export async function fetchVersioned (context: ProxyContext, read: Read): Promise<JudgedResponse> {
   return await fetchUnlessDenied(context, read, noRequirements)
 }
 
 /**
- * An answer of the moment that is behind the position already shown when it was asked for is asked of a node that is
- * further, and of the last again (law 5); what is behind the version that a client asks for expressly is never an
- * answer.
+ * Fetches a latest read. A response behind the served head fails over, and is then retried once (law 5). Rejects with
+ * 503 below the client's minimum version.
  */
 export async function fetchCurrent (context: ProxyContext, read: Read, chain: Chain): Promise<JudgedLatest> {
   const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
-  // A full page is history wherever the node stands; a reset makes what was shown before mean nothing.
+  // A full page is history at any head; after a reset the old served head means nothing.
   const isStale = ({ response, verdict }: JudgedResponse): boolean =>
     (!read.mayBeMoving || verdict.lifetime === undefined) &&
     (isBelowMinVersion(response, read.minVersion) ||
@@ -45,7 +40,7 @@ export async function fetchCurrent (context: ProxyContext, read: Read, chain: Ch
   }
   const judged = await fetchUnlessDenied(context, read, requirements)
   if (!isStale(judged)) return { ...judged, isStale: false }
-  // Another replica may have shown what no node of this one has reached yet.
+  // Skips a useless retry: another replica may have served a head that no upstream of this process has reached.
   if (servedVersion !== undefined && !context.upstreamPool.mayHaveReached(servedVersion)) return countStale(judged)
   const retried = await fetchUnlessDenied(context, read, requirements).catch(() => undefined)
   if (retried === undefined) return countStale(judged)
@@ -63,19 +58,19 @@ export async function fetchCurrent (context: ProxyContext, read: Read, chain: Ch
   }
 }
 
-/** Whether the chain that a read was pinned to is gone. */
+/** Returns true if the chain has been reset since the read pinned it. */
 export function isReset (context: ProxyContext, chain: Chain): boolean {
   return context.tracker.chain?.generation !== chain.generation
 }
 
-// How far the node must be that answers, whether one was not, and what one may have forgotten.
+// Minimum head of the upstream, and tests for a stale response and for missing history.
 interface FetchRequirements {
   readonly minVersion: bigint | undefined
   readonly isStale: (judged: JudgedResponse) => boolean
   readonly missingHistoryOf: (judged: JudgedResponse) => 'pruned' | 'partial' | undefined
 }
 
-// What nodes say of what they have not got to yet; a state that is not there is another matter.
+// Error codes for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
 const versionDenialCodes = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
 
 const noRequirements: FetchRequirements = {
@@ -91,7 +86,7 @@ async function fetchUnlessDenied (
 ): Promise<JudgedResponse> {
   const judged = await fetchAndLearn(context, read, requirements)
   if (judged !== undefined) return judged
-  // Of a height that was shown no more is known than that the version shown with it is not below it.
+  // The version at a served height is unknown; the served head is its upper bound.
   const version = read.requestedVersion ?? context.tracker.position?.head.version
   const retried = version !== undefined && context.upstreamPool.mayHaveReached(version)
     ? await fetchAndLearn(context, read, requirements)
@@ -100,15 +95,12 @@ async function fetchUnlessDenied (
   return retried
 }
 
-/** No node has got as far as was asked for, though one had. */
+/** Builds the 503 for a version that was served or is required, and that the upstreams lack. */
 export function laggingError (): ErrorResponse {
   return unavailableError('the nodes lag behind the version asked for')
 }
 
-/**
- * Asks and learns from each answer that comes; undefined where those who answered deny a version that was already
- * shown.
- */
+/** Fetches and learns from every response; undefined if the upstreams deny a version that was already served. */
 async function fetchAndLearn (
   context: ProxyContext,
   read: Read,
@@ -144,7 +136,8 @@ async function fetchAndLearn (
       ? errorResponseFor(context, read, error)
       : impossibleResponseError(context, read, impossible)
   }
-  // Another chain has been found out while it was under way, and nobody can say of which of them it is (law 7).
+  // After a reset during the fetch the chain of the response is unknown, so it is fetched again (law 7: chains never
+  // mix).
   if (context.tracker.chain?.generation !== generationBefore) {
     discardBody({ response })
     return await fetchAndLearn(context, read, requirements)
@@ -153,13 +146,13 @@ async function fetchAndLearn (
   return inspected?.response === response ? inspected : { response, verdict: judge(read, response, context.settings) }
 }
 
-// It cannot be the answer to this read, so it is not handed on either: 503 rather than the wrong one.
+// An impossible response is not sent to the client either: 503 is better than a wrong body.
 function impossibleResponseError (context: ProxyContext, read: Read, reason: NotStoredReason): ErrorResponse {
   context.tally.notStored(read.endpoint.name, reason)
   return unavailableError('the node gave an answer that cannot be true')
 }
 
-/** Built from the same parts as the key (law 1). */
+/** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
 export function upstreamRequestOf ({ clientId }: Pick<ProxyContext, 'clientId'>, read: Read): UpstreamRequest {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
@@ -180,12 +173,12 @@ function errorResponseFor (context: ProxyContext, read: Read, error: unknown): E
   )
 }
 
-// It tells of something else than was asked for.
+// Content of another block or transaction is impossible; other verdicts only prevent storing.
 function wrongContentReason ({ notStored }: JudgedResponse['verdict']): NotStoredReason | undefined {
   return notStored === 'wrong_block' || notStored === 'wrong_transaction' ? notStored : undefined
 }
 
-/** Whether a node denies a version or a height that was already shown, as one that lags does (law 11). */
+/** Returns true if a response denies a version or height that was already served, as a lagging node does (law 11). */
 export function deniesServedVersion (
   context: ProxyContext,
   { requestedVersion, height }: Pick<Read, 'requestedVersion' | 'height'>,
@@ -196,7 +189,7 @@ export function deniesServedVersion (
   const wasServed = requestedVersion === undefined
     ? height !== undefined && height <= head.blockHeight
     : requestedVersion <= head.version
-  // Of a list that starts above their head nodes say that its start is no valid one.
+  // A list that starts above a node's head is an invalid input: docs/node-behaviour.md, "Transactions".
   return wasServed &&
     (response.status === 404
       ? versionDenialCodes.has(errorCodeOf(response))
@@ -208,8 +201,8 @@ export function isBehindVersion (response: UpstreamResponse, version: bigint | u
 }
 
 /**
- * Whether an answer was not read at the least version that a client asks for, or cannot be shown to have been: that
- * something is not there is of some version.
+ * Returns true if a response was read below the minimum version. A not-found without a position counts, because its
+ * version is unknown.
  */
 export function isBelowMinVersion (response: UpstreamResponse, minVersion: bigint | undefined): boolean {
   if (minVersion === undefined) return false
@@ -221,12 +214,12 @@ function highestVersion (a: bigint | undefined, b: bigint | undefined): bigint |
   return a === undefined || (b !== undefined && b > a) ? b : a
 }
 
-// An answer without a position, such as a gateway's 429, is no word on where the chain stands.
+// A response without a position, such as a gateway's 429, proves no head.
 function isNewer (a: UpstreamResponse, b: UpstreamResponse): boolean {
   return a.stamped !== undefined && isBehindVersion(b, a.stamped.position.head.version)
 }
 
-/** Nobody will read the rest of an answer that is not handed on. */
+/** Destroys the rest of a body that no client gets. */
 function discardBody ({ response }: Pick<JudgedResponse, 'response'>): void {
   response.rest?.destroy()
 }

@@ -8,7 +8,7 @@ import { requestedEventsOf } from './events/event-page-lookup.js'
 import { type ProxyContext } from './proxy-context.js'
 import { learnStream } from './events/event-streams.js'
 
-/** Fetches what is keyed by a version, a block or a page, and keeps it when it is proven history. */
+/** Fetches a read by version, block, page or hash, and stores the response if it is proven history (law 3). */
 export async function fetchHistory (
   context: ProxyContext,
   read: Read,
@@ -19,14 +19,14 @@ export async function fetchHistory (
   const judged = read.mayBeMoving ? await fetchCurrent(context, read, chain) : await fetchVersioned(context, read)
   learnStream(context, read, chain, judged.response)
   const fetched = storeResponse(context, read, keys, chain, judged)
-  // What was asked for before a purge may be what was meant by it.
+  // A purge during the fetch may cover this entry.
   if (!context.invalidator.removeIfInvalidated(fetched.entry, invalidationCount, requestedEventsOf(read, chain))) {
     storeInRedis(context, read, chain, fetched, judged.verdict.lifetime?.ttlMs)
   }
   return { ...fetched, textKey: keys.text }
 }
 
-/** Fetches what is of the moment; a state that was read so is kept under the version that it was read at. */
+/** Fetches a latest read; `promoteLatest` also stores state under the version stamped on the response. */
 export async function fetchLatest (
   context: ProxyContext,
   read: Read,
@@ -38,7 +38,7 @@ export async function fetchLatest (
   const judged = await fetchCurrent(context, read, chain)
   const { response } = judged
   learnStream(context, read, chain, response)
-  // What was asked for before a purge may be what was meant by it.
+  // A purge during the fetch may cover this response.
   if (context.invalidator.count !== invalidationCount) return { response, entry: undefined, notStored: undefined }
   if (!judged.isStale) storeInMicroCache(context, read, keys, chain, response, requestedAtMs)
   if (read.mayBeMoving) {

@@ -10,14 +10,14 @@ import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError }
 import { type ProxyContext } from './proxy-context.js'
 import { reportsPruned } from './events/event-streams.js'
 
-/** What a client asks on a route that varve does not know, with the least version that it asks for. */
+/** Client request on an unknown route, with the minimum version that the client requires. */
 export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'clientId'> & {
   readonly minVersion?: string | readonly string[] | undefined
 }
 
 /**
- * Asks for a client what varve does not know, what may write of one node alone, and learns the position; the signal
- * takes the question back.
+ * Forwards a request on an unknown route and learns the position; the signal cancels it. A request that may write goes
+ * to one upstream only.
  */
 export async function forwardRequest (
   context: ProxyContext,
@@ -27,7 +27,7 @@ export async function forwardRequest (
   const isIdempotent = isReadMethod(question.method)
   const version = versionInTarget(question.target)
   if (version !== undefined && isIdempotent) context.lowestRequested.record(version, context.tracker.position)
-  // What may write is nothing to wait for.
+  // Requests that may write do not wait for a version.
   const versionRequirements = isIdempotent
     ? { requestedVersion: version, minVersion: readMinVersion(minVersion) }
     : { requestedVersion: undefined, minVersion: undefined }
@@ -43,7 +43,7 @@ export async function forwardRequest (
       return 'impossible'
     }
     if (reportsPruned(response)) return 'pruned'
-    // Whatever it is that is asked for, clients are not led back in time where another node has got there.
+    // Prefers an upstream at the served head, so unknown routes do not go back in time either.
     return isBehindVersion(response, servedVersion) ||
         (version === undefined && isBelowMinVersion(response, versionRequirements.minVersion))
       ? 'lagging'
@@ -61,7 +61,7 @@ export async function forwardRequest (
           (isOtherChain ? 'the upstream serves another chain' : 'no node could answer')
       )
     })
-  // The state at a version is the same wherever its node stands.
+  // The response for a fixed version is the same at every head.
   if (version === undefined && isBelowMinVersion(response, versionRequirements.minVersion)) {
     response.rest?.destroy()
     throw laggingError()

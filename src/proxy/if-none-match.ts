@@ -1,7 +1,6 @@
 /**
- * The tag of a form that a client holds already, by weak comparison (RFC 9110, section 13.1.2): of the tags that would
- * do, the best first. It takes precedence over dates, of which varve sends none; the tags are made only where a client
- * asks.
+ * Returns the first tag that If-None-Match lists, by weak comparison (RFC 9110, section 13.1.2); undefined if none
+ * matches. Calls `tags` only if the header is present.
  */
 export function matchingTag (ifNoneMatch: string | undefined, tags: () => readonly string[]): string | undefined {
   if (ifNoneMatch === undefined) return undefined

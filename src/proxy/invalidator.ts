@@ -8,15 +8,15 @@ import { type Accept } from '../api/accept.js'
 import { eventRangeOf, isOfBlock, keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../api/read.js'
 
 const formats: readonly Accept[] = ['json', 'bcs']
-// A fetch under way looks back no further; beyond that it is taken to be meant.
+// Bounds memory (law 10: nothing grows without bound); a fetch with more purges since its start counts as purged.
 const maxRecentInvalidations = 256
 
-/** Forgets what was purged, here and now. */
+/** Invalidates entries in this process, and entries of fetches that a purge overtakes. */
 export class Invalidator {
   readonly #memory: MemoryTier
   readonly #streamNames: StreamNames
   #count = 0
-  // The newest last; undefined for everything.
+  // Newest last; undefined is a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
   constructor (memory: MemoryTier, streamNames: StreamNames) {
@@ -24,15 +24,12 @@ export class Invalidator {
     this.#streamNames = streamNames
   }
 
-  /** How many times anything was purged: what was found before it was purged must not be kept after that. */
+  /** Number of purges so far; a fetch compares it with the number at its start, so purged data is not stored again. */
   get count (): number {
     return this.#count
   }
 
-  /**
-   * Whether an entry was meant by anything that was purged since so many times; a page also by the path that it was
-   * asked for by.
-   */
+  /** Returns true if a purge since `sinceCount` covers an entry, or the events that its read requested. */
   hasInvalidated ({ key, block, page }: Entry, sinceCount: number, requestedEvents?: StreamEvents): boolean {
     const invalidationsSince = this.#count - sinceCount
     if (invalidationsSince > this.#recent.length) return true
@@ -45,8 +42,8 @@ export class Invalidator {
   }
 
   /**
-   * Everything that is kept of a read, on whatever chain: to which stream its path leads is known now, and nobody may
-   * know it any more once this is forgotten.
+   * Returns a function that builds the invalidation of a read for any chain. Resolves the stream of the path first,
+   * because the invalidation removes its name.
    */
   invalidationOf (read: Read, chain: Chain): (on: Chain) => Invalidation {
     const stream = this.#streamNames.lastKnown(streamIndexKeyOf(chain, read.path))?.slice(
@@ -57,7 +54,7 @@ export class Invalidator {
 
   invalidate (invalidation: Invalidation): void {
     const { keys, blocks, pages = [] } = invalidation
-    // Here a path may lead to a stream that whoever told of this knew nothing of.
+    // This process may know the stream of a path that the sender of the purge did not know.
     const all = [
       ...pages,
       ...pages.flatMap(page => ({ ...page, stream: this.#streamNames.lastKnown(page.stream) ?? page.stream }))
@@ -71,7 +68,7 @@ export class Invalidator {
     for (const events of all) this.#memory.deletePages(events)
   }
 
-  /** Forgets what was kept though it was purged since so many times; whether it was. */
+  /** Deletes an entry that was stored despite a purge since `sinceCount`; returns true if it did. */
   removeIfInvalidated (entry: Entry | undefined, sinceCount: number, requestedEvents?: StreamEvents): boolean {
     if (entry === undefined || !this.hasInvalidated(entry, sinceCount, requestedEvents)) return false
     this.#memory.delete(entry.key)
@@ -91,9 +88,8 @@ export class Invalidator {
 }
 
 /**
- * Everything that is kept of a read, in either representation; of a block, with and without its transactions; of a page
- * of events, each page of its stream that has any of them, and where its path leads: whoever knows that says which
- * stream it is.
+ * Lists all that may be stored for a read: both media types, blocks with and without transactions, overlapping event
+ * pages, and stream names. `stream` is the stream of an event path, if known.
  */
 export function invalidationOf (read: Read, chain: Chain, stream?: string): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)

@@ -8,8 +8,8 @@ import { type ProxyContext } from './proxy-context.js'
 import { reportsPruned } from './events/event-streams.js'
 
 /**
- * What is kept for a read. A value is shared by all spellings of it, a not-found, which echoes the client's text, by
- * equal texts alone.
+ * Returns the cached entry of a read. Request variants share a 200; a not-found quotes the client's text, so only equal
+ * texts share it (law 1).
  */
 export function lookUp (context: ProxyContext, read: Read, keys: ReadKeys): Entry | undefined {
   const cached = keys.blockIndexKey !== undefined && read.requestedVersion !== undefined
@@ -20,27 +20,22 @@ export function lookUp (context: ProxyContext, read: Read, keys: ReadKeys): Entr
   return cached !== undefined && mayServe(context, read, cached) ? cached : undefined
 }
 
-/** What an entry tells of versions, where the read itself names none. */
+/** Versions that an entry describes, for reads that name none. */
 type VersionBounds = Pick<Entry, 'lowestVersion'> & { readonly block?: { readonly first: bigint } | undefined }
 
-/** The version that a read speaks of, or the lowest that what is kept for it tells of. */
+/** Returns the version that a read names, else the lowest version that its entry describes. */
 export function lowestVersionOf ({ requestedVersion }: Read, cached?: VersionBounds): bigint | undefined {
   return requestedVersion ?? cached?.lowestVersion ?? cached?.block?.first
 }
 
-/**
- * Whether what is kept may be given: beyond every node's window, be it down or not, only where an operator wants that.
- */
+/** Returns true if an entry may be served; history that every upstream has pruned needs `servePruned`. */
 export function mayServe (context: ProxyContext, read: Read, cached: VersionBounds): boolean {
   if (context.settings.servePruned || prunedDistance(context.tracker.position, read, cached) === undefined) return true
   const version = lowestVersionOf(read, cached)
   return version !== undefined && !context.upstreamPool.isPrunedEverywhere(version)
 }
 
-/**
- * How far a read, or the kept page that answers it, is below the oldest version that a node still has; undefined for
- * what is not below it.
- */
+/** Returns the number of versions from a read, or its entry, to the oldest version; undefined inside the window. */
 export function prunedDistance (
   position: Position | undefined,
   read: Read,
@@ -52,23 +47,26 @@ export function prunedDistance (
     : undefined
 }
 
-/** How far a read is below every node's window; undefined for one that a node is to be asked. */
+/** Returns the pruned distance if varve may respond 410 without an upstream request; else undefined. */
 export function locallyPrunedDistance (context: ProxyContext, read: Read): bigint | undefined {
   const distance = prunedDistance(context.tracker.position, read)
-  // Both must say so: the position shown, which is of the right chain, and the nodes as they last were.
+  // Requires both: the served position, which is of our chain, and the last known window of every upstream.
   return context.settings.answerLocally && read.requestedVersion !== undefined &&
       context.upstreamPool.isPrunedEverywhere(read.requestedVersion)
     ? distance
     : undefined
 }
 
-/** Law 11: what every node has pruned is gone, and asking them would only tell so again. */
+/** Counts and builds the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
 export function prunedError (context: ProxyContext, read: Read, version: bigint, distance: bigint): ErrorResponse {
   context.tally.pruned(read.endpoint.name, 'local', distance)
   return context.prunedErrors.errorFor(version, version + distance)
 }
 
-/** Law 8: JSON that a release rendered which no live node runs any more, and that a node can still render. */
+/**
+ * Returns true if no live upstream runs the release that rendered an entry, and a refresh can succeed (law 8: rendering
+ * can change, history cannot).
+ */
 export function isRetiredRendering (context: ProxyContext, read: Read, cached: Entry): boolean {
   return isRendered(read, cached.status) && cached.release !== undefined &&
     context.upstreamPool.isRetiredRelease(cached.release) &&
@@ -76,7 +74,7 @@ export function isRetiredRendering (context: ProxyContext, read: Read, cached: E
     !context.failedRefreshes.isBackingOff(cached)
 }
 
-/** Counts a read of what the nodes have pruned, by who answered it. */
+/** Counts a read of pruned history by its source: the cache or an upstream. */
 export function countPruned (context: ProxyContext, read: Read, outcome: Outcome): void {
   const { position } = context.tracker
   if (isHit(outcome)) {

@@ -3,7 +3,7 @@ import { microCacheKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { type Hit } from './outcomes.js'
 import { type ProxyContext, type ProxySettings } from './proxy-context.js'
 
-/** For how long an answer of the moment may be given again. */
+/** Returns the maximum age of a micro-cached response; 0 disables the micro-cache. */
 export function microCacheMs (
   { stateMs, indexMs, infoMs, gasMs }: Pick<ProxySettings, 'stateMs' | 'indexMs' | 'infoMs' | 'gasMs'>,
   { endpoint }: Read
@@ -13,7 +13,7 @@ export function microCacheMs (
       return stateMs
     case 'moment':
       return endpoint.name === 'index' ? indexMs : endpoint.name === 'info' ? infoMs : gasMs
-    // Whoever asks for the newest events, for the end of a stream or for what is not committed yet, wants it as it is.
+    // Clients that read the newest events, the end of a stream or a pending transaction need the present one.
     case 'page':
     case 'list':
     case 'hash':
@@ -25,8 +25,8 @@ export function microCacheMs (
 }
 
 /**
- * What was answered a moment ago, if it is new enough for the client; the state of then bears the position of then, all
- * else the present one.
+ * Returns the micro-cached response, unless it is below the client's minimum version. State carries its own position,
+ * other responses the served one.
  */
 export function readMicroCache (context: ProxyContext, read: Read, keys: ReadKeys): Hit | undefined {
   const entry = microCacheMs(context.settings, read) === 0 ? undefined : context.memory.get(microCacheKeyOf(keys))
@@ -34,7 +34,7 @@ export function readMicroCache (context: ProxyContext, read: Read, keys: ReadKey
     entry === undefined ||
     (read.minVersion !== undefined && (entry.readAt === undefined || entry.readAt.head.version < read.minVersion))
   ) return undefined
-  // The index tells of the head in its body too, which must not be behind what was shown.
+  // The index names the head in its body, which must not be behind the served head (law 4).
   if (read.endpoint.name === 'index' && isPositionBehind(entry.readAt, context.tracker.position)) return undefined
   return {
     name: 'hit_memory',

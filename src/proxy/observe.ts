@@ -10,9 +10,7 @@ import { type ProxyContext } from './proxy-context.js'
 import { lookUpInRedis } from './redis-lookup.js'
 import { locallyPrunedDistance, isRetiredRendering, lookUp } from './memory-lookup.js'
 
-/**
- * Asks the node for each request, keeps what serving would have kept and no more, and says what would have come of it.
- */
+/** Forwards every read, stores only what serve mode would store, and returns the outcome that serve mode would have. */
 export async function observe (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Observation> {
   const wouldBe = async (name: Observation['wouldBe'], fetched: ObservedFetch): Promise<Observation> =>
     await makeObservation(context, read, name, fetched)
@@ -31,7 +29,7 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
   if (cached === undefined && locallyPrunedDistance(context, read) !== undefined) {
     return await wouldBe('gone', withoutStoring(await fetchJudged(context, read, chain)))
   }
-  // The first of a burst stands in the table of flights, so that the others can be told from misses of their own.
+  // Registers the first fetch of a burst, so equal reads during it count as collapsed and not as misses.
   const wouldJoin = context.historyCoalescer.has(coalescingKeyOf(read, keys.value))
   const fetching = fetchHistory(context, read, keys, chain)
   if (!wouldJoin) {
@@ -45,17 +43,17 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
   if (cached === undefined || fetched.entry !== undefined) {
     return await wouldBe(wouldJoin ? 'collapsed' : 'miss', observedFetch)
   }
-  // What cannot be rendered afresh would have been served as it was (law 8).
+  // Serve mode would serve the cached rendering, because the refresh stored nothing (law 8).
   context.failedRefreshes.record(cached)
   return await wouldBe(wouldHit, observedFetch)
 }
 
-// What may be of the moment is asked of a node that is far enough here too, as where nothing is kept of it.
+// Reads that may be moving need an upstream at the served head, as on a cache miss.
 async function fetchJudged (context: ProxyContext, read: Read, chain: Chain): Promise<JudgedResponse> {
   return read.mayBeMoving ? await fetchCurrent(context, read, chain) : await fetchVersioned(context, read)
 }
 
-/** What came of asking, and whether it is history. */
+/** Result of a fetch; `isHistory` marks a response that is proven history. */
 type ObservedFetch = FetchResult & { readonly isHistory: boolean }
 
 function withoutStoring ({ response, verdict }: JudgedResponse): ObservedFetch {
@@ -68,7 +66,7 @@ async function makeObservation (
   wouldBe: Observation['wouldBe'],
   { isHistory, ...fetched }: ObservedFetch
 ): Promise<Observation> {
-  // History bears the present position here too, which never goes back (law 4); all else the one that it was read at.
+  // History carries the served position, which never goes back (law 4); other responses carry their own stamp.
   const stamped = isHistory || (classOf(read) === 'immutable' && !read.mayBeMoving)
     ? undefined
     : fetched.response.stamped

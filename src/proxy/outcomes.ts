@@ -33,7 +33,7 @@ export type HistoryResult =
 /** Outcome of a read that got a response. */
 export type Outcome = Hit | FetchOutcome | ForwardOutcome | Observation
 
-/** Answered from the cache: history, beyond the nodes' window where it is pruned, or what was so a moment ago. */
+/** Served from the cache: history, pruned history, or a micro-cached latest response (`moment`). */
 export interface Hit {
   readonly name: 'hit_memory' | 'hit_redis'
   readonly entry: Entry

@@ -9,20 +9,20 @@ import { streamKnownUntilMs } from './events/event-page-lookup.js'
 import { type ProxyContext } from './proxy-context.js'
 import { type ClientResponse, type ResponsePreferences } from './stamper.js'
 
-// Whatever clients think of, these take no more than a few megabytes (law 10).
+// Limits memoised responses to a few megabytes, whatever clients send (law 10: nothing grows without bound).
 const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
 
-/** The reads that were asked for before, by their spellings. */
+/** Parsed-request cache: reads by request variant. */
 export type ParsedRequests = ParsedRequestCache<ParsedRequest>
 
-/** A read in a spelling that was asked for before. */
+/** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {
   readonly read: Read
   #chain: Chain | undefined
   #keys: ReadKeys | undefined
-  // What was given last, and all that it was made of beside what memory keeps; here and not in an object of its own,
-  // since what a hit touches has to be fetched from far (bench/NOTES.md).
+  // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
+  // another CPU cache miss (bench/NOTES.md).
   #memo: ClientResponse | undefined
   #servedPosition: ProxyContext['tracker']['stamped']
   #acceptEncoding: string | undefined
@@ -34,18 +34,18 @@ export class ParsedRequest implements MemoHolder {
     this.read = read
   }
 
-  /** Its keys in a chain: made anew when the chain is another one, not for every request. */
+  /** Returns the keys of the read in a chain, computed once per chain. */
   keysIn (chain: Chain): ReadKeys {
     if (this.#keys === undefined || this.#chain !== chain) {
       this.#keys = keysOf(this.read, chain)
       this.#chain = chain
-      // It was of the other chain.
+      // The memo belongs to the previous chain.
       this.#memo = undefined
     }
     return this.#keys
   }
 
-  /** Tells which version is asked for, once in a while: to compare it at every hit would fetch it from far. */
+  /** Records the requested version once per half period, because a comparison on every hit costs a CPU cache miss. */
   recordRequestedVersion ({ lowestRequested, tracker }: ProxyContext): void {
     if (this.#recordedInHalf === lowestRequested.half) return
     this.#recordedInHalf = lowestRequested.half
@@ -53,8 +53,8 @@ export class ParsedRequest implements MemoHolder {
   }
 
   /**
-   * The reply that was given last, where nothing that it was made of has changed since: to look up and stamp once more
-   * would make the same.
+   * Returns the memoised response; undefined if it has expired, or if position, chain, release or request headers
+   * differ.
    */
   getMemo (context: ProxyContext, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
     const { tracker, upstreamPool, now } = context
@@ -62,14 +62,14 @@ export class ParsedRequest implements MemoHolder {
       this.#servedPosition !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
-    // Whether it can be had in a rendering of today is a question of its own.
+    // A retired rendering may be refreshed (law 8), which needs a full look-up.
     if (this.#release !== undefined && upstreamPool.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
     if (this.#keys !== undefined) auditRepeatedHit(context, this.read, this.#keys)
     return this.#memo
   }
 
-  /** Remembers what was given, if it depends on nothing but what `again` looks at. */
+  /** Memoises a response that depends only on the state that `getMemo` compares. */
   memoise (
     context: ProxyContext,
     { kind, entry }: Hit,
@@ -77,7 +77,7 @@ export class ParsedRequest implements MemoHolder {
     response: ClientResponse
   ): void {
     const { chain, stamped } = context.tracker
-    // A read of what is pruned is counted each time, by how far it is from what is not.
+    // Pruned hits are counted one by one with their distance, which needs a full look-up.
     if (
       chain === undefined || kind === 'pruned' || ifNoneMatch !== undefined ||
       (acceptEncoding?.length ?? 0) > maxAcceptEncodingLength

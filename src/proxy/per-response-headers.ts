@@ -3,7 +3,7 @@ import { specificationFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 
-/** What belongs to an answer and travels with it: where its next page begins, and what computing it cost. */
+/** Header values of one response: docs/node-behaviour.md, "Position headers". */
 export interface PerResponseValues {
   readonly cursor: string | undefined
   readonly gasUsed: string | undefined
@@ -11,7 +11,7 @@ export interface PerResponseValues {
 
 const none: readonly string[] = []
 
-/** Reads them from an answer. */
+/** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
 export function readPerResponseValues (response: UpstreamResponse, family: string | undefined): PerResponseValues {
   const valueOf = (name: string): string | undefined =>
     family === undefined ? undefined : headerOf(response, family + name)
@@ -19,7 +19,7 @@ export function readPerResponseValues (response: UpstreamResponse, family: strin
   return { cursor: cursor === undefined ? undefined : upstreamCursorOf(cursor), gasUsed: valueOf('gas-used') }
 }
 
-/** Their header lines, under the names that clients are shown. */
+/** Returns the values as flat headers in every emitted family. */
 export function makePerResponseHeaders (
   { cursor, gasUsed }: PerResponseValues,
   emit: readonly ('node' | 'upstream')[],
@@ -34,16 +34,13 @@ export function makePerResponseHeaders (
   })
 }
 
-/** The cursor among lines; undefined where there is none. */
+/** Returns the cursor in flat headers; undefined if there is none. */
 export function readCursorHeader (lines: readonly string[]): string | undefined {
   const at = lines.findIndex((_line, nth) => isCursorValue(lines, nth))
   return at === -1 ? undefined : lines[at]
 }
 
-/**
- * Lines with these among them, their cursor carrying the version at which the listing goes on; the very same where
- * there is nothing to carry.
- */
+/** Pins a version in the cursor of flat headers; returns the same array if there is nothing to pin. */
 export function pinCursorHeaders (lines: readonly string[], version: bigint | undefined): readonly string[] {
   if (version === undefined) return lines
   return lines.some((_line, at) => isCursorValue(lines, at))
@@ -51,7 +48,7 @@ export function pinCursorHeaders (lines: readonly string[], version: bigint | un
     : lines
 }
 
-// Values stand behind their names.
+// Flat headers alternate names and values.
 function isCursorValue (lines: readonly string[], at: number): boolean {
   return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
 }

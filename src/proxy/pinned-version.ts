@@ -3,8 +3,8 @@ import { isHit, type Outcome } from './outcomes.js'
 import { type ProxySettings } from './proxy-context.js'
 
 /**
- * The version that the cursor of an answer is to carry, so that the listing goes on at it; undefined where the client
- * is to have the node's own.
+ * Returns the version to pin in the cursor of a response, so that all pages of a listing share it; undefined if the
+ * upstream's cursor is sent.
  */
 export function cursorVersionOf (
   { pinsPages }: Pick<ProxySettings, 'pinsPages'>,
@@ -13,7 +13,7 @@ export function cursorVersionOf (
 ): bigint | undefined {
   if (read.isPinned) return read.ledgerVersion
   if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
-  // A latest answer: what no position tells the age of is no version's.
+  // A latest response without a position has no known version to pin.
   const readAt = isHit(outcome) ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
   return readAt?.head.version
 }

@@ -24,7 +24,7 @@ import { type HistoryResult, type Outcome } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
 
-/** Whoever answers questions about the chain: the nodes of the configuration. */
+/** Upstream pool, as reads use it. */
 export interface UpstreamFetcher {
   fetch(
     request: UpstreamRequest,
@@ -37,33 +37,33 @@ export interface UpstreamFetcher {
     inspect: InspectResponse,
     signal: AbortSignal
   ): Promise<UpstreamResponse>
-  /** Asks what nobody waits for; undefined where no node can be asked for it, or tell. */
+  /** Fetches for work that no client waits for; undefined if no upstream qualifies or the fetch fails. */
   fetchInBackground(
     request: UpstreamRequest,
     requirements: BackgroundRequirements,
     inspect: InspectResponse
   ): Promise<BackgroundResponse | undefined>
-  /** Whether a version is gone from all of them, by their last known windows. */
+  /** True if the version is below the last known window of every upstream. */
   isPrunedEverywhere(version: bigint): boolean
-  /** Whether asking once more may find one that has got as far as a version. */
+  /** True if a retry may reach a node that has the version. */
   mayHaveReached(version: bigint): boolean
-  /** Whether no live node runs a release any more. */
+  /** True if no live upstream runs the release. */
   isRetiredRelease(release: string): boolean
-  /** Each with its name and the chain that it serves, where that is another one. */
+  /** Upstreams by name, each with the chain that it serves if that is not ours. */
   readonly upstreams: readonly ReportedChain[]
 }
 
-/** The tier behind memory that replicas share, as reads see it. */
+/** Tier behind memory that replicas share, as reads use it. */
 export interface CacheTier {
-  /** What replicas have of a read; undefined also where that cannot be told in time. */
+  /** Returns the entry of a read; undefined also if the tier fails or times out. */
   get(keys: ReadKeys, version: bigint | undefined): Promise<FoundEntry | undefined>
-  /** The page of a stream with these events that replicas have; undefined also where that cannot be told in time. */
+  /** Returns the page with these events; undefined also if the tier fails or times out. */
   findPage(page: StreamEvents): Promise<FoundEntry | undefined>
-  /** Shares an entry; no answer waits for it. */
+  /** Stores an entry in the background; no response waits for it. */
   put(item: RedisWrite): void
 }
 
-/** What the proxy tells of its work, for the metrics. */
+/** Counters of the proxy, for metrics. */
 export interface ProxyTally {
   notStored(endpoint: EndpointName, reason: NotStoredReason): void
   staleLatest(): void
@@ -76,64 +76,64 @@ export interface ProxyTally {
   ): void
 }
 
-/** What an operator chose of how reads are answered. */
+/** Settings that decide how reads are served. */
 export interface ProxySettings {
-  /** Everything is forwarded, and what would have been a hit is counted. */
+  /** Forwards every read, and counts the hits that serve mode would have. */
   readonly isObserving: boolean
   readonly promoteLatest: boolean
-  /** Of what is answered from the cache, how much is read again and compared. */
+  /** Share of hits to audit, from 0 to 1. */
   readonly auditShare: number
-  /** How old an answer of the moment may be. */
+  /** Maximum ages of micro-cached responses. */
   readonly stateMs: number
   readonly infoMs: number
   readonly indexMs: number
   readonly gasMs: number
-  /** How long a read may wait for a version that is just above the head, and how many blocks above it that is. */
+  /** Maximum wait for a version above the head, and the maximum distance of that version in blocks. */
   readonly waitMs: number
   readonly waitBlocks: number
   readonly eventsTtlMs: number
-  /** How many events a node gives that is asked for no number of them. */
+  /** Number of events that a node returns without a `limit`. */
   readonly eventsDefault: number
-  /** Whether kept history is served that the nodes have pruned. */
+  /** Serves cached history that every upstream has pruned. */
   readonly servePruned: boolean
-  /** Whether what the nodes have pruned is said to be gone without asking them. */
+  /** Responds 410 without an upstream request if every upstream has pruned the version. */
   readonly answerLocally: boolean
-  /** Whether a listing that began without a version goes on at the version of its first page. */
+  /** Pins the pages of a listing without a version to the version of its first page. */
   readonly pinsPages: boolean
   /** Header names to send: varve's own, the upstream's, or both. */
   readonly emit: readonly ('node' | 'upstream')[]
 }
 
-/** Everything that a read passes through, built in one place and handed down. */
+/** Parts that serve reads, built in one place; `clientId` and `admit` differ per request. */
 export interface ProxyContext {
   readonly now: () => number
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waitFor' | 'close'>
-  /** Told of the versions that clients ask for. */
+  /** Records the versions that clients request. */
   readonly lowestRequested: LowestRequestedVersion
   readonly memory: MemoryTier
   readonly compressor: Compressor
-  /** What replicas share; undefined where nothing is shared. */
+  /** Tier that replicas share; undefined without Redis. */
   readonly redisTier: CacheTier | undefined
   readonly invalidator: Invalidator
   readonly auditor: Auditor
   readonly streamEnds: StreamEnds
   readonly streamNames: StreamNames
   readonly historyCoalescer: Coalescer<HistoryResult>
-  /** Looks into what replicas share that are no fetch yet. */
+  /** Coalesces Redis look-ups that precede an admission check. */
   readonly redisCoalescer: Coalescer<Entry | undefined>
   readonly latestCoalescer: FreshCoalescer<Outcome>
   readonly upstreamPool: UpstreamFetcher
-  /** Whose read it is, where it is one's: nodes that have much to do let clients take turns. */
+  /** Client of the request, for fair queueing at busy upstreams; undefined for work of no client. */
   readonly clientId?: string | undefined
   /**
-   * Whether a node may be asked for that client now is asked of this, where it may not ask for all that it likes;
-   * throws the refusal.
+   * Charges the client before an upstream request, and rejects beyond its limit; undefined if there is nothing to
+   * charge.
    */
   readonly admit?: (() => Promise<void>) | undefined
-  /** Refuses what would be asked of a node while there is no time for more than what is kept. */
+  /** Throws a 503 for a read that needs an upstream while the process is overloaded. */
   readonly rejectIfOverloaded?: (() => void) | undefined
-  /** Finds out which chain it is, from a node, or from what is remembered where none answers. */
+  /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */
   readonly resolveChain: () => Promise<void>
   readonly prunedErrors: PrunedErrors
   readonly failedRefreshes: FailedRefreshes

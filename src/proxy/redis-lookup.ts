@@ -11,10 +11,10 @@ import { requestedEventsOf } from './events/event-page-lookup.js'
 import { streamOf } from './events/event-streams.js'
 import { mayServe, lookUp } from './memory-lookup.js'
 
-/** What the index of memory files an entry under. */
+/** Location of an entry in the block or page index of the memory tier. */
 type IndexLocation = Pick<EntryParts, 'block' | 'page'>
 
-/** Looks for a read in what replicas share, and keeps what is found in memory for as long as it is kept there. */
+/** Returns the Redis entry of a read, and stores it in memory for the rest of its Redis lifetime. */
 export async function lookUpInRedis (
   context: ProxyContext,
   read: Read,
@@ -28,10 +28,10 @@ export async function lookUpInRedis (
     return await lookUpPageInRedis(context, context.redisTier, { read, page, keys, chain, stream })
   }
   const invalidationCount = context.invalidator.count
-  // What replicas know of where a path of events leads, before what they have of a stream that no guid names.
+  // For events by handle, looks for the stream name of the path first, then for a page without a guid.
   const path = streamIndexKeyOf(chain, read.path)
   const found = await context.redisTier.get(page === undefined ? keys : { ...keys, value: path }, read.requestedVersion)
-  // The position that it was read at is proven; one that cannot be of this chain tells that the entry is not either.
+  // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (
     found === undefined || isReset(context, chain) || !context.tracker.learnProven(found.stored.stamped) ||
     !mayServe(context, read, { ...found.stored, block: found.stored.range })
@@ -40,22 +40,21 @@ export async function lookUpInRedis (
   if (page !== undefined && streamOfName !== undefined) {
     if (context.invalidator.count !== invalidationCount) return undefined
     context.streamNames.learn(path, streamOfName, found.stored.stamped.position.head.version, found.ttlMs)
-    // Here it was seen since that it leads nowhere.
+    // A later response of this process contradicts the name from Redis.
     if (context.streamNames.find(path)?.stream !== streamOfName) return undefined
     return await lookUpPageInRedis(context, context.redisTier, { read, page, keys, chain, stream: streamOfName })
   }
-  // What stands there instead of a name is no page; and versions of varve that did not look at guids kept every page
-  // for its path.
+  // Ignores malformed stream names, and pages with a guid that earlier varve versions stored under their path.
   if (page !== undefined && (found.stored.key === path || readEventPage(found.stored.body)?.stream !== undefined)) {
     return undefined
   }
   const entry = entryFromStored(context, found, indexLocationOf(found, keys))
-  // What was purged while it was on its way may be this.
+  // A purge during the look-up may cover this entry.
   if (!context.invalidator.hasInvalidated(entry, invalidationCount)) context.memory.put(entry)
   return entry
 }
 
-/** A page of events to be looked for, and the stream that it is of. */
+/** Page of events to look up, and its stream. */
 interface PageLookup {
   readonly read: Read
   readonly page: NonNullable<Read['page']>
@@ -76,10 +75,10 @@ async function lookUpPageInRedis (
     return undefined
   }
   const entry = entryFromStored(context, found, { page: events })
-  // What was purged while it was on its way may be this.
+  // A purge during the look-up may cover this entry.
   if (context.invalidator.hasInvalidated(entry, invalidationCount, requestedEventsOf(read, chain))) return undefined
   context.memory.put(entry)
-  // Where the path leads may have changed meanwhile.
+  // Looks in memory, because the path may lead to another stream by now.
   return lookUp(context, read, keys)
 }
 

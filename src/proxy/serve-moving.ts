@@ -7,22 +7,19 @@ import { readMicroCache } from './micro-cache.js'
 import { type Hit, type Outcome } from './outcomes.js'
 import { type ProxyContext } from './proxy-context.js'
 
-/** What was answered a moment ago, where an operator lets it be given again. */
+/** Returns the micro-cached response for a read; undefined if there is none that an operator's maximum age allows. */
 export function serveMicroCached (context: ProxyContext, read: Read, keys: ReadKeys): Hit | undefined {
   const microCached = readMicroCache(context, read, keys)
   if (microCached !== undefined) auditHit(context, read, microCached.entry)
   return microCached
 }
 
-/**
- * A read that nothing kept can answer for long: never older than the moment it was asked, but for the staleness that an
- * operator chose.
- */
+/** Serves a latest read: never older than its request, except by the age that an operator allows (law 5). */
 export async function serveMoving (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const microCached = serveMicroCached(context, read, keys)
   if (microCached !== undefined) return microCached
   await context.admit?.()
-  // Those who gathered behind a fetch have its answer too where it may be held that long; else they ask together.
+  // Reads that queued behind a fetch use its micro-cached response if allowed; otherwise they share the next fetch.
   const load = async (): Promise<Outcome> =>
     readMicroCache(context, read, keys) ?? await forward(context, read, keys, chain)
   const key = coalescingKeyOf(read, keys.text)
@@ -34,15 +31,13 @@ export async function serveMoving (context: ProxyContext, read: Read, keys: Read
 
 async function forward (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const fetched = await fetchLatest(context, read, keys, chain)
-  // The version that it was read at is the one stamped on that very answer; a page that turns out full is history, and
-  // bears the present (law 4).
+  // A latest response carries its own stamp; a page that turns out full is history and carries the served position (law
+  // 4: headers are the present, bodies are the past).
   const stamped = read.mayBeMoving && fetched.entry !== undefined ? undefined : fetched.response.stamped
   return { name: 'forwarded', fetched, position: stamped?.position ?? await servedPosition(context) }
 }
 
-/**
- * The position to show with an answer that bears none, such as node info; a process that knows none yet asks for it.
- */
+/** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */
 export async function servedPosition (context: ProxyContext): Promise<Outcome['position']> {
   if (context.tracker.position === undefined) await context.resolveChain()
   return context.tracker.position

@@ -24,13 +24,10 @@ import {
   countPruned
 } from './memory-lookup.js'
 
-// How long a client waits for a fresh rendering before it gets the kept one (law 8).
+// Limits the wait for a refreshed rendering (law 8: rendering can change, history cannot).
 const refreshTimeoutMs = 500
 
-/**
- * What is at hand for a read in a spelling that is known, in this very turn; undefined for what has to go the whole
- * way.
- */
+/** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
 export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
   const { chain } = context.tracker
   if (chain === undefined || context.settings.isObserving) return undefined
@@ -45,8 +42,14 @@ export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): 
 }
 
 /**
- * The life of a read: pin the chain, wait for it where that is asked for, key, look up, fetch once, and say where the
- * chain stands now.
+ * Serves a read:
+ * 1. Pin the chain and generation, which every key names (law 7: chains never mix).
+ * 2. Wait, within a limit, for a version above the served head; then pin again.
+ * 3. Send moving reads to `serveMoving`, since only the micro-cache may serve them without an upstream (law 5).
+ * 4. Look up in memory, then in the Redis tier; refresh a rendering that no live release makes (law 8).
+ * 5. Respond 410 for history that every upstream has pruned (law 11).
+ * 6. Fetch once for all equal reads, judge the response, and store proven history (law 3).
+ * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past).
  */
 export async function serveRead (context: ProxyContext, read: Read): Promise<Outcome> {
   if (read.requestedVersion !== undefined) {
@@ -56,7 +59,7 @@ export async function serveRead (context: ProxyContext, read: Read): Promise<Out
   if (isAboveServedHead(context, read)) {
     await context.admit?.()
     await waitForVersions(context, read)
-    // It may be another one by now.
+    // The chain may have been reset during the wait.
     chain = await pinChain(context)
   }
   const outcome = await serve(context, read, chain)
@@ -64,7 +67,7 @@ export async function serveRead (context: ProxyContext, read: Read): Promise<Out
   return outcome
 }
 
-/** The chain and generation that this read is about; a process that has not seen its node yet asks for them first. */
+/** Pins the chain and generation for the keys of a read; rejects with 503 while no upstream has reported a chain. */
 async function pinChain (context: ProxyContext): Promise<Chain> {
   if (context.tracker.chain === undefined) await context.resolveChain()
   const { chain } = context.tracker
@@ -91,7 +94,7 @@ async function serve (context: ProxyContext, read: Read, chain: Chain): Promise<
     : await fetchIfAdmitted(context, read, keys, chain)
 }
 
-/** Answers with what is kept, unless it can be had in the rendering of today. */
+/** Serves a cached entry, or its refreshed rendering if that arrives in time. */
 async function serveCached (
   context: ProxyContext,
   read: Read,
@@ -102,7 +105,7 @@ async function serveCached (
 ): Promise<Outcome> {
   if (!isRetiredRendering(context, read, cached)) return makeHit(context, read, cached, name)
   const refreshed = await refreshRendering(context, read, keys, chain, cached, name)
-  // While that was tried the chain may have been reset, and what was kept of the old one is no answer any more.
+  // A reset during the refresh makes the cached entry void (law 7: chains never mix).
   if (isReset(context, chain)) return await serve(context, read, await pinChain(context))
   return refreshed ?? makeHit(context, read, cached, name)
 }
@@ -114,8 +117,8 @@ function makeHit (context: ProxyContext, read: Read, entry: Entry, name: Hit['na
 }
 
 /**
- * As `fetchOnce` does, for a client that may not ask for all that it likes: what costs a node nothing is not taken from
- * that, and others' flights are not its to refuse.
+ * Looks in Redis before it charges a rate-limited client: hits and local 410s cost no upstream request. Charges before
+ * joining a fetch, so a rejection fails no other client.
  */
 async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const { result: fromRedis } = await context.redisCoalescer.run(
@@ -124,7 +127,7 @@ async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKey
   )
   if (fromRedis !== undefined) return await serveCached(context, read, keys, chain, fromRedis, 'hit_redis')
   if (locallyPrunedDistance(context, read) === undefined) await context.admit?.()
-  // While that was found out the chain may have been reset, or somebody else have read it.
+  // Meanwhile the chain may have been reset, or another request may have stored the entry.
   if (isReset(context, chain)) return await serve(context, read, await pinChain(context))
   const cached = lookUp(context, read, keys)
   return cached === undefined
@@ -132,13 +135,12 @@ async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKey
     : await serveCached(context, read, keys, chain, cached, 'hit_memory')
 }
 
-/** One look into what replicas share and one fetch for a burst of equal reads. */
+/** Coalesces equal reads into one Redis look-up and one fetch. */
 async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const load = (): Promise<HistoryResult> => loadHistory(context, read, keys, chain)
   let coalesced = await context.historyCoalescer.run(coalescingKeyOf(read, keys.value), load)
   if (coalesced.isCollapsed && !canShareResult(read, coalesced.result, keys)) {
-    // A page that is not full, like a transaction that is not committed, is of the moment, and whoever joined may have
-    // asked after its node was asked (law 5).
+    // A partial page or pending transaction is a latest response; the shared fetch may predate this request (law 5).
     if (read.mayBeMoving) return await serveMoving(context, read, keys, chain)
     coalesced = await context.historyCoalescer.run(keys.text, load)
   }
@@ -157,7 +159,7 @@ async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys
 }
 
 async function loadHistory (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<HistoryResult> {
-  // Who had to be admitted has looked there before that.
+  // With an admission check, `fetchIfAdmitted` has already looked in Redis.
   const entry = context.admit === undefined ? await lookUpInRedis(context, read, keys, chain) : undefined
   if (entry !== undefined) return { from: 'redis', entry }
   const distance = locallyPrunedDistance(context, read)
@@ -177,8 +179,8 @@ async function loadFromUpstream (
 }
 
 /**
- * Whether those who joined may have it too: not a node's failure, nor what quotes a text that others did not send, nor
- * what moves.
+ * Returns true if coalesced reads may share a result. Upstream faults and latest responses are not shared; a not-found
+ * is shared only by equal texts, which it quotes.
  */
 function canShareResult (read: Read, result: HistoryResult, keys: ReadKeys): boolean {
   if (result.from !== 'node') {
@@ -189,7 +191,7 @@ function canShareResult (read: Read, result: HistoryResult, keys: ReadKeys): boo
   return response.status === 200 || (!reportsUpstreamFault(response) && textKey === keys.text)
 }
 
-/** The present rendering; undefined where no node gives one in time. What comes later is kept for the next read. */
+/** Fetches the rendering of a live release; undefined if none arrives in time. A late one is stored for later reads. */
 async function refreshRendering (
   context: ProxyContext,
   read: Read,
@@ -198,7 +200,7 @@ async function refreshRendering (
   cached: Entry,
   name: Hit['name']
 ): Promise<Outcome | undefined> {
-  // Who may not ask a node for more has what is kept.
+  // Serves the cached rendering to a client over its limit, not a 429.
   if (context.admit !== undefined && !await context.admit().then(() => true, () => false)) return undefined
   const refresh = context.historyCoalescer.run(
     `refresh ${keys.value}`,
@@ -210,7 +212,7 @@ async function refreshRendering (
   if (coalesced !== undefined && fetched?.entry !== undefined) {
     return { name: coalesced.isCollapsed ? 'collapsed' : 'miss', fetched, position: context.tracker.position }
   }
-  // Nobody reads what has become too large to keep, or came too late.
+  // Destroys a body that is too large to store or arrives too late, since no client reads it.
   refresh.then(({ result, isCollapsed }) => {
     if (!isCollapsed && result.from === 'node') result.fetched.response.rest?.destroy()
   }, () => {})
@@ -218,7 +220,7 @@ async function refreshRendering (
   return undefined
 }
 
-// Another replica may have read it afresh already; what has just come from there need not be looked for again.
+// Another replica may have stored the refreshed rendering; an entry just read from Redis needs no second look-up.
 async function loadRefreshed (
   context: ProxyContext,
   read: Read,

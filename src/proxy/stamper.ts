@@ -19,32 +19,32 @@ import { cursorVersionOf } from './pinned-version.js'
 import { archivalHeaders } from '../api/pruned-errors.js'
 import { varyOf } from './vary.js'
 
-/** An answer ready to be written: header lines flat, as Node writes them fastest. */
+/** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
 export interface ClientResponse {
   readonly status: number
   readonly rawHeaders: readonly string[]
-  /** The same lines as they go onto the wire, but for the length; undefined where each is to be printed by itself. */
+  /** Same headers as HTTP/1 text, without Content-Length; undefined if each must be printed by itself. */
   readonly headerText?: string | undefined
   readonly body: Buffer | undefined
-  /** What follows the body as it comes from the node. */
+  /** Rest of the body, streamed from the upstream. */
   readonly rest?: RemainingBody | undefined
 }
 
-/** What of a client's request decides in which form an answer goes out. */
+/** Request headers that choose the representation of a response. */
 export interface ResponsePreferences {
   readonly ifNoneMatch: string | undefined
   readonly acceptEncoding: string | undefined
 }
 
-/** What clients and CDNs are told about kept answers. */
+/** Policy for the Cache-Control of stored responses, for clients and CDNs. */
 export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
 
-// What of a node's headers is handed on with an answer that is not kept: an allow-list, since Set-Cookie, Trailer and
-// hop-by-hop names are not.
+// Allow-list of upstream headers for responses that are not stored: Set-Cookie, Trailer and hop-by-hop headers must not
+// pass.
 const forwardedHeaders = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
 
-// The same for a route that varve does not know, whose answer may be anything; no place to go, which would name the
-// node's own address.
+// Allow-list for unknown routes, whose responses may be anything. Location is left out, because it would name the
+// upstream's own address.
 const passThroughHeaders = [
   ...forwardedHeaders,
   'content-length',
@@ -57,8 +57,7 @@ const passThroughHeaders = [
   'traceparent'
 ]
 
-// Those of them that may stand in several lines; of any other the first counts, or the client would be left with two in
-// one.
+// Headers whose repeated values may be joined; of others only the first counts, since a joined value would be invalid.
 const listHeaders = new Set([
   'content-encoding',
   'www-authenticate',
@@ -68,7 +67,7 @@ const listHeaders = new Set([
   'allow'
 ])
 
-/** Puts an outcome and the present position together (law 4: headers are the present, bodies are the past). */
+/** Stamps outcomes with a position (law 4: headers are the present, bodies are the past). */
 export class Stamper {
   readonly #tracker: ProxyContext['tracker']
   readonly #compressor: Compressor
@@ -93,7 +92,7 @@ export class Stamper {
     this.#commonHeaders = new CommonHeaderCache(context.tracker, context.settings.emit, variesByOrigin)
   }
 
-  /** The reply to an answered read, or a 304 where the client has the body already. */
+  /** Builds the response to a read; 304 if the client already has the body. */
   respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
     const { position } = outcome
     const status = cacheStatusOf(outcome)
@@ -129,7 +128,7 @@ export class Stamper {
           cursorVersion
         )
       }
-      // A latest answer that was kept for its version is still a latest answer to this client.
+      // A latest response stays `no-store` for the client, even when stored under its version.
       case 'forwarded':
       case 'observed':
         return this.#respondFromUpstream(
@@ -141,10 +140,7 @@ export class Stamper {
     }
   }
 
-  /**
-   * The reply in the node's shape to what varve refuses; a known read carries the present position then too, and so
-   * does what is not there yet.
-   */
+  /** Builds an error response in the node's shape. Known reads and `version_not_found` carry the served position. */
   respondWithError (refusal: ErrorResponse, isKnownRead: boolean): ClientResponse {
     const body = Buffer.from(refusal.body)
     const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
@@ -165,7 +161,7 @@ export class Stamper {
     }
   }
 
-  /** The reply to what was passed on: the node's answer as it comes, its position under every name. */
+  /** Builds the response to a forwarded request, with its own position in every emitted header family. */
   respondForwarded (response: UpstreamResponse): ClientResponse {
     const family = response.stamped?.family ?? this.#tracker.family
     const position = response.stamped?.position
@@ -188,7 +184,7 @@ export class Stamper {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  /** The prefixes of the names that positions are sent under. */
+  /** Prefixes of the position headers that clients get. */
   get headerFamilies (): readonly string[] {
     return headerFamiliesOf(this.#settings.emit, this.#tracker.family)
   }
@@ -206,7 +202,7 @@ export class Stamper {
   ): ClientResponse {
     const codings = readAcceptEncoding(acceptEncoding)
     const form = this.#compressor.representationOf(entry, codings)
-    // A client may hold the form that was there when it asked before.
+    // A client may have another representation of the entry from an earlier request.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
     const matchedTag = entry.status === 200 ? matchingTag(ifNoneMatch, tags) : undefined
     if (matchedTag !== undefined) {
@@ -220,7 +216,7 @@ export class Stamper {
         body: undefined
       }
     }
-    // An entry answers reads with a pinned cursor and without, so that only the latter's text is printed once for all.
+    // Only headers without a pinned cursor are printed in advance, because one entry serves reads with and without it.
     const lines = pinCursorHeaders(form.rawHeaders, cursorVersion)
     const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
     const headerText = head.headerText === undefined || formText === undefined ? undefined : head.headerText + formText
@@ -258,7 +254,7 @@ export class Stamper {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  // A cache before varve would hand on to anybody what only clients with a key may have, unless it is told not to.
+  // Where clients need keys, `private` keeps shared caches from serving a response to anyone else.
   #cacheControlOf (read: Read): string | undefined {
     switch (this.#cacheControl) {
       case 'off':
@@ -278,8 +274,7 @@ function headerValueOf (response: UpstreamResponse, name: string): string | unde
   return Array.isArray(value) && !listHeaders.has(name) ? value[0] : headerOf(response, name)
 }
 
-// What a release renders may be rendered otherwise by the next, as what a view reckons may, and the path of a stream
-// can come to mean another one.
+// Excludes renderings and view results, which another release may change, and paths that may get another event stream.
 function isImmutable (read: Read): boolean {
   return !read.mayBeMoving && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
 }

@@ -13,7 +13,7 @@ import { pageLocationOf } from './events/event-page-lookup.js'
 import { type ProxyContext } from './proxy-context.js'
 import { hidesPruning } from './events/event-streams.js'
 
-/** Stores a response that is proven history (law 3), or counts the reason for not storing it. */
+/** Stores a response if it is proven history (law 3: only proven history is stored); else counts the reason. */
 export function storeResponse (
   context: ProxyContext,
   read: Read,
@@ -22,7 +22,7 @@ export function storeResponse (
   judged: JudgedResponse
 ): FetchResult {
   const { response, verdict } = judged
-  // A chain reset during the fetch leaves nothing under the old generation's keys (law 7).
+  // A reset during the fetch leaves nothing under the old generation's keys (law 7: chains never mix).
   if (isReset(context, chain)) return countNotStored(context, read, response, 'wrong_chain')
   if (verdict.lifetime === undefined) {
     return countNotStored(
@@ -67,7 +67,10 @@ export function storeInRedis (
   context.redisTier.put({ stored, blockIndexKey: block?.blockIndexKey, page, streamName, ttlMs })
 }
 
-/** Stores a latest response in the micro-cache; its lifetime starts at the request (law 5). */
+/**
+ * Stores a latest response in the micro-cache; its age counts from the request (law 5: a latest read is never older
+ * than its request).
+ */
 export function storeInMicroCache (
   context: ProxyContext,
   read: Read,

@@ -8,7 +8,7 @@ export function varyOf (names: string | undefined, variesByOrigin: boolean): str
     const name = item.trim()
     if (name !== '' && !byName.has(name.toLowerCase())) byName.set(name.toLowerCase(), name)
   }
-  // `*` covers every name and must stand alone (RFC 9110, section 12.5.5).
+  // `*` covers every name and must be the only one (RFC 9110, section 12.5.5).
   if (byName.has('*')) return '*'
   return byName.size === 0 ? undefined : [...byName.values()].join(', ')
 }

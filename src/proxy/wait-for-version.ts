@@ -67,7 +67,7 @@ async function waitForVersion (context: ProxyContext, version: bigint, timeoutMs
   return waitResult
 }
 
-/** Reports a version within so many blocks above the head, at the average block size so far. */
+/** Reports a version at most `blocks` blocks above the head, estimated from the average block size of the window. */
 function isNearHead ({ head, oldest }: Position, version: bigint, blocks: number): boolean {
   const maxBlocks = BigInt(blocks)
   const count = head.blockHeight - oldest.blockHeight

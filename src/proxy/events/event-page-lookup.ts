@@ -6,14 +6,14 @@ import { eventRangeOf, namesStream, pageKeyOf, streamIndexKeyOf, type Read, type
 import { type ProxyContext } from '../proxy-context.js'
 import { streamOf } from './event-streams.js'
 
-/** The events that a read asks for by its own path, wherever that leads. */
+/** Returns the requested events under the read's own path, not under the stream of the path. */
 export function requestedEventsOf ({ page, path }: Read, chain: Chain): StreamEvents | undefined {
   return page && { stream: streamIndexKeyOf(chain, path), ...eventRangeOf(page) }
 }
 
 /**
- * Under which key, and as which events of which stream, a full page is kept: by whichever path it came, under the name
- * of its stream, where its guid tells that.
+ * Returns the key and range of a full page under the name of its stream, whatever path requested it. Undefined if no
+ * guid names the stream.
  */
 export function pageLocationOf (
   read: Read,
@@ -33,13 +33,13 @@ export function lookUpPage (
   keys: ReadKeys
 ): Entry | undefined {
   const { memory, tracker: { chain } } = context
-  // Of a stream that no guid names a page is kept for its own path alone.
+  // A page without a guid is stored only under its own path.
   const ownPage = memory.get(keys.value)
   const stream = ownPage === undefined && chain !== undefined ? streamOf(context, read, chain) : undefined
   return stream === undefined ? ownPage : memory.get(pageKeyOf(stream, page))
 }
 
-/** For how long the path of a read is believed to lead to the stream whose page was found. */
+/** Returns the expiry of the stream name that a page read depends on; Infinity if it depends on none. */
 export function streamKnownUntilMs (
   { streamNames }: Pick<ProxyContext, 'streamNames'>,
   read: Read,

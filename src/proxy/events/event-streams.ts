@@ -5,11 +5,11 @@ import { type JudgedResponse } from '../../api/lifetime.js'
 import { namesStream, streamIndexKeyOf, type Read } from '../../api/read.js'
 import { type ProxyContext } from '../proxy-context.js'
 
-/** Remembers to which stream of events a path leads, and how far that is known to reach. */
+/** Learns the stream that a path leads to, and its last event. */
 export function learnStream (context: ProxyContext, read: Read, chain: Chain, response: UpstreamResponse): void {
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
-  // The resource or its field is gone: whatever it led to, it does not any more.
+  // A 404 means that the resource or its field is gone, so the path leads to no stream.
   if (response.status === 404) context.streamNames.remove(streamIndexKeyOf(chain, read.path), readAt)
   const page = readPage(read, response)
   if (page?.last === undefined || page.highestVersion === undefined) return
@@ -19,7 +19,7 @@ export function learnStream (context: ProxyContext, read: Read, chain: Chain, re
   context.streamEnds.record(knownStreamKeyOf(context, read, chain), end, readAt, read.page === undefined)
 }
 
-/** The stream that a read of events is of, as far as its path tells that now. */
+/** Returns the stream of a read's path; undefined if it is unknown or expired. */
 export function streamOf (
   { streamNames }: Pick<ProxyContext, 'streamNames'>,
   read: Read,
@@ -39,10 +39,7 @@ function learnName (
   if (stream !== undefined) streamNames.learn(path, streamIndexKeyOf(chain, stream), readAt, settings.eventsTtlMs)
 }
 
-/**
- * Whether an empty page is none of the end of the stream: a later event was seen (law 11), and the node has got that
- * far.
- */
+/** Returns true if an empty page hides pruned events: a later event was seen, and the node has reached it (law 11). */
 export function hidesPruning (
   context: ProxyContext,
   read: Read,
@@ -62,8 +59,8 @@ export function reportsPruned ({ status, ...rest }: UpstreamResponse): boolean {
 }
 
 /**
- * What a page of events may lack that a node with a longer history still has (law 11): events name no version, so a
- * node that has forgotten them leaves them out, or says nothing at all.
+ * Returns how a page may lack events that an upstream with a longer history has (law 11). Events name no version, so a
+ * node omits pruned ones: docs/node-behaviour.md, "Pruned events".
  */
 export function missingHistoryOf (
   context: ProxyContext,
@@ -74,7 +71,7 @@ export function missingHistoryOf (
   const { response, verdict } = judged
   if (read.endpoint.keyedBy !== 'page' || response.status !== 200) return undefined
   const page = readPage(read, response)
-  // What cannot be read may lack anything.
+  // A page that is not parsed may lack events.
   if (page === undefined) return 'partial'
   if (read.page === undefined) return isCompleteTail(context, read, page) ? undefined : 'partial'
   if (verdict.notStored === 'pruned_page' || hidesPruning(context, read, chain, judged)) return 'pruned'
@@ -86,9 +83,7 @@ export function missingHistoryOf (
     : 'partial'
 }
 
-/**
- * The last events of a stream are all there where there are as many as were asked for, or the very first among them.
- */
+/** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
 function isCompleteTail ({ settings }: ProxyContext, { query }: Read, { count, first }: EventPage): boolean {
   const limit = query.find(([name]) => name === 'limit')?.[1]
   return first === 0n || count >= Number(limit ?? settings.eventsDefault)
@@ -101,10 +96,7 @@ function readPage (read: Read, response: UpstreamResponse): EventPage | undefine
   return readEventPage(response.body)
 }
 
-/**
- * What is known of a stream is filed under its own name, also while nobody would vouch for it that the path still leads
- * there.
- */
+/** Returns the key of facts about a stream: its own name, even an expired one, else the path. */
 function knownStreamKeyOf ({ streamNames }: ProxyContext, read: Read, chain: Chain): string {
   const path = streamIndexKeyOf(chain, read.path)
   return namesStream(read) ? path : streamNames.lastKnown(path) ?? path

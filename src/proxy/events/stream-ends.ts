@@ -1,24 +1,21 @@
 import { LRUCache } from 'lru-cache'
 
-// At some hundred bytes each.
+// Costs a few hundred bytes per stream (law 10: nothing grows without bound).
 const maxStreams = 10_000
 
-/** The last event seen of a stream. */
+/** Last event seen in a stream. */
 export interface StreamEnd {
   readonly sequence: bigint
   readonly version: bigint
 }
 
-/**
- * How far each stream of events was seen to reach, so that an empty page from before that is known for pruning, not for
- * the end (law 11).
- */
+/** Last known event of each stream. An empty page before it is pruned, not past the end (law 11). */
 export class StreamEnds {
   readonly #ends = new LRUCache<string, StreamEnd>({ max: maxStreams })
 
   /**
-   * Takes in the last event of a page that was read at a version; one of the newest events is the last word where it is
-   * no older than what is known, any other only raises it.
+   * Records the last event of a page. The newest events may also lower the end, unless they were read below its
+   * version.
    */
   record (stream: string, end: StreamEnd, readAt: bigint, isNewest: boolean): void {
     const known = this.#ends.get(stream)
@@ -28,18 +25,15 @@ export class StreamEnds {
   }
 
   /**
-   * Whether the stream was seen to end before a number with an event that a node still has whose history begins at a
-   * version: it would have any later one too.
+   * Returns true if the last known event is before `sequence` and at or above `oldest`. A node with that history would
+   * have later events too.
    */
   endsBefore (stream: string, sequence: bigint, oldest: bigint): boolean {
     const known = this.#ends.get(stream)
     return known !== undefined && known.sequence < sequence && known.version >= oldest
   }
 
-  /**
-   * Whether a node that stands at a version must know of an event with this number or a later one; one that lags behind
-   * the last that was seen need not.
-   */
+  /** Returns true if a node at `readAt` must know an event with this number or a later one. */
   reaches (stream: string, sequence: bigint, readAt: bigint): boolean {
     const known = this.#ends.get(stream)
     return known !== undefined && sequence <= known.sequence && readAt >= known.version

@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache'
 
-// At some hundred bytes each.
+// Costs a few hundred bytes per path (law 10: nothing grows without bound).
 const maxNames = 10_000
 
-/** Which stream a path led to, at which version that was seen, and for how long it is believed. */
+/** Stream that a path led to at a version, and the expiry of that knowledge. */
 export interface StreamName {
   readonly stream: string
   readonly readAt: bigint
   readonly expiresAtMs: number
-  /** For how long other replicas believe it that were told. */
+  /** Expiry of the name on the replicas that read it from Redis. */
   readonly sharedUntilMs: number
 }
 
@@ -18,29 +18,29 @@ export interface StreamName {
  */
 export class StreamNames {
   readonly #names = new LRUCache<string, StreamName>({ max: maxNames })
-  // At which version paths were seen to lead nowhere: what other replicas saw before that is not believed.
+  // Versions at which paths led to no stream; names that were read earlier are ignored.
   readonly #removedAtVersion = new LRUCache<string, bigint>({ max: maxNames })
   readonly #now: () => number
   readonly #onChanged: () => void
 
-  /** Tells when a path leads elsewhere, or nobody knows where any more. */
+  /** Calls `onChanged` when a path leads to another stream or to none. */
   constructor (now: () => number, onChanged: () => void) {
     this.#now = now
     this.#onChanged = onChanged
   }
 
-  /** What is believed of a path now. */
+  /** Returns the stream name of a path; undefined if it is unknown or expired. */
   find (path: string): StreamName | undefined {
     const name = this.#names.get(path)
     return name !== undefined && this.#now() < name.expiresAtMs ? name : undefined
   }
 
-  /** The stream that a path led to last, also where nobody would vouch for it any more. */
+  /** Returns the last known stream of a path, expired or not. */
   lastKnown (path: string): string | undefined {
     return this.#names.get(path)?.stream
   }
 
-  /** Takes in where a path led at a version; what is known of a later version stands. */
+  /** Learns the stream of a path at a version, unless a name or removal at a later version is known. */
   learn (path: string, stream: string, readAt: bigint, ttlMs: number): void {
     const known = this.#names.get(path)
     if (readAt < (this.#removedAtVersion.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
@@ -55,7 +55,10 @@ export class StreamNames {
     if (isNew) this.#onChanged()
   }
 
-  /** The name to tell other replicas of: one that they believe for less than half as long as it is believed here. */
+  /**
+   * Returns a name that is due for sharing, and marks it shared. Due means that it expires on replicas in less than
+   * half its remaining lifetime here.
+   */
   takeDueForSharing (path: string): StreamName | undefined {
     const name = this.find(path)
     if (name === undefined || name.sharedUntilMs - this.#now() >= (name.expiresAtMs - this.#now()) / 2) return undefined
@@ -63,7 +66,7 @@ export class StreamNames {
     return name
   }
 
-  /** Forgets where a path led, unless that was seen at a later version than this. */
+  /** Removes the stream of a path, unless it was learned at a version above `readAt`. */
   remove (path: string, readAt?: bigint): void {
     const known = this.#names.get(path)
     if (known !== undefined && readAt !== undefined && readAt < known.readAt) return
