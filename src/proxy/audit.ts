@@ -78,7 +78,8 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   if (part === undefined) return 'equal'
   const result = isHarmless(read, entry, background, part, context.tracker.family) ? 'rendering' : 'different'
   if (result === 'different' && part === 'body' && isRendered(read, entry.status) && !isRetry) {
-    // Polls twice: the upstream may have been upgraded (law 8), and the first poll may have started before that.
+    // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
+    // history cannot).
     await context.auditor.refreshUpstreamStatus(background.upstream)
     await context.auditor.refreshUpstreamStatus(background.upstream)
     return await compareWithUpstream(context, audited, true)

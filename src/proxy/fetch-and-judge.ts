@@ -17,14 +17,17 @@ export interface JudgedLatest extends JudgedResponse {
   readonly isStale: boolean
 }
 
-/** Fetches a versioned read; rejects with 503 if the upstreams deny a version that was already served (law 11). */
+/**
+ * Fetches a versioned read; rejects with 503 if the upstreams deny a served version (law 11: "gone" and "not there" are
+ * facts, not guesses).
+ */
 export async function fetchVersioned (context: ProxyContext, read: Read): Promise<JudgedResponse> {
   return await fetchUnlessDenied(context, read, noRequirements)
 }
 
 /**
- * Fetches a latest read. A response behind the served head fails over, and is then retried once (law 5). Rejects with
- * 503 below the client's minimum version.
+ * Fetches a latest read (law 5: a latest read is never older than its request). A response behind the served head fails
+ * over, and is then retried once. Rejects with 503 below the client's minimum version.
  */
 export async function fetchCurrent (context: ProxyContext, read: Read, chain: Chain): Promise<JudgedLatest> {
   const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
@@ -178,7 +181,10 @@ function wrongContentReason ({ notStored }: JudgedResponse['verdict']): NotStore
   return notStored === 'wrong_block' || notStored === 'wrong_transaction' ? notStored : undefined
 }
 
-/** Returns true if a response denies a version or height that was already served, as a lagging node does (law 11). */
+/**
+ * Returns true if a response denies a served version or height, as lagging nodes do (law 11: "gone" and "not there" are
+ * facts, not guesses).
+ */
 export function deniesServedVersion (
   context: ProxyContext,
   { requestedVersion, height }: Pick<Read, 'requestedVersion' | 'height'>,

@@ -8,7 +8,7 @@ import { requestedEventsOf } from './events/event-page-lookup.js'
 import { type ProxyContext } from './proxy-context.js'
 import { learnStream } from './events/event-streams.js'
 
-/** Fetches a read by version, block, page or hash, and stores the response if it is proven history (law 3). */
+/** Fetches a read by version, block, page or hash, and stores its response (law 3: only proven history is stored). */
 export async function fetchHistory (
   context: ProxyContext,
   read: Read,

@@ -8,8 +8,8 @@ import { type ProxyContext } from './proxy-context.js'
 import { reportsPruned } from './events/event-streams.js'
 
 /**
- * Returns the cached entry of a read. Request variants share a 200; a not-found quotes the client's text, so only equal
- * texts share it (law 1).
+ * Returns the cached entry of a read. Request variants share a 200; a not-found quotes its text, so only equal texts
+ * share it (law 1: what is keyed is what is sent).
  */
 export function lookUp (context: ProxyContext, read: Read, keys: ReadKeys): Entry | undefined {
   const cached = keys.blockIndexKey !== undefined && read.requestedVersion !== undefined

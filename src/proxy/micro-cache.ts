@@ -34,7 +34,7 @@ export function readMicroCache (context: ProxyContext, read: Read, keys: ReadKey
     entry === undefined ||
     (read.minVersion !== undefined && (entry.readAt === undefined || entry.readAt.head.version < read.minVersion))
   ) return undefined
-  // The index names the head in its body, which must not be behind the served head (law 4).
+  // The body of the index must not be behind the served head (law 4: headers are the present, bodies are the past).
   if (read.endpoint.name === 'index' && isPositionBehind(entry.readAt, context.tracker.position)) return undefined
   return {
     name: 'hit_memory',

@@ -43,7 +43,8 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
   if (cached === undefined || fetched.entry !== undefined) {
     return await wouldBe(wouldJoin ? 'collapsed' : 'miss', observedFetch)
   }
-  // Serve mode would serve the cached rendering, because the refresh stored nothing (law 8).
+  // Serve mode would serve the cached rendering, because the refresh stored nothing (law 8: rendering can change,
+  // history cannot).
   context.failedRefreshes.record(cached)
   return await wouldBe(wouldHit, observedFetch)
 }
@@ -66,7 +67,8 @@ async function makeObservation (
   wouldBe: Observation['wouldBe'],
   { isHistory, ...fetched }: ObservedFetch
 ): Promise<Observation> {
-  // History carries the served position, which never goes back (law 4); other responses carry their own stamp.
+  // History carries the served position (law 4: headers are the present, bodies are the past); other responses carry
+  // their own stamp.
   const stamped = isHistory || (classOf(read) === 'immutable' && !read.mayBeMoving)
     ? undefined
     : fetched.response.stamped

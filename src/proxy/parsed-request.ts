@@ -62,7 +62,7 @@ export class ParsedRequest implements MemoHolder {
       this.#servedPosition !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
-    // A retired rendering may be refreshed (law 8), which needs a full look-up.
+    // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && upstreamPool.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
     if (this.#keys !== undefined) auditRepeatedHit(context, this.read, this.#keys)

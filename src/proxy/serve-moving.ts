@@ -14,7 +14,10 @@ export function serveMicroCached (context: ProxyContext, read: Read, keys: ReadK
   return microCached
 }
 
-/** Serves a latest read: never older than its request, except by the age that an operator allows (law 5). */
+/**
+ * Serves a latest read (law 5: a latest read is never older than its request). An operator may allow micro-cached
+ * responses a maximum age.
+ */
 export async function serveMoving (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
   const microCached = serveMicroCached(context, read, keys)
   if (microCached !== undefined) return microCached

@@ -45,10 +45,10 @@ export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): 
  * Serves a read:
  * 1. Pin the chain and generation, which every key names (law 7: chains never mix).
  * 2. Wait, within a limit, for a version above the served head; then pin again.
- * 3. Send moving reads to `serveMoving`, since only the micro-cache may serve them without an upstream (law 5).
- * 4. Look up in memory, then in the Redis tier; refresh a rendering that no live release makes (law 8).
- * 5. Respond 410 for history that every upstream has pruned (law 11).
- * 6. Fetch once for all equal reads, judge the response, and store proven history (law 3).
+ * 3. Fetch moving reads, unless the micro-cache may serve them (law 5: a latest read is never older than its request).
+ * 4. Look up in memory, then in Redis; refresh a retired rendering (law 8: rendering can change, history cannot).
+ * 5. Respond 410 for history that every upstream has pruned (law 11: "gone" and "not there" are facts, not guesses).
+ * 6. Fetch once for all equal reads, judge the response, and store it (law 3: only proven history is stored).
  * 7. Return the outcome with the position to stamp on it (law 4: headers are the present, bodies are the past).
  */
 export async function serveRead (context: ProxyContext, read: Read): Promise<Outcome> {
@@ -140,7 +140,8 @@ async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys
   const load = (): Promise<HistoryResult> => loadHistory(context, read, keys, chain)
   let coalesced = await context.historyCoalescer.run(coalescingKeyOf(read, keys.value), load)
   if (coalesced.isCollapsed && !canShareResult(read, coalesced.result, keys)) {
-    // A partial page or pending transaction is a latest response; the shared fetch may predate this request (law 5).
+    // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
+    // than its request).
     if (read.mayBeMoving) return await serveMoving(context, read, keys, chain)
     coalesced = await context.historyCoalescer.run(keys.text, load)
   }

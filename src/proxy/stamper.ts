@@ -254,7 +254,7 @@ export class Stamper {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  // Where clients need keys, `private` keeps shared caches from serving a response to anyone else.
+  // Marks responses `private` where clients need keys, so that shared caches serve them to no one else.
   #cacheControlOf (read: Read): string | undefined {
     switch (this.#cacheControl) {
       case 'off':

@@ -48,7 +48,8 @@ async function waitForMinVersion (context: ProxyContext, version: bigint): Promi
   if (context.tracker.position === undefined) await context.resolveChain()
   const { waitMs } = context.settings
   const waitResult = await waitForVersion(context, version, waitMs === 0 ? defaultMinVersionWaitMs : waitMs)
-  // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11).
+  // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there" are
+  // facts, not guesses).
   if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
   const { position } = context.tracker
   if (position === undefined) {

@@ -39,7 +39,10 @@ function learnName (
   if (stream !== undefined) streamNames.learn(path, streamIndexKeyOf(chain, stream), readAt, settings.eventsTtlMs)
 }
 
-/** Returns true if an empty page hides pruned events: a later event was seen, and the node has reached it (law 11). */
+/**
+ * Returns true if an empty page hides pruned events, as a later event is known (law 11: "gone" and "not there" are
+ * facts, not guesses).
+ */
 export function hidesPruning (
   context: ProxyContext,
   read: Read,
@@ -59,8 +62,8 @@ export function reportsPruned ({ status, ...rest }: UpstreamResponse): boolean {
 }
 
 /**
- * Returns how a page may lack events that an upstream with a longer history has (law 11). Events name no version, so a
- * node omits pruned ones: docs/node-behaviour.md, "Pruned events".
+ * Returns how a page may lack events that an upstream with a longer history has (law 11: "gone" and "not there" are
+ * facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
  */
 export function missingHistoryOf (
   context: ProxyContext,

@@ -9,7 +9,10 @@ export interface StreamEnd {
   readonly version: bigint
 }
 
-/** Last known event of each stream. An empty page before it is pruned, not past the end (law 11). */
+/**
+ * Last known event of each stream. An empty page before it is pruned, not past the end (law 11: "gone" and "not there"
+ * are facts, not guesses).
+ */
 export class StreamEnds {
   readonly #ends = new LRUCache<string, StreamEnd>({ max: maxStreams })
 
