@@ -34,7 +34,7 @@ const statusOf = (act: () => unknown): number | undefined => {
 const full = (digits: string): string => `0x${digits.padStart(64, '0')}`
 const hash = 'Ab'.repeat(32)
 
-t.test('each further read of real nodes has one key and one upstream request, whatever its spelling', async t => {
+t.test('every variant of a read on an additional endpoint gets one key and one upstream request', async t => {
   const cases: Array<[name: string, sent: string, spellings: string[]]> = [
     ['account', `/v1/accounts/${full('a')}?ledger_version=5`, [
       '/v1/accounts/0xA?ledger_version=005',
@@ -90,7 +90,7 @@ t.test('each further read of real nodes has one key and one upstream request, wh
   }
 })
 
-t.test('what cannot be valid is refused with 400 before any node is asked, and another method with 405', async t => {
+t.test('invalid reads get 400, and a wrong method 405, before an upstream request is sent', async t => {
   for (
     const target of [
       '/v1/accounts/0X1',
@@ -126,14 +126,14 @@ t.test('what cannot be valid is refused with 400 before any node is asked, and a
   t.equal(statusOf(() => read('/v1/transactions', { method: 'PUT' })), 405)
 })
 
-t.test('a transaction that is sent to nodes is no read, though one lists them by the same path', async t => {
+t.test('POST /v1/transactions is not a read, although GET on that path is one', async t => {
   t.equal(matchEndpoint('/v1/transactions', 'POST'), undefined)
   for (const method of ['GET', 'HEAD']) {
     t.equal(matchEndpoint('/v1/transactions', method)?.endpoint.name, 'transactions')
   }
 })
 
-t.test('the class of each says whether its answer can stay true', async t => {
+t.test('the class of a read says whether its response can stay true', async t => {
   const bcs = { accept: 'application/x-bcs' }
   const classes: Array<[Read, string]> = [
     [read('/v1/accounts/0x1?ledger_version=5'), 'immutable'],
@@ -152,7 +152,7 @@ t.test('the class of each says whether its answer can stay true', async t => {
   t.notOk(isRendered(read('/v1/transactions/by_version/5', bcs)))
 })
 
-t.test('a block has one entry by its height, for every version inside it, in each of its forms', async t => {
+t.test('a block has one entry under its height for every version inside it, per representation', async t => {
   for (const query of ['', '?with_transactions=true']) {
     const byHeight = keysFor(read(`/v1/blocks/by_height/7${query}`))
     t.equal(byHeight.blockIndexKey, keysFor(read(`/v1/blocks/by_version/500${query}`)).blockIndexKey)
@@ -160,7 +160,7 @@ t.test('a block has one entry by its height, for every version inside it, in eac
   }
 })
 
-t.test('a view is keyed by its function, its types and the text of its arguments, all blanks and other members dropped', async t => {
+t.test('a view\'s key is its function, types and argument text, without blanks and other members', async t => {
   const view = (body: string, query = '?ledger_version=5'): Read => read(`/v1/view${query}`, { body })
   const plain = view(
     '{"function":"0x1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":["0xa",{"b":1.0}]}'
@@ -179,7 +179,7 @@ t.test('a view is keyed by its function, its types and the text of its arguments
     keysFor(view('{"function":"1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":["0xa",{"b":1.0}]}')),
     keysFor(plain)
   )
-  // What an argument means is known to the function alone.
+  // Only the function knows what an argument means.
   for (const args of ['["0x0a",{"b":1.0}]', '["0xa",{"b":1}]', '["0xA",{"b":1.0}]']) {
     t.not(
       keysFor(view(`{"function":"0x1::coin::balance","type_arguments":["0x1::a::B<u8>"],"arguments":${args}}`)).value,
@@ -209,14 +209,14 @@ t.test('a view is keyed by its function, its types and the text of its arguments
   t.equal(statusOf(() => read('/v1/view', { body: '{}', contentType: 'text/plain' })), 415)
 })
 
-t.test('a view in BCS goes upstream to the byte, under its own type', async t => {
+t.test('a view in BCS goes upstream byte for byte, under its own content type', async t => {
   const bytes = Buffer.from('00ff10', 'hex')
   const view = (contentType: string, body = bytes): Read => read('/v1/view?ledger_version=5', { contentType, body })
   t.match(view(viewBcs).body, { type: viewBcs, sent: bytes })
   t.same(keysFor(view('Application/X.Aptos.View_Function+BCS; x=y')), keysFor(view(viewBcs)))
   t.not(keysFor(view('application/x.other.view_function+bcs')).value, keysFor(view(viewBcs)).value)
   t.not(keysFor(view(viewBcs, Buffer.from('00ff11', 'hex'))).value, keysFor(view(viewBcs)).value)
-  // A hex text that is JSON is no body of bytes.
+  // JSON with the same hex text is another body.
   t.not(
     keysFor(view(viewBcs)).value,
     keysFor(
@@ -227,7 +227,7 @@ t.test('a view in BCS goes upstream to the byte, under its own type', async t =>
   )
 })
 
-t.test('a raw key is one key in every spelling of its bytes, and a not-found belongs to the spelling that it quotes', async t => {
+t.test('texts of one raw key share a value\'s key, and a not-found has a key per text', async t => {
   const raw = (key: string): Read => read('/v1/tables/0xab/raw_item?ledger_version=5', { body: `{"key":${key}}` })
   for (const spelled of ['"0x0aFF"', '"0aff"', '"0x0AFF"']) {
     t.equal(keysFor(raw(spelled)).value, keysFor(raw('"0x0aff"')).value)
@@ -235,5 +235,5 @@ t.test('a raw key is one key in every spelling of its bytes, and a not-found bel
     t.equal(raw(spelled).body?.sent, `{"key":${spelled}}`)
   }
   for (const wrong of ['7', 'null', '']) t.equal(statusOf(() => raw(wrong)), 400, wrong)
-  t.equal(classOf(raw('"0xnonsense"')), 'immutable', 'the node decides')
+  t.equal(classOf(raw('"0xnonsense"')), 'immutable', 'the upstream decides')
 })

@@ -9,12 +9,12 @@ const same = (t: Test, cases: Record<string, readonly string[]>): void => {
   }
 }
 
-t.test('a client that asks for no coding gets none', async t => {
+t.test('a request that accepts no known content coding gets an uncoded response', async t => {
   t.same(readAcceptEncoding(undefined), [])
   same(t, { '': [], ' , ,': [], identity: [], 'deflate, zstd': [], 'identity;q=0': [], '*;q=0': [] })
 })
 
-t.test('browsers and common clients get what they name, Brotli before gzip', async t => {
+t.test('browsers and common clients get the codings that they list, Brotli before gzip', async t => {
   same(t, {
     'gzip, deflate, br, zstd': ['br', 'gzip'],
     'gzip, deflate, br': ['br', 'gzip'],
@@ -26,7 +26,7 @@ t.test('browsers and common clients get what they name, Brotli before gzip', asy
   })
 })
 
-t.test('a client\'s own order counts: the higher weight comes first, and a weight of nought refuses', async t => {
+t.test('the client\'s q-values decide the order, and q=0 rejects a coding', async t => {
   same(t, {
     'br;q=0.5, gzip;q=0.8': ['gzip', 'br'],
     'br;q=0.50, gzip;q=0.5': ['br', 'gzip'],
@@ -39,7 +39,7 @@ t.test('a client\'s own order counts: the higher weight comes first, and a weigh
   })
 })
 
-t.test('an asterisk stands for the codings that are not named', async t => {
+t.test('an asterisk stands for the codings that the header does not name', async t => {
   same(t, {
     'gzip;q=0.5, *': ['br', 'gzip'],
     'gzip, *;q=0.5': ['gzip', 'br'],
@@ -50,7 +50,7 @@ t.test('an asterisk stands for the codings that are not named', async t => {
   })
 })
 
-t.test('a client that likes the plain body better is left it', async t => {
+t.test('a client that prefers identity gets an uncoded response', async t => {
   same(t, {
     'identity;q=1, gzip;q=0.5': [],
     'identity, *;q=0.5': [],
@@ -62,7 +62,7 @@ t.test('a client that likes the plain body better is left it', async t => {
   })
 })
 
-t.test('names and weights are read in either case, with blanks where they may stand, and gzip under its old name', async t => {
+t.test('coding names and q-values are case-insensitive, allow blanks, and x-gzip means gzip', async t => {
   same(t, {
     'GZip, BR': ['br', 'gzip'],
     'x-gzip': ['gzip'],
@@ -72,7 +72,7 @@ t.test('names and weights are read in either case, with blanks where they may st
   })
 })
 
-t.test('a client that contradicts itself is taken by its less willing word', async t => {
+t.test('the lowest q-value counts when a header names a coding twice', async t => {
   same(t, {
     'gzip, gzip;q=0': [],
     'gzip;q=0, gzip': [],
@@ -115,7 +115,7 @@ const malformed = [
   'constructor;q=0'
 )
 
-t.test('what is malformed or unknown is as if it were not there', async t => {
+t.test('malformed and unknown codings are ignored', async t => {
   for (const item of malformed) {
     t.same(readAcceptEncoding(item), [], item)
     t.same(readAcceptEncoding(`${item}, gzip;q=0.5`), ['gzip'], item)
@@ -128,7 +128,7 @@ const item = fc.tuple(
   fc.constantFrom('', ';q=0', ';q=0.001', ';q=0.5', '; q=0.75', ';q=1')
 ).map(parts => parts.join(''))
 
-t.test(`the order of the items says nothing, and malformed ones between them change nothing (${seedTitle})`, async () => {
+t.test(`the order of codings and malformed items between them do not matter (${seedTitle})`, async () => {
   check(
     fc.property(
       fc.array(item),
@@ -144,7 +144,7 @@ t.test(`the order of the items says nothing, and malformed ones between them cha
   )
 })
 
-t.test(`no coding is ever sent that the client did not name or refused, whatever it says (${seedTitle})`, async () => {
+t.test(`a coding that the client did not name, or rejected, is never sent (${seedTitle})`, async () => {
   const text = fc.array(fc.oneof(item, fc.string(), fc.constantFrom(',', ';', 'q=', ' ')), { maxLength: 12 }).map(
     parts => parts.join('')
   )
@@ -164,7 +164,7 @@ t.test(`no coding is ever sent that the client did not name or refused, whatever
   )
 })
 
-t.test('a header made to be slow to read is not', async t => {
+t.test('a header built to be slow to parse is parsed in linear time', async t => {
   const started = process.hrtime.bigint()
   for (const part of [' ', ',', ';', 'br', 'br;q=0.', 'br;', '\t,', ';q=0']) {
     readAcceptEncoding('gzip' + part.repeat(64 * 1024 / part.length) + 'x')

@@ -54,10 +54,7 @@ const spoilt = fc.tuple(valid, fc.nat(), fc.nat(2), piece).map(([text, place, cu
   return text.slice(0, at) + mark + text.slice(at + cut)
 })
 
-/**
- * Another reader's word on whether a text is one JSON object that repeats no member: what is printed again has as many
- * names.
- */
+/** Decides with JSON.parse if a text is one object without repeated members: printed again, it has as many names. */
 function isObjectOnce (text: string): boolean {
   try {
     const value = JSON.parse(text) as unknown
@@ -69,11 +66,11 @@ function isObjectOnce (text: string): boolean {
   }
 }
 
-t.test(`one JSON object is read and nothing else, as another strict reader does (${seedTitle})`, async () => {
+t.test(`one JSON object is read and nothing else, as by another strict parser (${seedTitle})`, async () => {
   check(fc.property(fc.oneof(valid, soup, spoilt), text => (read(text) !== undefined) === isObjectOnce(text)), 5000)
 })
 
-t.test('half a surrogate pair, bytes that are no UTF-8, a repeated member and 128 levels are refused', async t => {
+t.test('lone surrogates, invalid UTF-8, repeated members and 128 levels are rejected', async t => {
   const nest = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
   t.ok(read(nest(127)))
   t.equal(read(`${'{"a":'.repeat(128)}1${'}'.repeat(128)}`), undefined, 'objects nest no deeper than arrays')
@@ -105,7 +102,7 @@ t.test('half a surrogate pair, bytes that are no UTF-8, a repeated member and 12
   }
 })
 
-t.test('the text of a member is what its client wrote, blanks between tokens dropped', async t => {
+t.test('the text of a member is the client\'s text without blanks between tokens', async t => {
   const object = read(
     ' { "a" : [ 1.0 , 18446744073709551615 , "x \\" y" , { "b\\u0062" : -0 } ] , "\\u0063" : "\\u0041é" , ' +
       '"d" : "plain" } '
@@ -122,7 +119,7 @@ t.test('the text of a member is what its client wrote, blanks between tokens dro
   ], ['Aé', 'plain', undefined, undefined, undefined])
 })
 
-t.test('spellings of one key have one text, and different keys have two', async t => {
+t.test('texts that mean one table key have one canonical text, others differ', async t => {
   const same: Array<[type: string, one: string, other: string]> = [
     ['vector<u64>', '["1","2",7]', '["01","+2",7]'],
     ['vector<vector<address>>', '[["0x1"],[]]', '[["0x001"],[]]'],
@@ -151,7 +148,7 @@ t.test('spellings of one key have one text, and different keys have two', async 
   }
 })
 
-t.test('an object with more members than any struct has keeps their order, and each value its one text', async t => {
+t.test('a key object of over 32 members has them in the client\'s order, with canonical values', async t => {
   const members = Array.from({ length: 40 }, (_, at) => `"m${40 - at}":"\\u0041"`)
   t.equal(
     canonicalKey(typeOf('0x1::a::B'), `{${members.join(',')}}`),

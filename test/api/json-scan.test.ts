@@ -56,7 +56,7 @@ function treeOf (names: fc.Arbitrary<string>, scalars: fc.Arbitrary<string>): fc
 const tree = treeOf(name, scalar)
 const blanks = fc.array(fc.constantFrom('', ' ', '\n', '\t\r', '  \n  '), { minLength: 1, maxLength: 8 })
 
-/** Prints a tree with blanks, one after the other, wherever blanks may stand. */
+/** Prints a tree with each blank of a list in turn, wherever JSON allows blanks. */
 function print (tree: Tree, blanks: readonly string[] = ['']): string {
   let used = 0
   const around = (text: string): string => `${blanks[used++ % blanks.length]}${text}${blanks[used++ % blanks.length]}`
@@ -77,7 +77,7 @@ const namesIn = (text: string): string[] | undefined => {
   return members && [...members.keys()]
 }
 
-/** Whether each span, at every level, holds exactly the value that the tree has there. */
+/** Compares each span, at every level, with the value that the tree has there. */
 function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
   if (span === undefined) return false
   const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) &&
@@ -97,13 +97,13 @@ function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
     tree.members.every(([name, value]) => agrees(bytes, members.get(name), value))
 }
 
-/** The one value that a text is, found as the only item of an array. */
+/** Scans the text as the only item of an array. */
 function wholeOf (bytes: Buffer): Span | undefined {
   const [whole, ...more] = itemsIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
   return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
 }
 
-t.test(`each span holds what a parser finds there, in the body's own order, at every level (${seedTitle})`, async () => {
+t.test(`every span covers the value that a parser finds there, in body order (${seedTitle})`, async () => {
   check(
     fc.property(tree, blanks, (tree, blanks) => {
       const bytes = Buffer.from(print(tree, blanks))
@@ -113,7 +113,7 @@ t.test(`each span holds what a parser finds there, in the body's own order, at e
   )
 })
 
-t.test(`what is cut short is never read (${seedTitle})`, async () => {
+t.test(`a truncated body is never read (${seedTitle})`, async () => {
   check(
     fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
       const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
@@ -124,7 +124,7 @@ t.test(`what is cut short is never read (${seedTitle})`, async () => {
   )
 })
 
-// Over these characters, which make no half a literal and no escape, the scan must be as strict as a parser.
+// Over these characters, which cannot form part of a literal or an escape, the scan must be as strict as a parser.
 const marks = [...'[]{},:"1 ']
 
 function isJson (text: string): boolean {
@@ -143,11 +143,11 @@ function isJudgedAsByParser (text: string): boolean {
   return isWhole === isJson(text) &&
     (itemsIn(bytes) !== undefined) === (isWhole && first === '[') &&
     (countItems(bytes) !== undefined) === (isWhole && first === '[') &&
-    // A repeated name is JSON, but not to be read with certainty.
+    // A repeated name is valid JSON but ambiguous, so the scan rejects it.
     (membersIn(bytes) === undefined || (isWhole && first === '{'))
 }
 
-t.test('every short text of brackets, commas, colons, quotes, digits and blanks is judged as a parser judges it', async t => {
+t.test('every short text of JSON punctuation, digits and blanks is judged like JSON.parse', async t => {
   let texts = ['']
   for (let length = 0; length <= 4; length++) {
     t.same(texts.filter(text => !isJudgedAsByParser(text)), [], `${texts.length} texts of ${length}`)
@@ -155,7 +155,7 @@ t.test('every short text of brackets, commas, colons, quotes, digits and blanks 
   }
 })
 
-t.test(`a body with a few marks changed is judged as a parser judges it (${seedTitle})`, async () => {
+t.test(`a body with a few changed characters is judged like JSON.parse (${seedTitle})`, async () => {
   const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(marks => marks.join(''))
   const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), mark: fc.constantFrom('', ...marks) })
   check(
@@ -177,7 +177,7 @@ t.test(`a body with a few marks changed is judged as a parser judges it (${seedT
   )
 })
 
-t.test(`whatever the bytes are, reading them ends and never throws (${seedTitle})`, async () => {
+t.test(`reading arbitrary bytes ends and never throws (${seedTitle})`, async () => {
   const block = '{"block_height":"1","first_version":"1","last_version":"2","transactions":[{"a":"\\""}]}'
   const page = '[{"sequence_number":"1","version":"1","guid":{"creation_number":"1","account_address":"0x1"}}]'
   const damaged = fc.tuple(fc.constantFrom(block, page), fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat({ max: 3 }))
@@ -200,7 +200,7 @@ t.test(`whatever the bytes are, reading them ends and never throws (${seedTitle}
   )
 })
 
-t.test('the members of an object are found whatever their strings hold', async t => {
+t.test('the members of an object are found with any characters in their strings', async t => {
   const body = Buffer.from(' {"a" : "}\\"]{," , "b":{"a":[1,{"a":2}]},\n"c":null,"":-1.5e3 } ')
   t.strictSame([...membersIn(body) ?? []].map(([name, span]) => [name, at(body, span)]), [
     ['a', '"}\\"]{,"'],
@@ -209,18 +209,18 @@ t.test('the members of an object are found whatever their strings hold', async t
     ['', '-1.5e3']
   ])
   t.strictSame(namesIn('{}'), [])
-  t.strictSame(namesIn('{"__proto__":1,"2":0,"1":0}'), ['__proto__', '2', '1'], 'in the order of the body')
+  t.strictSame(namesIn('{"__proto__":1,"2":0,"1":0}'), ['__proto__', '2', '1'], 'in body order')
 })
 
-t.test('an object that says a name twice is not read, however the name is spelled', async t => {
+t.test('an object that repeats a name is not read, even if one name is escaped', async t => {
   t.equal(namesIn('{"a":1,"b":2,"a":1}'), undefined)
   t.equal(namesIn('{"a":1,"\\u0061":1}'), undefined)
   t.equal(namesIn('{"é":1,"\\u00e9":1}'), undefined)
   t.equal(namesIn('{"/":1,"\\/":1}'), undefined)
-  t.strictSame(namesIn('{"a":{"a":1,"a":2},"A":1}'), ['a', 'A'], 'another object inside may be read apart')
+  t.strictSame(namesIn('{"a":{"a":1,"a":2},"A":1}'), ['a', 'A'], 'an inner object has its own names')
 })
 
-t.test('the items of an array are found, and counted without being found', async t => {
+t.test('the items of an array are found, and counted without being read', async t => {
   t.strictSame(textsIn(' [ 1 , "a,b" ,[2,3],{ "c" : 4 }, true ] '), ['1', '"a,b"', '[2,3]', '{ "c" : 4 }', 'true'])
   t.strictSame(textsIn('[ ]'), [])
   t.equal(countItems(Buffer.from('[[1,2],3]')), 2)
@@ -228,16 +228,16 @@ t.test('the items of an array are found, and counted without being found', async
   t.equal(countItems(Buffer.from('{}')), undefined)
 })
 
-t.test('only the span that is given is read', async t => {
+t.test('only the given span is read', async t => {
   const body = Buffer.from('[[1,2],[3]] x')
   t.equal(countItems(body, { from: 0, to: 11 }), 2)
   t.equal(countItems(body, { from: 1, to: 6 }), 2)
-  t.equal(countItems(body, { from: 1, to: 5 }), undefined, 'a bracket beyond it closes nothing')
-  t.equal(countItems(body, { from: 1, to: 7 }), undefined, 'nothing may follow inside it')
+  t.equal(countItems(body, { from: 1, to: 5 }), undefined, 'a bracket beyond the span closes nothing')
+  t.equal(countItems(body, { from: 1, to: 7 }), undefined, 'nothing may follow inside the span')
   t.equal(countItems(body), undefined)
 })
 
-t.test('what is broken at any depth is not read', async t => {
+t.test('JSON that is broken at any depth is not read', async t => {
   const broken = [
     '',
     ' ',
@@ -292,7 +292,7 @@ t.test('what is broken at any depth is not read', async t => {
   t.equal(namesIn('{"\\x":1}'), undefined, 'a name that cannot be unescaped')
 })
 
-t.test('a string is read for what it says, a u64 for its exact digits', async t => {
+t.test('a string is read with its escapes resolved, a u64 with its exact digits', async t => {
   const read = (text: string): [string | undefined, bigint | undefined] => {
     const bytes = Buffer.from(text)
     return [textIn(bytes, wholeOf(bytes)), u64In(bytes, wholeOf(bytes))]
@@ -309,7 +309,7 @@ t.test('a string is read for what it says, a u64 for its exact digits', async t 
   t.equal(textIn(Buffer.from('"a"'), undefined), undefined)
 })
 
-t.test('a hundred thousand levels are as good as one', async t => {
+t.test('a hundred thousand levels of nesting are read', async t => {
   const depth = 100_000
   const deep = Buffer.from('{"a":['.repeat(depth) + ']}'.repeat(depth))
   t.strictSame(wholeOf(deep), { from: 0, to: deep.length })
@@ -324,7 +324,7 @@ function msOf (work: () => unknown): number {
   return performance.now() - began
 }
 
-t.test('eight megabytes are read once over, whatever they are made of: no shape of a body makes the time grow with its square', async t => {
+t.test('reading eight megabytes of any body takes linear time', async t => {
   const size = 8_000_000
   const filled = (part: string): Buffer =>
     Buffer.from(`[${Array(Math.floor(size / (part.length + 1))).fill(part).join(',')}]`)
@@ -344,7 +344,7 @@ t.test('eight megabytes are read once over, whatever they are made of: no shape 
     'an open string': Buffer.from(`["${'a'.repeat(size)}`)
   }
   for (const [title, body] of Object.entries(bodies)) {
-    // Some tens of milliseconds where nothing else runs; any square of eight million would take hours.
+    // Takes some tens of milliseconds on an idle machine; quadratic time would take hours.
     t.ok(msOf(() => countItems(body)) < 5000, title)
   }
 })

@@ -34,7 +34,7 @@ const printed = (events: readonly Event[]): string =>
     data: { height: '1' }
   })))
 
-/** So many events in a row, one a version. */
+/** Creates consecutive events, one per version. */
 const run = (start: bigint, count: number, version = 100n): Event[] =>
   Array.from({ length: count }, (_, at) => ({ sequence: start + BigInt(at), version: version + BigInt(at) }))
 
@@ -61,7 +61,7 @@ const five = read('?start=20&limit=5')
 const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): StoreVerdict =>
   judge(asked, answer(printed(events), headers), bounds)
 
-t.test('a full, contiguous page within the window stamped on it is kept for the time that pages are believed, and knows its lowest version', async t => {
+t.test('a full, contiguous page in its window is stored for the page TTL, with its lowest version', async t => {
   const { page, ...lifetime } = verdict(run(20n, 5)).lifetime ?? {}
   t.strictSame(lifetime, { ttlMs: 7000, block: undefined, lowestVersion: 100n })
   t.match(page, { count: 5, first: 20n, last: 24n, stream: `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3` })
@@ -74,7 +74,7 @@ t.test('a full, contiguous page within the window stamped on it is kept for the 
   )
 })
 
-t.test('any other page is not kept, each for its reason', async t => {
+t.test('any other page is not stored, each with its reason', async t => {
   const cases: [string, string, Event[]][] = [
     ['the end of a stream, or nothing yet', 'empty_page', []],
     ['fewer events than asked for', 'short_page', run(20n, 4)],
@@ -119,7 +119,7 @@ t.test('any other page is not kept, each for its reason', async t => {
   }
 })
 
-t.test('what keeps any answer from being kept keeps a full page from it too', async t => {
+t.test('reasons not to store any response also apply to a full page', async t => {
   const full = printed(run(20n, 5))
   const rest = Object.assign((async function* () {})(), { destroy: () => {} })
   const cases: [string, UpstreamResponse][] = [
@@ -138,7 +138,7 @@ t.test('what keeps any answer from being kept keeps a full page from it too', as
   t.ok(judge(five, { ...answer(full, { 'cache-control': 'no-store' }), ignoresCacheControl: true }, bounds).lifetime)
 })
 
-t.test('numbers are exact over all of u64: of starts, of sequence numbers and of versions', async t => {
+t.test('starts, sequence numbers and versions are exact over all of u64', async t => {
   const big = 2n ** 53n
   const window = { 'x-aptos-ledger-oldest-version': String(big + 1n), 'x-aptos-ledger-version': String(big + 9n) }
   const at = (start: bigint, limit: number): Read => read(`?start=${start}&limit=${limit}`)
@@ -146,7 +146,7 @@ t.test('numbers are exact over all of u64: of starts, of sequence numbers and of
   t.equal(
     verdict(run(big, 2, big), window, at(big, 2)).notStored,
     'outside_window',
-    'a double would call it the oldest version'
+    'a double would equal the oldest version'
   )
   t.equal(verdict(run(big, 2, big + 9n), window, at(big, 2)).notStored, 'outside_window', 'or the head')
   t.equal(verdict(run(big + 1n, 2, big + 1n), window, at(big, 2)).notStored, 'pruned_page', 'or the start')
@@ -155,7 +155,7 @@ t.test('numbers are exact over all of u64: of starts, of sequence numbers and of
     verdict([{ sequence: big, version: big + 1n }, { sequence: big, version: big + 1n }], window, at(big, 2)).notStored,
     'gapped_page'
   )
-  t.ok(verdict(run(maxU64, 1), {}, at(maxU64, 1)).lifetime, 'the last number that there is')
+  t.ok(verdict(run(maxU64, 1), {}, at(maxU64, 1)).lifetime, 'the highest number')
   t.equal(verdict(run(maxU64, 1), {}, at(maxU64, 2)).notStored, 'short_page')
   t.equal(
     verdict([...run(maxU64, 1), { sequence: 0n, version: 101n }], {}, at(maxU64, 2)).notStored,
@@ -164,16 +164,16 @@ t.test('numbers are exact over all of u64: of starts, of sequence numbers and of
   )
 })
 
-t.test('a missing limit is the one that nodes are said to take, and the page is judged by it', async t => {
+t.test('a page without a limit is judged by the configured default limit', async t => {
   t.same(read('?start=20').page, { start: 20n, limit: 25n })
   t.same(read('?start=20', undefined, 40).page, { start: 20n, limit: 40n })
   t.ok(verdict(run(20n, 25), {}, read('?start=20')).lifetime)
   t.equal(verdict(run(20n, 25), {}, read('?start=20', undefined, 40)).notStored, 'short_page')
   t.equal(verdict(run(20n, 40), {}, read('?start=20')).notStored, 'gapped_page')
-  t.equal(verdict([], {}, read('?start=20&limit=0')).notStored, 'gapped_page', 'a page of nothing says nothing')
+  t.equal(verdict([], {}, read('?start=20&limit=0')).notStored, 'gapped_page', 'an empty page proves nothing')
 })
 
-t.test('the newest events, pages in BCS and other representations of a page are no page to keep', async t => {
+t.test('newest events, pages in BCS and other representations are not stored', async t => {
   for (
     const asked of [
       read(''),
@@ -187,7 +187,7 @@ t.test('the newest events, pages in BCS and other representations of a page are 
   }
 })
 
-t.test(`a page is kept when it is exactly the events asked for, all within the window, and never else (${seedTitle})`, async () => {
+t.test(`a page is stored only if it is exactly the requested events within the window (${seedTitle})`, async () => {
   const changed = fc.constantFrom('none', 'none', 'drop', 'repeat', 'swap', 'guid', 'shift', 'add', 'version')
   check(
     fc.property(

@@ -41,7 +41,7 @@ const user = (version: number | string = 50, more: object = {}): object => ({
   ...more
 })
 
-t.test('a committed transaction within the window is kept, by its version and by its hash, and tells its version', async t => {
+t.test('a committed transaction within the window is stored, by version and by hash', async t => {
   for (const read of [byHash, byVersion]) {
     t.strictSame(verdictOn(read, user()).lifetime, {
       ttlMs: undefined,
@@ -55,7 +55,7 @@ t.test('a committed transaction within the window is kept, by its version and by
   t.equal(whyNot(byHash, user(90)), undefined)
 })
 
-t.test('what is pending is of the moment, and another transaction than the one asked for is none', async t => {
+t.test('a pending transaction, or another than the requested one, is not stored', async t => {
   t.equal(whyNot(byHash, { hash, type: 'pending_transaction' }), 'pending_transaction')
   t.equal(whyNot(byVersion, { hash, type: 'pending_transaction' }), 'wrong_transaction')
   t.equal(whyNot(byVersion, user(51)), 'wrong_transaction')
@@ -63,7 +63,7 @@ t.test('what is pending is of the moment, and another transaction than the one a
   for (const version of [9, 91]) t.equal(whyNot(byHash, user(version)), 'outside_window')
 })
 
-t.test('what is not certainly a transaction is not kept', async t => {
+t.test('a body that is not certainly a transaction is not stored', async t => {
   const wrong = [
     '[]',
     '',
@@ -85,7 +85,7 @@ t.test('what is not certainly a transaction is not kept', async t => {
 const listing = (query: string): Read => readOfTarget(`/v1/transactions?${query}`)
 const run = (first: number, count: number): object[] => Array.from({ length: count }, (_, at) => user(first + at))
 
-t.test('a list from a version on is kept when it is full, or cut by the node\'s own limit before the head', async t => {
+t.test('a list from a version on is stored if full, or if cut by the node\'s limit before the head', async t => {
   t.strictSame(verdictOn(listing('start=50&limit=3'), run(50, 3)).lifetime, {
     ttlMs: undefined,
     block: undefined,
@@ -93,13 +93,13 @@ t.test('a list from a version on is kept when it is full, or cut by the node\'s 
     page: undefined
   })
   t.equal(whyNot(listing('start=50'), run(50, 25)), undefined)
-  t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'a node lists no more at a time')
-  t.equal(whyNot(listing('start=88&limit=3'), run(88, 3)), undefined, 'it ends with the ledger, and is full')
+  t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'a node lists at most so many')
+  t.equal(whyNot(listing('start=88&limit=3'), run(88, 3)), undefined, 'it ends at the head and is full')
 })
 
-t.test('a list that may yet grow, or is not the one asked for, is not kept', async t => {
+t.test('a list that may still grow, or is not the requested one, is not stored', async t => {
   t.equal(whyNot(listing('start=88&limit=4'), run(88, 3)), 'short_page')
-  t.equal(whyNot(listing('start=88'), run(88, 3)), 'short_page', 'how many there may be is the node\'s own affair')
+  t.equal(whyNot(listing('start=88'), run(88, 3)), 'short_page', 'the node chooses the default limit')
   t.equal(whyNot(listing('start=50&limit=3'), []), 'empty_page')
   t.equal(whyNot(listing('start=50&limit=3'), run(51, 3)), 'pruned_page')
   t.equal(whyNot(listing('start=50&limit=3'), run(49, 3)), 'gapped_page')
@@ -110,7 +110,7 @@ t.test('a list that may yet grow, or is not the one asked for, is not kept', asy
   for (const body of ['{}', '[{}]', [...run(50, 2), { hash, type: 'pending_transaction' }], '[1,2,3]']) {
     t.equal(whyNot(listing('start=50&limit=3'), body), 'unreadable', JSON.stringify(body))
   }
-  t.equal(whyNot(listing('limit=3'), run(50, 3)), 'outside_window', 'the newest are of the moment')
+  t.equal(whyNot(listing('limit=3'), run(50, 3)), 'outside_window', 'the newest transactions change')
 })
 
 const block = {
@@ -123,7 +123,7 @@ const block = {
 }
 const byHeight = readOfTarget('/v1/blocks/by_height/5')
 
-t.test('a block asked for by its height is judged as one asked for by a version', async t => {
+t.test('a block by height is judged like a block by version', async t => {
   t.strictSame(verdictOn(byHeight, block).lifetime, {
     ttlMs: undefined,
     block: { height: 5n, first: 50n, last: 59n, counts: [] },
@@ -136,7 +136,7 @@ t.test('a block asked for by its height is judged as one asked for by a version'
   t.equal(
     whyNot(byHeight, { ...block, first_version: '91', last_version: '92' }),
     'wrong_block',
-    'no node knows what is above its head'
+    'no node knows blocks above its head'
   )
   t.equal(whyNot(byHeight, { ...block, first_version: '5', last_version: '9' }), 'outside_window')
   t.equal(

@@ -52,7 +52,7 @@ function answer (
 
 const missing = (code: string): string => JSON.stringify({ message: 'gone', error_code: code, vm_error_code: null })
 
-t.test('a whole 200 with a position, within its window, of the right chain and type, is kept', async t => {
+t.test('a complete 200 with a position, within its window, of our chain and type, is stored', async t => {
   t.equal(whyNotKept(modules, answer(), bounds), undefined)
   t.equal(
     whyNotKept(read('/v1/accounts/0x1/modules?ledger_version=10'), answer(), bounds),
@@ -63,7 +63,7 @@ t.test('a whole 200 with a position, within its window, of the right chain and t
   t.equal(
     whyNotKept(modules, answer({ headers: { 'x-aptos-epoch': undefined } }), bounds),
     undefined,
-    'the epoch alone is optional'
+    'only the epoch is optional'
   )
   t.equal(
     whyNotKept(modules, answer({ headers: { 'content-encoding': 'identity', vary: 'Origin, Accept' } }), bounds),
@@ -79,7 +79,7 @@ t.test('a whole 200 with a position, within its window, of the right chain and t
   )
 })
 
-t.test('an item that did not exist at a version never existed then: table_item_not_found is kept', async t => {
+t.test('a not-found of an item, resource or module at a version is stored', async t => {
   const known: Array<[target: string, code: string]> = [
     ['/v1/tables/0x1/item', 'table_item_not_found'],
     ['/v1/tables/0x1/raw_item', 'table_item_not_found'],
@@ -92,7 +92,7 @@ t.test('an item that did not exist at a version never existed then: table_item_n
       t.equal(
         whyNotKept(asked, answer({ status: 404, body: missing(code) }), bounds),
         undefined,
-        `${target}: errors are JSON whatever was asked`
+        `${target}: errors are JSON for any Accept`
       )
       for (
         const other of [
@@ -122,7 +122,7 @@ t.test('an item that did not exist at a version never existed then: table_item_n
   }
 })
 
-t.test('everything else is not kept, each for its reason', async t => {
+t.test('any other response is not stored, each with its reason', async t => {
   const cases: [string, UpstreamResponse][] = [
     ...[500, 503, 429, 403, 400, 206, 204, 304, 301, 410].map((
       status
@@ -186,11 +186,11 @@ t.test('everything else is not kept, each for its reason', async t => {
   t.equal(
     whyNotKept(read('/v1/accounts/0x1/modules'), answer(), bounds),
     'outside_window',
-    'a latest read has no version to be kept under'
+    'a latest read has no version for its key'
   )
 })
 
-t.test('a node configured with ignoreCacheControl has no veto', async t => {
+t.test('Cache-Control of an upstream with ignoreCacheControl is ignored', async t => {
   t.equal(
     whyNotKept(
       modules,
@@ -201,7 +201,7 @@ t.test('a node configured with ignoreCacheControl has no veto', async t => {
   )
 })
 
-t.test('a 200 that cannot be true is told from an answer that is merely not kept', async t => {
+t.test('an impossible 200 is distinguished from one that is only not stored', async t => {
   t.equal(impossibleReason(modules, answer()), undefined)
   t.equal(impossibleReason(modules, answer({ headers: { 'x-aptos-chain-id': undefined } })), 'no_position')
   t.equal(impossibleReason(modules, answer({ headers: { 'content-type': 'text/html' } })), 'wrong_type')
@@ -209,10 +209,10 @@ t.test('a 200 that cannot be true is told from an answer that is merely not kept
   t.equal(
     impossibleReason(modules, { ...answer(), isFramed: false }),
     'incomplete',
-    'what ends with its connection may have been cut short'
+    'a body without a length may be truncated'
   )
   for (const status of [204, 206, 302, 304]) {
-    t.equal(impossibleReason(modules, answer({ status })), 'status', `nothing was asked for that a ${status} answers`)
+    t.equal(impossibleReason(modules, answer({ status })), 'status', `no request asks for a ${status}`)
   }
   t.equal(impossibleReason(modules, answer({ headers: { 'cache-control': 'no-store' } })), undefined)
   t.equal(
@@ -221,11 +221,11 @@ t.test('a 200 that cannot be true is told from an answer that is merely not kept
       answer({ status: 503, headers: { 'content-type': 'text/html', 'x-aptos-chain-id': undefined } })
     ),
     undefined,
-    'errors are handed on'
+    'errors are forwarded'
   )
 })
 
-t.test('node info bears no position and is JSON whatever was asked', async t => {
+t.test('a node info response needs no position, and is JSON for any Accept', async t => {
   const info = read('/v1/info', 'application/x-bcs')
   t.equal(impossibleReason(info, answer({ headers: { 'x-aptos-chain-id': undefined } })), undefined)
 })
@@ -247,7 +247,7 @@ function verdictOn (change: object, asked = headOf, stamped: Record<string, stri
   return whyNotKept(asked, answer({ body: JSON.stringify({ ...block, ...change }), headers: stamped }), bounds)
 }
 
-t.test('a final block that holds the version asked for stays true for ever, for every version inside it', async t => {
+t.test('a final block with the requested version is stored without expiry for all its versions', async t => {
   const { lifetime } = judge(headOf, answer({ body: JSON.stringify(block) }), bounds)
   t.strictSame(lifetime, {
     ttlMs: undefined,
@@ -260,7 +260,7 @@ t.test('a final block that holds the version asked for stays true for ever, for 
     59n
   )
   for (const version of [50, 59]) {
-    t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `asked for by ${version}`)
+    t.equal(verdictOn({}, read(`/v1/blocks/by_version/${version}`)), undefined, `by version ${version}`)
   }
   t.equal(
     verdictOn({ block_height: '0', first_version: '0', last_version: '0' }, read('/v1/blocks/by_version/0'), {
@@ -278,12 +278,12 @@ t.test('a block is final once its last version is below the head, and not before
   t.equal(
     verdictOn({ block_height: '9' }, headOf, at('90')),
     'newest_block',
-    'its height says that none follows, whatever its versions say'
+    'its height says that no block follows'
   )
-  t.equal(verdictOn({}, headOf, at('54')), 'outside_window', 'nor is one that the node does not know yet')
+  t.equal(verdictOn({}, headOf, at('54')), 'outside_window', 'the version is above this upstream\'s head')
 })
 
-t.test('a block that has been pruned in part is kept for a version that the node still has', async t => {
+t.test('a partly pruned block is stored for a version that the upstream still has', async t => {
   const from = (oldest: string): Record<string, string> => ({ 'x-aptos-ledger-oldest-version': oldest })
   t.same(['54', '55', '56'].map(oldest => verdictOn({}, headOf, from(oldest))), [
     undefined,
@@ -292,7 +292,7 @@ t.test('a block that has been pruned in part is kept for a version that the node
   ])
 })
 
-t.test('a block that does not hold the version asked for is told apart, by one version at either end', async t => {
+t.test('a block that misses the requested version by one is reported as the wrong block', async t => {
   t.same(
     [['56', '59'], ['50', '54'], ['55', '55'], ['54', '56']].map(([first, last]) =>
       verdictOn({ first_version: first, last_version: last })
@@ -302,11 +302,11 @@ t.test('a block that does not hold the version asked for is told apart, by one v
   t.equal(
     verdictOn({ last_version: '54', first_version: '50', transactions: [{}] }, wholeOf),
     'wrong_block',
-    'whatever else is amiss'
+    'whatever else is wrong'
   )
 })
 
-t.test('with transactions a block has as many as its range says, without it has none', async t => {
+t.test('a block with transactions has as many as its range says; without, it has none', async t => {
   t.same([9, 10, 11, 0].map(count => verdictOn(holding(count), wholeOf)), [
     'truncated_block',
     undefined,
@@ -316,7 +316,7 @@ t.test('with transactions a block has as many as its range says, without it has 
   t.same([verdictOn({}, wholeOf), verdictOn({ transactions: undefined }, wholeOf)], [
     'truncated_block',
     'truncated_block'
-  ], 'none at all')
+  ], 'no transactions')
   t.same([verdictOn(holding(10)), verdictOn(holding(0)), verdictOn({ transactions: undefined })], [
     'unreadable',
     'unreadable',
@@ -325,7 +325,7 @@ t.test('with transactions a block has as many as its range says, without it has 
   t.equal(verdictOn({ transactions: '[]' }, wholeOf), 'unreadable')
 })
 
-t.test('in BCS a block is judged alike, in either form of its list and above 2^53', async t => {
+t.test('a block in BCS is judged alike, with either list encoding and above 2^53', async t => {
   const high = 2n ** 63n
   const asked = (query = ''): Read => read(`/v1/blocks/by_version/${high + 1n}${query}`, 'application/x-bcs')
   const inBcs = (first: bigint, last: bigint, list: number[], head = high + 9n): UpstreamResponse => {
@@ -340,12 +340,12 @@ t.test('in BCS a block is judged alike, in either form of its list and above 2^5
     whyNotKept(asked(query), given, bounds)
   const whole = '?with_transactions=true'
   for (const list of [[], [0]]) {
-    t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or the mark of none after it')
+    t.equal(verdict('', inBcs(high, high + 2n, list)), undefined, 'a bare head, or an empty option after it')
   }
   for (const list of [[3, 7, 7, 7], [1, 3, 7, 7, 7]]) {
     t.equal(verdict(whole, inBcs(high, high + 2n, list)), undefined)
     t.equal(verdict(whole, inBcs(high, high + 3n, list)), 'truncated_block')
-    t.equal(verdict('', inBcs(high, high + 2n, list)), 'unreadable', 'nobody asked for them')
+    t.equal(verdict('', inBcs(high, high + 2n, list)), 'unreadable', 'transactions were not requested')
     t.equal(verdict(whole, inBcs(high + 2n, high + 4n, list)), 'wrong_block', 'one version off')
     t.equal(verdict(whole, inBcs(high, high + 2n, list, high + 2n)), 'newest_block')
   }

@@ -29,7 +29,7 @@ const printed = (text: string): string | undefined => {
   return read && printTypeTag(read)
 }
 
-t.test(`every spelling of an address is one address (${seedTitle})`, async () => {
+t.test(`all texts of one address normalise to one address (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -40,7 +40,7 @@ t.test(`every spelling of an address is one address (${seedTitle})`, async () =>
   check(fc.property(address, digits => shortAddress(digits.padStart(64, '0')) === `0x${digits}`))
 })
 
-t.test(`two addresses are never one (${seedTitle})`, async () => {
+t.test(`two addresses never normalise to one (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -51,7 +51,7 @@ t.test(`two addresses are never one (${seedTitle})`, async () => {
   )
 })
 
-t.test('what is no address is refused', async t => {
+t.test('a text that is not an address is rejected', async t => {
   for (
     const text of [
       '',
@@ -73,14 +73,14 @@ t.test('what is no address is refused', async t => {
   }
   t.equal(readTagAddress('1'), undefined, 'inside a tag the prefix is required')
   t.equal(readTagAddress('0X1'), '1'.padStart(64, '0'), 'and may be upper case')
-  t.equal(shortAddress('0'.repeat(64)), '0x0', 'zero keeps one digit')
+  t.equal(shortAddress('0'.repeat(64)), '0x0', 'zero has one digit')
 })
 
-t.test(`every spelling of a u64 is one number (${seedTitle})`, async () => {
+t.test(`all texts of one u64 are read as one number (${seedTitle})`, async () => {
   check(fc.property(u64, integerStyle, (value, style) => readU64(renderInteger(value, style)) === value))
 })
 
-t.test('what is no unsigned integer in range is refused', async t => {
+t.test('a text that is not an unsigned integer in range is rejected', async t => {
   for (
     const text of [
       '',
@@ -104,12 +104,12 @@ t.test('what is no unsigned integer in range is refused', async t => {
   ) {
     t.equal(readU64(text), undefined, JSON.stringify(text.slice(0, 30)))
   }
-  t.equal(readU64('0'.repeat(200_000) + '7'), 7n, 'however many zeros stand before it')
+  t.equal(readU64('0'.repeat(200_000) + '7'), 7n, 'with any number of leading zeros')
   t.equal(readU16('65535'), 65535n)
   t.equal(readU16('65536'), undefined)
 })
 
-t.test('every spelling of a signed integer is one, and what is out of range stays as it is', async t => {
+t.test('texts of one signed integer normalise to one, and out-of-range texts stay unchanged', async t => {
   const spell = integerNormaliser('i64')
   const lowest = '-9223372036854775808'
   for (
@@ -123,7 +123,7 @@ t.test('every spelling of a signed integer is one, and what is out of range stay
   }
 })
 
-t.test(`the canonical address of a key is the short one, whatever its spelling (${seedTitle})`, async t => {
+t.test(`the canonical address of a table key is the short form of any text (${seedTitle})`, async t => {
   check(
     fc.property(
       address,
@@ -136,11 +136,11 @@ t.test(`the canonical address of a key is the short one, whatever its spelling (
   }
 })
 
-t.test(`every spelling of a type tag prints as one (${seedTitle})`, async () => {
+t.test(`all texts of one type tag print alike (${seedTitle})`, async () => {
   check(fc.property(tag, tagStyle, (tree, style) => printed(renderTag(tree, style)) === canonicalTag(tree)), 500)
 })
 
-t.test(`two type tags are never one (${seedTitle})`, async () => {
+t.test(`two type tags never print alike (${seedTitle})`, async () => {
   check(
     fc.property(
       tag,
@@ -159,7 +159,7 @@ t.test(`a struct tag is a type tag that is a struct (${seedTitle})`, async t => 
   t.equal(readStructTag('vector<0x1::a::B>'), undefined)
 })
 
-t.test('what is no type tag is refused', async t => {
+t.test('a text that is not a type tag is rejected', async t => {
   const bad = [
     '',
     ' ',
@@ -198,24 +198,24 @@ t.test('what is no type tag is refused', async t => {
   for (const text of bad) t.equal(printed(text), undefined, JSON.stringify(text))
 })
 
-t.test('a bare name that is no known primitive stands for itself, and the node decides', async t => {
+t.test('an unknown primitive name stays as it is, and the upstream decides', async t => {
   t.equal(printed('u512'), 'u512')
   t.equal(printed(' signer '), 'signer')
 })
 
-t.test('a type tag nests eight levels and no more', async t => {
+t.test('a type tag nests at most eight levels', async t => {
   const nested = (levels: number): string => 'vector<'.repeat(levels - 1) + 'u8' + '>'.repeat(levels - 1)
   t.equal(printed(nested(8)), nested(8))
   t.equal(printed(nested(9)), undefined)
-  t.equal(printed('vector<'.repeat(100_000)), undefined, 'however deep')
+  t.equal(printed('vector<'.repeat(100_000)), undefined, 'at any depth')
 })
 
-t.test('identifiers are those of Move', async t => {
+t.test('identifiers follow the rules of Move', async t => {
   for (const text of ['a', 'A0_$', '_a', '$_', '__']) t.ok(isIdentifier(text), text)
   for (const text of ['', '_', '$', '0a', 'a-b', 'a b', 'é']) t.notOk(isIdentifier(text), text)
 })
 
-t.test('Accept means to varve what it means to a node', async t => {
+t.test('varve reads Accept as a full node does', async t => {
   const cases: [string | undefined, 'json' | 'bcs'][] = [
     [undefined, 'json'],
     ['', 'json'],
@@ -239,7 +239,7 @@ t.test('Accept means to varve what it means to a node', async t => {
   for (const [header, accept] of cases) t.equal(readAccept(header), accept, JSON.stringify(header))
 })
 
-t.test('only blanks and tabs stand around a media type: what else looks like a blank to JavaScript makes it another text', async t => {
+t.test('only spaces and tabs around a media type are trimmed, no other Unicode blanks', async t => {
   for (const around of ['\t', ' \t ']) {
     t.equal(
       readAccept(`text/html,${around}application/x-bcs${around}, application/json`),
@@ -250,5 +250,5 @@ t.test('only blanks and tabs stand around a media type: what else looks like a b
   for (const around of ['\u00a0', '\u000b', '\ufeff']) {
     t.equal(readAccept(`application/x-bcs${around}`), 'json', JSON.stringify(around))
   }
-  t.equal(readAccept(`x${' '.repeat(1_000_000)}y, application/x-bcs`), 'bcs', 'and a million of them take no time')
+  t.equal(readAccept(`x${' '.repeat(1_000_000)}y, application/x-bcs`), 'bcs', 'a million of them take linear time')
 })

@@ -12,7 +12,7 @@ import { check, checkAsync, seedTitle } from '../support/properties.js'
 import { additionalRequest } from '../support/additional-requests.js'
 import { requestVariant, type RequestVariant } from '../support/request-variants.js'
 
-// The sandbox reads requests by itself, so it is the judge of what varve makes of them; it stands still meanwhile.
+// The sandbox parses requests independently, so it judges how varve reads them; its ledger stays fixed meanwhile.
 const sandbox = await startSandbox({ blockMs: 0 })
 t.teardown(async () => {
   await sandbox.close()
@@ -84,12 +84,11 @@ function namesUnknownType ({ body, path }: Read): boolean {
   return names.some(name => !primitives.has(name))
 }
 
-// A node reads the types of a view's call when it knows its ledger, so that it may refuse the version before, and says
-// its position with either.
+// A node resolves the version before it reads a view's types, so it may reject the version first.
 const isRefusedLater = ({ target }: RequestVariant, { status }: TestResponse): boolean =>
   target.startsWith('/v1/view') && [400, 404, 410].includes(status)
 
-t.test(`random requests read by every row of the table, so that a new one has to be spelled at random too (${seedTitle})`, async t => {
+t.test(`random requests reach every endpoint, so a new endpoint needs random variants too (${seedTitle})`, async t => {
   const read = new Set<string>()
   check(
     fc.property(anyRequest, spelled => {
@@ -98,11 +97,11 @@ t.test(`random requests read by every row of the table, so that a new one has to
     }),
     3000
   )
-  // A node gives the members of its info in another order each time, so that no two answers can be compared.
+  // A node returns the members of its info in changing order, so two responses cannot be compared.
   t.same(endpointNames.filter(name => !read.has(name)), ['info'])
 })
 
-t.test(`what varve reads, the node reads with the same meaning; what varve refuses, the node refuses (${seedTitle})`, async () => {
+t.test(`the node reads what varve reads, alike, and rejects what varve rejects (${seedTitle})`, async () => {
   await checkAsync(
     fc.asyncProperty(anyRequest, async spelled => {
       const read = readOf(spelled)
@@ -115,14 +114,13 @@ t.test(`what varve reads, the node reads with the same meaning; what varve refus
         return isRejectedRequest(got) || isStricterThanNode(spelled) || isRefusedLater(spelled, got)
       }
       const same = await canonical(read)
-      // A refusal may quote the text that was sent; it is kept for nobody.
+      // An error may quote the text of the request; it is never stored.
       if (
         isRejectedRequest(got)
           ? got.status !== same.status
           : JSON.stringify(meaningOf(got)) !== JSON.stringify(meaningOf(same))
       ) return false
-      // Whether a cursor, an unknown type name, a raw key or what a view is asked with can be used is the node's own
-      // word; all else that varve reads it reads too.
+      // Only the node knows if a cursor, an unknown type name, a raw key or a view's arguments are usable.
       return !isRejectedRequest(got) || targetOf(read).includes('start=') ||
         ['raw_key', 'view'].includes(read.endpoint.takesBody ?? '') || namesUnknownType(read)
     }),
@@ -130,7 +128,7 @@ t.test(`what varve reads, the node reads with the same meaning; what varve refus
   )
 })
 
-t.test(`two requests that the node answers differently never share a key (${seedTitle})`, async () => {
+t.test(`two requests with different node responses never share a key (${seedTitle})`, async () => {
   const answers = new Map<string, { spelled: RequestVariant, meaning: string }>()
   await checkAsync(
     fc.asyncProperty(anyRequest, async spelled => {

@@ -12,7 +12,7 @@ const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
 const modules = '/v1/accounts/0x1/modules'
 const chain = { id: 4, generation: 1 }
 
-t.test(`a pinned cursor is hex, carries its version and the node's own cursor, and is pinned once however often it is pinned (${seedTitle})`, async () => {
+t.test(`a pinned cursor is hex with a version and the upstream's cursor, and pins once (${seedTitle})`, async () => {
   check(fc.property(u64, u64, own, (version, other, cursor) => {
     const pinned = pinCursor(version, cursor)
     const back = readPinnedCursor(pinned)
@@ -21,7 +21,7 @@ t.test(`a pinned cursor is hex, carries its version and the node's own cursor, a
   }))
 })
 
-t.test(`a read with a pinned cursor is the read at its version from the node's own cursor on, in one key with it (${seedTitle})`, async () => {
+t.test(`a read with a pinned cursor has the key of the read at its version and cursor (${seedTitle})`, async () => {
   check(fc.property(u64, own, fc.boolean(), (version, cursor, isUpper) => {
     const pinned = pinCursor(version, cursor)
     const read = readOfTarget(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)
@@ -31,7 +31,7 @@ t.test(`a read with a pinned cursor is the read at its version from the node's o
   }))
 })
 
-t.test('a real cursor pins nothing, and is its own', async t => {
+t.test('an upstream\'s own cursor pins nothing and stays unchanged', async t => {
   for (const cursor of ['00ab', '76', '7661727666', '017661727665']) {
     t.same([readPinnedCursor(cursor), upstreamCursorOf(cursor), isPinnedCursor(cursor)], [undefined, cursor, false])
     t.match(readOfTarget(`${modules}?start=${cursor}`), {
@@ -42,7 +42,7 @@ t.test('a real cursor pins nothing, and is its own', async t => {
   }
 })
 
-t.test('a version beside a pinned cursor must be the same one', async t => {
+t.test('a ledger_version next to a pinned cursor must equal its version', async t => {
   const pinned = pinCursor(500n, '00ab')
   t.match(readOfTarget(`${modules}?start=${pinned}&ledger_version=0500`), {
     ledgerVersion: 500n,
@@ -53,7 +53,7 @@ t.test('a version beside a pinned cursor must be the same one', async t => {
   t.throws(() => readOfTarget(`${modules}?start=${pinned}&ledger_version=501`), { status: 400, code: 'invalid_input' })
 })
 
-t.test('a pinned cursor that is cut short or broken is refused', async t => {
+t.test('a truncated or broken pinned cursor is rejected', async t => {
   const pinned = pinCursor(500n, '00')
   for (
     const cursor of [

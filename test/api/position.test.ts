@@ -2,7 +2,7 @@ import t from 'tap'
 import { headerNamesOf, positionHeaders, readPosition } from '../../src/api/position.js'
 import { stamps } from '../support/stub-upstream.js'
 
-t.test('a node that makes up names of ever new families is read as ever', async t => {
+t.test('positions are read from ever new header families, and known families stay readable', async t => {
   for (let at = 0; at < 100; at++) {
     const own = Object.fromEntries(
       Object.entries(stamps()).map(([name, value]) => [name.replace('aptos', `made-up-${at}`), value])
@@ -28,7 +28,7 @@ t.test('a position is read from headers of any family', async t => {
   }
 })
 
-t.test('the epoch alone is optional', async t => {
+t.test('only the epoch is optional in a position', async t => {
   const { 'x-aptos-epoch': _, ...rest } = stamps()
   t.equal(readPosition(rest)?.position.head.epoch, undefined)
   t.ok(readPosition(rest))
@@ -37,7 +37,7 @@ t.test('the epoch alone is optional', async t => {
   }
 })
 
-t.test('an impossible position is no position', async t => {
+t.test('an impossible position is rejected', async t => {
   const bad: Record<string, string>[] = [
     { 'x-aptos-ledger-version': '9' },
     { 'x-aptos-block-height': '0' },
@@ -50,23 +50,23 @@ t.test('an impossible position is no position', async t => {
     { 'x-aptos-ledger-version': '1000, 1000' }
   ]
   for (const change of bad) t.equal(readPosition(stamps(change)), undefined, JSON.stringify(change))
-  t.equal(readPosition({ ...stamps(), 'x-aptos-chain-id': ['4', '4'] }), undefined, 'a repeated line')
+  t.equal(readPosition({ ...stamps(), 'x-aptos-chain-id': ['4', '4'] }), undefined, 'a repeated header')
   t.equal(readPosition({}), undefined)
 })
 
-t.test('a time that no clock will show is no position: believed once, no true answer could ever correct it', async t => {
+t.test('a time beyond any clock is rejected, since no later true time could correct it', async t => {
   for (const time of ['9007199254740993', '18446744073709551615']) {
     t.equal(readPosition(stamps({ 'x-aptos-ledger-timestampusec': time })), undefined, time)
   }
   t.ok(readPosition(stamps({ 'x-aptos-ledger-timestampusec': '4102444800000000' })), 'the year 2100')
 })
 
-t.test('where a listing would go on at one of two places its answer proves nothing', async t => {
+t.test('a response with two different cursors has no position', async t => {
   t.equal(readPosition({ ...stamps(), 'x-aptos-cursor': ['aa', 'bb'] }), undefined)
   t.ok(readPosition({ ...stamps(), 'x-aptos-cursor': 'aa' }))
 })
 
-t.test('two families that agree are the node\'s, two that contradict each other are none', async t => {
+t.test('two header families must agree, or the response has no position', async t => {
   const own = Object.fromEntries(
     Object.entries(stamps()).map(([name, value]) => [name.replace('x-aptos-', 'x-node-'), value])
   )
@@ -83,7 +83,7 @@ t.test('two families that agree are the node\'s, two that contradict each other 
       'x-node-oldest-block-height': '2'
     })
   ) t.equal(readPosition({ ...own, ...stamps(), [name]: value }), undefined, name)
-  t.ok(readPosition({ 'x-other-ledger-version': '1', ...stamps() }), 'a family that is not whole is none')
+  t.ok(readPosition({ 'x-other-ledger-version': '1', ...stamps() }), 'an incomplete family is ignored')
 })
 
 t.test('versions above 2^53 are exact', async t => {
@@ -102,7 +102,7 @@ t.test('versions above 2^53 are exact', async t => {
   ])
 })
 
-t.test('a position is written in the order in which nodes write it', async t => {
+t.test('position headers are written in the order that full nodes use', async t => {
   const read = readPosition(stamps())
   t.same(read && positionHeaders(read.position, headerNamesOf(read.family)), Object.entries(stamps()).flat())
   t.notOk(
@@ -112,6 +112,6 @@ t.test('a position is written in the order in which nodes write it', async t => 
         headerNamesOf('x-aptos-')
       )
         .includes('x-aptos-epoch'),
-    'the epoch only where the node gives it'
+    'the epoch only if the node sends it'
   )
 })

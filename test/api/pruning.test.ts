@@ -16,14 +16,14 @@ const gone: Array<[string, Parameters<typeof sendRequest>[2]]> = [
 ]
 const endpoints = ['table_item', 'account_modules', 'block_by_version', 'block_by_version']
 
-t.test('what is below the node\'s window and not kept is answered without asking, in the node\'s own words for that operation', async t => {
+t.test('a pruned version that is not cached gets the node\'s own 410 without an upstream request', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
   sandbox.requests.reset()
   for (const [at, [target, how]] of gone.entries()) {
     const got = await varve.get(target, how)
-    t.equal(sandbox.requests.total, at, 'the node is asked by the test alone')
+    t.equal(sandbox.requests.total, at, 'only the test sent requests upstream')
     const direct = await sendRequest(sandbox.url, target, how)
     t.same([got.status, got.body], [410, direct.body], target)
     t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
@@ -48,7 +48,7 @@ t.test('what is below the node\'s window and not kept is answered without asking
   t.equal(await varve.metric('varve_not_stored_total{endpoint="table_item",reason="status"}'), 0)
 })
 
-t.test('behind a load-balanced upstream the node is asked each time, and its 410 passes untouched and counted', async t => {
+t.test('with answerLocally off, an upstream\'s 410 is forwarded unchanged and counted', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
   sandbox.ledger.pruneTo(600)
   for (let round = 0; round < 2; round++) {
@@ -65,7 +65,7 @@ t.test('behind a load-balanced upstream the node is asked each time, and its 410
   t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="block_by_version"}'), 4)
 })
 
-t.test('what the cache has is served beyond the window, marked and counted, under the present position', async t => {
+t.test('a cached pruned version is served, marked and counted, with the current position', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const kept = await Promise.all(gone.map(async ([target, how]) => await varve.get(target, how)))
   sandbox.ledger.grow(3)
@@ -88,7 +88,7 @@ t.test('what the cache has is served beyond the window, marked and counted, unde
   t.equal(sandbox.requests.total, 0)
 })
 
-t.test('where an operator will not have it served it is refused like what was never kept, or left to the node', async t => {
+t.test('with serveCached off, a cached pruned version gets 410, local or from upstream', async t => {
   for (const answerLocally of [true, false]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached: false, answerLocally } })
     for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 200 })
@@ -116,7 +116,7 @@ t.test('where an operator will not have it served it is refused like what was ne
   }
 })
 
-t.test('a node that has its history back is asked for it again, and one ahead of the window is never refused', async t => {
+t.test('an upstream gets reads of a restored history, and reads above its known head', async t => {
   const window = { oldest: '600' }
   const positions = (): Record<string, string> => stamps({ 'x-aptos-ledger-oldest-version': window.oldest })
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -128,14 +128,14 @@ t.test('a node that has its history back is asked for it again, and one ahead of
   const target = '/v1/accounts/0x1/modules?ledger_version='
   t.match(await varve.get(`${target}599`), { status: 410 })
   t.match(await varve.get(`${target}600`), { status: 200 })
-  t.match(await varve.get(`${target}99999`), { status: 503 }, 'this one the stub answers against its own head')
+  t.match(await varve.get(`${target}99999`), { status: 503 }, 'the stub rejects it by its own head')
   window.oldest = '10'
-  t.match(await varve.get(`${target}700`), { status: 200 }, 'any answer teaches the window')
+  t.match(await varve.get(`${target}700`), { status: 200 }, 'any response updates the window')
   t.match(await varve.get(`${target}599`), { status: 200, headers: { [status]: /stored/ } })
   t.equal(stub.requests.length, 4)
 })
 
-t.test('the window\'s edge can fall inside a kept block: its older versions are answered from it as pruned, or refused, its others as ever', async t => {
+t.test('a window edge inside a cached block makes only its older versions pruned', async t => {
   const body = JSON.stringify({
     block_height: '50',
     block_hash: '0xab',
@@ -166,7 +166,7 @@ t.test('the window\'s edge can fall inside a kept block: its older versions are 
   }
 })
 
-t.test('what an old release rendered and no node has any more is served as it is, without asking (law 8)', async t => {
+t.test('a pruned entry of an old release is served unchanged without an upstream request (law 8)', async t => {
   let index = { release: 'aaaa', oldest: '10' }
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -181,14 +181,14 @@ t.test('what an old release rendered and no node has any more is served as it is
     (await varve.get('/v1/accounts/0x1/modules?ledger_version=100')).headers[status]
   t.equal(await read(), 'varve; fwd=uri-miss; fwd-status=200; stored')
   index = { release: 'bbbb', oldest: '200' }
-  // One poll teaches both.
+  // One poll learns both.
   let seen = await read()
   for (let tries = 0; seen === 'varve; hit; detail=memory' && tries < 500; tries++) seen = await read()
   t.same([seen, await read()], Array(2).fill('varve; hit; detail=pruned'))
   t.equal(stub.requests.length, 1)
 })
 
-t.test('a 410 for a version within the known window is believed for that answer alone, and has no distance', async t => {
+t.test('a 410 within the known window applies to that response only, and has no distance', async t => {
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     if (nth > 2) respondOk(response, '[]')
     else response.writeHead(410, { 'content-type': 'application/json', ...stamps() }).end(words({}, '500'))
@@ -203,7 +203,7 @@ t.test('a 410 for a version within the known window is believed for that answer 
   ], [2, 0])
 })
 
-t.test('a node that was set back to a longer history is asked, and the oldest version shown is its, although the head shown does not go back', async t => {
+t.test('a restored longer history is served, although the served head does not go back', async t => {
   let position = stamps({ 'x-aptos-ledger-oldest-version': '600' })
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...position }).end('[]')
@@ -227,7 +227,7 @@ t.test('a node that was set back to a longer history is asked, and the oldest ve
   t.equal(stub.requests.length, 2)
 })
 
-t.test('an answer of another chain is no word on what this one\'s node has', async t => {
+t.test('a response of another chain does not change the window', async t => {
   let chain = '4'
   const answer = (): Record<string, string> => ({
     'content-type': 'application/json',
@@ -243,10 +243,10 @@ t.test('an answer of another chain is no word on what this one\'s node has', asy
   for (let round = 0; round < 2; round++) {
     t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 503 })
   }
-  t.equal(stub.requests.length, 1, 'and it is not asked for data until its chain is the right one')
+  t.equal(stub.requests.length, 1, 'no data request before its chain is verified')
 })
 
-t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is what the next local 410 carries', async t => {
+t.test('an upstream\'s 410 is forwarded unchanged, and local 410s copy its allow-listed members', async t => {
   let more: Record<string, unknown> = {
     hint: 'ask the archive',
     oldest_ledger_version: '11',
@@ -272,7 +272,7 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
       headers: { 'x-aptos-archival-endpoint': header['x-aptos-archival-endpoint'], 'x-secret': undefined }
     })
   }
-  t.same(await localOne(), { body: plain, archive: undefined }, 'nothing was seen yet')
+  t.same(await localOne(), { body: plain, archive: undefined }, 'nothing seen yet')
   await passed()
   t.same(await localOne(), {
     body: {
@@ -282,14 +282,14 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
       archival_endpoint: 'https://archive.example/v1'
     },
     archive: 'https://archive.example/v1'
-  }, 'the oldest version is the present one')
+  }, 'the oldest version is the current one')
   more = { hint: 'x'.repeat(5000), archival_endpoint: ['https://archive.example'], oldest_ledger_version: '10' }
   header = {}
   await passed()
   t.same(
     await localOne(),
     { body: { ...plain, oldest_ledger_version: '10' }, archive: undefined },
-    'too long a text and what is no text are left out'
+    'too long texts and other types are left out'
   )
   more = {}
   header = { 'x-aptos-archival-endpoint': 'x'.repeat(3000) }
@@ -297,7 +297,7 @@ t.test('a gateway\'s 410 passes untouched, and of what it adds the allow-list is
   t.same(await localOne(), { body: plain, archive: undefined }, 'the newest 410 decides')
 })
 
-t.test('a 410 that is about something else teaches nothing of pruning', async t => {
+t.test('a 410 with another error code teaches nothing about pruning', async t => {
   const bodies = [
     words({ hint: 'first' }, '12', 'version_pruned'),
     JSON.stringify({ error_code: 'internal_error', message: 'x', hint: 'other' }),
@@ -312,7 +312,7 @@ t.test('a 410 that is about something else teaches nothing of pruning', async t 
   t.match(JSON.parse((await varve.get('/v1/blocks/by_version/5')).body), { hint: 'first' })
 })
 
-t.test('while no position is known nothing is said to be gone: the node is asked', async t => {
+t.test('without a known position no local 410 is sent and the read goes upstream', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   }, (_request, response) => {

@@ -5,7 +5,7 @@ import { targetOf } from '../../src/api/read.js'
 const read = (body: unknown): ReturnType<typeof readPurge> =>
   readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
 
-/** The canonical request that a purge means. */
+/** Returns the canonical request of the read that a purge names. */
 function meant (body: unknown): string {
   const wanted = read(body)
   return wanted.all
@@ -13,7 +13,7 @@ function meant (body: unknown): string {
     : `${wanted.read.endpoint.method} ${targetOf(wanted.read)} ${wanted.read.body?.canonical ?? ''}`.trim()
 }
 
-t.test('a read is named by its path or by a whole URL, in any spelling, with its method or, where it is a GET, without', async t => {
+t.test('a purge names a read by path or URL, in any request variant, with an optional method', async t => {
   const canonical = meant({ method: 'GET', url: '/v1/accounts/0x1/modules?ledger_version=5&limit=2' })
   t.match(canonical, /^GET \/v1\/accounts\/\S*1\/modules\?ledger_version=5&limit=2$/)
   for (
@@ -27,7 +27,7 @@ t.test('a read is named by its path or by a whole URL, in any spelling, with its
   }
 })
 
-t.test('the body of a table look-up is taken as an object or as a text, to the letter', async t => {
+t.test('the body of a table item read is an object or a string, and stays exact', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
   const canonical = meant({ method: 'POST', url, body })
@@ -49,16 +49,16 @@ t.test('the body of a table look-up is taken as an object or as a text, to the l
     const typed = key.startsWith('{') ? '0x1::a::B' : 'u128'
     const inner = `{"key_type":"${typed}","value_type":"u64","key":${key}}`
     t.equal(sentOf(`${head}${inner}}`), inner)
-    t.equal(sentOf(`${head}${JSON.stringify(inner)}}`), inner, 'the same as a text')
+    t.equal(sentOf(`${head}${JSON.stringify(inner)}}`), inner, 'the same as a string')
     t.equal(
       sentOf(`{ "body" :\t${inner.replace(',"value', ' ,\n"value')} , "url":"${url}","method":"POST" }`),
       inner,
-      'blanks between are none of it'
+      'blanks between are not part of it'
     )
   }
 })
 
-t.test('everything is asked for by {"all": true} and by nothing else', async t => {
+t.test('only {"all": true} purges everything', async t => {
   for (const text of ['{"all":true}', ' { "all" : true } ']) t.equal(meant(text), 'everything')
   const url = '/v1/accounts/0x1/modules?ledger_version=5'
   for (
@@ -92,12 +92,12 @@ t.test('everything is asked for by {"all": true} and by nothing else', async t =
   t.throws(
     () => read('{"all":true,"method":"GET"}'),
     { status: 400, code: 'invalid_input' },
-    'what is half a read is no order to forget everything'
+    'half a read must not purge everything'
   )
   t.throws(() => read('{"all":true,"body":{}}'), { status: 400, code: 'invalid_input' })
 })
 
-t.test('what no client could have read is refused with 400', async t => {
+t.test('a purge of a read that no client can send is rejected with 400', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
   for (
@@ -129,7 +129,7 @@ t.test('what no client could have read is refused with 400', async t => {
   ) t.throws(() => read(wrong), { status: 400, code: 'invalid_input' }, JSON.stringify(wrong))
 })
 
-t.test('a purge made from a read means that very read', async t => {
+t.test('a purge encoded from a read decodes to that read', async t => {
   const body = '{"key_type":"u64","value_type":"u64","key":"007"}'
   const item = { method: 'POST', url: '/v1/tables/0x5eed/item?ledger_version=5', body: JSON.parse(body) as unknown }
   const requests = [

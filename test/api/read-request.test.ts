@@ -44,7 +44,7 @@ const keyOf = (target: string, sent?: Sent): string => {
   return keysOf(found, chain).value
 }
 
-/** What a node is sent: nothing else of a request reaches one. */
+/** Returns everything that an upstream is sent of a request. */
 const upstreamOf = (target: string, sent?: Sent): string => {
   const found = read(target, sent)
   return found === undefined
@@ -67,7 +67,7 @@ const item = '/v1/tables/0xab/item'
 const body = (key: string, keyType = 'u64', valueType = 'u64'): string =>
   `{"key_type":"${keyType}","value_type":"${valueType}","key":${key}}`
 
-t.test(`every spelling of a modules read gives one key and one upstream request (${seedTitle})`, async () => {
+t.test(`every variant of a modules read gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -97,7 +97,7 @@ t.test(`every spelling of a modules read gives one key and one upstream request 
   )
 })
 
-t.test(`every spelling of an event listing gives one key and one upstream request (${seedTitle})`, async () => {
+t.test(`every variant of an event listing gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(
       address,
@@ -119,7 +119,7 @@ t.test(`every spelling of an event listing gives one key and one upstream reques
   )
 })
 
-t.test(`every spelling of a table item's types gives one key and one upstream request (${seedTitle})`, async () => {
+t.test(`every variant of a table item's types gives one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(address, addressStyle, tag, tagStyle, tag, tagStyle, (handle, hStyle, key, kStyle, value, vStyle) => {
       const plain = { body: JSON.stringify({ key_type: canonicalTag(key), value_type: canonicalTag(value), key: 'k' }) }
@@ -137,7 +137,7 @@ t.test(`every spelling of a table item's types gives one key and one upstream re
   )
 })
 
-t.test('every spelling of a table key that nodes take for the same is one key', async t => {
+t.test('every text of a table key that full nodes read alike has one key', async t => {
   const same: [string, string, string][] = [
     ['u64', '"7"', '"007"'],
     ['u64', '"7"', '"+7"'],
@@ -159,7 +159,7 @@ t.test('every spelling of a table key that nodes take for the same is one key', 
   }
 })
 
-t.test('what may mean another table key is another key', async t => {
+t.test('table keys that may differ in meaning have different keys', async t => {
   const different: [string, string, string][] = [
     ['u64', '18446744073709551615', '18446744073709551614'],
     ['u64', '1', '1.0'],
@@ -196,7 +196,7 @@ t.test('what may mean another table key is another key', async t => {
   t.not(keyOf(item, { body: body('"1"') }), keyOf('/v1/tables/0xac/item', { body: body('"1"') }), 'another table')
 })
 
-t.test('a table key goes upstream in the client\'s own member order, digits and escapes, blanks dropped', async t => {
+t.test('a table key goes upstream in the client\'s member order, digits and escapes, without blanks', async t => {
   const sent = '{ "key" : { "b" : 1.00, "2":[ 1e5 , -0 ], "a" : "x \\u0041 \\" y" , "1": 18446744073709551615 } , ' +
     '"value_type":"u8", "key_type" : "0x1::a::S", "junk": [ {} ] }'
   t.equal(
@@ -206,16 +206,16 @@ t.test('a table key goes upstream in the client\'s own member order, digits and 
   )
 })
 
-t.test('a not-found belongs to equal texts alone, a value to all spellings', async t => {
+t.test('a not-found is keyed by the exact text, a value by its canonical key', async t => {
   const keys = (key: string): { value: string, text: string } =>
     keysOf(read(`${item}?ledger_version=5`, { body: body(key) }) as Read, chain)
   t.equal(keys('"7"').value, keys('"07"').value)
   t.not(keys('"7"').text, keys('"07"').text)
-  t.not(keys('"7"').text, keys('"7"').value, 'the two never meet')
+  t.not(keys('"7"').text, keys('"7"').value, 'value and text keys never collide')
   t.equal(
     keysOf(read(modules) as Read, chain).text,
     keysOf(read(modules) as Read, chain).value,
-    'without a body there is one text'
+    'without a body there is one key'
   )
 })
 
@@ -248,17 +248,17 @@ t.test('every change of meaning changes the key', async t => {
   t.equal(
     keyOf('/v1/info', { accept: 'application/x-bcs' }),
     keyOf('/v1/info'),
-    'but node info is JSON whatever is asked for'
+    'node info is JSON for any Accept'
   )
   t.equal(
     keyOf('/v1/blocks/by_version/5?with_transactions=false'),
     keyOf('/v1/blocks/by_version/5'),
-    'and a flag that is off says what leaving it out says'
+    'a flag that is off means the default'
   )
   t.equal(
     keyOf('/v1/accounts/0x1/events/0x1::a::B/f?limit=25&start=05'),
     keyOf('/v1/accounts/0x1/events/0x1::a::B/f?start=5'),
-    'and a limit left out is the one that nodes take then'
+    'a missing limit is the default limit'
   )
   t.equal(
     keysOf(atVersion(read(modules) as Read, 5n), chain).value,
@@ -267,7 +267,7 @@ t.test('every change of meaning changes the key', async t => {
   )
 })
 
-t.test('a long key costs no more than a short one', async t => {
+t.test('a long table key makes a cache key no longer than a short one', async t => {
   const key = keyOf(`${item}?ledger_version=5`, {
     body: body(JSON.stringify('x'.repeat(500_000)), '0x1::string::String')
   })
@@ -278,7 +278,7 @@ t.test('a long key costs no more than a short one', async t => {
   )
 })
 
-t.test('a value that cannot be valid is refused with 400 invalid_input', async t => {
+t.test('an invalid value is rejected with 400 invalid_input', async t => {
   const handle = '/v1/accounts/0x1/events'
   const bad = [
     ...[
@@ -338,7 +338,7 @@ t.test('a value that cannot be valid is refused with 400 invalid_input', async t
   }
 })
 
-t.test('a body that cannot be read with certainty is refused', async t => {
+t.test('an ambiguous or malformed body is rejected', async t => {
   const bad = [
     '',
     '[]',
@@ -389,7 +389,7 @@ t.test('a body that cannot be read with certainty is refused', async t => {
   t.equal(refusalOf(item, { body: body('['.repeat(126) + ']'.repeat(126)) }), undefined, 'as deep as nodes read')
 })
 
-t.test('a body of another content type is refused with 415', async t => {
+t.test('a body of another content type is rejected with 415', async t => {
   for (
     const contentType of [
       undefined,
@@ -421,7 +421,7 @@ t.test('a body of another content type is refused with 415', async t => {
   }
 })
 
-t.test('a route that is not served is no read, and a known route under another method is 405', async t => {
+t.test('an unknown route is not a read, and a known route with another method gets 405', async t => {
   for (
     const target of [
       '/',
@@ -444,22 +444,22 @@ t.test('a route that is not served is no read, and a known route under another m
   t.match(refusalOf(modules, { method: 'POST' }), { status: 405, code: 'web_framework_error' })
   t.match(refusalOf(item, { method: 'HEAD' }), { status: 405 })
   t.match(refusalOf('/v1/info', { method: 'TRACE' }), { status: 405 })
-  t.equal(keyOf(modules, { method: 'HEAD' }), keyOf(modules), 'HEAD is the GET without its body')
+  t.equal(keyOf(modules, { method: 'HEAD' }), keyOf(modules), 'HEAD is GET without a body')
 })
 
-t.test('a second question mark belongs to a name, as it does for nodes', async t => {
+t.test('a second question mark is part of a parameter name, as on full nodes', async t => {
   t.equal(keyOf(`${modules}??ledger_version=5`), keyOf(modules))
   t.equal(keyOf(`${modules}?ledger_version=5&?limit=1`), keyOf(`${modules}?ledger_version=5`))
 })
 
-t.test('a read knows the version that its answer speaks of', async t => {
+t.test('a read knows the requested version', async t => {
   t.equal(read(`${modules}?ledger_version=5`)?.requestedVersion, 5n)
   t.equal(read('/v1/blocks/by_version/%2B007')?.requestedVersion, 7n)
   t.equal(read(modules)?.requestedVersion, undefined)
   t.equal(atVersion(read(modules) as Read, 9n).requestedVersion, 9n)
 })
 
-t.test('an absolute request target is read as its path', async t => {
+t.test('an absolute request target is read by its path', async t => {
   t.equal(keyOf(`http://evil.example${modules}?ledger_version=5`), keyOf(`${modules}?ledger_version=5`))
   t.equal(upstreamOf(`HTTPS://evil.example:1${modules}`), upstreamOf(modules))
 })

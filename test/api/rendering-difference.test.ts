@@ -16,7 +16,7 @@ const bcs = (read: Read): Read => ({ ...read, accept: 'bcs' })
 
 interface How {
   readonly releases?: [string | undefined, string | undefined]
-  /** Where the first of them ends. */
+  /** The cursor where the first listing ends. */
   readonly cursor?: string
 }
 
@@ -28,14 +28,14 @@ function may (
 ): boolean {
   const a: RenderedBody = { body: Buffer.from(one as string), release: first, cursor }
   const b: RenderedBody = { body: Buffer.from(other as string), release: second, cursor: undefined }
-  t.equal(isExplainedByRendering(read, b, a), isExplainedByRendering(read, a, b), 'whichever was kept')
+  t.equal(isExplainedByRendering(read, b, a), isExplainedByRendering(read, a, b), 'in either order')
   return isExplainedByRendering(read, a, b)
 }
 
 const module = (abi: unknown, bytecode = '0xa1'): object => ({ bytecode, abi })
 const list = (...items: unknown[]): string => JSON.stringify(items)
 
-t.test('what one release has rendered another may render otherwise, in JSON, and never what is stored', async t => {
+t.test('two releases may render JSON differently, but never stored data or BCS', async t => {
   for (
     const releases of [['a', 'b'], ['a', undefined], [undefined, undefined]] as Array<
       [string | undefined, string | undefined]
@@ -51,7 +51,7 @@ t.test('what one release has rendered another may render otherwise, in JSON, and
   t.notOk(may(bcs(item), 'one', 'two', { releases: ['a', 'b'] }))
 })
 
-t.test('a module may be rendered further by a release that is not known to be another one yet', async t => {
+t.test('a module may gain members while a newer release is not known yet', async t => {
   t.ok(
     may(modules, list(module({ structs: [{ name: 'S' }] })), list(module({ structs: [{ name: 'S', is_enum: false }] })))
   )
@@ -61,18 +61,18 @@ t.test('a module may be rendered further by a release that is not known to be an
   )
   t.notOk(
     may(modules, list(module({ name: 'S' })), '[{"bytecode":"0xa1","abi":{"name":"S","name":"T"}}]'),
-    'what names a member twice is of no shape'
+    'a repeated member makes the shape unreadable'
   )
   t.notOk(may(modules, list(module([])), '[{"bytecode":"0xa1","abi":[1 2]}]'))
   const deep = (leaf: string): string => `[{"abi":${'['.repeat(150)}${leaf}${']'.repeat(150)}}]`
-  t.notOk(may(modules, deep('1'), deep('2')), 'what is deeper than anything is compared as it stands')
+  t.notOk(may(modules, deep('1'), deep('2')), 'deeper texts are compared byte for byte')
 })
 
-t.test('a listing may be longer where another ends and says so, and never empty', async t => {
+t.test('a listing may be longer than one that ends early with a cursor, unless that one is empty', async t => {
   const [a, b, c] = [module('a'), module('b'), module('c')]
   const cursor = '00ab'
   t.ok(may(modules, list(a, b), list(a, b, c), { cursor }))
-  t.notOk(may(modules, list(a, b), list(a, b, c)), 'it goes on nowhere')
+  t.notOk(may(modules, list(a, b), list(a, b, c)), 'no cursor')
   t.notOk(may(modules, list(a, module('b', '0xff')), list(a, b, c), { cursor }))
   t.notOk(may(modules, list(), list(a), { cursor }))
   t.notOk(may(modules, '[1', list(a), { cursor }))
@@ -92,7 +92,7 @@ t.test('a listing may be longer where another ends and says so, and never empty'
   t.notOk(may(bcs(modules), map(x, packed('c', 'z')), map(x, y, z), { cursor }))
   t.notOk(may(bcs(modules), map(x, z).subarray(0, -1), map(x, y, z), { cursor }))
   t.same(modulesInBcs(map(x, y))?.length, 2)
-  t.equal(modulesInBcs(Buffer.concat([map(x), y])), undefined, 'more than it says')
+  t.equal(modulesInBcs(Buffer.concat([map(x), y])), undefined, 'longer than its count')
   t.equal(modulesInBcs(Buffer.from([])), undefined)
   t.equal(modulesInBcs(Buffer.from([255, 255, 255, 255, 255, 255])), undefined, 'no length is that long')
   t.equal(modulesInBcs(Buffer.concat([Buffer.from([0x81, 0x00]), x]))?.length, 1)
@@ -100,7 +100,7 @@ t.test('a listing may be longer where another ends and says so, and never empty'
   t.equal(modulesInBcs(map(long))?.length, 1)
 })
 
-t.test('transactions may be decoded further, but what they commit to, who sent them and the block are the same', async t => {
+t.test('decoding of transactions may differ, but not hashes, senders or the block', async t => {
   const transaction = (change: object = {}): object => ({
     version: '5',
     hash: '0xa',
@@ -146,12 +146,12 @@ t.test('transactions may be decoded further, but what they commit to, who sent t
     may(readOfTarget('/v1/blocks/by_version/5'), '{"block_height":"1"}', '{"block_height":"2"}', {
       releases: ['a', 'b']
     }),
-    'no release shows in a block without them'
+    'a block without transactions renders alike in every release'
   )
   t.notOk(may(bcs(block), made([transaction()]), made([transaction({ added: 1 })])))
 })
 
-t.test('the payload of an event may be decoded further, but which event it is stays, and so does what it says', async t => {
+t.test('decoding of an event\'s payload may differ, but not its identity or decoded content', async t => {
   const event = (sequence: string, data: unknown): object => ({
     version: '9',
     guid: { creation_number: '2', account_address: '0x1' },
@@ -166,7 +166,7 @@ t.test('the payload of an event may be decoded further, but which event it is st
   t.notOk(may(page, '{}', '[]'))
 })
 
-t.test('of one module, of a resource and of transactions no release and no setting may change what is stored', async t => {
+t.test('no release may change the stored data of a module, a resource or a transaction', async t => {
   const one = readOfTarget('/v1/accounts/0x1/module/a?ledger_version=5')
   t.ok(may(one, JSON.stringify(module('x')), JSON.stringify(module('y')), { releases: ['a', 'b'] }))
   t.notOk(may(one, JSON.stringify(module('x')), JSON.stringify(module('x', '0xa2')), { releases: ['a', 'b'] }))
@@ -199,8 +199,8 @@ t.test('of one module, of a resource and of transactions no release and no setti
     t.notOk(may(read, of(transaction('0xa')), of(transaction('0xb')), { releases: ['a', 'b'] }))
   }
   const run = readOfTarget('/v1/transactions?start=5&limit=1')
-  t.notOk(may(run, '[1', list(transaction('0xa')), { releases: ['a', 'b'] }), 'what is no list')
-  t.notOk(may(run, list(), list(transaction('0xa')), { releases: ['a', 'b'] }), 'a list of none')
+  t.notOk(may(run, '[1', list(transaction('0xa')), { releases: ['a', 'b'] }), 'not a list')
+  t.notOk(may(run, list(), list(transaction('0xa')), { releases: ['a', 'b'] }), 'an empty list')
   const height = readOfTarget('/v1/blocks/by_height/5?with_transactions=true')
   t.ok(
     may(
@@ -212,7 +212,7 @@ t.test('of one module, of a resource and of transactions no release and no setti
   )
 })
 
-t.test('resources in BCS are told from each other by their types, however deep, and what is no listing of them is none', async t => {
+t.test('resources in BCS are split by their types at any depth, and malformed listings rejected', async t => {
   const text = (said: string): Buffer => Buffer.concat([Buffer.from([said.length]), Buffer.from(said)])
   const struct = (name: string, ...types: Buffer[]): Buffer =>
     Buffer.concat([Buffer.alloc(32, 1), text('m'), text(name), Buffer.from([types.length]), ...types])

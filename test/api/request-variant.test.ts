@@ -12,7 +12,7 @@ const plain: VariantParts = {
   body: undefined
 }
 
-t.test('HEAD is spelled as GET, and no other method as either', t => {
+t.test('HEAD has the variant key of GET, and other methods have none', t => {
   t.equal(variantKeyOf({ ...plain, method: 'HEAD' }), variantKeyOf(plain))
   for (const method of ['DELETE', 'PUT', 'OPTIONS', 'get', 'QUERY']) {
     t.equal(variantKeyOf({ ...plain, method, body: Buffer.from('{}') }), undefined)
@@ -20,14 +20,14 @@ t.test('HEAD is spelled as GET, and no other method as either', t => {
   t.equal(
     variantKeyOf({ ...plain, method: 'POST', contentType: json }),
     undefined,
-    'nor a POST whose body is not there'
+    'a POST without a body'
   )
-  t.equal(variantKeyOf({ ...plain, method: 'POST', body: Buffer.alloc(0) }), undefined, 'or of no type')
+  t.equal(variantKeyOf({ ...plain, method: 'POST', body: Buffer.alloc(0) }), undefined, 'a POST without a content type')
   t.not(variantKeyOf({ ...plain, method: 'POST', contentType: json, body: Buffer.alloc(0) }), variantKeyOf(plain))
   t.end()
 })
 
-t.test('what is very long is not worth remembering', t => {
+t.test('a very long request gets no variant key', t => {
   t.ok(variantKeyOf({ ...plain, target: `/${'x'.repeat(1000)}` }))
   t.equal(variantKeyOf({ ...plain, target: `/${'x'.repeat(1024)}` }), undefined)
   t.ok(variantKeyOf({ ...plain, method: 'POST', contentType: json, body: Buffer.alloc(2048) }))
@@ -37,8 +37,8 @@ t.test('what is very long is not worth remembering', t => {
   t.end()
 })
 
-t.test(`two requests that differ in anything that is read are never spelled alike (${seedTitle})`, t => {
-  // Characters that a parser lets through at each place, and few of them, so that pieces meet in every way.
+t.test(`two requests that differ in any part never share a variant key (${seedTitle})`, t => {
+  // Uses few characters, all of which a parser allows, so that parts meet in every way.
   const target = fc.array(fc.constantFrom('/', 'a', '?', 'undefined', ','), { maxLength: 4 }).map(parts =>
     `/${parts.join('')}`
   )

@@ -19,7 +19,7 @@ const head = { height: 7n, first: 100n, last: 102n }
 const inJson = (change: object): BlockHead | undefined =>
   readBlockHead(Buffer.from(JSON.stringify({ ...fields, ...change })), 'json')
 
-t.test('the head of a block in JSON is read whatever the order of its members, and whichever are new', async t => {
+t.test('a block head in JSON is read with its members in any order and with new members', async t => {
   t.strictSame(inJson({}), { ...head, counts: [] })
   t.strictSame(inJson({ transactions: undefined }), { ...head, counts: [] }, 'without the member')
   t.strictSame(inJson({ transactions: [] }), { ...head, counts: [0] })
@@ -30,7 +30,7 @@ t.test('the head of a block in JSON is read whatever the order of its members, a
   t.strictSame(readBlockHead(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
 })
 
-t.test('what transactions hold never passes for the head of their block', async t => {
+t.test('members inside transactions are never read as the block head', async t => {
   const transactions = [
     { first_version: '1', last_version: '2', block_height: '3', transactions: null },
     { payload: ['"first_version":"1"', '}],"last_version":"9"', '\\', '{"block_height":"0"}'] }
@@ -63,7 +63,7 @@ t.test(`versions are exact over all of u64, in both representations (${seedTitle
   }))
 })
 
-t.test('a block in JSON that cannot be read with certainty is not read', async t => {
+t.test('a block in JSON that is ambiguous or malformed is not read', async t => {
   for (const name of ['block_height', 'first_version', 'last_version']) {
     for (
       const value of [
@@ -117,7 +117,7 @@ const inBcs = (...list: number[]): BlockHead | undefined =>
   readBlockHead(Buffer.concat([bcsHead(7n, 100n, 102n), Buffer.from(list)]), 'bcs')
 const items = (count: number): number[] => Array<number>(count).fill(0xaa)
 
-t.test('the head of a block in BCS is read by offset, and both its ends without transactions are known', async t => {
+t.test('a block head in BCS is read by offset, with both encodings of no transactions', async t => {
   t.strictSame(inBcs(), { ...head, counts: [] })
   t.strictSame(inBcs(0), { ...head, counts: [] })
   t.strictSame(readBlockHead(bcsHead(maxU64, maxU64, maxU64), 'bcs'), {
@@ -128,16 +128,16 @@ t.test('the head of a block in BCS is read by offset, and both its ends without 
   })
 })
 
-t.test('transactions in BCS are counted with and without the mark before their length', async t => {
+t.test('transactions in BCS are counted with and without the option byte before their length', async t => {
   t.strictSame(inBcs(3, ...items(30)), { ...head, counts: [3] })
   t.strictSame(inBcs(0x80 + 12_000 % 128, Math.floor(12_000 / 128), ...items(12_000)), { ...head, counts: [12_000] })
   t.strictSame(inBcs(0x80, 0x80, 1, ...items(16_384)), { ...head, counts: [16_384] })
 })
 
-t.test('where a 01 may be the mark or the length, both counts are told', async t => {
+t.test('a 01 that may be the option byte or the length gives both counts', async t => {
   t.strictSame(inBcs(1, 3, ...items(30)), { ...head, counts: [1, 3] })
   t.strictSame(inBcs(1, 0xac, 2, ...items(300)), { ...head, counts: [1, 300] })
-  t.strictSame(inBcs(1, 0), { ...head, counts: [1, 0] }, 'an empty list after the mark')
+  t.strictSame(inBcs(1, 0), { ...head, counts: [1, 0] }, 'an empty list after the option byte')
   t.strictSame(inBcs(1, 0x7f, ...items(3)), { ...head, counts: [1] }, 'one item, which is too short to be 127')
   t.strictSame(
     inBcs(1, 0x80, 0x80, 0x80, 0x80, 0x80, 0),
@@ -146,7 +146,7 @@ t.test('where a 01 may be the mark or the length, both counts are told', async t
   )
 })
 
-t.test('a block in BCS that cannot be read with certainty is not read', async t => {
+t.test('a block in BCS that is ambiguous or malformed is not read', async t => {
   for (const length of [0, 1, 63]) t.equal(readBlockHead(Buffer.alloc(length), 'bcs'), undefined, `${length} bytes`)
   t.equal(readBlockHead(bcsHead(7n, 103n, 102n), 'bcs'), undefined, 'a range that ends before it begins')
   const cases: [string, number[]][] = [
@@ -179,7 +179,7 @@ const event = (sequence: number | bigint, version: number | bigint, change: Fiel
 const page = (...events: unknown[]): EventPage | undefined => readEventPage(Buffer.from(JSON.stringify(events)))
 const stream = `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3`
 
-t.test('a page of events tells where it begins and ends', async t => {
+t.test('an event page is read with its first and last sequence numbers and version range', async t => {
   t.strictSame(page(event(5, 100), event(6, 100), event(7, 130)), {
     stream,
     count: 3,
@@ -202,7 +202,7 @@ t.test('a page of events tells where it begins and ends', async t => {
   t.match(
     readEventPage(Buffer.from(turned)),
     { first: 5n, lowestVersion: 9007199254740993n },
-    'whatever the order of members'
+    'members in any order'
   )
 })
 
@@ -219,12 +219,12 @@ t.test('an empty page is a page', async t => {
   t.equal(readEventPage(Buffer.from(' [ ] \n'))?.count, 0)
 })
 
-t.test('a page is contiguous while sequence numbers rise by one under one guid and versions never fall', async t => {
+t.test('a page is contiguous if sequence numbers rise by one in one stream and versions never fall', async t => {
   t.equal(page(event(5, 100), event(7, 101))?.isContiguous, false, 'a gap')
   t.equal(page(event(5, 100), event(5, 101))?.isContiguous, false, 'a repetition')
-  t.equal(page(event(6, 100), event(5, 101))?.isContiguous, false, 'the wrong way')
-  t.equal(page(event(maxU64, 100), event(0, 101))?.isContiguous, false, 'past the last number')
-  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n + 1n, 1))?.isContiguous, true, 'where doubles see no difference')
+  t.equal(page(event(6, 100), event(5, 101))?.isContiguous, false, 'descending order')
+  t.equal(page(event(maxU64, 100), event(0, 101))?.isContiguous, false, 'past the highest number')
+  t.equal(page(event(2n ** 53n, 1), event(2n ** 53n + 1n, 1))?.isContiguous, true, 'doubles see no difference')
   t.equal(page(event(2n ** 53n, 1), event(2n ** 53n, 1))?.isContiguous, false)
   t.equal(
     page(event(5, 100), event(6, 101, { guid: { ...guid, creation_number: '4' } }))?.isContiguous,
@@ -240,7 +240,7 @@ t.test('a page is contiguous while sequence numbers rise by one under one guid a
     page(event(5, 100), event(6, 101, { guid: { account_address: '0x1', extra: [], creation_number: '3' } }))
       ?.isContiguous,
     true,
-    'the same guid, told otherwise'
+    'the same guid with members in another order'
   )
   t.strictSame(page(event(5, 100), event(6, 120), event(7, 90), event(8, 110)), {
     stream,
@@ -250,10 +250,10 @@ t.test('a page is contiguous while sequence numbers rise by one under one guid a
     isContiguous: false,
     lowestVersion: 90n,
     highestVersion: 120n
-  }, 'versions that fall back')
+  }, 'versions that fall')
 })
 
-t.test('a page with anything that is not certainly an event is not read', async t => {
+t.test('a page with a malformed event is not read', async t => {
   const numbers = [undefined, null, 5, '', '+5', '-5', '5.0', '18446744073709551616', ['5'], { a: '5' }]
   for (const value of numbers) {
     t.equal(

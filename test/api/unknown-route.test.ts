@@ -11,7 +11,7 @@ import {
 } from '../../src/api/unknown-route.js'
 import { check, seedTitle } from '../support/properties.js'
 
-/** The target that goes upstream, or the status of the refusal. */
+/** Returns the target that goes upstream, or the status of the rejection. */
 function fate (target: string, method = 'GET', policy: PassThrough = 'reads'): string | number {
   try {
     return forwardedTarget(target, method, policy)
@@ -37,7 +37,7 @@ function refusedAs (
   )
 }
 
-t.test('reads: what reads is passed on, what a node would do at a client\'s word is not', t => {
+t.test('passThrough: reads forwards every GET and HEAD, and rejects unknown POST routes', t => {
   const passed: [string, string][] = [
     ['GET', '/v1'],
     ['HEAD', '/v1'],
@@ -77,7 +77,7 @@ t.test('reads: what reads is passed on, what a node would do at a client\'s word
   t.end()
 })
 
-t.test('none: nothing is passed on; all: every path under /v1, posted or not', t => {
+t.test('passThrough: none forwards nothing, and all forwards every path under /v1 with any method', t => {
   for (
     const [method, target] of [['GET', '/v1'], ['GET', '/v1/accounts/0x1'], ['HEAD', '/v1/spec.json'], [
       'POST',
@@ -90,7 +90,7 @@ t.test('none: nothing is passed on; all: every path under /v1, posted or not', t
   t.end()
 })
 
-t.test('the route that makes a test node fail is refused, whatever a node or a gateway before it decodes', t => {
+t.test('the failpoint route is rejected, in every encoding that a gateway may decode', t => {
   for (
     const path of [
       'set_failpoint',
@@ -114,12 +114,12 @@ t.test('the route that makes a test node fail is refused, whatever a node or a g
       refusedAs(t, `/v1/${path}?name=a&actions=panic`, { status: 404, code: 'web_framework_error' }, method)
     }
   }
-  t.equal(fate('/v1/x?set_failpoint'), '/v1/x?set_failpoint', 'a query is no route')
+  t.equal(fate('/v1/x?set_failpoint'), '/v1/x?set_failpoint', 'a query is not a route')
   t.equal(fate('/v1/reset_failpoints'), '/v1/reset_failpoints')
   t.end()
 })
 
-t.test('other methods are refused with those that there are, and paths outside /v1 are not found by any', t => {
+t.test('other methods get 405 with an Allow header, and paths outside /v1 get 404', t => {
   for (const method of ['OPTIONS', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'get']) {
     for (const policy of ['reads', 'none', 'all'] as const) {
       refusedAs(
@@ -159,7 +159,7 @@ t.test('other methods are refused with those that there are, and paths outside /
   t.end()
 })
 
-t.test('an absolute form leads nowhere but to the node: only its path counts', t => {
+t.test('only the path of an absolute target counts, so it cannot lead to another host', t => {
   for (
     const start of [
       'http://evil.example',
@@ -174,7 +174,7 @@ t.test('an absolute form leads nowhere but to the node: only its path counts', t
       t.equal(fate(start + rest), 404, start + rest)
     }
     t.equal(fate(`${start}/v1/../x`), 400)
-    t.equal(localTarget(`${start}/v1/http://b/v1`), '/v1/http://b/v1', 'once and no more')
+    t.equal(localTarget(`${start}/v1/http://b/v1`), '/v1/http://b/v1', 'the scheme is removed once')
   }
   for (const target of ['ftp://evil.example/v1/x', 'file:///v1/x', 'javascript:/v1/x', 'x http://evil/v1/x']) {
     t.equal(fate(target), 404, target)
@@ -182,7 +182,7 @@ t.test('an absolute form leads nowhere but to the node: only its path counts', t
   t.end()
 })
 
-t.test('a dot segment is refused in every spelling, since a gateway that resolves it would be led out of /v1', t => {
+t.test('a dot segment is rejected in every encoding, since a gateway could resolve it out of /v1', t => {
   for (
     const dots of [
       '.',
@@ -237,7 +237,7 @@ t.test('a dot segment is refused in every spelling, since a gateway that resolve
   t.end()
 })
 
-t.test('what no node reads in a target is refused, and so is what does not decode', t => {
+t.test('a target that no node reads, or that does not decode, is rejected', t => {
   for (const path of ['<', '>', '`', '#', '\u00e9', ' ', '\t', '\u007f', '\u0000', '\ud800']) {
     refusedAs(t, `/v1/x${path}`, { status: 400, code: 'invalid_input' })
   }
@@ -301,7 +301,7 @@ const piece = fc.constantFrom(
   '\u00e9'
 )
 
-t.test(`whatever is passed on is what was asked, and stays under /v1 for whoever resolves it after decoding it up to twice (${seedTitle})`, t => {
+t.test(`a forwarded target is unchanged, and stays under /v1 even if decoded twice (${seedTitle})`, t => {
   let passed = 0
   check(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.constantFrom('reads', 'all'), (pieces, policy) => {
@@ -318,11 +318,11 @@ t.test(`whatever is passed on is what was asked, and stays under /v1 for whoever
     }),
     2000
   )
-  t.ok(passed > 100, 'and some are')
+  t.ok(passed > 100, 'some targets are forwarded')
   t.end()
 })
 
-t.test('what an unknown route is about is read where it is certain, since it only says which node to ask', async t => {
+t.test('the version in an unknown route is read if unambiguous, since it only ranks upstreams', async t => {
   const cases: Array<[query: string, version: bigint | undefined]> = [
     ['', undefined],
     ['?', undefined],
@@ -338,7 +338,7 @@ t.test('what an unknown route is about is read where it is certain, since it onl
   ]
   for (const [query, version] of cases) t.equal(versionInTarget(`/v1/accounts/0x1/memo${query}`), version, query)
   t.equal(versionInTarget('/v1/transactions/auxiliary_info?start_version=5&limit=2'), 5n)
-  t.equal(versionInTarget('/v1/accounts/0x1/transactions?start=5'), undefined, 'that is a sequence number')
+  t.equal(versionInTarget('/v1/accounts/0x1/transactions?start=5'), undefined, 'a sequence number')
 })
 
 t.test('a rejected route names the value of passThrough that would forward it', t => {
@@ -364,7 +364,7 @@ t.test('a rejected route names the value of passThrough that would forward it', 
   t.throws(
     () => forwardedTarget('/v2/x', 'GET', 'none'),
     { message: 'not found' },
-    'no value forwards what is not under /v1'
+    'no value forwards paths outside /v1'
   )
   t.end()
 })
