@@ -19,7 +19,7 @@ function block (first: bigint, last: bigint, height: bigint, blockIndexKey = 'js
   })
 }
 
-t.test('a version leads to the block that holds it, and to no other', async t => {
+t.test('a version finds the block that contains it, and no other', async t => {
   const memory = new MemoryTier(1e6, nothing, () => 0)
   const high = 2n ** 63n
   for (
@@ -42,10 +42,10 @@ t.test('a version leads to the block that holds it, and to no other', async t =>
     [undefined, 'json 9', 'json 9', undefined],
     'also above 2^53'
   )
-  t.equal(memory.getBlock('bcs', 10n), undefined, 'no family answers for another')
+  t.equal(memory.getBlock('bcs', 10n), undefined, 'another block family has no entry')
 })
 
-t.test('the index holds a record for each entry and no more: what is evicted, replaced or expired leaves none', async t => {
+t.test('the index has one record per entry, and none for evicted or replaced entries', async t => {
   const memory = new MemoryTier(20_000, nothing, () => 0)
   for (let at = 0n; at < 500n; at++) memory.put(block(at * 10n, at * 10n + 9n, at))
   t.ok(memory.entries < 20)
@@ -56,7 +56,7 @@ t.test('the index holds a record for each entry and no more: what is evicted, re
   t.equal(memory.blocks, memory.entries, 'the same block read again')
 })
 
-t.test('a block that is no longer believed is not found by its versions', async t => {
+t.test('an expired block is not found by its versions', async t => {
   let now = 0
   const memory = new MemoryTier(1e6, nothing, () => now)
   memory.put({ ...block(0n, 9n, 1n), expiresAtMs: 5 })
@@ -66,7 +66,7 @@ t.test('a block that is no longer believed is not found by its versions', async 
   t.same([memory.entries, memory.blocks], [0, 0])
 })
 
-t.test('of two blocks that share a version one is a lie: the older word goes', async t => {
+t.test('of two blocks that share a version, the older entry is evicted as wrong', async t => {
   const memory = new MemoryTier(1e6, nothing, () => 0)
   for (const [first, last, height] of [[0n, 9n, 1n], [10n, 19n, 2n], [20n, 29n, 3n]] as const) {
     memory.put(block(first, last, height))
@@ -82,7 +82,7 @@ t.test('of two blocks that share a version one is a lie: the older word goes', a
   t.same([memory.entries, memory.blocks], [2, 2])
 })
 
-t.test(`whatever comes and goes, a version leads where a plain list says (${seedTitle})`, async () => {
+t.test(`the index finds what a plain list finds after any puts and deletes (${seedTitle})`, async () => {
   const range = fc.tuple(fc.nat(200), fc.nat(12), fc.boolean())
   check(fc.property(fc.array(range, { maxLength: 60 }), steps => {
     const index = new BlockIndex()

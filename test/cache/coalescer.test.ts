@@ -24,7 +24,7 @@ function gate<T> (log: string[], name: string): Gate<T> {
   }
 }
 
-t.test('a burst of equal reads is one flight', async t => {
+t.test('a burst of equal reads shares one fetch', async t => {
   const flights = new Coalescer<number>(() => true)
   const log: string[] = []
   const first = gate<number>(log, 'first')
@@ -34,16 +34,16 @@ t.test('a burst of equal reads is one flight', async t => {
   t.same(log, ['first'])
   t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 999)
   t.ok(results.every(({ result }) => result === 7))
-  t.equal(flights.size, 0, 'and nothing is left of it')
+  t.equal(flights.size, 0, 'no fetch remains')
 })
 
-t.test('different reads fly apart', async t => {
+t.test('different reads are fetched separately', async t => {
   const flights = new Coalescer<string>(() => true)
   const results = await Promise.all(['a', 'b'].map(async key => await flights.run(key, async () => key)))
   t.same(results, [{ result: 'a', isCollapsed: false }, { result: 'b', isCollapsed: false }])
 })
 
-t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once more, together', async t => {
+t.test('a failed coalesced fetch fails only its leader, and the others share one more fetch', async t => {
   const flights = new Coalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
@@ -59,7 +59,7 @@ t.test('a leader\'s failure is nobody else\'s verdict: those who joined fly once
   t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 9)
 })
 
-t.test('when the second flight fails too, it is an answer: a sick node is not asked once for each caller', async t => {
+t.test('a second failed fetch fails all its readers, so an upstream gets two requests at most', async t => {
   const flights = new Coalescer<string>(() => true)
   let asked = 0
   const results = await Promise.allSettled(Array.from({ length: 10 }, async () =>
@@ -71,7 +71,7 @@ t.test('when the second flight fails too, it is an answer: a sick node is not as
   t.equal(asked, 2)
 })
 
-t.test('a latest read joins only a flight that has not left: one under way, one gathering behind it', async t => {
+t.test('a latest read joins only a fetch that has not started, behind the one in flight', async t => {
   const flights = new FreshCoalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
@@ -80,7 +80,7 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
   const early = flights.run('k', first.fly)
   await Promise.resolve()
   const gathered = Array.from({ length: 100 }, async () => await flights.run('k', second.fly))
-  t.same(log, ['first'], 'the second waits for the first to land')
+  t.same(log, ['first'], 'the second waits for the first to end')
   t.equal(flights.size, 2)
   first.open('one')
   t.same(await early, { result: 'one', isCollapsed: false })
@@ -94,14 +94,14 @@ t.test('a latest read joins only a flight that has not left: one under way, one 
   t.ok(got.every(({ result }) => result === 'two'))
   t.equal(got.filter(({ isCollapsed }) => isCollapsed).length, 99)
   third.open('three')
-  t.same(await late, { result: 'three', isCollapsed: false }, 'who came after the second left gets a third')
+  t.same(await late, { result: 'three', isCollapsed: false }, 'a read after the start of the second gets a third')
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.equal(flights.size, 0)
 })
 
-t.test('a latest read that fails takes no one behind it down', async t => {
+t.test('a failed latest fetch does not fail the reads queued behind it', async t => {
   const flights = new FreshCoalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
@@ -113,7 +113,7 @@ t.test('a latest read that fails takes no one behind it down', async t => {
   t.same(await behind, { result: 'well', isCollapsed: false })
 })
 
-t.test('a gathered read that fails is the verdict of the one who began it: the others gather once more, together', async t => {
+t.test('a failed queued fetch fails only its leader, and the others share one more fetch', async t => {
   const flights = new FreshCoalescer<string>(() => true)
   const first = gate<string>([], 'first')
   const early = flights.run('k', first.fly)
@@ -131,7 +131,7 @@ t.test('a gathered read that fails is the verdict of the one who began it: the o
   t.same(results.map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
 })
 
-t.test('a gathered read that keeps failing is asked twice and no more', async t => {
+t.test('a failed queued fetch is repeated once and not more', async t => {
   const flights = new FreshCoalescer<string>(() => true)
   const first = gate<string>([], 'first')
   const early = flights.run('k', first.fly)
@@ -157,7 +157,7 @@ const flightsOf: readonly [
 ]
 
 for (const [what, make] of flightsOf) {
-  t.test(`what streams has one reader: those who joined its flight go on their own, all at once (${what})`, async t => {
+  t.test(`a streamed response has one reader, and the coalesced reads fetch in parallel (${what})`, async t => {
     const flights = make(result => result !== 'stream')
     let flown = 0
     let land: () => void = () => {}
@@ -177,13 +177,13 @@ for (const [what, make] of flightsOf) {
       }))
     t.same(await callers[0], { result: 'stream', isCollapsed: false })
     await gone
-    t.equal(flights.size, 0, 'a flight of one\'s own is nobody else\'s to join')
+    t.equal(flights.size, 0, 'a fetch of a single reader cannot be joined')
     land()
     t.same(await Promise.all(callers), Array(10).fill({ result: 'stream', isCollapsed: false }))
     t.equal(flown, 10)
   })
 
-  t.test(`who joined what can be shared has it, and who goes alone has what was brought then (${what})`, async t => {
+  t.test(`after a stream, separate fetches return their own results and later reads share (${what})`, async t => {
     const flights = make(result => result !== 'stream')
     let flown = 0
     const callers = Array.from(
@@ -206,7 +206,7 @@ for (const [what, make] of flightsOf) {
     )
   })
 
-  t.test(`the failure of one who goes alone is thrown to that one, once, and not tried again (${what})`, async t => {
+  t.test(`a failed separate fetch fails its own reader and is not retried (${what})`, async t => {
     const flights = make(() => false)
     let flown = 0
     const callers = Array.from({ length: 4 }, async () =>
@@ -226,7 +226,7 @@ for (const [what, make] of flightsOf) {
     t.equal(flights.size, 0)
   })
 
-  t.test(`those who joined a failure fly once more together, and from what streams then each on its own (${what})`, async t => {
+  t.test(`after a failure reads share one more fetch, or fetch separately if it streams (${what})`, async t => {
     const flights = make(() => false)
     let flown = 0
     const callers = Array.from({ length: 10 }, async () =>
@@ -240,7 +240,7 @@ for (const [what, make] of flightsOf) {
   })
 }
 
-t.test('a flight can be seen while it is under way, under its own key alone', async t => {
+t.test('a fetch is reported in flight under its own key only', async t => {
   const flights = new Coalescer<string>(() => true)
   const first = gate<string>([], 'first')
   const flight = flights.run('k', first.fly)
@@ -250,7 +250,7 @@ t.test('a flight can be seen while it is under way, under its own key alone', as
   t.equal(flights.has('k'), false)
 })
 
-t.test('a latest read that must go alone leaves at once, not behind the one that gathers', async t => {
+t.test('a latest read that must fetch alone starts at once, not behind a queued fetch', async t => {
   const flights = new FreshCoalescer<string>(result => result !== 'stream')
   const log: string[] = []
   const slow = gate<string>(log, 'slow')

@@ -12,7 +12,7 @@ import { checkAsync, seedTitle } from '../support/properties.js'
 const text = (length: number): Buffer =>
   Buffer.from('{"bytecode":"0xa11ceb0b"}'.repeat(Math.ceil(length / 25)).slice(0, length))
 
-// Bytes that do not shrink, the same at each run.
+// Incompressible bytes, equal in every run.
 const dense = (length: number, of = ''): Buffer => createHash('shake256', { outputLength: length }).update(of).digest()
 
 const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
@@ -64,13 +64,13 @@ function unpack (form: Representation): Buffer {
   }
 }
 
-/** One piece of work that zlib was given, which ends when the test says so. */
+/** A compression that zlib was asked for; the test ends it. */
 interface Job {
   readonly coding: Coding
   end(error?: Error): void
 }
 
-/** Takes zlib's place: what it is given waits for the test. */
+/** Replaces zlib; each compression waits until the test ends it. */
 function heldZlib (t: Test): Job[] {
   const jobs: Job[] = []
   const { brotliCompress, gzip } = zlib
@@ -94,7 +94,7 @@ function heldZlib (t: Test): Job[] {
   return jobs
 }
 
-t.test('a thousand hits that ask for a coding have it made once, and none of them waits for it', async t => {
+t.test('a thousand hits with a coding compress the entry once, and none waits for it', async t => {
   const jobs = heldZlib(t)
   for (const coding of ['br', 'gzip'] as const) {
     const { memory, compressor } = tier()
@@ -102,7 +102,7 @@ t.test('a thousand hits that ask for a coding have it made once, and none of the
     memory.put(plain)
     const hits = (): Set<Representation> =>
       new Set(Array.from({ length: 1000 }, () => compressor.representationOf(keptIn(memory), [coding])))
-    t.same([...hits()], [plain], 'what is there goes out')
+    t.same([...hits()], [plain], 'the uncoded body is served meanwhile')
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
     await compressor.waitUntilIdle()
@@ -111,7 +111,7 @@ t.test('a thousand hits that ask for a coding have it made once, and none of the
   }
 })
 
-t.test('a client that asks for no coding gets none, also where it is there, and has none made', async t => {
+t.test('a client without accepted codings gets the uncoded body, and nothing is compressed for it', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
@@ -129,7 +129,7 @@ t.test('a client that asks for no coding gets none, also where it is there, and 
   await compressor.waitUntilIdle()
 })
 
-t.test('until the form that a client likes best is made it gets the next best that is there', async t => {
+t.test('until the preferred coding is ready, a hit gets the next best coding that is', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   memory.put(entry(text(5000)))
@@ -140,7 +140,7 @@ t.test('until the form that a client likes best is made it gets the next best th
     await compressor.waitUntilIdle()
   }
   hit(['gzip'])
-  t.equal(hit(['br', 'gzip']), '5000', 'one form of an entry is made at a time')
+  t.equal(hit(['br', 'gzip']), '5000', 'one coding of an entry is made at a time')
   t.same(jobs.map(({ coding }) => coding), ['gzip'])
   await end()
   t.same([hit(['br', 'gzip']), hit(['gzip', 'br']), hit(['gzip'])], ['gzip', 'gzip', 'gzip'])
@@ -150,7 +150,7 @@ t.test('until the form that a client likes best is made it gets the next best th
   t.same(jobs, [])
 })
 
-t.test('a coded form has the very bytes in it, a tag of its own, its own length and all that belongs to the answer', async t => {
+t.test('a coded body decodes to the exact bytes, with its own ETag, length and response headers', async t => {
   for (const coding of ['br', 'gzip'] as const) {
     for (
       const body of [
@@ -168,7 +168,7 @@ t.test('a coded form has the very bytes in it, a tag of its own, its own length 
       const form = compressor.representationOf(keptIn(memory), [coding])
       t.same(unpack(form), body)
       t.ok(form.body.length < body.length)
-      t.equal(form.body.buffer.byteLength, form.body.length, 'no larger buffer lives as long as it')
+      t.equal(form.body.buffer.byteLength, form.body.length, 'retains no larger buffer')
       t.same(form.rawHeaders, [
         'content-type',
         'application/json',
@@ -186,7 +186,7 @@ t.test('a coded form has the very bytes in it, a tag of its own, its own length 
   }
 })
 
-t.test('what is small stays plain, and so does what does not shrink, which is not tried again and costs nothing', async t => {
+t.test('small and incompressible bodies stay uncoded, are not retried and cost no memory', async t => {
   const jobs = heldZlib(t)
   for (const coding of ['br', 'gzip'] as const) {
     const { memory, compressor } = tier()
@@ -209,7 +209,7 @@ t.test('what is small stays plain, and so does what does not shrink, which is no
   }
 })
 
-t.test('an entry that goes while its form is made is not brought back', async t => {
+t.test('an entry removed during its compression does not return', async t => {
   const jobs = heldZlib(t)
   const clock = { ms: 0 }
   const { memory, compressor } = tier(14_000, clock)
@@ -244,14 +244,14 @@ t.test('an entry that goes while its form is made is not brought back', async t 
   t.equal(compressor.representationOf(fresh, ['br']), fresh)
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  t.equal(memory.get('k'), fresh, 'nor does the form of what was there before become that of what is there now')
+  t.equal(memory.get('k'), fresh, 'nor is the old entry\'s body used for the new entry')
   compressor.representationOf(fresh, ['br'])
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
   t.same(unpack(compressor.representationOf(keptIn(memory), ['br'])), fresh.body)
 })
 
-t.test('what a reader holds of an entry that has gone is packed for nobody, and what was packed before is given to it all the same', async t => {
+t.test('a removed entry is not compressed, but its ready codings are still served', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier(7000)
   const tooLarge = entry(text(6000))
@@ -266,11 +266,11 @@ t.test('what a reader holds of an entry that has gone is packed for nobody, and 
   const packed = keptIn(memory)
   memory.put(entry(text(3000)))
   t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br')
-  t.equal(compressor.representationOf(plain, ['br']), plain, 'never with the bytes of what is there now')
+  t.equal(compressor.representationOf(plain, ['br']), plain, 'never the bytes of the new entry')
   t.same(jobs, [])
 })
 
-t.test('a reader that comes late with the entry as it was gets the form that was made since, and has none made again', async t => {
+t.test('a reader with the entry from before compression gets its coding without a second one', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
@@ -283,10 +283,10 @@ t.test('a reader that comes late with the entry as it was gets the form that was
   compressor.representationOf(plain, ['gzip'])
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  t.same(Object.keys(keptIn(memory).encoded), ['br', 'gzip'], 'what it asks for besides is kept beside that')
+  t.same(Object.keys(keptIn(memory).encoded), ['br', 'gzip'], 'another coding is added to the first')
 })
 
-t.test('a block goes on to answer for each of its versions while it is packed and after, by range, and one that another has pushed out does not', async t => {
+t.test('a block stays indexed by its versions during and after compression, unless replaced', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   memory.put(entry(text(5000), block(10n, 19n)))
@@ -314,7 +314,7 @@ t.test('a block goes on to answer for each of its versions while it is packed an
   t.equal(memory.entries, 2)
 })
 
-t.test('the memory counts the coded forms, and lets go of others to make room for them', async t => {
+t.test('coded bodies count as memory, and other entries are evicted for them', async t => {
   const body = Buffer.from(dense(2000).toString('hex'))
   const one = costOf(entry(body))
   const { memory, compressor, tally } = tier(3 * one)
@@ -326,10 +326,10 @@ t.test('the memory counts the coded forms, and lets go of others to make room fo
   t.ok(costOf(packed) > one + 2000)
   t.equal(memory.get('0'), undefined, 'the least recently used')
   t.equal(memory.bytes, one + costOf(packed))
-  t.same(tally, { evictions: 1, writes: 3 }, 'packing is no new entry')
+  t.same(tally, { evictions: 1, writes: 3 }, 'compression is not a cache write')
 })
 
-t.test('a form that makes an entry dearer than the whole memory takes no hit away: the entry stays plain, and is not tried again', async t => {
+t.test('an entry that would outgrow the memory tier if coded stays uncoded, without a retry', async t => {
   const jobs = heldZlib(t)
   const body = Buffer.from(dense(20_000).toString('hex'))
   const { memory, compressor } = tier(costOf(entry(body)) + 1000)
@@ -344,7 +344,7 @@ t.test('a form that makes an entry dearer than the whole memory takes no hit awa
   }
 })
 
-t.test('two forms are made at a time, and who is turned away is heard at a later hit', async t => {
+t.test('two compressions run at a time, and rejected ones start at a later hit', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const keys = ['0', '1', '2', '3', '4']
@@ -360,7 +360,7 @@ t.test('two forms are made at a time, and who is turned away is heard at a later
   t.equal(hitAll(), 5)
 })
 
-t.test('should zlib fail, the entry stays as it is and the next hit tries again', async t => {
+t.test('after a zlib error the entry stays uncoded and the next hit retries', async t => {
   const jobs = heldZlib(t)
   const { memory, compressor } = tier()
   const plain = entry(text(5000))
@@ -375,7 +375,7 @@ t.test('should zlib fail, the entry stays as it is and the next hit tries again'
   t.equal(compressor.representationOf(plain, ['br']).rawHeaders[3], 'br')
 })
 
-t.test(`however entries come, are packed and go, the memory stays within its bytes and nobody gets what was not kept (${seedTitle})`, async () => {
+t.test(`the memory limit holds and every hit has its entry's body, in any sequence (${seedTitle})`, async () => {
   const key = fc.nat(7).map(String)
   const codings = fc.shuffledSubarray<Coding>(['br', 'gzip'])
   const step = fc.oneof(

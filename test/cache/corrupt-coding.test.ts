@@ -6,7 +6,7 @@ import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { findCorruptCoding } from '../../src/cache/corrupt-coding.js'
 import { codings } from '../../src/api/coding.js'
 
-/** An entry with all its forms. */
+/** Creates an entry with all its codings. */
 async function packed (body: string): Promise<Entry> {
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const compressor = new Compressor(memory)
@@ -26,7 +26,7 @@ async function packed (body: string): Promise<Entry> {
   return memory.latestOf(entry) ?? entry
 }
 
-t.test('a form that does not unpack to the body is told by its coding, and one that does, or is the body itself, is right', async t => {
+t.test('a coding that does not decode to the body is reported, and a correct one is not', async t => {
   for (const coding of codings) {
     const entry = await packed('varve '.repeat(200))
     t.equal(await findCorruptCoding(entry), undefined)
@@ -40,12 +40,12 @@ t.test('a form that does not unpack to the body is told by its coding, and one t
   t.equal(
     await findCorruptCoding({ ...dense, encoded: { br: dense } }),
     undefined,
-    'what gains nothing stands for itself'
+    'an uncoded body represents itself'
   )
   t.equal(await findCorruptCoding(await packed('short')), undefined)
 })
 
-t.test('a form that unpacks to more than the body is wrong, and no more of it is unpacked than that takes', async t => {
+t.test('a coding that decodes to more than the body is wrong, and decoding stops there', async t => {
   const entry = await packed('varve '.repeat(200))
   const bomb = await packed('x'.repeat(900_000))
   for (const coding of codings) {

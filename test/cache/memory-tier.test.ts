@@ -27,7 +27,7 @@ const tally = (): { wrote: () => void, evicted: () => void, writes: number, evic
   return counts
 }
 
-t.test('an entry is prepared once: its lines hold type, length, tag and what belongs to the answer', async t => {
+t.test('an entry has prepared headers: content type, length, ETag and headers per response', async t => {
   const made = entry('[1]')
   t.same(made.rawHeaders, [
     'content-type',
@@ -43,21 +43,21 @@ t.test('an entry is prepared once: its lines hold type, length, tag and what bel
   t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
 })
 
-t.test('an entry whose lines cannot be printed is charged all the same, and leaves each to be refused by itself', async t => {
+t.test('an entry with unprintable headers has no header text but still has a cost', async t => {
   const odd = entry('[1]', { perResponseHeaders: ['x-aptos-cursor', 'a\r\nb'] })
   t.equal(odd.headerText, undefined)
   t.ok(costOf(odd) > 1000)
 })
 
-t.test('equal bodies of one type have one tag, others have others', async t => {
+t.test('equal bodies of one type have one ETag, and others differ', async t => {
   t.equal(entry('[1]').etag, entry('[1]').etag)
   t.not(entry('[1]').etag, entry('[2]').etag)
-  // Entries that replicas of another version have shared are proven by it.
+  // Other releases of varve verify shared entries by their ETag, so it must not change.
   t.equal(entry('[1]').etag, '"18XXE5NuDdKUGRONiktP5JagnK7"')
   t.not(entry('[1]').etag, entry('[1]', { contentType: 'application/x-bcs' }).etag)
 })
 
-t.test('an entry owns its body, so that no larger buffer lives as long as it', async t => {
+t.test('an entry owns its body, so it retains no larger buffer', async t => {
   const slab = Buffer.alloc(10_000, 'x')
   const made = makeEntry({
     key: '0',
@@ -72,7 +72,7 @@ t.test('an entry owns its body, so that no larger buffer lives as long as it', a
   t.equal(made.body.toString(), 'xxxxxxxxxx')
 })
 
-t.test('the memory tier holds no more bytes than it was given, and lets go of the least recently used', async t => {
+t.test('the memory tier stays within its bytes and evicts the least recently used entries', async t => {
   const counts = tally()
   const one = costOf(entry('x'.repeat(1000)))
   const memory = new MemoryTier(3 * one, counts, () => 0)
@@ -86,7 +86,7 @@ t.test('the memory tier holds no more bytes than it was given, and lets go of th
   t.same([counts.writes, counts.evictions], [4, 1])
 })
 
-t.test('when more than half of it is taken it is told, once', async t => {
+t.test('the memory tier reports once that it is more than half full', async t => {
   const one = costOf(entry('x'.repeat(1000)))
   let told = 0
   const memory = new MemoryTier(4 * one, tally(), () => 0, () => {
@@ -103,13 +103,13 @@ t.test('when more than half of it is taken it is told, once', async t => {
   t.equal(told, 1)
 })
 
-t.test('keys and overhead count, so that many small entries are bounded too', async t => {
+t.test('keys and overhead count, so many small entries are bounded too', async t => {
   const memory = new MemoryTier(100_000, tally(), () => 0)
   for (let n = 0; n < 1000; n++) memory.put(entry('', { key: 'k'.repeat(400) + String(n) }))
   t.ok(memory.entries < 100, String(memory.entries))
 })
 
-t.test('an entry dearer than the whole tier is not kept and takes nothing away', async t => {
+t.test('an entry larger than the whole tier is not stored and evicts nothing', async t => {
   const counts = tally()
   const memory = new MemoryTier(10_000, counts, () => 0)
   memory.put(entry('x', { key: 'small' }))
@@ -122,7 +122,7 @@ t.test('an entry dearer than the whole tier is not kept and takes nothing away',
 const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
   entry(body, { key: `json ${height}`, block: { blockIndexKey: 'json', first, last } })
 
-t.test('a block that is evicted cannot be found by its versions any more, one that is read by them stays', async t => {
+t.test('an evicted block is not found by its versions, and a block read by version stays', async t => {
   const counts = tally()
   const one = costOf(blockOf(10n, 19n, 'x'.repeat(1000)))
   const memory = new MemoryTier(3 * one, counts, () => 0)
@@ -133,7 +133,7 @@ t.test('a block that is evicted cannot be found by its versions any more, one th
   t.same([memory.entries, memory.blocks, counts.writes, counts.evictions], [3, 3, 4, 1])
 })
 
-t.test('a block under the same key with another range answers for that range alone', async t => {
+t.test('a block put under the same key with another range is found by that range only', async t => {
   const memory = new MemoryTier(1e6, tally(), () => 0)
   memory.put(blockOf(10n, 19n, 'old', 1n))
   memory.put(blockOf(15n, 24n, 'new', 1n))
@@ -141,16 +141,16 @@ t.test('a block under the same key with another range answers for that range alo
   t.same([memory.entries, memory.blocks], [1, 1])
 })
 
-t.test('a block dearer than the whole tier leaves no trace in the index', async t => {
+t.test('a block larger than the whole tier leaves no record in the index', async t => {
   const memory = new MemoryTier(10_000, tally(), () => 0)
   memory.put(blockOf(10n, 19n, 'x'))
   t.equal(memory.put(blockOf(30n, 39n, 'x'.repeat(20_000))), false)
   t.same([memory.getBlock('json', 35n), memory.entries, memory.blocks], [undefined, 1, 1])
-  t.equal(memory.put(blockOf(10n, 19n, 'x'.repeat(20_000))), false, 'the same block, grown dear')
+  t.equal(memory.put(blockOf(10n, 19n, 'x'.repeat(20_000))), false, 'the same block, grown too large')
   t.same([memory.getBlock('json', 15n), memory.entries, memory.blocks], [undefined, 0, 0])
 })
 
-t.test('a block in a new form is still found by its versions, and one that has gone does not come back by it', async t => {
+t.test('a replaced block is found by its versions, and a removed one does not return', async t => {
   const memory = new MemoryTier(1e6, tally(), () => 0)
   const made = blockOf(10n, 19n, 'x')
   memory.put(made)
@@ -165,7 +165,7 @@ t.test('a block in a new form is still found by its versions, and one that has g
   t.same([10n, 15n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'y'])
 })
 
-t.test('an entry is believed until its time and not at it', async t => {
+t.test('an entry expires exactly at its expiry time', async t => {
   let now = 0
   const counts = tally()
   const memory = new MemoryTier(1e6, counts, () => now)
@@ -177,7 +177,7 @@ t.test('an entry is believed until its time and not at it', async t => {
   t.same([memory.entries, memory.bytes, counts.evictions], [0, 0, 0])
 })
 
-t.test('what is to be forgotten is gone, a block with its versions, and what it cost is free again', async t => {
+t.test('a deleted entry is gone, with a block\'s versions, and its bytes are free', async t => {
   const counts = tally()
   const memory = new MemoryTier(1e6, counts, () => 0)
   memory.put(entry('x', { key: 'a' }))
@@ -194,10 +194,10 @@ t.test('what is to be forgotten is gone, a block with its versions, and what it 
   t.ok(memory.get('a'))
   t.ok(memory.getBlock('json', 15n))
   t.same([memory.entries, memory.blocks, memory.bytes], [2, 1, bytes])
-  t.equal(counts.evictions, 0, 'nothing made room for anything')
+  t.equal(counts.evictions, 0, 'nothing was evicted')
 })
 
-t.test('a block is forgotten by any version inside it, and none is by a version beside it or in another family', async t => {
+t.test('a block is deleted by any of its versions, and by no other version or family', async t => {
   for (const version of [10n, 15n, 19n]) {
     const memory = new MemoryTier(1e6, tally(), () => 0)
     for (const first of [0n, 10n, 20n]) memory.put(blockOf(first, first + 9n, 'x'))
@@ -219,7 +219,7 @@ t.test('a block is forgotten by any version inside it, and none is by a version 
   }
 })
 
-t.test('when everything is forgotten nothing is left of it, in the index neither, and what comes after is kept as ever', async t => {
+t.test('clearing removes all entries and records, and later entries are stored as usual', async t => {
   const counts = tally()
   const memory = new MemoryTier(1e6, counts, () => 0)
   const made = blockOf(10n, 19n, 'x')
@@ -239,7 +239,7 @@ t.test('when everything is forgotten nothing is left of it, in the index neither
     undefined,
     undefined
   ])
-  t.equal(memory.replace(made, { ...made }), false, 'a form made meanwhile does not bring it back')
+  t.equal(memory.replace(made, { ...made }), false, 'a coding that ends later does not restore it')
   t.equal(memory.latestOf(made), undefined)
   memory.put(blockOf(15n, 24n, 'y'))
   t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [
@@ -255,7 +255,7 @@ const pageOf = (first: number, count: number, stream = 's'): Entry =>
     page: { stream, first: BigInt(first), last: BigInt(first + count - 1) }
   })
 
-t.test('a page of events costs its record in the index, and leaves the index with its entry, however it goes', async t => {
+t.test('an event page pays for its index record, and leaves the index with its entry', async t => {
   const one = pageOf(0, 50)
   t.ok(costOf(one) > costOf(entry('[]', { key: one.key })))
   const memory = new MemoryTier(1e7, tally(), () => 0)

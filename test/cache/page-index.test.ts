@@ -10,7 +10,7 @@ const page = (stream: string, first: number | bigint, last: number | bigint): St
 })
 const keyOf = ({ first, last }: StreamEvents): string => `${first} ${last}`
 
-t.test(`whatever comes and goes, the pages that have any event of a run are found, and none else (${seedTitle})`, async () => {
+t.test(`the index finds exactly the pages that overlap a range, in any sequence (${seedTitle})`, async () => {
   const ranges = fc.record({ first: fc.integer({ min: 0, max: 60 }), length: fc.integer({ min: 1, max: 30 }) })
   const step = fc.record({ add: fc.boolean(), stream: fc.constantFrom('a', 'b'), at: ranges })
   check(fc.property(fc.array(step, { maxLength: 60 }), ranges, (steps, { first, length }) => {
@@ -18,7 +18,7 @@ t.test(`whatever comes and goes, the pages that have any event of a run are foun
     const there = { a: new Map<string, StreamEvents>(), b: new Map<string, StreamEvents>() }
     for (const { add, stream, at } of steps) {
       const one = page(stream, at.first, at.first + at.length - 1)
-      // The memory that uses it takes away what it puts anew.
+      // The memory tier removes a page before it puts it again.
       index.remove(one)
       there[stream].delete(keyOf(one))
       if (!add) continue
@@ -34,7 +34,7 @@ t.test(`whatever comes and goes, the pages that have any event of a run are foun
   }))
 })
 
-t.test('numbers above 2^53 are no matter, and a stream without pages leaves nothing behind', async t => {
+t.test('numbers above 2^53 are exact, and a stream without pages leaves no record', async t => {
   const index = new PageIndex()
   const big = page('a', 2n ** 63n, 2n ** 63n + 9n)
   index.add(big, 'key')

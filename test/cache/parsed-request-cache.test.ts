@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
 
-t.test('what is asked for again and again stays, however much else comes by; what is not is forgotten', t => {
+t.test('frequently used requests stay cached, and unused ones are evicted', t => {
   const spellings = new ParsedRequestCache<{ name: string }>(200_000)
   spellings.put('often', { name: 'often' })
   spellings.put('once', { name: 'once' })
@@ -14,7 +14,7 @@ t.test('what is asked for again and again stays, however much else comes by; wha
   t.end()
 })
 
-t.test('no more is kept than there is room for, counted with what each costs beside its text', t => {
+t.test('the size limit counts text and overhead per request', t => {
   const kept = (bytes: number, length: number): number => {
     const spellings = new ParsedRequestCache<object>(bytes)
     const names = Array.from({ length: 5000 }, (_, at) => String(at).padStart(length, '0'))
@@ -23,11 +23,11 @@ t.test('no more is kept than there is room for, counted with what each costs bes
   }
   t.ok(kept(1e6, 10) <= 1e6 / 1500)
   t.ok(kept(1e6, 1000) <= 1e6 / 2500)
-  t.ok(kept(1e6, 10) >= 1e6 / 1540 / 2 - 1, 'and no less than half of that')
+  t.ok(kept(1e6, 10) >= 1e6 / 1540 / 2 - 1, 'and at least half of it is used')
   t.end()
 })
 
-t.test('to be told the same again takes no more room, and the last word counts', t => {
+t.test('putting a request again replaces it and takes no more room', t => {
   const spellings = new ParsedRequestCache<{ at: number }>(10_000)
   spellings.put('other', { at: -1 })
   for (let at = 0; at < 100; at++) spellings.put('same', { at })

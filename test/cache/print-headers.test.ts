@@ -1,7 +1,7 @@
 import t from 'tap'
 import { printHeaders } from '../../src/cache/print-headers.js'
 
-t.test('lines are printed as they go onto the wire, but for the length', async t => {
+t.test('headers are printed in wire format, without Content-Length', async t => {
   t.equal(
     printHeaders([
       'X-NODE-CHAIN-ID',
@@ -18,7 +18,7 @@ t.test('lines are printed as they go onto the wire, but for the length', async t
   t.equal(printHeaders([]), '')
 })
 
-t.test('what Node would not print is not printed, wherever it came from', async t => {
+t.test('headers that Node.js would reject are not printed', async t => {
   const bad: string[][] = [['x', 'a\r\ny: b'], ['x', 'a\nb'], ['x', '\0'], ['x', '\u0100'], ['', 'a'], ['x y', 'a'], [
     'x\r\ny',
     'a'

@@ -57,7 +57,7 @@ const replicaOf = async (
   return await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000, ttlSeconds } }, pages })
 }
 
-t.test('an answer that one replica read is every replica\'s, byte for byte and with all that belongs to it', async t => {
+t.test('a response that one replica stored is a Redis hit on the others, with equal headers', async t => {
   const sandbox = await startSandboxNode(t)
   const reads: Array<readonly [string, TestRequest]> = [
     [`${modules}&limit=2`, {}],
@@ -96,10 +96,13 @@ t.test('an answer that one replica read is every replica\'s, byte for byte and w
     )
   }
   const whole = (await client.keys('varve:1:4.1 json *')).find(key => key.endsWith('modules?ledger_version=2000'))
-  t.ok(await client.strlen(whole ?? '') < (await a.get(modules)).bytes.length / 2, 'what is long lies there compressed')
+  t.ok(
+    await client.strlen(whole ?? '') < (await a.get(modules)).bytes.length / 2,
+    'long bodies are compressed in Redis'
+  )
 })
 
-t.test('a not-found is shared under the text that was asked, a value under any', async t => {
+t.test('a not-found is shared under the exact request text only', async t => {
   const sandbox = await startSandboxNode(t)
   const a = await replicaOf(t, sandbox)
   const target = '/v1/tables/0x5eed/item?ledger_version=2000'
@@ -143,7 +146,7 @@ const harms: Array<readonly [string, (key: string) => Promise<unknown>]> = [
 ]
 
 for (const [name, harm] of harms) {
-  t.test(`a value that is ${name} is a miss and counted, on any read; the node is asked once and the true answer takes its place`, async t => {
+  t.test(`a value that is ${name} is a counted miss, fetched once and replaced`, async t => {
     const sandbox = await startSandboxNode(t)
     const a = await replicaOf(t, sandbox)
     const targets = [modules, page, '/v1/blocks/by_version/9000']
@@ -151,7 +154,7 @@ for (const [name, harm] of harms) {
     for (const target of targets) bodies.push((await a.get(target)).body)
     await untilWritten(a, 3)
     const keys = (await client.keys('varve:1:4.1 *')).filter(key => !/ (?:whole|half|pages)/.test(key))
-    t.equal(keys.length, 4, 'where the path of the events leads is one more')
+    t.equal(keys.length, 4, 'the index of the events\' path is one more')
     for (const key of keys) await harm(key)
     const b = await replicaOf(t, sandbox)
     sandbox.requests.reset()
@@ -178,7 +181,7 @@ for (const [name, harm] of harms) {
   })
 }
 
-t.test('the value of one read moved to the key of another is not its answer', async t => {
+t.test('a value moved to the key of another read is a miss', async t => {
   const sandbox = await startSandboxNode(t)
   const a = await replicaOf(t, sandbox)
   const others = [modules, '/v1/accounts/0x42/modules?ledger_version=2000', `${modules.slice(0, -4)}2001`]
@@ -195,7 +198,7 @@ t.test('the value of one read moved to the key of another is not its answer', as
   t.equal(await b.metric('varve_corrupt_entries_total'), 3)
 })
 
-t.test(`whatever byte of a value is another, and wherever it ends, it is one miss and one count (${seedTitle})`, async t => {
+t.test(`a value with any byte changed or truncated anywhere is one counted miss (${seedTitle})`, async t => {
   const store = await openRedisTier(t, redis.url)
   const key = 'varve:1:k'
   await keep(store, 'k', 'a body of some length')
@@ -223,10 +226,10 @@ t.test(`whatever byte of a value is another, and wherever it ends, it is one mis
     }),
     50
   )
-  t.equal(store.counts.failed, 0, 'Redis itself did nothing wrong')
+  t.equal(store.counts.failed, 0, 'Redis had no error')
 })
 
-t.test('one damaged value hides no other: neither a not-found the value, nor a block the one that shares its versions', async t => {
+t.test('a corrupt value does not hide a valid one, neither a not-found nor another block', async t => {
   const store = await openRedisTier(t, redis.url)
   await keep(store, 'value', 'the value')
   await client.set('varve:1:text', 'junk')
@@ -242,27 +245,27 @@ t.test('one damaged value hides no other: neither a not-found the value, nor a b
   t.equal(await store.get({ value: 'none', text: 'neither', blockIndexKey: undefined }, undefined), undefined)
   t.equal(store.counts.corrupt, 2)
   await keepBlock(store, 500n, 509n, 50)
-  // Of the index's two cuts one leads to each.
+  // Each of the two index ranges finds one block.
   const [whole] = await client.keys('varve:1:* whole 0')
   await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
-  t.equal(await findBlock(store, 505n), 'block 50', 'where there is no such block')
+  t.equal(await findBlock(store, 505n), 'block 50', 'the index names a missing block')
   t.equal(store.counts.corrupt, 2)
   await until(async () => await client.zcard(whole ?? '') === 1, 'the index is mended by what was found')
   await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
   await client.set(`varve:1:${family} 51`, 'junk')
-  t.equal(await findBlock(store, 505n), 'block 50', 'where it is damaged')
+  t.equal(await findBlock(store, 505n), 'block 50', 'the index names a corrupt block')
   t.equal(store.counts.corrupt, 3)
 })
 
-t.test('a key that holds no value at all but a list is a miss', async t => {
+t.test('a key of another Redis type is a miss', async t => {
   const store = await openRedisTier(t, redis.url)
   await client.lpush('varve:1:k', 'x')
   t.equal(await find(store, 'k'), undefined)
   await keep(store, 'k', 'x')
-  t.equal(await find(store, 'k'), 'x', 'and is written over')
+  t.equal(await find(store, 'k'), 'x', 'and is overwritten')
 })
 
-t.test('an index that leads to a block of other versions, or to what is no block, is a miss', async t => {
+t.test('an index that leads to another block, or to no block, is a miss', async t => {
   const store = await openRedisTier(t, redis.url)
   await keepBlock(store, 500n, 509n, 50)
   await keepBlock(store, 600n, 609n, 50, 'the same height again')
@@ -274,7 +277,7 @@ t.test('an index that leads to a block of other versions, or to what is no block
   t.equal(store.counts.corrupt, 0)
 })
 
-t.test('every key in Redis expires: entries by their own time and no later than ttlSeconds, the index with them', async t => {
+t.test('every key expires in Redis with its entry, after ttlSeconds at the latest', async t => {
   const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
   await keep(store, 'for ever', 'x')
   await keep(store, 'page', 'x', 5000)
@@ -293,13 +296,13 @@ t.test('every key in Redis expires: entries by their own time and no later than 
   }
 })
 
-t.test('a varve leaves no key in Redis that does not expire, whatever it does there', async t => {
+t.test('varve leaves no key in Redis without expiry', async t => {
   const sandbox = await startSandboxNode(t)
   const a = await replicaOf(t, sandbox)
   for (const target of [modules, page, '/v1/blocks/by_version/9000']) await a.get(target)
   await untilWritten(a, 3)
   await until(async () => (await client.keys('*upstream*')).length > 0, 'it has remembered which chain its node has')
-  // A field and its key's time are two commands.
+  // HSET and EXPIRE are two commands, so a key has no expiry for a moment.
   await until(
     async () =>
       (await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))).every(ttl => ttl > 0),
@@ -308,7 +311,7 @@ t.test('a varve leaves no key in Redis that does not expire, whatever it does th
   t.ok(await client.dbsize() > 20)
 })
 
-t.test('what is left of an answer\'s time is handed over with it', async t => {
+t.test('a Redis hit carries the remaining lifetime of its entry', async t => {
   const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
   await keep(store, 'page', 'x', 5000)
   const first = await store.get(named('page'), undefined)
@@ -322,12 +325,12 @@ t.test('what is left of an answer\'s time is handed over with it', async t => {
   t.equal(
     (await store.get(named('page'), undefined))?.ttlMs,
     100_000,
-    'and never for ever, whatever somebody did to the key'
+    'bounded even if another client removed the expiry'
   )
   t.equal(store.counts.corrupt, 0)
 })
 
-t.test('an entry that expires between its value and its time is a miss', async t => {
+t.test('an entry that expires between reading value and TTL is a miss', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
   await keep(store, 'page', 'x', 5000)
@@ -348,14 +351,14 @@ t.test('an entry that expires between its value and its time is a miss', async t
   t.same(store.counts, { written: 1, corrupt: 0, failed: 0 })
 })
 
-t.test('a page of events is served from memory for no longer than it would have been from Redis, on every replica', async t => {
+t.test('a page from Redis expires in memory no later than in Redis, on every replica', async t => {
   const sandbox = await startSandboxNode(t)
   const pages = { eventsTtlSeconds: 600 }
   const a = await replicaOf(t, sandbox, { pages })
   await a.get(page)
   await untilWritten(a, 1)
   const b = await replicaOf(t, sandbox, { pages })
-  // The page, where it is found, and where its path leads.
+  // The page's own key and the keys that lead to it.
   const keys = await client.keys('*events*')
   for (const key of keys) {
     const ttl = await client.ttl(key)
@@ -372,7 +375,7 @@ t.test('a page of events is served from memory for no longer than it would have 
   t.equal(sandbox.requests.countFor('account_events'), 1)
 })
 
-t.test('what waited to be written is given no more time than is left of it, and is not written when there is none', async t => {
+t.test('a queued write gets only its remaining lifetime, and an expired one is not written', async t => {
   let nowMs = 0
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { now: () => nowMs, isAgreed: () => isAgreed })
@@ -390,7 +393,7 @@ t.test('what waited to be written is given no more time than is left of it, and 
   t.same([store.counts.written, store.counts.failed, store.queued], [2, 0, 0])
 })
 
-t.test('what is forgotten has gone from Redis with its index, also a block by any of its versions, and all else stays', async t => {
+t.test('invalidation deletes keys and blocks by version with their index, and nothing else', async t => {
   const store = await openRedisTier(t, redis.url)
   await keep(store, 'a', 'x')
   await keep(store, 'b', 'x')
@@ -411,7 +414,7 @@ t.test('what is forgotten has gone from Redis with its index, also a block by an
   t.equal(await client.exists(`varve:1:${family} 50`), 0)
 })
 
-t.test('what still waits to be written is forgotten too, a block among it, and is not written afterwards', async t => {
+t.test('invalidation drops queued writes, blocks included, so they are never written', async t => {
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
   store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
@@ -438,7 +441,7 @@ t.test('what still waits to be written is forgotten too, a block among it, and i
   ])
 })
 
-t.test('what is being written when it is to be forgotten is gone too', async t => {
+t.test('invalidation deletes an entry whose write is in flight', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
   slow.hold()
@@ -456,16 +459,16 @@ t.test('what is being written when it is to be forgotten is gone too', async t =
   t.same([await client.exists('varve:1:a'), await client.exists(`varve:1:${family} 50`)], [0, 0])
 })
 
-t.test('to forget fails where Redis cannot be told', async t => {
+t.test('invalidation fails if Redis is down', async t => {
   const own = await startRedis(t)
   const store = await openRedisTier(t, own.url)
   await own.kill()
   await until(() => !store.link.isUp, 'it is known to be away')
   await t.rejects(store.invalidate({ keys: ['a'], blocks: [] }))
-  t.equal(await find(store, 'a'), undefined, 'and to find is a miss')
+  t.equal(await find(store, 'a'), undefined, 'and a read is a miss')
 })
 
-t.test('what another replica had deleted while it was still being written here is deleted again, and what others wrote stays', async t => {
+t.test('a purge of another replica deletes own late writes, and other replicas\' writes stay', async t => {
   const store = await openRedisTier(t, redis.url)
   const other = await openRedisTier(t, redis.url)
   const purge = { keys: ['a', 'theirs'], blocks: [{ blocks: family, version: 505n }] }
@@ -482,7 +485,7 @@ t.test('what another replica had deleted while it was still being written here i
   t.equal(await find(store, 'theirs'), 'read after the purge')
 })
 
-t.test('a write that Redis did but never confirmed is forgotten as well', async t => {
+t.test('invalidation deletes a write that Redis did but did not confirm', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
   slow.hold()
@@ -495,7 +498,7 @@ t.test('a write that Redis did but never confirmed is forgotten as well', async 
   t.same([await client.exists('varve:1:a'), store.queued], [0, 0])
 })
 
-t.test('when everything is to be forgotten nothing is written of what waited', async t => {
+t.test('purging everything drops all queued writes', async t => {
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
   await keep(store, 'a', 'x')

@@ -51,14 +51,14 @@ const long = Buffer.from(JSON.stringify(Array.from({ length: 2000 }, (_, at) => 
 
 const contentAt = 8
 
-/** The value with a checksum that is right for whatever it says now. */
+/** Returns the value with the checksum of its changed bytes. */
 function resealed (value: Buffer): Buffer {
   const copy = Buffer.from(value)
   copy.writeUInt32BE(crc32(copy.subarray(contentAt)), 4)
   return copy
 }
 
-/** Why a value is refused; undefined where it is not. Nothing but its own error may come out. */
+/** Returns the reason why a value is rejected, if any; only its own error may occur. */
 async function refusal (key: string, value: Buffer): Promise<string | undefined> {
   try {
     await decodeEntry(key, value)
@@ -76,13 +76,13 @@ const u64 = (value: bigint): Buffer => Buffer.from(value.toString(16).padStart(1
 const text = (value: string): Buffer => Buffer.concat([u16(Buffer.byteLength(value)), Buffer.from(value)])
 const digestOf = (key: string): Buffer => createHash('sha256').update(key).digest().subarray(0, 16)
 
-/** A value put together by hand: the form that another release, or another program, must be able to rely on. */
+/** Encodes a value by hand, as other releases and programs may rely on the format. */
 function byHand (key: string, content: readonly Buffer[]): Buffer {
   const whole = Buffer.concat([digestOf(key), ...content])
   return Buffer.concat([Buffer.from('VRV'), u8(1), u32(crc32(whole)), whole])
 }
 
-t.test('the form is as it is written down, member for member', async t => {
+t.test('the encoding is as documented, member for member', async t => {
   const full = stored()
   t.equal(entryFormat, 1)
   t.same(
@@ -142,7 +142,7 @@ t.test('the form is as it is written down, member for member', async t => {
 
 const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(arbitrary, { nil: undefined })
 const u64s = fc.oneof(fc.bigInt(0n, highest), fc.constantFrom(0n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 63n, highest))
-// What HTTP takes for the value of a header.
+// Characters that HTTP allows in a header value.
 const headerValues = fc.string({
   unit: fc.integer({ min: 0x20, max: 0xff }).filter(code => code !== 0x7f).map(code => String.fromCharCode(code))
 })
@@ -171,7 +171,7 @@ const anyStored = fc.record({
   stamped: { position: { chainId, head, oldest }, family }
 }))
 
-t.test('what could not go out as header lines is no entry, whoever wrote it', async t => {
+t.test('an entry whose members cannot be headers is rejected, from any writer', async t => {
   const { stamped } = stored()
   const lines: Array<Partial<StoredEntry>> = [
     ...['a\r\nb: c', 'a\nb', '\0', '\u010d', '\u0100', '\x7f'].flatMap(
@@ -191,7 +191,7 @@ t.test('what could not go out as header lines is no entry, whoever wrote it', as
   }
 })
 
-t.test(`whatever an answer says, it comes back in every member, whichever of them it has (${seedTitle})`, async t => {
+t.test(`every entry decodes to all members that were encoded (${seedTitle})`, async t => {
   await checkAsync(
     fc.asyncProperty(anyStored, async given => {
       t.same(await decodeEntry(given.key, await encodeEntry(given)), given)
@@ -200,7 +200,7 @@ t.test(`whatever an answer says, it comes back in every member, whichever of the
   )
 })
 
-t.test('a body is compressed above 4 KiB and not at it, and not where that gains nothing; it comes back byte for byte', async t => {
+t.test('only bodies above 4 KiB that shrink are compressed, and all decode byte for byte', async t => {
   const noise = randomBytes(20_000)
   const cases: Array<[Buffer, boolean]> = [
     [Buffer.alloc(4096, 'ab'), false],
@@ -227,7 +227,7 @@ for (
     stored({ ...bare, body: Buffer.alloc(0) })
   ]] as const
 ) {
-  t.test(`a value that was cut short is refused at every length (${name})`, async t => {
+  t.test(`a truncated value is rejected at every length (${name})`, async t => {
     const value = await encodeEntry(given)
     for (let length = 0; length < value.length; length++) {
       if (await refusal(given.key, value.subarray(0, length)) === undefined) t.fail(`${length} of ${value.length}`)
@@ -235,7 +235,7 @@ for (
     t.equal(await refusal(given.key, value), undefined)
   })
 
-  t.test(`a value that was cut short and given the right checksum is refused at every length, and so is one that goes on after its end (${name})`, async t => {
+  t.test(`a value truncated or extended is rejected even with a correct checksum (${name})`, async t => {
     const value = await encodeEntry(given)
     const refusals = new Set<string | undefined>()
     for (let length = contentAt; length < value.length; length++) {
@@ -247,7 +247,7 @@ for (
     }
   })
 
-  t.test(`a value with any one bit turned is refused (${name})`, async t => {
+  t.test(`a value with any one bit flipped is rejected (${name})`, async t => {
     const value = await encodeEntry(given)
     for (let bit = 0; bit < value.length * 8; bit++) {
       const copy = Buffer.from(value)
@@ -277,7 +277,7 @@ const damage = fc.oneof(
   })
 )
 
-t.test(`whatever becomes of a value, it is refused or still what it was (${seedTitle})`, async t => {
+t.test(`a damaged value is rejected unless it is unchanged (${seedTitle})`, async t => {
   const values = await Promise.all(
     [stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async given => ({
       given,
@@ -301,7 +301,7 @@ t.test(`whatever becomes of a value, it is refused or still what it was (${seedT
   t.ok(refused > 900)
 })
 
-t.test(`no bytes at all, and no bytes that begin as a value does, make it throw anything but its own refusal (${seedTitle})`, async t => {
+t.test(`decoding arbitrary bytes throws only its own error (${seedTitle})`, async t => {
   const { key } = stored()
   await checkAsync(
     fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), fc.boolean(), async (bytes, isDressed) => {
@@ -312,7 +312,7 @@ t.test(`no bytes at all, and no bytes that begin as a value does, make it throw 
   )
 })
 
-t.test(`a value is believed under its own key alone (${seedTitle})`, async t => {
+t.test(`a value is accepted under its own key only (${seedTitle})`, async t => {
   const value = await encodeEntry(stored({ key: '4.1 json /v1/x' }))
   for (const other of ['4.1 json /v1/y', '4.2 json /v1/x', '5.1 json /v1/x', '4.1 bcs /v1/x', '4.1 json /v1/x ', '']) {
     t.equal(await refusal(other, value), 'another key', other)
@@ -323,7 +323,7 @@ t.test(`a value is believed under its own key alone (${seedTitle})`, async t => 
   }))
 })
 
-t.test('a value of another version of the form is refused, however whole it is', async t => {
+t.test('a value of another format version is rejected, even if complete', async t => {
   const given = stored()
   const value = await encodeEntry(given)
   for (const format of [0, 2, 255]) {
@@ -337,7 +337,7 @@ t.test('a value of another version of the form is refused, however whole it is',
   )
 })
 
-t.test('what cannot be the answer that was shared is refused, even with the right checksum', async t => {
+t.test('a value that cannot be a shared response is rejected despite a correct checksum', async t => {
   const given = stored({ ...bare, body: Buffer.from('body') })
   const { position: { head, oldest } } = given.stamped
   const forged = (change: { status?: number, flags?: number, etag?: string, length?: number, body?: Buffer }): Buffer =>
@@ -352,7 +352,7 @@ t.test('what cannot be the answer that was shared is refused, even with the righ
       u32(change.length ?? 4),
       change.body ?? given.body
     ])
-  t.equal(await refusal(given.key, forged({})), undefined, 'as it should be')
+  t.equal(await refusal(given.key, forged({})), undefined, 'a valid value')
   for (const status of [0, 199, 201, 206, 403, 410, 500, 503]) {
     t.equal(await refusal(given.key, forged({ status })), 'no such status', String(status))
   }
@@ -365,30 +365,30 @@ t.test('what cannot be the answer that was shared is refused, even with the righ
     t.type(
       await refusal(given.key, forged({ flags })),
       'string',
-      `members that are not there, or not told of: ${flags}`
+      `flags contradict the members: ${flags}`
     )
   }
   t.equal(
     await refusal(given.key, forged({ flags: 65, body: deflateRawSync(given.body) })),
     undefined,
-    'a short body may be compressed too'
+    'a short body may be compressed'
   )
 })
 
-t.test('whoever takes more bytes than there are gets none', async t => {
+t.test('reading more bytes than there are throws', async t => {
   const reader = new ByteReader(Buffer.from([0, 3, 0x61, 0x62]))
   t.throws(() => reader.bytes(5), RangeError)
-  t.throws(() => reader.text(), RangeError, 'a text that says that it is longer')
+  t.throws(() => reader.text(), RangeError, 'a text longer than the rest')
   t.equal(reader.rest().toString(), 'ab')
   t.throws(() => reader.u8(), RangeError)
 })
 
-t.test('a value that would unpack to far more than it says is not unpacked', async t => {
+t.test('a value that would inflate beyond its stated length is not inflated', async t => {
   const bomb = deflateRawSync(Buffer.alloc(50_000_000))
   const given = stored({ ...bare, body: Buffer.alloc(10) })
   const value = await encodeEntry(given)
   const head = Buffer.from(value.subarray(0, value.length - 10))
-  // Now said to be compressed.
+  // Marks the body as compressed.
   head.writeUInt8(head.readUInt8(26) | 1, 26)
   const before = process.memoryUsage().arrayBuffers
   t.equal(await refusal(given.key, resealed(Buffer.concat([head, bomb]))), 'unreadable')

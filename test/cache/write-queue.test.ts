@@ -12,7 +12,7 @@ import { varveAt } from '../support/varve.js'
 const status = 'cache-status'
 const mega = 1024 * 1024
 
-/** Somebody to write to, whose every answer is the test's. */
+/** Writes into nothing; the test decides every outcome. */
 class Scripted {
   readonly begun: string[] = []
   readonly told: Array<string | undefined> = []
@@ -53,7 +53,7 @@ class Scripted {
     await new Promise(setImmediate)
   }
 
-  /** The pause after a refusal is over. */
+  /** Ends the pause after a rejected write. */
   resumeAfterPause (): void {
     this.nowMs += 1000
     this.waiting.resume()
@@ -67,7 +67,7 @@ class Scripted {
   }
 }
 
-t.test('eight writes are under way at once and no more, and the others follow in their order', async t => {
+t.test('eight writes are in flight at most, and the others follow in order', async t => {
   const scripted = new Scripted(t)
   const items = Array.from({ length: 30 }, (_, nth) => `${nth}`)
   for (const item of items) scripted.waiting.add(item, 1, item)
@@ -77,7 +77,7 @@ t.test('eight writes are under way at once and no more, and the others follow in
   t.ok(scripted.told.every(reason => reason === undefined))
 })
 
-t.test('a key is written by one write at a time, and of what waits for it the newest alone', async t => {
+t.test('a key has one write in flight, and only its newest queued write follows', async t => {
   const scripted = new Scripted(t)
   for (const item of ['a1', 'a2', 'a3']) scripted.waiting.add('a', 1, item)
   scripted.waiting.add('b', 1, 'b1')
@@ -89,7 +89,7 @@ t.test('a key is written by one write at a time, and of what waits for it the ne
   t.same(scripted.begun, ['a1', 'b1', 'a3', 'a4'])
 })
 
-t.test('what waits is bounded in number, the oldest go first, and it is told', async t => {
+t.test('the queue is bounded in number, drops the oldest writes and reports it', async t => {
   const scripted = new Scripted(t)
   scripted.canWrite = false
   for (let nth = 0; nth < 2003; nth++) scripted.waiting.add(`${nth}`, 1, `${nth}`)
@@ -101,7 +101,7 @@ t.test('what waits is bounded in number, the oldest go first, and it is told', a
   t.same(scripted.begun, ['3', '4', '5', '6', '7', '8', '9', '10'])
 })
 
-t.test('what waits is bounded in bytes, also where one entry replaces another or is written', async t => {
+t.test('the queue is bounded in bytes, also after replaced, written and dropped entries', async t => {
   const scripted = new Scripted(t)
   scripted.canWrite = false
   for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
@@ -111,20 +111,20 @@ t.test('what waits is bounded in bytes, also where one entry replaces another or
   scripted.waiting.add('half', 16 * mega, 'half')
   t.equal(scripted.waiting.size, 17)
   scripted.waiting.add('all', 33 * mega, 'all')
-  t.equal(scripted.waiting.size, 0, 'what is larger than all of it does not wait at all')
+  t.equal(scripted.waiting.size, 0, 'an entry above the limit is not queued')
   scripted.waiting.add('32', 32 * mega, '32')
   scripted.canWrite = true
   scripted.waiting.resume()
   await scripted.land('32')
   scripted.canWrite = false
   for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
-  t.equal(scripted.waiting.size, 32, 'what was written has made room')
+  t.equal(scripted.waiting.size, 32, 'a write frees its bytes')
   scripted.waiting.drop(() => true)
   for (let nth = 0; nth < 40; nth++) scripted.waiting.add(`${nth}`, mega, `${nth}`)
-  t.equal(scripted.waiting.size, 32, 'and so has what was let go of')
+  t.equal(scripted.waiting.size, 32, 'and so does a drop')
 })
 
-t.test('while there is nobody to write to everything is kept, and written when somebody is back', async t => {
+t.test('while Redis is down all writes are queued, and written when it is back', async t => {
   const scripted = new Scripted(t)
   scripted.canWrite = false
   for (const item of ['a', 'b', 'c']) scripted.waiting.add(item, 1, item)
@@ -136,7 +136,7 @@ t.test('while there is nobody to write to everything is kept, and written when s
   t.same(scripted.begun, ['a', 'b', 'c'])
 })
 
-t.test('a refused write is tried three times, a second apart, and then given up; the reason is told, and that it is over', async t => {
+t.test('a rejected write is tried three times, 1 s apart, and its error reported until a success', async t => {
   const scripted = new Scripted(t)
   scripted.waiting.add('a', 1, 'a')
   for (let attempt = 1; attempt <= 3; attempt++) {
@@ -144,7 +144,7 @@ t.test('a refused write is tried three times, a second apart, and then given up;
     await scripted.refuse('a', `OOM ${attempt}`)
     scripted.nowMs += 999
     scripted.waiting.resume()
-    t.equal(scripted.begun.length, attempt, 'nobody who refuses is asked at once again')
+    t.equal(scripted.begun.length, attempt, 'no retry before the pause ends')
     scripted.nowMs++
     scripted.waiting.resume()
   }
@@ -155,7 +155,7 @@ t.test('a refused write is tried three times, a second apart, and then given up;
   t.equal(scripted.told.at(-1), undefined)
 })
 
-t.test('while it is paused after a refusal all that comes waits, and the pause ends by itself', async t => {
+t.test('new writes wait during the pause after a rejection, and the pause ends by itself', async t => {
   const scripted = new Scripted(t)
   scripted.waiting.add('a', 1, 'a')
   await scripted.refuse('a')
@@ -168,7 +168,7 @@ t.test('while it is paused after a refusal all that comes waits, and the pause e
   t.same(scripted.begun.slice(1).sort(), ['a', 'b', 'c'])
 })
 
-t.test('an outage does not count as an attempt, however often it comes, before a refusal or after it', async t => {
+t.test('an outage does not count as an attempt of a write', async t => {
   const scripted = new Scripted(t)
   const failsInOutage = async (): Promise<void> => {
     scripted.canWrite = false
@@ -187,10 +187,10 @@ t.test('an outage does not count as an attempt, however often it comes, before a
   for (let outage = 0; outage < 10; outage++) await failsInOutage()
   t.equal(scripted.begun.length, 23)
   await scripted.refuse('a')
-  t.equal(scripted.waiting.size, 0, 'the third refusal is the last')
+  t.equal(scripted.waiting.size, 0, 'the third rejection is the last')
 })
 
-t.test('what was refused does not come in the way of something newer under its key', async t => {
+t.test('a rejected write is not retried over a newer one under its key', async t => {
   const scripted = new Scripted(t)
   scripted.waiting.add('a', 1, 'old')
   scripted.waiting.add('a', 1, 'new')
@@ -201,7 +201,7 @@ t.test('what was refused does not come in the way of something newer under its k
   t.same([scripted.begun, scripted.waiting.size], [['old', 'new'], 0])
 })
 
-t.test('what was let go of is not written, nor tried again where its write was under way and failed', async t => {
+t.test('a dropped write is not written, nor retried after it failed in flight', async t => {
   for (const canWrite of [true, false]) {
     const scripted = new Scripted(t)
     for (let nth = 0; nth < 10; nth++) scripted.waiting.add(`${nth}`, 1, `${nth}`)
@@ -218,19 +218,19 @@ t.test('what was let go of is not written, nor tried again where its write was u
     await landed
     scripted.canWrite = true
     scripted.resumeAfterPause()
-    t.same(scripted.begun.slice(8).sort(), ['1', '8'], 'the others go on')
+    t.same(scripted.begun.slice(8).sort(), ['1', '8'], 'the others are written')
     await Promise.all(['1', '8'].map(async item => {
       await scripted.land(item)
     }))
     scripted.waiting.add('0', 1, '0 again')
-    t.equal(scripted.begun.at(-1), '0 again', 'and so does what comes after')
+    t.equal(scripted.begun.at(-1), '0 again', 'and so are later writes')
     await scripted.refuse('0 again')
     scripted.resumeAfterPause()
     t.equal(scripted.begun.length, 12)
   }
 })
 
-t.test('whoever waits for all writes waits for those that begin meanwhile, and not for what cannot be written', async t => {
+t.test('waiting for idle includes writes that start meanwhile, and excludes paused ones', async t => {
   const scripted = new Scripted(t)
   const items = Array.from({ length: 10 }, (_, nth) => `${nth}`)
   for (const item of items) scripted.waiting.add(item, 1, item)
@@ -250,7 +250,7 @@ t.test('whoever waits for all writes waits for those that begin meanwhile, and n
   t.equal(scripted.waiting.size, 1)
 })
 
-t.test('nothing is written once it has stopped', async t => {
+t.test('a stopped queue writes nothing', async t => {
   const scripted = new Scripted(t)
   scripted.waiting.add('a', 1, 'a')
   await scripted.refuse('a')
@@ -261,7 +261,7 @@ t.test('nothing is written once it has stopped', async t => {
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-t.test('no answer waits for its write', async t => {
+t.test('no response waits for its Redis write', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const sandbox = await startSandbox({ blockMs: 0 })
@@ -272,11 +272,11 @@ t.test('no answer waits for its write', async t => {
   await until(async () => (await redis.client.keys('*control*')).length > 0, 'it has agreed with the others')
   slow.delayMs = 400
   t.equal((await varve.get(modules(2000))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
-  t.equal(await varve.metric('varve_cache_writes_total{tier="redis"}'), 0, 'the write is still under way')
+  t.equal(await varve.metric('varve_cache_writes_total{tier="redis"}'), 0, 'the write is still in flight')
   await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
 })
 
-t.test('what was read while Redis was away is on every replica when it is back', async t => {
+t.test('responses stored while Redis was down are on every replica once it is back', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
@@ -301,7 +301,7 @@ t.test('what was read while Redis was away is on every replica when it is back',
   t.equal(sandbox.requests.countFor('account_modules') + sandbox.requests.countFor('block_by_version'), 0)
 })
 
-t.test('a Redis that is away for long finds the newest of what came meanwhile, and no more than there is room for', async t => {
+t.test('after a long outage Redis gets the newest writes, up to the queue limit', async t => {
   const redis = await startRedis(t)
   const store = await openRedisTier(t, redis.url)
   await redis.kill()
@@ -320,7 +320,7 @@ t.test('a Redis that is away for long finds the newest of what came meanwhile, a
   t.equal(store.writeError, undefined)
 })
 
-t.test('a write that Redis refuses is told to the operator and given up, reads go on, and once Redis takes writes again that is told too', async t => {
+t.test('a write error of Redis is reported, reads go on, and recovery is reported too', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
@@ -338,7 +338,7 @@ t.test('a write that Redis refuses is told to the operator and given up, reads g
     async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6,
     'each was tried three times'
   )
-  t.equal(await a.metric('varve_redis_up'), 1, 'and it is still read from')
+  t.equal(await a.metric('varve_redis_up'), 1, 'reads still use Redis')
   await redis.client.config('SET', 'maxmemory', '64mb')
   await until(async () => {
     await a.get(modules(2003))
@@ -350,7 +350,7 @@ t.test('a write that Redis refuses is told to the operator and given up, reads g
   ])
 })
 
-t.test('nothing is read or written before replicas agree on what the keys are, and what waited is written then', async t => {
+t.test('nothing is read or written before replicas agree on a generation; queued writes follow', async t => {
   const redis = await startRedis(t)
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
