@@ -64,7 +64,7 @@ function unpack (form: Representation): Buffer {
   }
 }
 
-/** A compression that zlib was asked for; the test ends it. */
+/** A pending compression of zlib; the test ends it. */
 interface Job {
   readonly coding: Coding
   end(error?: Error): void
