@@ -7,7 +7,7 @@ const at = (height: number | bigint, chain = 'a'): Anchor => ({ height: BigInt(h
 const heightsOf = ({ list }: Anchors): number[] => list.map(({ height }) => Number(height))
 const someHeights = fc.uniqueArray(fc.nat(100_000), { minLength: 1, maxLength: 60 })
 
-t.test(`anchors are few, by height, and both ends of what was given stay among them (${seedTitle})`, async () => {
+t.test(`at most 16 anchors remain, sorted by height, and both ends stay (${seedTitle})`, async () => {
   check(fc.property(someHeights, heights => {
     const anchors = new Anchors(heights.map(height => at(height)))
     const kept = heightsOf(anchors)
@@ -18,7 +18,7 @@ t.test(`anchors are few, by height, and both ends of what was given stay among t
   }))
 })
 
-t.test('renewed with every head for a long time, they lie close near the head and thin behind it, without a hole', async t => {
+t.test('anchors added with every head stay dense near the head, sparse behind it, without gaps', async t => {
   const anchors = new Anchors([at(0), at(500), at(1000)])
   for (let height = 1010; height <= 40_000; height += 10) {
     anchors.add([at(height)])
@@ -29,12 +29,12 @@ t.test('renewed with every head for a long time, they lie close near the head an
   t.ok(behind.filter(distance => distance > 0 && distance <= 100).length >= 3, `close to the head: ${behind.join(' ')}`)
   for (const [nth, distance] of behind.entries()) {
     if (nth > 1) {
-      t.ok(distance <= 100 || distance < Number(behind[nth - 1]) * 4, `no hole at ${distance}: ${behind.join(' ')}`)
+      t.ok(distance <= 100 || distance < Number(behind[nth - 1]) * 4, `no gap at ${distance}: ${behind.join(' ')}`)
     }
   }
 })
 
-t.test('an anchor that is taken in says whether anything has changed', async t => {
+t.test('adding an anchor reports a change', async t => {
   const anchors = new Anchors()
   t.same(anchors.list, [])
   t.equal(anchors.add([at(5), at(3)]), true)
@@ -42,17 +42,17 @@ t.test('an anchor that is taken in says whether anything has changed', async t =
   t.same(anchors.list, [at(3), at(5)])
 })
 
-t.test('a node is compared by the anchors within its window, the newest first, the ends included', async t => {
+t.test('anchors within an upstream\'s window are listed newest first, both ends included', async t => {
   const anchors = new Anchors([at(1), at(10), at(20), at(30)])
   t.same(anchors.within(10n, 30n), [at(30), at(20), at(10)])
   t.same(anchors.within(11n, 29n), [at(20)])
   t.same(anchors.within(31n, 99n), [])
 })
 
-t.test(`two lists are of one chain when every height that both have has the same hash, of two when any has not, and of who knows where none is in both (${seedTitle})`, async t => {
+t.test(`shared heights decide if two chains are the same, and without any it is unknown (${seedTitle})`, async t => {
   const anchors = new Anchors([at(1), at(10), at(20)])
   t.equal(anchors.isSameChain([at(10), at(11)]), true)
-  t.equal(anchors.isSameChain([at(1), at(20, 'b')]), false, 'a chain that forked off between')
+  t.equal(anchors.isSameChain([at(1), at(20, 'b')]), false, 'a chain that forked in between')
   t.equal(anchors.isSameChain([at(2), at(11)]), undefined)
   t.equal(anchors.isSameChain([]), undefined)
   check(fc.property(someHeights, someHeights, (heights, others) => {
@@ -65,7 +65,7 @@ t.test(`two lists are of one chain when every height that both have has the same
   }))
 })
 
-t.test('heights beyond 2^53 stay apart', async t => {
+t.test('heights beyond 2^53 stay distinct', async t => {
   const high = 2n ** 64n - 1n
   const anchors = new Anchors([at(high), at(high - 1n), at(2n ** 53n), at(2n ** 53n + 1n)])
   t.same(anchors.list.map(({ height }) => height), [2n ** 53n, 2n ** 53n + 1n, high - 1n, high])

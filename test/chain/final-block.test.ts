@@ -36,7 +36,7 @@ async function readOf (
   )
 }
 
-t.test('a node is asked for the block of a height, without its transactions, and its hash is what it said', async t => {
+t.test('a final block is fetched by height without transactions, and gives an anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   const node = new UpstreamClient({
     name: 'n',
@@ -59,16 +59,16 @@ t.test('a node is asked for the block of a height, without its transactions, and
     }, BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
   t.match(questions, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
-  t.equal(await read(999), undefined, 'the newest block may still be another one tomorrow')
+  t.equal(await read(999), undefined, 'the newest block may still change')
   sandbox.ledger.grow(1)
   t.same(await read(999), { height: 999n, hash: sandbox.ledger.block(999).hash })
   t.equal(await read(99), undefined, 'pruned')
   t.equal(await read(5000), undefined, 'not there yet')
   sandbox.faults.add({ kind: 'reset' })
-  await t.rejects(read(998), { message: 'n: truncated' }, 'a node that is down has no word on it')
+  await t.rejects(read(998), { message: 'n: truncated' }, 'an upstream that is down is an error')
 })
 
-t.test('only a whole final block of that very height, with a position, tells anything', async t => {
+t.test('only a complete final block of the requested height, with a position, gives an anchor', async t => {
   t.same(await readOf(200, JSON.stringify(block)), { height: 7n, hash: hash.toLowerCase() })
   const others: [string, number, string, Record<string, string>?][] = [
     ['another status', 404, JSON.stringify(block)],
@@ -88,19 +88,19 @@ t.test('only a whole final block of that very height, with a position, tells any
   for (const [what, status, body, headers] of others) t.equal(await readOf(status, body, headers), undefined, what)
 })
 
-t.test('a node that fails, or somebody else in its place, has no word on it now: that is told from having none', async t => {
+t.test('an error status or a response without a position is an error, not a missing anchor', async t => {
   for (const status of [429, 500, 503]) {
     await t.rejects(readOf(status, '{}'), { message: 'the upstream: invalid_response' })
   }
   await t.rejects(
     readOf(200, JSON.stringify(block), {}),
     { message: 'the upstream: invalid_response' },
-    'an answer without a position, as gateways and panics give'
+    'a response without a position, as from a gateway'
   )
   await t.rejects(readOf(301, '', {}), { message: 'the upstream: invalid_response' })
 })
 
-t.test('a block that is too large to gather is let go, and tells nothing', async t => {
+t.test('a block too large to buffer is dropped and gives no anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   const node = new UpstreamClient({
     name: 'n',
@@ -137,7 +137,7 @@ t.test('a block that is too large to gather is let go, and tells nothing', async
   t.ok(isLetGo)
 })
 
-t.test('a last version of millions of digits takes no time to refuse', async t => {
+t.test('a last version with millions of digits is rejected in linear time', async t => {
   const body = JSON.stringify({ ...block, last_version: '9'.repeat(8_000_000) })
   const began = performance.now()
   t.equal(await readOf(200, body), undefined)

@@ -16,7 +16,7 @@ async function polled (
   asked?: string[]
 ): Promise<{ poll: HeadPoll, states: PollState[], tracker: Tracker, node: UpstreamClient, now: { ms: number } }> {
   const stub = await startStubUpstream(t, (request, response) => {
-    // A node that says nowhere where it stands, unless it is to be asked elsewhere.
+    // Without `asked` the upstream never sends a position, so a poll cannot fall back to another endpoint.
     if (asked === undefined) {
       response.writeHead(200).end('{}')
       return
@@ -60,7 +60,7 @@ t.test('a poll learns the position and the release', async t => {
   t.same(states, ['answered'])
 })
 
-t.test('polls at the same time share one question', async t => {
+t.test('concurrent polls share one request', async t => {
   let asked = 0
   const { poll } = await polled(t, (request, response) => {
     asked++
@@ -72,7 +72,7 @@ t.test('polls at the same time share one question', async t => {
   t.equal(asked, 2)
 })
 
-t.test('a node that does not answer, or without a position, is said to', async t => {
+t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
   const mute = await polled(t, (_request, response) => {
     response.destroy()
   })
@@ -84,7 +84,7 @@ t.test('a node that does not answer, or without a position, is said to', async t
   t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
 })
 
-t.test('where the index bears no position, or is kept back, the gas estimate tells it, and the index its release all the same', async t => {
+t.test('without a position in the index, a poll learns the position from the gas estimate', async t => {
   for (const [status, release] of [[200, 'aaaa'], [403, undefined]] as const) {
     const asked: string[] = []
     const { poll, states, tracker, node } = await polled(
@@ -104,7 +104,7 @@ t.test('where the index bears no position, or is kept back, the gas estimate tel
   }
 })
 
-t.test('a node that is sick, or asks for rest, is not asked for the gas estimate too', async t => {
+t.test('an upstream that returns 429 or 5xx gets no second poll request for the gas estimate', async t => {
   for (const status of [429, 500, 503]) {
     const asked: string[] = []
     const { poll, states } = await polled(
@@ -121,7 +121,7 @@ t.test('a node that is sick, or asks for rest, is not asked for the gas estimate
   }
 })
 
-t.test('a poll that is cut off because varve stops says nothing of the node', async t => {
+t.test('a poll aborted by shutdown reports nothing about the upstream', async t => {
   let arrived = (): void => {}
   const asked = new Promise<void>(resolve => {
     arrived = resolve
@@ -137,14 +137,14 @@ t.test('a poll that is cut off because varve stops says nothing of the node', as
   t.same(states, [])
 })
 
-t.test('a poll that got no turn in time says nothing of the node', async t => {
+t.test('a poll that gets no slot in time reports nothing about the upstream', async t => {
   const { poll, states, node } = await polled(t, respondToIndex)
   for (let nth = 0; nth < 4; nth++) node.budget.tryAcquire(false)
   await poll.poll()
   t.same(states, [])
 })
 
-t.test('another chain and a reset are told apart, and a body that is no index names no release', async t => {
+t.test('a poll distinguishes another chain from a reset, and learns no release from other bodies', async t => {
   let change = {}
   const { poll, states, node, tracker } = await polled(t, (_request, response) => {
     response.writeHead(200, stamps(change)).end('not an index')
@@ -159,7 +159,7 @@ t.test('another chain and a reset are told apart, and a body that is no index na
   t.equal(tracker.chain?.generation, 2)
 })
 
-t.test('in silence the head is asked for, and while traffic keeps the position fresh it is not', async t => {
+t.test('the head is polled when the position is old, and not while traffic updates it', async t => {
   let asked = 0
   let arrived: () => void = () => {}
   const { poll, now } = await polled(t, (request, response) => {
@@ -171,7 +171,7 @@ t.test('in silence the head is asked for, and while traffic keeps the position f
   await new Promise(resolve => {
     setTimeout(resolve, 50)
   })
-  t.equal(asked, 1, 'five intervals have passed by the timer, none by the position\'s age')
+  t.equal(asked, 1, 'five timer intervals passed, but the position is not old')
   const again = new Promise<void>(resolve => {
     arrived = resolve
   })
@@ -180,7 +180,7 @@ t.test('in silence the head is asked for, and while traffic keeps the position f
   t.equal(asked, 2)
 })
 
-t.test('the release is learned every fifteen seconds, however fresh the position is', async t => {
+t.test('the release is polled every 15 s, even while the position is fresh', async t => {
   let arrived: () => void = () => {}
   const { poll, now, tracker } = await polled(t, (request, response) => {
     respondToIndex(request, response)
@@ -196,7 +196,7 @@ t.test('the release is learned every fifteen seconds, however fresh the position
   await again
 })
 
-t.test('a node that hangs is asked again beside what hangs, some times and no more; what it says late to the earlier ones changes nothing', async t => {
+t.test('a hanging upstream is polled again, with at most 8 polls in flight, and late ones ignored', async t => {
   const now = { ms: 0 }
   const states: PollState[] = []
   const hanging: Array<(error: Error | undefined) => void> = []
@@ -237,13 +237,13 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
   const next = poll.poll()
   hanging[8]?.(new Error('no answer in time'))
   await next
-  t.same(states, ['answered', 'unanswered'], 'what was sent after it does')
+  t.same(states, ['answered', 'unanswered'], 'a later poll counts')
   poll.stop()
   await poll.poll()
-  t.equal(hanging.length, 9, 'once stopped nobody is asked')
+  t.equal(hanging.length, 9, 'no poll after stop')
 })
 
-t.test('a node whose very first answer does not come is asked again all the same', async t => {
+t.test('an upstream whose first poll hangs is polled again', async t => {
   let asked = 0
   const { poll, states } = await polled(t, (request, response) => {
     if (asked++ > 0) respondToIndex(request, response)

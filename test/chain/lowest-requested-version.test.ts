@@ -9,34 +9,34 @@ const window = (oldest: bigint, head: bigint): Position => ({
 })
 const shown = window(100n, 1000n)
 
-t.test('the lowest version that was asked for is told, and the head where that is none', async t => {
+t.test('the lowest requested version is reported, or the head if there is none', async t => {
   const asked = new LowestRequestedVersion(() => 0)
   t.equal(asked.valueIn(shown), 1000n)
   for (const version of [700n, 400n, 900n]) asked.record(version, shown)
   t.equal(asked.valueIn(shown), 400n)
   asked.record(99n, shown)
-  t.equal(asked.valueIn(shown), 400n, 'what has fallen out of the window already is no part of it')
+  t.equal(asked.valueIn(shown), 400n, 'a version below the window does not count')
   asked.record(100n, shown)
-  t.equal(asked.valueIn(shown), 100n, 'its end is')
+  t.equal(asked.valueIn(shown), 100n, 'the end of the window counts')
 })
 
-t.test('what is told lies in the window that is shown, wherever that has moved meanwhile', async t => {
+t.test('the reported version lies within the current window', async t => {
   const asked = new LowestRequestedVersion(() => 0)
   asked.record(5000n, shown)
-  t.equal(asked.valueIn(shown), 1000n, 'what is asked for too early is not above the head')
+  t.equal(asked.valueIn(shown), 1000n, 'a version above the head counts as the head')
   asked.record(400n, shown)
   t.equal(asked.valueIn(window(600n, 2000n)), 600n)
 })
 
-t.test('what was asked for before a position was known is no word that history in the window is read', async t => {
+t.test('versions requested before a position is known are ignored', async t => {
   const asked = new LowestRequestedVersion(() => 0)
   for (const version of [3n, 400n]) asked.record(version, undefined)
-  t.equal(asked.valueIn(shown), 1000n, 'it may have fallen out long ago')
+  t.equal(asked.valueIn(shown), 1000n, 'it may be pruned long since')
   asked.record(400n, shown)
-  t.equal(asked.valueIn(shown), 400n, 'who goes on asking is heard')
+  t.equal(asked.valueIn(shown), 400n, 'a later request counts')
 })
 
-t.test('a version is remembered for at least half of five minutes, and for no more than all of them', async t => {
+t.test('a requested version is remembered for 2.5 to 5 minutes', async t => {
   const clock = { ms: 1_000_000 }
   const asked = new LowestRequestedVersion(() => clock.ms)
   clock.ms += 149_999
@@ -46,15 +46,15 @@ t.test('a version is remembered for at least half of five minutes, and for no mo
   asked.record(500n, shown)
   t.equal(asked.valueIn(shown), 300n)
   clock.ms += 1
-  t.equal(asked.valueIn(shown), 500n, 'the half that it was asked for in is over, and the next too')
+  t.equal(asked.valueIn(shown), 500n, 'its half and the next one are over')
   clock.ms += 150_000
   t.equal(asked.valueIn(shown), 1000n)
   asked.record(200n, shown)
   clock.ms += 300_000
-  t.equal(asked.valueIn(shown), 1000n, 'nobody looked for two halves')
+  t.equal(asked.valueIn(shown), 1000n, 'two halves passed without a look')
 })
 
-t.test('each half has a number of its own, and another chain begins one', async t => {
+t.test('each half has its own number, and another chain starts a new half', async t => {
   const clock = { ms: 0 }
   const asked = new LowestRequestedVersion(() => clock.ms)
   const first = asked.half

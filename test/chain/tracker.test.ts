@@ -10,7 +10,7 @@ const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Posi
   oldest: { version: BigInt(oldest), blockHeight: BigInt(oldest) }
 })
 
-t.test(`the position shown never goes back, in whatever order answers come (${seedTitle})`, async () => {
+t.test(`the served position never goes back, in any order of responses (${seedTitle})`, async () => {
   check(fc.property(fc.array(fc.nat(100), { minLength: 1 }), versions => {
     const tracker = new Tracker(undefined, () => 0)
     let shown = -1n
@@ -24,7 +24,7 @@ t.test(`the position shown never goes back, in whatever order answers come (${se
   }))
 })
 
-t.test('each half of the position comes from one answer', async t => {
+t.test('head and oldest version come from the same response', async t => {
   const tracker = new Tracker(undefined, () => 0)
   const ahead = at(100, 1000, 50)
   tracker.learn(ahead, 'x-aptos-')
@@ -32,44 +32,44 @@ t.test('each half of the position comes from one answer', async t => {
   t.equal(tracker.position, ahead)
 })
 
-t.test('at the same head the freshest word on the oldest version counts', async t => {
+t.test('at the same head the latest response decides the oldest version', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(100, 1000, 50), 'x-aptos-')
   tracker.learn(at(100, 1000, 60), 'x-aptos-')
   t.equal(tracker.position?.oldest.version, 60n)
 })
 
-t.test('the first answer decides the chain, a configured chain id decides over any answer', async t => {
+t.test('the first response decides the chain, unless a chain id is configured', async t => {
   const first = new Tracker(undefined, () => 0)
   t.equal(first.chain, undefined)
   t.equal(first.learn(at(1, 10, 0, 7), 'x-aptos-'), 'ahead')
   t.same(first.chain, { id: 7, generation: 1 })
   t.equal(first.learn(at(2, 20, 0, 8), 'x-aptos-'), 'other_chain')
-  t.equal(first.position?.head.version, 1n, 'another chain is never shown')
+  t.equal(first.position?.head.version, 1n, 'another chain is never served')
   const configured = new Tracker(8, () => 0)
   t.same(configured.chain, { id: 8, generation: 1 })
   t.equal(configured.learn(at(1, 10, 0, 7), 'x-aptos-'), 'other_chain')
   t.equal(configured.position, undefined)
 })
 
-t.test('a lower version with a later time is another chain, and a new generation begins', async t => {
+t.test('a lower version with a later time is a reset and starts a new generation', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(1000, 10_000), 'x-aptos-')
   t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
   t.same(tracker.chain, { id: 4, generation: 2 })
   t.equal(tracker.position?.head.version, 5n)
-  t.equal(tracker.learn(at(1001, 10_010), 'x-aptos-'), 'other_chain', 'a late word of the old chain is not believed')
+  t.equal(tracker.learn(at(1001, 10_010), 'x-aptos-'), 'other_chain', 'a late response of the old chain is rejected')
   t.equal(tracker.learn(at(6, 20_010), 'x-aptos-'), 'ahead')
 })
 
-t.test('the same version at another time is another chain too', async t => {
+t.test('the same version with another time is another chain or a reset', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(10, 100), 'x-aptos-')
   t.equal(tracker.learn(at(10, 99), 'x-aptos-'), 'other_chain')
   t.equal(tracker.learn(at(10, 101), 'x-aptos-'), 'reset')
 })
 
-t.test('a mere fall is a lagging node, and blocks may share a time', async t => {
+t.test('a lower version with an earlier time is a lagging upstream, and blocks may share a time', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(10, 100), 'x-aptos-')
   t.equal(tracker.learn(at(5, 50), 'x-aptos-'), 'behind')
@@ -78,7 +78,7 @@ t.test('a mere fall is a lagging node, and blocks may share a time', async t => 
   t.equal(tracker.chain?.generation, 1)
 })
 
-t.test('the age of the position is the time since an answer confirmed it', async t => {
+t.test('the position\'s age is the time since a response confirmed it', async t => {
   let now = 0
   const tracker = new Tracker(undefined, () => now)
   t.equal(tracker.ageMs, Infinity)
@@ -86,13 +86,13 @@ t.test('the age of the position is the time since an answer confirmed it', async
   now = 500
   t.equal(tracker.ageMs, 500)
   tracker.learn(at(5), 'x-aptos-')
-  t.equal(tracker.ageMs, 500, 'an older answer confirms nothing')
+  t.equal(tracker.ageMs, 500, 'an older response confirms nothing')
   tracker.learn(at(10), 'x-movement-')
   t.equal(tracker.ageMs, 0)
   t.equal(tracker.family, 'x-movement-')
 })
 
-t.test('where replicas share what they know there is no chain to key by until it is settled which generation it is', async t => {
+t.test('with shared state there is no chain for keys until the generation is agreed', async t => {
   const tracker = new Tracker(undefined, () => 0, {}, true)
   t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
   t.same([tracker.chain, tracker.chainId], [undefined, 4])
@@ -101,7 +101,7 @@ t.test('where replicas share what they know there is no chain to key by until it
   t.equal(tracker.position?.head.version, 100n)
 })
 
-t.test('a reset leaves a shared chain unsettled, tells where it stands now, and takes a generation above every one that was heard of', async t => {
+t.test('a reset of a shared chain is reported, and its next generation is above all known ones', async t => {
   const resets: bigint[] = []
   const tracker = new Tracker(undefined, () => 0, {
     onReset: ({ position }) => {
@@ -117,7 +117,7 @@ t.test('a reset leaves a shared chain unsettled, tells where it stands now, and 
   t.equal(tracker.nextGeneration, 7, 'the highest counts')
 })
 
-t.test('a process on its own goes beyond the highest generation too', async t => {
+t.test('without replicas, a reset takes a generation above all known ones too', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(1000), 'x-aptos-')
   tracker.noteGeneration(4)
@@ -125,26 +125,26 @@ t.test('a process on its own goes beyond the highest generation too', async t =>
   t.same(tracker.chain, { id: 4, generation: 5 })
 })
 
-t.test('what is heard raises the position, never lowers it, and must be of this chain', async t => {
+t.test('a position from a replica raises the served one, never lowers it, and must match the chain', async t => {
   const tracker = new Tracker(undefined, () => 0)
   const stamped = (position: Position): { position: Position, family: string } => ({ position, family: 'x-other-' })
-  t.equal(tracker.learnProven(stamped(at(1))), false, 'of which no node has spoken yet')
+  t.equal(tracker.learnProven(stamped(at(1))), false, 'no upstream has responded yet')
   tracker.learn(at(100), 'x-aptos-')
   t.equal(tracker.learnProven(stamped(at(90))), true)
   t.same([tracker.position, tracker.family], [at(100), 'x-aptos-'])
   t.equal(tracker.learnProven(stamped(at(110))), true)
   t.same([tracker.stamped, tracker.position], [stamped(at(110)), at(110)])
-  t.equal(tracker.learnProven(stamped(at(120, 50))), false, 'a higher version at an earlier time')
-  t.equal(tracker.learnProven(stamped(at(50, 5000))), false, 'a lower one at a later time')
+  t.equal(tracker.learnProven(stamped(at(120, 50))), false, 'a higher version with an earlier time')
+  t.equal(tracker.learnProven(stamped(at(50, 5000))), false, 'a lower version with a later time')
   t.equal(tracker.learnProven(stamped(at(130, 1300, 0, 9))), false, 'another chain id')
   t.equal(tracker.position?.head.version, 110n)
   tracker.setChain({ id: 4, generation: 1 }, undefined, false)
   t.equal(tracker.position, undefined)
-  t.equal(tracker.learnProven(stamped(at(7))), true, 'the first word where nothing is shown')
+  t.equal(tracker.learnProven(stamped(at(7))), true, 'the first position')
   t.equal(tracker.position?.head.version, 7n)
 })
 
-t.test('a generation that is settled brings its head along: the higher one of the same chain is shown, one that contradicts is replaced', async t => {
+t.test('an agreed generation brings its head: the higher one wins, a contradicting one is replaced', async t => {
   const tracker = new Tracker(undefined, () => 0, {}, true)
   tracker.learn(at(100), 'x-aptos-')
   tracker.setChain({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
@@ -155,7 +155,7 @@ t.test('a generation that is settled brings its head along: the higher one of th
   t.equal(tracker.position?.head.version, 30n)
 })
 
-t.test('what was only remembered is forgotten whole, but for a chain id that was configured', async t => {
+t.test('clearing a remembered chain removes all but a configured chain id', async t => {
   for (const configured of [undefined, 4]) {
     const tracker = new Tracker(configured, () => 0, {}, true)
     tracker.setChain({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
@@ -164,7 +164,7 @@ t.test('what was only remembered is forgotten whole, but for a chain id that was
   }
 })
 
-t.test('who listens is told when the position moves on, and not when it is only confirmed', async t => {
+t.test('listeners are notified of an advanced position, and not of a confirmed one', async t => {
   let times = 0
   const tracker = new Tracker(undefined, () => 0, {
     onAdvanced: () => {
@@ -175,17 +175,17 @@ t.test('who listens is told when the position moves on, and not when it is only 
   t.equal(times, 2)
 })
 
-t.test('the oldest version shown is the one that live nodes can serve, whoever stamped the head, and is forgotten with the chain', async t => {
+t.test('the served oldest version is the one set for all upstreams, until the chain changes', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.setOldest({ version: 5n, blockHeight: 1n })
-  t.equal(tracker.position, undefined, 'without a head there is nothing to show it with')
+  t.equal(tracker.position, undefined, 'without a head there is no position')
   tracker.learn(at(100), 'x-aptos-')
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
   tracker.learn(at(110), 'x-aptos-')
   t.same([tracker.position?.head.version, tracker.position?.oldest], [110n, { version: 5n, blockHeight: 1n }])
   const shown = tracker.stamped
   tracker.setOldest({ version: 5n, blockHeight: 1n })
-  t.equal(tracker.stamped, shown, 'the same word changes nothing')
+  t.equal(tracker.stamped, shown, 'an equal oldest version changes nothing')
   tracker.setOldest({ version: 60n, blockHeight: 6n })
   t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
   t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
@@ -204,11 +204,11 @@ t.test('the oldest version shown is the one that live nodes can serve, whoever s
   }
 })
 
-t.test('an oldest version above the head that is shown waits for its head: no history begins above its end', async t => {
+t.test('an oldest version above the served head waits until the head reaches it', async t => {
   const tracker = new Tracker(undefined, () => 0)
   tracker.learn(at(100), 'x-aptos-')
   tracker.setOldest({ version: 5n, blockHeight: 1n })
-  // A node that was read for an audit, say, whose head is heard of with the next poll.
+  // An upstream read by an audit may have a higher head than the last poll.
   tracker.setOldest({ version: 101n, blockHeight: 11n })
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
   tracker.learnProven({ position: at(100), family: 'x-aptos-' })

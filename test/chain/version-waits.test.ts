@@ -27,7 +27,7 @@ function waitingRoom (): { tracker: Tracker, arrivals: VersionWaits, clock: { ms
   return { tracker, arrivals, clock, asked: () => times }
 }
 
-// Waits do not keep a process alive, nor would these.
+// Waits do not keep the process alive, so an interval does.
 const alive = setInterval(() => {}, 1000)
 t.teardown(() => {
   clearInterval(alive)
@@ -39,7 +39,7 @@ const aTurn = async (): Promise<void> => {
   })
 }
 
-t.test('who waits goes on when the position has got there, whoever told of it, and not before', async t => {
+t.test('a wait ends when the position reaches its version, from an upstream or a replica', async t => {
   const { tracker, arrivals } = waitingRoom()
   const order: string[] = []
   const waits = [[100, 'first'], [150, 'learned'], [200, 'heard']] as const
@@ -58,10 +58,10 @@ t.test('who waits goes on when the position has got there, whoever told of it, a
   await all
   t.same(order, ['first reached', 'learned reached', 'heard reached'])
   t.equal(arrivals.waiting, 0)
-  t.equal(await arrivals.waitFor(250n, 60_000), 'reached', 'what was reached is not waited for')
+  t.equal(await arrivals.waitFor(250n, 60_000), 'reached', 'a reached version needs no wait')
 })
 
-t.test('who waits goes on when what is remembered of the chain has got there', async t => {
+t.test('a wait ends when a remembered chain reaches its version', async t => {
   const { tracker, arrivals } = waitingRoom()
   tracker.learn(at(1000), 'x-aptos-')
   const reached = arrivals.waitFor(1100n, 60_000)
@@ -73,7 +73,7 @@ t.test('who waits goes on when what is remembered of the chain has got there', a
   t.equal(await reached, 'reached')
 })
 
-t.test('a wait whose time is over leaves nothing behind', async t => {
+t.test('a wait that times out leaves nothing behind', async t => {
   const { tracker, arrivals, asked } = waitingRoom()
   t.equal(await arrivals.waitFor(100n, 1), 'timeout')
   t.same([arrivals.waiting, asked()], [0, 1])
@@ -81,7 +81,7 @@ t.test('a wait whose time is over leaves nothing behind', async t => {
   t.equal(arrivals.waiting, 0)
 })
 
-t.test('so many may wait at once and no more: whoever comes beyond goes on at once, and a place that is left is taken', async t => {
+t.test('waits above the limit end at once, and a free place is taken again', async t => {
   const { tracker, arrivals } = waitingRoom()
   const waits = Array.from(
     { length: 1000 },
@@ -98,7 +98,7 @@ t.test('so many may wait at once and no more: whoever comes beyond goes on at on
   t.equal(arrivals.waiting, 0)
 })
 
-t.test('while somebody waits the nodes are asked at once and again and again, however many wait, and nobody\'s coming and going asks more often', async t => {
+t.test('upstreams are polled repeatedly while requests wait, at a rate independent of their number', async t => {
   const { tracker, arrivals, clock, asked } = waitingRoom()
   const waits = [arrivals.waitFor(100n, 60_000), arrivals.waitFor(100n, 60_000)]
   t.equal(asked(), 1)
@@ -109,13 +109,13 @@ t.test('while somebody waits the nodes are asked at once and again and again, ho
   await Promise.all(waits)
   const before = asked()
   for (let nth = 0; nth < 5; nth++) await arrivals.waitFor(1000n, 1)
-  t.equal(asked(), before, 'they were asked a moment ago')
+  t.equal(asked(), before, 'polled a moment ago')
   clock.ms += 100
   await arrivals.waitFor(1000n, 1)
   t.equal(asked(), before + 1)
 })
 
-t.test('one client has a quarter of the places at most, so that what it waits for in vain leaves room for others', async t => {
+t.test('one client takes at most a quarter of all waits, so others can wait too', async t => {
   const { tracker, arrivals } = waitingRoom()
   const greedy = Array.from({ length: 250 }, async () => await arrivals.waitFor(5000n, 60_000, 'greedy'))
   t.equal(await arrivals.waitFor(5000n, 60_000, 'greedy'), 'too_many_waits')
@@ -125,8 +125,8 @@ t.test('one client has a quarter of the places at most, so that what it waits fo
   tracker.learn(at(6000), 'x-aptos-')
   t.same(new Set(await Promise.all(greedy)), new Set(['reached']))
   const again = arrivals.waitFor(7000n, 60_000, 'greedy')
-  t.equal(arrivals.waiting, 1, 'what has left leaves its place')
+  t.equal(arrivals.waiting, 1, 'a finished wait frees its place')
   arrivals.close()
-  t.equal(await again, 'timeout', 'at the end nobody waits any longer')
-  t.equal(await arrivals.waitFor(7000n, 60_000), 'timeout', 'nor from then on')
+  t.equal(await again, 'timeout', 'closing ends all waits')
+  t.equal(await arrivals.waitFor(7000n, 60_000), 'timeout', 'and later ones')
 })

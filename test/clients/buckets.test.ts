@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 
 const few = { perSecond: 10, burst: 3 }
 
-/** Counts in a Redis, by the clock of its own. */
+/** Creates buckets that count in Redis, by the clock of Redis. */
 async function sharedAt (
   t: Test,
   redis: RedisProcess,
@@ -50,7 +50,7 @@ async function sharedAt (
   return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
 }
 
-/** Waits until so much has passed by the clock that is counted on, which a timer may be a moment ahead of. */
+/** Waits until the clock has advanced, since a timer may fire a moment early. */
 async function passes (ms: number): Promise<void> {
   const until = performance.now() + ms
   while (performance.now() < until) await pause(Math.max(1, until - performance.now()))
@@ -65,38 +65,38 @@ const refusing: Buckets = {
   }
 }
 
-/** What every way of counting promises, on a clock that the test moves on. */
+/** Checks the contract of every kind of buckets, on a clock that the test advances. */
 async function promises (t: Test, buckets: Buckets, pass: (ms: number) => Promise<void>): Promise<void> {
   const take = async (subject = 'a'): Promise<number> => await buckets.take(subject, few)
   t.same([await take(), await take(), await take()], [0, 0, 0], 'a burst')
   const waitMs = await take()
-  t.ok(waitMs > 0 && waitMs <= 101, `and then no more for a tenth of a second: ${waitMs} ms`)
-  t.equal(await take('b'), 0, 'which is nothing to another client')
+  t.ok(waitMs > 0 && waitMs <= 101, `then none for a tenth of a second: ${waitMs} ms`)
+  t.equal(await take('b'), 0, 'another client is not limited')
   await pass(waitMs)
-  t.equal(await take(), 0, 'one after that time, which was the truth')
+  t.equal(await take(), 0, 'one after the stated wait')
   t.ok(await take() > 0, 'and no more')
   await pass(1000)
-  t.same([await take(), await take(), await take()], [0, 0, 0], 'after a rest a burst again, and not more than that')
+  t.same([await take(), await take(), await take()], [0, 0, 0], 'after a pause a burst, and no more')
   t.ok(await take() > 0)
 }
 
-/** So few a second that none is there again before the test ends. */
+/** A rate so low that no token returns during the test. */
 const rare = { perSecond: 0.001, burst: 2 }
 
 async function givesBack (t: Test, buckets: Buckets, subject = 'c'): Promise<void> {
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   buckets.refund(subject, rare)
-  t.equal(await buckets.take(subject, rare), 0, 'one that was given back')
+  t.equal(await buckets.take(subject, rare), 0, 'a refunded token')
   t.ok(await buckets.take(subject, rare) > 0, 'and no more')
   buckets.refund(subject, rare)
-  t.equal(await buckets.take(subject, rare), 0, 'also after a refusal')
+  t.equal(await buckets.take(subject, rare), 0, 'also after a rejection')
   for (let nth = 0; nth < 5; nth++) buckets.refund(subject, rare)
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   t.ok(await buckets.take(subject, rare) > 0, 'never more than a burst')
   buckets.refund('stranger', rare)
 }
 
-t.test('what was taken for nothing is given back, wherever it is counted', async t => {
+t.test('a refunded token is available again in local, worker and Redis buckets', async t => {
   await givesBack(t, new LocalBuckets(() => 5))
   const primary = new LocalBuckets(() => 5)
   const worker: RemoteBuckets = new RemoteBuckets({
@@ -129,14 +129,14 @@ t.test('what was taken for nothing is given back, wherever it is counted', async
   await until(() => alone.take('d', rare) === 0, 'it is given back where it was counted')
 })
 
-t.test('counting in this process: a burst, then one at a time, each client by itself', async t => {
+t.test('local buckets allow a burst, then the rate, per client', async t => {
   let nowMs = 5
   await promises(t, new LocalBuckets(() => nowMs), async ms => {
     nowMs += ms
   })
 })
 
-t.test('as many as are allowed get through in the long run, whatever is tried beside', async t => {
+t.test('the rate holds in the long run, with any number of rejected attempts', async t => {
   let nowMs = 0
   const buckets = new LocalBuckets(() => nowMs)
   let taken = 0
@@ -144,14 +144,14 @@ t.test('as many as are allowed get through in the long run, whatever is tried be
   t.equal(taken, 3 + 60 * 10 - 1)
 })
 
-t.test('what was taken of one allowance says nothing of another', async t => {
+t.test('tokens of one allowance do not count against another', async t => {
   const buckets = new LocalBuckets(() => 0)
   for (let nth = 0; nth < 500; nth++) buckets.take('a', { perSecond: 1, burst: 500 })
   t.ok(buckets.take('a', { perSecond: 1, burst: 500 }) > 0)
   t.equal(buckets.take('a', { perSecond: 100, burst: 100 }), 0)
 })
 
-t.test('Redis does not hear of each request of a client that it has refused, and is asked again when that is over', async t => {
+t.test('rejected requests of a client do not reach Redis until its wait is over', async t => {
   const redis = await startRedis(t)
   const { buckets } = await sharedAt(t, redis, refusing)
   const asked = async (): Promise<number> =>
@@ -167,7 +167,7 @@ t.test('Redis does not hear of each request of a client that it has refused, and
   t.equal(await buckets.take('a', slow), 0)
 })
 
-t.test('of fifty thousand clients the one that was seen longest ago is forgotten', async t => {
+t.test('beyond 50,000 clients the least recently seen one is evicted', async t => {
   const buckets = new LocalBuckets(() => 0)
   const one = { perSecond: 1, burst: 1 }
   for (let nth = 0; nth < 50_000; nth++) buckets.take(String(nth), one)
@@ -175,10 +175,10 @@ t.test('of fifty thousand clients the one that was seen longest ago is forgotten
   t.equal(buckets.take('another', one), 0)
   t.ok(buckets.take('0', one) > 0)
   t.ok(buckets.take('2', one) > 0)
-  t.equal(buckets.take('1', one), 0, 'forgotten')
+  t.equal(buckets.take('1', one), 0, 'evicted')
 })
 
-t.test('counting in Redis: the same for all replicas together, on no clock but its own', async t => {
+t.test('Redis buckets are shared by all replicas and use the clock of Redis', async t => {
   const redis = await startRedis(t)
   const [{ buckets: one }, { buckets: other, failed }] = [
     await sharedAt(t, redis, refusing),
@@ -190,10 +190,10 @@ t.test('counting in Redis: the same for all replicas together, on no clock but i
     refund: () => {}
   }, passes)
   t.same(failed, [])
-  for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} goes by itself`)
+  for (const key of await redis.client.keys('*')) t.ok(await redis.client.pttl(key) <= 300, `${key} expires`)
 })
 
-t.test('what cannot be of this clock, or no number, in Redis is as good as nothing there', async t => {
+t.test('an impossible or malformed value in Redis counts as none', async t => {
   const redis = await startRedis(t)
   const { buckets } = await sharedAt(t, redis, refusing)
   for (const nonsense of ['99999999999999', '-1', 'nan', 'x', '']) {
@@ -202,7 +202,7 @@ t.test('what cannot be of this clock, or no number, in Redis is as good as nothi
   }
 })
 
-t.test('where Redis refuses, or is gone, a process counts by itself, and the failure is counted', async t => {
+t.test('without Redis, or after its error, a process counts locally and reports the failure', async t => {
   const redis = await startRedis(t)
   const alone = new LocalBuckets(() => 0)
   const { buckets, failed } = await sharedAt(t, redis, alone)
@@ -212,13 +212,13 @@ t.test('where Redis refuses, or is gone, a process counts by itself, and the fai
   t.same(failed, ['limit', 'limit', 'limit', 'limit'])
   t.match(buckets.scriptError, /WRONGTYPE/)
   t.equal(await buckets.take('c', few), 0)
-  t.equal(buckets.scriptError, undefined, 'it is not refused for good')
+  t.equal(buckets.scriptError, undefined, 'the error is over')
   await redis.kill()
   t.ok(await buckets.take('a', few) > 0)
   t.equal(await buckets.take('b', few), 0)
 })
 
-t.test('a Redis that says what cannot be is not believed, be it to let everything through or nothing', async t => {
+t.test('an impossible result from Redis is ignored, so it neither opens nor closes the limit', async t => {
   for (const lie of ['0', '-1', null, NaN, -1, 1e12, Infinity, [0]]) {
     const link = { run: async () => lie } as unknown as RedisLink
     const buckets = new RedisBuckets(link, '', new LocalBuckets(() => 0), () => 0)
@@ -231,7 +231,7 @@ t.test('a Redis that says what cannot be is not believed, be it to let everythin
   }
 })
 
-t.test('a worker has the first process count for all, and counts by itself while that one says nothing', async t => {
+t.test('workers count in the primary process, and locally while it does not respond', async t => {
   let nowMs = 0
   const first = new LocalBuckets(() => nowMs)
   const workers = [0, 1].map(() => {

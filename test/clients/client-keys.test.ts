@@ -3,7 +3,7 @@ import { readBearerToken, ClientKeys } from '../../src/clients/client-keys.js'
 
 const keys = new ClientKeys([{ name: 'shop', key: 'k-shop' }, { name: 'wallet', key: 'k-wallet' }])
 
-t.test('a client is known by its key as a bearer or as an API key, and by nothing that is nearly one', async t => {
+t.test('a client is identified by its exact key as bearer token or API key', async t => {
   const cases: Array<[headers: Record<string, string | string[]>, name: string | undefined]> = [
     [{ authorization: 'Bearer k-shop' }, 'shop'],
     [{ authorization: 'bearer   k-wallet' }, 'wallet'],
@@ -19,7 +19,7 @@ t.test('a client is known by its key as a bearer or as an API key, and by nothin
     [{ authorization: 'Bearer ' }, undefined],
     [{ 'x-api-key': '' }, undefined],
     [{ 'x-api-key': 'shop' }, undefined],
-    // As Node joins two lines of one name.
+    // Node.js joins repeated headers like this.
     [{ 'x-api-key': 'k-shop, k-shop' }, undefined],
     [{ 'x-api-key': ['k-shop', 'k-shop'] }, undefined],
     [{}, undefined]
@@ -28,11 +28,11 @@ t.test('a client is known by its key as a bearer or as an API key, and by nothin
   t.equal(new ClientKeys([]).nameFor({ authorization: 'Bearer k-shop' }), undefined)
 })
 
-t.test('no key can be had from what is kept of it', async t => {
+t.test('client keys cannot be read back from memory', async t => {
   t.notMatch(JSON.stringify(keys), /k-shop|k-wallet/)
 })
 
-t.test('a bearer is what stands behind its scheme, blanks around it apart', async t => {
+t.test('a bearer token is the text after its scheme, without surrounding blanks', async t => {
   t.same(['Bearer a', 'BEARER  a ', 'Bearer', 'Bearer a b', 'Token a', undefined].map(readBearerToken), [
     'a',
     'a',

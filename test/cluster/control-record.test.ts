@@ -46,7 +46,7 @@ async function controlAt (t: Test): Promise<{ redis: RedisProcess, control: Cont
   return { redis, control: await controlOf(t, redis) }
 }
 
-t.test('what is published is read as it was, exact for every u64, in one key for each chain, which lives as long as what it speaks of', async t => {
+t.test('published records are read back exactly, in one key per chain, with the TTL of entries', async t => {
   const { redis, control } = await controlAt(t)
   await control.publish(4, 2, known, [])
   await control.publish(4, 3, { anchors: [], head: undefined }, [])
@@ -59,11 +59,11 @@ t.test('what is published is read as it was, exact for every u64, in one key for
   t.ok(await redis.client.ttl(key) > 98)
   await redis.client.expire(key, 1)
   await control.publishHeartbeat(4, 'me', sign, [])
-  t.ok(await redis.client.ttl(key) > 98, 'each sign of life lets it live on')
+  t.ok(await redis.client.ttl(key) > 98, 'each heartbeat extends it')
   t.same(await control.read(6), { generations: new Map(), replicas: new Map() })
 })
 
-t.test('the number of a generation is given to one alone, and not to one that has it', async t => {
+t.test('a generation is claimed by one replica only, and only once', async t => {
   const { redis, control } = await controlAt(t)
   const claims = await Promise.all(
     [1, 2, 3, 4].map(async nth => await control.claim(4, 7, { anchors: [{ height: BigInt(nth), hash: '0xab' }], head }))
@@ -75,7 +75,7 @@ t.test('the number of a generation is given to one alone, and not to one that ha
   t.ok(await redis.client.ttl(key) > 98)
 })
 
-t.test('generations and replicas that are long gone are forgotten: the key does not grow', async t => {
+t.test('old generations and replicas are removed, so the key does not grow', async t => {
   const { redis, control } = await controlAt(t)
   for (let generation = 1; generation <= 30; generation++) {
     await control.publish(4, generation, known, (await control.read(4)).generations.keys())
@@ -87,7 +87,7 @@ t.test('generations and replicas that are long gone are forgotten: the key does 
   t.equal(await redis.client.hlen(key), 6)
 })
 
-t.test('a field that is not, in every bit, what was sealed, or has another shape or name, is as good as lost, and is cleared away', async t => {
+t.test('a damaged or malformed field counts as lost and is deleted', async t => {
   const { redis, control } = await controlAt(t)
   const whole = seal(known)
   const damaged: Record<string, string> = {
@@ -125,7 +125,7 @@ t.test('a field that is not, in every bit, what was sealed, or has another shape
   t.same((await redis.client.hkeys(key)).sort(), ['g20', 'rme'])
 })
 
-t.test('another type under the key is no word of ours: it is as good as lost, and gives way', async t => {
+t.test('a control key of another Redis type counts as lost and is replaced', async t => {
   const { redis, control } = await controlAt(t)
   const others = [
     async () => await redis.client.set(key, 'x'),
@@ -141,7 +141,7 @@ t.test('another type under the key is no word of ours: it is as good as lost, an
   }
 })
 
-t.test('a Redis that says no, or nothing, is a failure, and never an empty answer', async t => {
+t.test('an error or timeout of Redis is a failure and never an empty result', async t => {
   const redis = await startRedis(t)
   const control = await controlOf(t, redis)
   await redis.client.call('ACL', 'SETUSER', 'default', '-hgetall')
@@ -152,7 +152,7 @@ t.test('a Redis that says no, or nothing, is a failure, and never an empty answe
   await t.rejects(control.claim(4, 1, known))
 })
 
-t.test('what an upstream had is remembered with what its chain is known by, under each of its spellings; what stands there damaged or in another shape is not believed', async t => {
+t.test('the chain of an upstream is remembered by normalised URL, and damaged records are ignored', async t => {
   const redis = await startRedis(t)
   const control = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'])
   t.same(await control.rememberedUpstreams(), [])
@@ -163,7 +163,7 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   t.same(
     (await fleet.rememberedUpstreams()).map(({ generation }) => generation),
     [3, 2],
-    'of a node that was not seen to be of the chain what was known stays'
+    'the record of an upstream not verified stays'
   )
   await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
   const other = await controlOf(t, redis, ['http://127.0.0.1:1/x/'])
@@ -176,7 +176,7 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   t.same(
     await control.rememberedUpstreams(),
     [{ chainId: 4, generation: 3, anchors: [], head: undefined }],
-    'of an older version'
+    'of an older release'
   )
   const damaged = [
     '',
@@ -196,10 +196,10 @@ t.test('what an upstream had is remembered with what its chain is known by, unde
   await redis.client.del(key)
   await redis.client.lpush(key, 'x')
   t.same(await control.rememberedUpstreams(), [])
-  t.notOk(await redis.client.exists(key), 'another type gives way')
+  t.notOk(await redis.client.exists(key), 'another type is replaced')
 })
 
-t.test('whatever becomes of the control keys while replicas run, hits stay hits in memory and in Redis, and who starts then joins the same generation', async t => {
+t.test('hits stay hits through damage to control keys, and new replicas join the generation', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
@@ -209,7 +209,7 @@ t.test('whatever becomes of the control keys while replicas run, hits stay hits 
     await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
   const [a, b] = [await start(), await start()]
   const at = (version: number): string => `/v1/blocks/by_version/${version}`
-  // Above the first, so that falling back to it would show.
+  // Uses a second generation, so that a fall back to the first one would show.
   sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
   sandbox.faults.add({ kind: 'reset', times: 1 })
   for (let times = 0; times < 2; times++) await a.get(at(900))

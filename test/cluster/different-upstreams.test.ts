@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 
 const whole = { prunedBlocks: 0 }
 
-t.test('what nodes have had is remembered of those of the chain alone, and after a restart with all of them down what they had is served', async t => {
+t.test('after a restart with all upstreams down, entries of the remembered chain are served', async t => {
   const redis = await startRedis(t)
   const nodes = [
     await startSandboxNode(t, whole),
@@ -37,7 +37,7 @@ t.test('what nodes have had is remembered of those of the chain alone, and after
   t.match(await late.get(blockTarget(3000)), { status: 503 })
 })
 
-t.test('replicas with nodes of their own walk through a reset together: whoever has a node on the old chain left stays, and nothing of it is served after', async t => {
+t.test('replicas stay on the old chain while an upstream has it, then change to the new one', async t => {
   const redis = await startRedis(t)
   const ports = [await freePort(), await freePort()]
   const [first, second] = await Promise.all(ports.map(async port => await startSandbox({ ...whole, blockMs: 0, port })))

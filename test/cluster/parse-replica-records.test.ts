@@ -8,7 +8,7 @@ const position = {
   oldest: { version: 0n, blockHeight: 0n }
 }
 
-t.test('a position that others tell of is taken only under names that can be headers: it is shown with every answer', async t => {
+t.test('a position from a replica is rejected unless its family can be header names', async t => {
   for (
     const [family, isTaken] of [
       ['x-aptos-', true],
@@ -27,7 +27,7 @@ t.test('a position that others tell of is taken only under names that can be hea
   }
 })
 
-t.test('a purge of pages is told with the events that it means; older versions tell of none, and what is not told whole is no purge', async t => {
+t.test('a purge record is parsed with or without event pages, and rejected if malformed', async t => {
   const told = { id: 'a', keys: ['k'], blocks: [{ blocks: 'b', version: 5n }] }
   const pages = [{ stream: 's', first: 0n, last: 2n ** 64n - 1n }]
   t.same(parsePurge(seal(told)), { ...told, pages: [] })

@@ -12,15 +12,15 @@ import { until } from '../support/until.js'
 
 const log = 'varve:1:purges 4'
 
-/** The purging side of one replica, with its looks in the test's hand. */
+/** The purging part of one replica; the test decides when it reads the log. */
 interface Replica extends Purges {
   readonly store: TestRedisTier
-  /** What it had to forget, in order; `everything` where it could not know what. */
+  /** Invalidated keys in order; `everything` where the replica could not know which. */
   readonly forgot: string[]
   lastBlocks(): Invalidation['blocks']
-  /** How many times it told the others to look. */
+  /** Counts the notifications to other replicas. */
   readonly told: { times: number }
-  /** The chain that it has agreed on with the others. */
+  /** The agreed chain and generation. */
   readonly agreed: { chain: Chain | undefined }
   purgeKey(key: string): Promise<boolean>
   lookNow(): Promise<void>
@@ -62,7 +62,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
   })
 }
 
-/** Two that have looked, so that what comes now is new to them. */
+/** Starts two replicas that have read the log, so that later purges are new to them. */
 async function two (t: Test): Promise<{ redis: RedisProcess, a: Replica, b: Replica }> {
   const redis = await startRedis(t)
   const [a, b] = [await replicaAt(t, redis.url), await replicaAt(t, redis.url)]
@@ -71,13 +71,13 @@ async function two (t: Test): Promise<{ redis: RedisProcess, a: Replica, b: Repl
   return { redis, a, b }
 }
 
-t.test('a purge is forgotten here at once, in Redis, and by another when it looks, once', async t => {
+t.test('a purge applies here and in Redis at once, and once on another replica that reads the log', async t => {
   const { redis, a, b } = await two(t)
   a.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   await a.store.waitUntilIdle()
   t.ok(await redis.client.exists('varve:1:k'))
   const purged = a.purgeKey('k')
-  t.same(a.forgot, ['k'], 'before anything was asked of Redis')
+  t.same(a.forgot, ['k'], 'before any command to Redis')
   t.equal(await purged, true)
   t.notOk(await redis.client.exists('varve:1:k'))
   t.equal(a.told.times, 1)
@@ -89,7 +89,7 @@ t.test('a purge is forgotten here at once, in Redis, and by another when it look
   t.same([a.forgot, b.forgot], [['k'], ['k']])
 })
 
-t.test('purges are forgotten in the order in which they came, and versions above 2^53 arrive as they are', async t => {
+t.test('purges apply in their order, and versions above 2^53 stay exact', async t => {
   const { a, b } = await two(t)
   for (const key of ['1', '2', '3']) await a.purgeKey(key)
   const blocks = [{ blocks: '4.1 json blocks', version: 2n ** 64n - 1n }]
@@ -99,7 +99,7 @@ t.test('purges are forgotten in the order in which they came, and versions above
   t.same(b.lastBlocks(), blocks)
 })
 
-t.test('whoever has just begun forgets what was purged before: it may have read it while it could not ask', async t => {
+t.test('a new replica applies earlier purges, since it may have read stale data before', async t => {
   const { redis, a } = await two(t)
   await a.purgeKey('k')
   const late = await replicaAt(t, redis.url)
@@ -107,11 +107,15 @@ t.test('whoever has just begun forgets what was purged before: it may have read 
   t.same(late.forgot, ['k'])
 })
 
-t.test('more purges than the log holds: whoever knows none of a full one forgets everything, and the log stays bounded', async t => {
+t.test('a replica that knows no record of a full log purges everything, and the log stays bounded', async t => {
   const { redis, a, b } = await two(t)
   for (let nth = 1; nth <= 255; nth++) await a.purgeKey(`k${nth}`)
   await b.lookNow()
-  t.same(b.forgot, Array.from({ length: 255 }, (_, at) => `k${at + 1}`), 'as many as it holds are known each')
+  t.same(
+    b.forgot,
+    Array.from({ length: 255 }, (_, at) => `k${at + 1}`),
+    'a log\'s length of purges is known one by one'
+  )
   for (let nth = 1; nth <= 300; nth++) await a.purgeKey(`m${nth}`)
   t.equal(await redis.client.llen(log), 256)
   t.ok(await redis.client.ttl(log) > 0)
@@ -122,11 +126,11 @@ t.test('more purges than the log holds: whoever knows none of a full one forgets
   await b.lookNow()
   await a.purgeKey('last')
   await b.lookNow()
-  t.same(b.forgot.slice(before), ['last'], 'and from then on each is known again')
-  t.notOk(a.forgot.includes('everything'), 'whoever purged knows them all')
+  t.same(b.forgot.slice(before), ['last'], 'and later purges again')
+  t.notOk(a.forgot.includes('everything'), 'the purging replica knows them all')
 })
 
-t.test('with more purges than the log holds, what waits to be written is let go of too', async t => {
+t.test('a replica that missed more purges than the log holds drops its queued writes', async t => {
   const redis = await startRedis(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await replicaAt(t, redis.url), await replicaAt(t, network.url)]
@@ -137,7 +141,7 @@ t.test('with more purges than the log holds, what waits to be written is let go 
   b.store.put({ stored: storedEntryOf('k0', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   for (let nth = 0; nth < 300; nth++) await a.purgeKey(`k${nth}`)
   network.isRefusing = false
-  // As the agreement does: it looks before anything is written.
+  // Skips the write that follows a reconnect, since the agreement reads the log before anything is written.
   b.store.resumeWrites = () => {}
   await until(() => b.store.link.isUp, 'the link is up')
   t.equal(b.store.queued, 1)
@@ -145,7 +149,7 @@ t.test('with more purges than the log holds, what waits to be written is let go 
   t.equal(b.store.queued, 0)
 })
 
-t.test('a log that is lost is written again by whoever knows it, and whoever did not know it learns all of it', async t => {
+t.test('a lost log is written again by replicas that know it, and others learn all of it', async t => {
   const { redis, a, b } = await two(t)
   await a.purgeKey('known to both')
   await b.lookNow()
@@ -154,7 +158,7 @@ t.test('a log that is lost is written again by whoever knows it, and whoever did
     const damage of [async () => await redis.client.del(log), async () => await redis.client.set(log, 'another kind')]
   ) {
     await damage()
-    // The one that knows least looks first, and has the log in its own words.
+    // The replica that knows least reads first, so that it starts the log.
     await b.lookNow()
     await b.lookNow()
     await a.lookNow()
@@ -163,13 +167,13 @@ t.test('a log that is lost is written again by whoever knows it, and whoever did
     t.equal(await redis.client.llen(log), 4)
     t.ok(await redis.client.ttl(log) > 0)
   }
-  t.same(a.forgot, ['known to both', 'one', 'two', 'three'], 'and nobody forgets for that what it knew')
+  t.same(a.forgot, ['known to both', 'one', 'two', 'three'], 'no replica purges again what it knew')
   const late = await replicaAt(t, redis.url)
   await late.lookNow()
   t.same([...late.forgot].sort(), [...b.forgot].sort())
 })
 
-t.test('a log that may not be read is not taken for a lost one', async t => {
+t.test('a log that Redis does not let a replica read is not treated as lost', async t => {
   const { redis, a } = await two(t)
   await a.purgeKey('one')
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-lrange')
@@ -179,7 +183,7 @@ t.test('a log that may not be read is not taken for a lost one', async t => {
   t.equal(await redis.client.llen(log), 1)
 })
 
-t.test('a damaged record hides no other, and is told again by whoever knows it', async t => {
+t.test('a damaged record hides no other, and replicas that know it write it again', async t => {
   const { redis, a, b } = await two(t)
   for (const key of ['one', 'two', 'three']) await a.purgeKey(key)
   const text = await redis.client.lindex(log, 1) ?? ''
@@ -197,7 +201,7 @@ t.test('a damaged record hides no other, and is told again by whoever knows it',
   }
 })
 
-t.test('many purges at once are told once each', async t => {
+t.test('many concurrent purges are logged and notified once each', async t => {
   const { redis, a, b } = await two(t)
   const keys = Array.from({ length: 50 }, (_, at) => `k${at}`)
   t.ok((await Promise.all(keys.map(async key => await a.purgeKey(key)))).every(Boolean))
@@ -207,7 +211,7 @@ t.test('many purges at once are told once each', async t => {
   t.same(b.forgot, keys)
 })
 
-t.test('what Redis was not told of holds here, is bounded, keeps Redis from being read, and is told when it answers', async t => {
+t.test('purges that Redis missed stay pending, bounded, block Redis reads and are delivered later', async t => {
   const redis = await startRedis(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await replicaAt(t, network.url), await replicaAt(t, redis.url)]
@@ -220,7 +224,7 @@ t.test('what Redis was not told of holds here, is bounded, keeps Redis from bein
   t.equal(a.hasPending, true)
   t.equal(a.forgot.length, 256)
   await t.rejects(a.purgeKey('one too many'), { status: 503, code: 'internal_error' })
-  t.notOk(a.forgot.includes('one too many'), 'what is refused is not done by half')
+  t.notOk(a.forgot.includes('one too many'), 'a rejected purge changes nothing')
   await t.rejects(a.deliver())
   network.isRefusing = false
   await until(() => a.store.link.isUp, 'the link is up')
@@ -232,7 +236,7 @@ t.test('what Redis was not told of holds here, is bounded, keeps Redis from bein
   t.equal(await a.purgeKey('one more'), true)
 })
 
-t.test('a purge of who has not agreed with the others yet is told when it has, under the keys that are agreed on', async t => {
+t.test('a purge before agreement is delivered after it, with keys of the agreed generation', async t => {
   const { redis, a, b } = await two(t)
   a.agreed.chain = undefined
   const whatIn = ({ generation }: Chain): Invalidation => ({ keys: [`4.${generation} k`], blocks: [] })
@@ -253,9 +257,9 @@ t.test('a purge of who has not agreed with the others yet is told when it has, u
   t.same(b.forgot, ['4.3 k'])
 })
 
-t.test('what another replica is writing while it is purged does not stay in Redis', async t => {
+t.test('an entry that a replica writes during its purge does not stay in Redis', async t => {
   const { redis, a, b } = await two(t)
-  // The server takes one connection's commands one after another, so what comes behind this one waits for the gate.
+  // Redis runs the commands of a connection in order, so later ones wait for the gate.
   const gate = b.store.link.run('probe', async client => await client.blpop('gate', 0), 10_000)
   b.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
   await until(async () => /cmd=blpop/.test(String(await redis.client.call('CLIENT', 'LIST'))), 'it waits')
