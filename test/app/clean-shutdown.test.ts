@@ -25,7 +25,7 @@ t.test('a clean stop with Redis logs "stopped" last, and no warning', async t =>
   t.ok(await connections() > 0)
   varve.signal('SIGTERM')
   t.equal(await varve.code, 0)
-  // The connections close after the last line.
+  // The connections close after the last log record.
   await until(async () => await connections() === 0, 'all connections are closed')
   const lines = varve.log()
   t.match(lines.slice(lines.findIndex(({ msg }) => msg === 'stopping')), [{ msg: 'stopping' }, { msg: 'stopped' }])

@@ -9,20 +9,20 @@ const config = (connections: number | null): Config =>
     limits: { connections }
   })
 
-t.test('clients may have the descriptors that nodes, Redis and the rest do not need', async t => {
+t.test('clients get the file descriptors that upstreams, Redis and the process do not need', async t => {
   t.same(connectionLimitFor(config(null), 1024), { limit: 1024 - 300 - 128, isReduced: false })
   t.same(
     connectionLimitFor(config(null), 1_048_576),
     { limit: 32_768, isReduced: false },
-    'and no more of them than memory has room for, unless that is wished'
+    'limited by memory, unless configured'
   )
   t.same(connectionLimitFor(config(100_000), 1_048_576), { limit: 100_000, isReduced: false })
   t.same(connectionLimitFor(config(500), 1024), { limit: 500, isReduced: false })
-  t.same(connectionLimitFor(config(5000), 1024), { limit: 596, isReduced: true }, 'a wish that cannot be is told apart')
-  t.same(connectionLimitFor(config(null), 256), { limit: 16, isReduced: false }, 'somebody is served in any case')
+  t.same(connectionLimitFor(config(5000), 1024), { limit: 596, isReduced: true }, 'a reduced limit is reported')
+  t.same(connectionLimitFor(config(null), 256), { limit: 16, isReduced: false }, 'a minimum is always served')
 })
 
-t.test('how many there are is what the system tells, else what it mostly gives', async t => {
+t.test('the descriptor limit is read from the system, with 1024 as the fallback', async t => {
   t.ok(maxDescriptorsOfProcess() > 0)
   const dir = t.testdir({
     limits: 'Limit  Soft Limit\nMax open files            20000                20001                files     \n',

@@ -3,7 +3,7 @@ import t from 'tap'
 import { isDescriptorLeft, watchDescriptors } from '../../src/app/descriptors.js'
 import { until } from '../support/until.js'
 
-t.test('that no file descriptor is left is told and counted once, and so is that there are some again', async t => {
+t.test('exhausted file descriptors are logged and counted once, and so is their return', async t => {
   const log: string[] = []
   let [isLeft, looks, exhausted] = [true, 0, 0]
   const look = (): boolean => {
@@ -34,6 +34,6 @@ t.test('that no file descriptor is left is told and counted once, and so is that
   t.match(log[1], /there are file descriptors again/)
 })
 
-t.test('where a file can be opened there is a descriptor', async t => {
+t.test('a descriptor is free if a file can be opened', async t => {
   t.ok(isDescriptorLeft())
 })

@@ -6,7 +6,7 @@ import { type AuditDifference } from '../../src/proxy/auditor.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
 
-t.test('however much an audit finds, ten lines a second tell of it, and the next one says how much was left out', async t => {
+t.test('audit differences are logged ten times a second at most, with the number of omitted ones', async t => {
   const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
   const clock = { ms: 0 }
   const log: Array<Record<string, unknown>> = []
@@ -41,15 +41,15 @@ t.test('however much an audit finds, ten lines a second tell of it, and the next
     target: '/v1/blocks/by_version/5'
   }])
   t.equal(log[11]?.['unsaid'], undefined)
-  t.equal(invalidator.count, 27, 'all of it is forgotten')
+  t.equal(invalidator.count, 27, 'all are invalidated')
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.same([...new Set(told)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
-  t.equal(told.length, 26, 'what is only rendered otherwise is nobody else\'s affair')
+  t.equal(told.length, 26, 'a rendering difference is not sent to other workers')
 })
 
-t.test('what Redis cannot be told of is said, where it is wrong and not only rendered otherwise', async t => {
+t.test('a failed Redis invalidation is logged for a wrong entry, not for a rendering difference', async t => {
   const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
   const log: Array<Record<string, unknown>> = []
   const refuse = async (): Promise<never> => {

@@ -13,7 +13,7 @@ import { varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 
-/** Why tests that need IPv6 cannot be run here; false where they can. */
+/** Returns the reason why IPv6 tests cannot run here, or false. */
 async function lacksIpv6 (): Promise<string | false> {
   const server = createServer()
   server.listen(0, '::1')
@@ -27,7 +27,7 @@ async function lacksIpv6 (): Promise<string | false> {
 
 const skip = await lacksIpv6()
 
-/** Has localhost lead to both loopback addresses, as on most machines. */
+/** Makes localhost resolve to both loopback addresses, as on most machines. */
 function localhostIsBoth (t: Test): void {
   const both: LookupAddress[] = [{ address: '127.0.0.1', family: 4 }, { address: '::1', family: 6 }]
   const modulesOf = createRequire(import.meta.url)
@@ -47,7 +47,7 @@ function localhostIsBoth (t: Test): void {
 }
 
 t.test(
-  'a listener on a name has one address, though the name may have two: nothing answers beside it without its limits',
+  'a listener on a host name with two addresses listens on one, so limits cover all clients',
   { skip },
   async t => {
     const node = await startSandboxNode(t, { prunedBlocks: 0 })
@@ -61,7 +61,7 @@ t.test(
   }
 )
 
-t.test('a name that leads nowhere is no address to listen on', async t => {
+t.test('a host name that does not resolve is an error of the listener', async t => {
   const node = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -70,7 +70,7 @@ t.test('a name that leads nowhere is no address to listen on', async t => {
   })
 })
 
-t.test('varve, its admin listener, its node and its Redis may all be at addresses of IPv6', { skip }, async t => {
+t.test('listeners, upstream and Redis work with IPv6 addresses', { skip }, async t => {
   const node = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '::1' })
   t.teardown(async () => {
     await node.close()
@@ -89,7 +89,7 @@ t.test('varve, its admin listener, its node and its Redis may all be at addresse
   await until(async () => await varve.metric('varve_redis_up') === 1, 'Redis is there')
 })
 
-t.test('a listener on all addresses of IPv6 has those of IPv4 too, and a node is told of each client as what it is', {
+t.test('a listener on [::] serves IPv4 too, and forwards each client\'s plain address', {
   skip
 }, async t => {
   const stub = await startStubUpstream(t, (request, response) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { listenError } from '../../src/app/listen-error.js'
 
-t.test('whatever keeps a listener from its address is told with the key, and with what to do where that is known', async t => {
+t.test('a listen error names address and key, and a fix if the cause is known', async t => {
   const said = (code: string): string =>
     listenError('h:80', { key: 'admin.listen', flag: '--admin' }, Object.assign(new Error(`listen ${code}`), { code }))
       .message

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type LogWriter, logWriterOf } from '../../src/app/log-writer.js'
 
-/** Lines that go to a disk and a pipe of the test's own. */
+/** Creates a writer to a disk and a pipe that the test controls. */
 function linesTo (): { lines: LogWriter, disk: { isFull: boolean, waiting: number, text: string[] }, told: number[] } {
   const disk = { isFull: false, waiting: 0, text: [] as string[] }
   const told: number[] = []
@@ -21,7 +21,7 @@ function linesTo (): { lines: LogWriter, disk: { isFull: boolean, waiting: numbe
   return { lines, disk, told }
 }
 
-t.test('lines that a full disk does not take are counted, and when there is room again the log goes on with a line of its own', async t => {
+t.test('log lines lost to a full disk are counted, and reported when writes work again', async t => {
   const { lines, disk, told } = linesTo()
   lines.write('{"level":30}\n')
   disk.isFull = true
@@ -34,13 +34,13 @@ t.test('lines that a full disk does not take are counted, and when there is room
   t.same(
     disk.text,
     ['{"level":30}\n', '\n{"level":30}\n', '{"level":30}\n'],
-    'of the last line before there may be a part'
+    'the previous line may be incomplete'
   )
-  t.same(told, [3], 'it is told once')
+  t.same(told, [3], 'reported once')
   t.equal(lines.lostLines(), 3)
 })
 
-t.test('a reader that does not read costs lines and no memory; it is told of them when it has caught up', async t => {
+t.test('a stalled log reader loses lines instead of using memory, and reports their number later', async t => {
   const { lines, disk, told } = linesTo()
   disk.waiting = 1_048_577
   for (let nth = 0; nth < 5; nth++) lines.write('{"level":30}\n')
@@ -53,7 +53,7 @@ t.test('a reader that does not read costs lines and no memory; it is told of the
   t.same([disk.text.length, told], [2, [5]])
 })
 
-t.test('lines that may speak of what others have said are masked, and the many others are not looked at', async t => {
+t.test('log lines of level warn and above are masked, and others pass unchanged', async t => {
   const { lines, disk } = linesTo()
   for (const level of [10, 20, 30, 40, 50, 60]) lines.write(`{"level":${level},"msg":"s3cret"}`)
   t.same(disk.text.map(text => text.includes('***')), [false, false, false, true, true, true])

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { prettyLine, wantsColours } from '../../src/app/pretty-line.js'
 
-/** What a person at a terminal sees of what is logged. */
+/** Returns what a terminal shows of the log. */
 function seenOf (tell: (log: pino.Logger) => void, hasColours = false): string {
   let out = ''
   tell(pino({ level: 'trace' }, {
@@ -13,7 +13,7 @@ function seenOf (tell: (log: pino.Logger) => void, hasColours = false): string {
   return out
 }
 
-t.test('a line on a terminal has the time of day, the level, the message and what belongs to it, and nothing that is the same for all', async t => {
+t.test('a terminal log line has time, level, message and fields, without constant fields', async t => {
   t.match(
     seenOf(log => {
       log.info({ url: 'http://127.0.0.1:8080', workers: 2, ready: true, client: null }, 'listening')
@@ -32,10 +32,10 @@ t.test('a line on a terminal has the time of day, the level, the message and wha
     }),
     / trace x\n.* debug x\n.* error x\n.* fatal x\n$/
   )
-  t.match(prettyLine('{"level":35,"time":0}', false), / 35 {4}\n$/, 'a level of another\'s making is a number')
+  t.match(prettyLine('{"level":35,"time":0}', false), / 35 {4}\n$/, 'an unknown level is a number')
 })
 
-t.test('a text with a blank, a quote or nothing in it stands in quotes, so that none passes for the next pair', async t => {
+t.test('a value with blanks or quotes, or an empty one, is quoted, so it cannot pass as a field', async t => {
   t.match(
     seenOf(log => {
       log.info({ cacheStatus: 'varve; hit', url: '/v1/x y=z', empty: '', quoted: '"a"', back: 'a\\b' }, 'answered')
@@ -44,7 +44,7 @@ t.test('a text with a blank, a quote or nothing in it stands in quotes, so that 
   )
 })
 
-t.test('an error is its message, and below it where it comes from', async t => {
+t.test('an error is shown as its message, with its stack below', async t => {
   const out = seenOf(log => {
     log.error({ err: new Error('no luck') }, 'a request failed')
   })
@@ -53,7 +53,7 @@ t.test('an error is its message, and below it where it comes from', async t => {
   t.ok(trace.length > 0 && trace.every(line => /^ {6}at /.test(line)), out)
 })
 
-t.test('nothing that others have said controls the terminal: not in a value, a name, a message or a trace', async t => {
+t.test('control characters from outside are escaped in values, names, messages and stacks', async t => {
   const hostile = [
     '\u001b[2J',
     '\u009b31m',
@@ -78,13 +78,13 @@ t.test('nothing that others have said controls the terminal: not in a value, a n
     }, hasColours)
     // eslint-disable-next-line no-control-regex
     t.notMatch(out.replace(/\u001b\[[0-9;]*m/g, '').replaceAll('\n', ''), /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u)
-    t.equal(out.split('\n').length, 4, 'the line, and the trace\'s two: its own line break is no sign of others')
+    t.equal(out.split('\n').length, 4, 'one line and two of the stack')
     // eslint-disable-next-line no-control-regex
     if (!hasColours) t.notMatch(out, /\u001b/)
   }
 })
 
-t.test('colours are for a terminal that wants them', async t => {
+t.test('colours are used only on a terminal that supports and wants them', async t => {
   t.match(
     seenOf(log => {
       log.warn({ key: 1 }, 'x')

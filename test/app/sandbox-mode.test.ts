@@ -7,14 +7,14 @@ import { startSandboxNode } from '../support/replicas.js'
 import { varveAt } from '../support/varve.js'
 import { type Command, runCommand, startCommand } from '../cli/command.js'
 
-// Stopping takes a second, for the clients' sake; the tests that stop something wait side by side.
+// Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
 t.jobs = 6
-// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+// Tap writes into the options, so concurrent tests with one object would all run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const modules = '/v1/accounts/0x1/modules?limit=1&ledger_version=2000'
 
-/** A sandbox that serves, and its addresses. */
+/** Starts a sandbox and returns its addresses. */
 async function sandbox (
   t: Test,
   argv: readonly string[],
@@ -28,7 +28,7 @@ async function sandbox (
   return { command, url, adminUrl }
 }
 
-/** The whole response to bytes that no HTTP client would send. */
+/** Returns the complete response to raw bytes that no HTTP client would send. */
 async function rawResponse (url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return await new Promise((resolve, reject) => {
@@ -45,7 +45,7 @@ async function rawResponse (url: string, text: string): Promise<string> {
 }
 
 t.test(
-  'without an upstream serve ends with 2, before it listens, and names --upstream and --sandbox',
+  'serve without upstreams ends with 2 before it listens, and names --upstream and --sandbox',
   together(),
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'workers: 1\nupstreams: []\n' }), 'v.yaml')
@@ -68,7 +68,7 @@ t.test(
 )
 
 t.test(
-  '--sandbox, or VARVE_SANDBOX=1, together with an upstream is a mistake, wherever that comes from',
+  '--sandbox or VARVE_SANDBOX=1 together with an upstream from any source is rejected',
   together(),
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'upstreams: [{ url: "http://127.0.0.1:9" }]\n' }), 'v.yaml')
@@ -110,7 +110,7 @@ for (
     '2'
   ], { VARVE_SANDBOX: '1' }]] as const
 ) {
-  t.test(`with ${how} every public response says X-Varve-Sandbox: true`, together(), async t => {
+  t.test(`with ${how} every public response has X-Varve-Sandbox: true`, together(), async t => {
     const { url } = await sandbox(t, argv, environment)
     const origin = { origin: 'https://app.example' }
     const json = { 'content-type': 'application/json' }
@@ -176,7 +176,7 @@ for (
 }
 
 t.test(
-  'a sandbox says so in the log, in /readyz, in /status.json and in a metric, and is ready all the same',
+  'a sandbox is reported in log, /readyz, /status.json and a metric, and is ready',
   together(),
   async t => {
     const { command, adminUrl } = await sandbox(t, ['--sandbox'])
@@ -194,7 +194,7 @@ t.test(
   }
 )
 
-t.test('two workers of a sandbox are one sandbox in /readyz and in the metric', together(), async t => {
+t.test('a sandbox with two workers is reported once in /readyz and in the metric', together(), async t => {
   const { adminUrl } = await sandbox(t, ['--sandbox', '--workers', '2'])
   await until(
     async () =>
@@ -205,7 +205,7 @@ t.test('two workers of a sandbox are one sandbox in /readyz and in the metric', 
   t.match((await sendRequest(adminUrl, '/metrics')).body, /^varve_sandbox 1$/m)
 })
 
-t.test('in front of a node nothing says sandbox', together(), async t => {
+t.test('with an upstream nothing reports a sandbox', together(), async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { head: { pollMs: 1000 } })
   for (let nth = 0; nth < 3; nth++) t.equal((await varve.get(modules)).headers['x-varve-sandbox'], undefined)

@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 
 type Answered = Extract<ToPrimary, { kind: 'query_result' }>
 
-/** A worker in this very process, whose primary is the test: it asks the node itself when it is told to. */
+/** Runs a worker in this process with the test as its primary, which polls the upstream on request. */
 async function worker (
   t: Test,
   nodeUrl: string,
@@ -74,7 +74,7 @@ async function worker (
 
 const target = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 
-t.test('a worker listens, hears from the primary process where nodes stand, and says what it has found out', async t => {
+t.test('a worker listens, gets poll results from the primary, and reports heads and metrics', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, said, url, asks, ended } = await worker(t, node.url)
   await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
@@ -103,10 +103,10 @@ t.test('a worker listens, hears from the primary process where nodes stand, and 
   })
   line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })
   await ended
-  t.match(said.at(-1), { kind: 'final_report', metrics: Array }, 'what it has counted is told last')
+  t.match(said.at(-1), { kind: 'final_report', metrics: Array }, 'the final metrics come last')
 })
 
-t.test('a head that another worker has seen is shown, unless that one may be on another chain; then each node is compared', async t => {
+t.test('a worker serves a head from another worker of its chain, and polls after a reset', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, said, url } = await worker(t, node.url)
   await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
@@ -134,11 +134,11 @@ t.test('a head that another worker has seen is shown, unless that one may be on 
   const polls = (): number => said.filter(({ kind }) => kind === 'poll').length
   const before = polls()
   line.onMessage({ kind: 'chain_reset', resetCount: 3 })
-  t.equal(polls(), before, 'it is there already')
+  t.equal(polls(), before, 'it has seen this reset')
   line.onMessage({ kind: 'chain_reset', resetCount: 4 })
   t.equal(polls(), before + 1)
   node.ledger.grow(2)
-  // What the primary process has found out, though this worker did not ask.
+  // Sends a poll result that the worker did not request.
   const index = await fetch(`${node.url}/v1`)
   line.onMessage({
     kind: 'poll_result',
@@ -149,13 +149,13 @@ t.test('a head that another worker has seen is shown, unless that one may be on 
   await until(async () => await shown() === String(node.ledger.head.version), 'it is taken in')
 })
 
-t.test('a worker that cannot listen says so, and leaves nothing behind', async t => {
+t.test('a worker that cannot listen reports the error and ends', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { ended } = await worker(t, node.url, new URL(node.url).host)
   await t.rejects(ended, { message: /^cannot listen on .* \(listen\): .*EADDRINUSE/ })
 })
 
-t.test('a worker that has not begun yet says so to an operator', async t => {
+t.test('a worker that has not started reports so to a query', async t => {
   const said: ToPrimary[] = []
   new PrimaryChannel(message => {
     said.push(message)
@@ -164,7 +164,7 @@ t.test('a worker that has not begun yet says so to an operator', async t => {
   t.match(said, [{ kind: 'query_result', id: 1, result: { error: 'the worker has not started yet' } }])
 })
 
-t.test('nobody but varve begins a worker', async t => {
+t.test('a worker cannot be started from the command line', async t => {
   await t.rejects(
     runWorker({
       environment: {},

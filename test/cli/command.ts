@@ -6,25 +6,25 @@ import { type ExitCode, type ProcessFault, type Io } from '../../src/app/io.js'
 import { main } from '../../src/cli/main.js'
 import { type Environment } from '../../src/config/load.js'
 
-/** A command that runs in this process, with a terminal and signals of the test's own. */
+/** A command that runs in this process, with a terminal and signals that the test controls. */
 export interface Command {
   readonly code: Promise<ExitCode>
-  /** All that was written so far. */
+  /** Returns all output so far. */
   out(): string
   err(): string
-  /** The log lines so far: those that are JSON. */
+  /** Returns the log records so far: all lines that are JSON. */
   log(): Array<Record<string, unknown>>
-  /** Waits until what was written matches; rejects when the command ends before that. */
+  /** Waits until the output matches; rejects if the command ends earlier. */
   waitForOutput(pattern: RegExp): Promise<RegExpExecArray>
   signal(name: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): void
-  /** Has something befall the process past all that would take care of it. */
+  /** Raises an unhandled rejection or uncaught exception. */
   raiseFault(kind: ProcessFault, error: unknown): void
-  /** The code with which the process ended itself at once. */
+  /** Resolves with the code of an immediate exit. */
   readonly exited: Promise<number>
   hasExited(): boolean
 }
 
-/** Starts a command line; one that is still running when the test ends is stopped. */
+/** Starts a command, and stops it at the end of the test if it still runs. */
 export function startCommand (
   t: Test,
   argv: readonly string[],
@@ -112,7 +112,7 @@ export function startCommand (
   }
 }
 
-/** Runs a command line to its end. */
+/** Runs a command until it ends. */
 export async function runCommand (
   t: Test,
   argv: readonly string[],

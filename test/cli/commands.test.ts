@@ -13,13 +13,13 @@ import { startRedis } from '../support/redis-server.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { runCommand, startCommand } from './command.js'
 
-// Stopping takes a second, for the clients' sake; the tests that stop something wait side by side.
+// Stopping takes a second, since clients get time to disconnect, so these tests run concurrently.
 t.jobs = 8
-// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+// Tap writes into the options, so concurrent tests with one object would all run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
-/** An address that is taken for as long as the test runs. */
+/** Returns an address that stays in use during the test. */
 async function takenAddress (t: Test): Promise<string> {
   const server = createServer()
   await new Promise<void>(resolve => {
@@ -34,7 +34,7 @@ async function takenAddress (t: Test): Promise<string> {
 }
 
 t.test(
-  'the three curls of the sandbox banner are a miss, a hit, and a hit by another spelling',
+  'the three curls of the sandbox banner give a miss, a hit, and a hit by a request variant',
   together(),
   async t => {
     const varve = startCommand(t, ['--sandbox', ...free])
@@ -75,7 +75,7 @@ t.test(
 )
 
 t.test(
-  'SIGHUP ends a varve whose terminal is gone, for nobody is left to read its configuration anew',
+  'SIGHUP stops varve after its terminal has closed, instead of a reload',
   together(),
   async t => {
     const stub = await startStubUpstream(t, (_request, response) => {
@@ -93,7 +93,7 @@ t.test(
   }
 )
 
-t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses that it took', together(), async t => {
+t.test('varve stops on SIGINT, logs only JSON without a terminal, and logs its addresses', together(), async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -116,13 +116,13 @@ t.test('varve stops on SIGINT too; it logs JSON alone, and names the addresses t
   t.match(await sendRequest(String(listening?.['url']), '/v2/nowhere'), { status: 404 })
   varve.signal('SIGINT')
   t.equal(await varve.code, 0)
-  t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner where nobody looks')
+  t.equal(varve.out().trim().split('\n').length, varve.log().length, 'no banner without a terminal')
   t.match(varve.log().at(-2), { msg: 'stopping', signal: 'SIGINT' })
   t.notMatch(varve.out() + varve.err(), /s3cret/)
 })
 
 t.test(
-  'a person at a terminal sees lines that are written for people, in colours, and no JSON',
+  'a terminal gets readable log lines in colours and no JSON',
   together(),
   async t => {
     const varve = startCommand(t, ['--sandbox', ...free], { isTerminal: true })
@@ -135,7 +135,7 @@ t.test(
 )
 
 t.test(
-  'a person at a terminal sees the banner, with the node but without what its URL may hide',
+  'a terminal gets a banner with the upstream, without the secret parts of its URL',
   together(),
   async t => {
     const varve = startCommand(t, [
@@ -153,11 +153,11 @@ t.test(
     varve.signal('SIGTERM')
     t.equal(await varve.code, 0)
     t.notMatch(varve.out(), /s3cret|sandbox/)
-    t.same(varve.log(), [], 'and no log line at level silent')
+    t.same(varve.log(), [], 'no log at level silent')
   }
 )
 
-t.test('the banner names the shared store, however it is reached, without its credentials', together(), async t => {
+t.test('the banner names Redis as URL, cluster or sentinel set, without credentials', together(), async t => {
   const cases: [string, string][] = [
     ['url: "redis://s3cret:s3cret@127.0.0.1:1/2"', 'redis://***:***@127.0.0.1:1/2'],
     ['cluster: ["127.0.0.1:1", "127.0.0.1:2"], password: s3cret', 'a cluster (127.0.0.1:1, 127.0.0.1:2)'],
@@ -180,7 +180,7 @@ t.test('the banner names the shared store, however it is reached, without its cr
 })
 
 t.test(
-  'a password that Redis refuses is told to an operator, and neither log nor /readyz repeats it',
+  'a rejected Redis password is reported, and neither the log nor /readyz contains it',
   together(),
   async t => {
     const [redis, stub] = [
@@ -207,7 +207,7 @@ t.test(
       t.match(
         await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
         { status: 200 },
-        'reads go on without it'
+        'reads work without Redis'
       )
       const { body } = await sendRequest(adminUrl, '/readyz')
       t.match(JSON.parse(body), { ready: true, degraded: [/^Redis authentication failed: WRONGPASS/] })
@@ -219,7 +219,7 @@ t.test(
 )
 
 t.test(
-  'an address that is taken ends varve with 1 and one sentence that names the address and its key, and what to do',
+  'an address in use ends varve with 1 and an error with the address, its key and a fix',
   together(),
   async t => {
     const taken = await takenAddress(t)
@@ -246,7 +246,7 @@ t.test(
 )
 
 t.test(
-  'a file of the configuration that cannot be read ends varve with 2, and a sentence names the key and it',
+  'an unreadable file of the configuration ends varve with 2 and an error with key and file',
   together(),
   async t => {
     const config = join(
@@ -259,7 +259,7 @@ t.test(
   }
 )
 
-t.test('a mistake ends varve with 2 before anything is served', together(), async t => {
+t.test('an invalid configuration ends varve with 2 before it serves anything', together(), async t => {
   const { code, out, err } = await runCommand(t, ['--workers', 'many', '--upstream', 'ftp://h'], {
     VARVE_LISTEN: 'nowhere'
   })
@@ -272,7 +272,7 @@ t.test('a mistake ends varve with 2 before anything is served', together(), asyn
 })
 
 t.test(
-  'check prints the effective settings as a configuration that is itself valid, secrets masked',
+  'check prints the effective settings as a valid configuration with masked secrets',
   together(),
   async t => {
     const text = `
@@ -304,7 +304,7 @@ cache: { redis: { url: "redis://s3cret:s3cret@h:1/2", password: s3cret } }
   }
 )
 
-t.test('check without a file is about the environment and the defaults', together(), async t => {
+t.test('check without a file checks the environment and the defaults', together(), async t => {
   t.strictSame(parse((await runCommand(t, ['check'])).out), configSchema.parse({}))
   const file = join(t.testdir({ 'v.yaml': 'mode: observe' }), 'v.yaml')
   t.match(parse((await runCommand(t, ['check'], { VARVE_CONFIG: file, VARVE_LISTEN: '[::1]:0' })).out), {
@@ -313,7 +313,7 @@ t.test('check without a file is about the environment and the defaults', togethe
   })
 })
 
-t.test('check ends with 2 and every mistake, and repeats no secret', together(), async t => {
+t.test('check ends with 2 and prints every mistake, without secrets', together(), async t => {
   const dir = t.testdir({
     'one.yaml': 'colour: red',
     'more.yaml': 'workers: 0\nadmin: { token: [s3cret] }\nupstreams: ["http://h/s3cret"]\nclients: { keys: [s3cret] }'
@@ -345,7 +345,7 @@ t.test('check ends with 2 and every mistake, and repeats no secret', together(),
 })
 
 t.test(
-  'a command line that varve does not wholly understand ends with 2 and one sentence that names what is wrong',
+  'an invalid command line ends with 2 and an error that names the wrong argument',
   together(),
   async t => {
     const cases: [string[], string][] = [
@@ -388,7 +388,7 @@ t.test(
   }
 )
 
-t.test('every command tells its flags with --help and -h, and varve help names the commands', together(), async t => {
+t.test('every command prints its flags with --help and -h, and varve help names the commands', together(), async t => {
   const cases: [string[], RegExp[]][] = [
     [['serve', '--help'], [
       /^varve serve: /,
@@ -436,7 +436,7 @@ t.test('varve help COMMAND prints the help of that command', together(), async t
   }
 })
 
-t.test('varve check takes its file by --config as well, with mistakes told in the same words', together(), async t => {
+t.test('varve check takes its file with --config too, and prints the same mistakes', together(), async t => {
   const dir = t.testdir({ 'good.yaml': 'workers: 2', 'bad.yaml': 'workers: many' })
   for (const [name, code] of [['good.yaml', 0], ['bad.yaml', 2]] as const) {
     const given = await runCommand(t, ['check', '--config', join(dir, name)])
@@ -447,7 +447,7 @@ t.test('varve check takes its file by --config as well, with mistakes told in th
 })
 
 t.test(
-  'in front of a real node the banner\'s lines ask for the newest version, which every node has',
+  'with an upstream, the banner\'s curls read the newest version, which every node has',
   together(),
   async t => {
     const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
@@ -465,7 +465,7 @@ t.test(
   }
 )
 
-t.test('where no node answers at the start, the log says so and what to look at', together(), async t => {
+t.test('the log says that no upstream responds at the start, and what to check', together(), async t => {
   const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
   await varve.waitForOutput(/no node has answered yet/)
   t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, {
@@ -474,7 +474,7 @@ t.test('where no node answers at the start, the log says so and what to look at'
   }])
 })
 
-t.test('the embedded node runs alone, honours its flags, and stops on either signal', together(), async t => {
+t.test('the embedded node runs alone, applies its flags, and stops on either signal', together(), async t => {
   const flags = ['--seed', '7', '--blocks', '20', '--block-ms', '0', '--chain-id', '9', '--family', 'X-My-']
   const nodes = [
     startCommand(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]),
@@ -493,7 +493,7 @@ t.test('the embedded node runs alone, honours its flags, and stops on either sig
   t.same(await Promise.all(nodes.map(async ({ code }) => await code)), [0, 0])
 })
 
-t.test('the embedded node refuses what is no number', together(), async t => {
+t.test('the embedded node rejects flags that are not numbers', together(), async t => {
   for (const flag of ['seed', 'blocks', 'block-ms', 'chain-id']) {
     for (const text of ['many', '-1', '1.5', '', '0x1', '9999999999']) {
       const { code, err } = await runCommand(t, ['sandbox', `--${flag}=${text}`])
@@ -507,7 +507,7 @@ t.test('the embedded node refuses what is no number', together(), async t => {
   }
 })
 
-t.test('what fails without a reason of its own is told as it is', together(), async t => {
+t.test('a thrown value that is not an Error is printed as it is', together(), async t => {
   let err = ''
   const code = await main(['help'], {
     environment: {},
@@ -522,7 +522,7 @@ t.test('what fails without a reason of its own is told as it is', together(), as
     err: text => {
       err += text
     },
-    // Anything can be thrown, also what is no Error.
+    // Any value can be thrown.
     out: () => {
       // eslint-disable-next-line no-throw-literal
       throw 'gone'
@@ -531,7 +531,7 @@ t.test('what fails without a reason of its own is told as it is', together(), as
   t.same([code, err], [1, 'varve: gone\n'])
 })
 
-/** A program of its own, without this process's environment. */
+/** Runs a program in its own process; a compiled one gets an empty environment. */
 async function program (
   t: Test,
   file: string,
@@ -564,7 +564,7 @@ const compiled = join(import.meta.dirname, '../../dist/cli.js')
 const skip = existsSync(compiled) ? false : 'there is no dist/cli.js; npm run build makes it'
 
 t.test(
-  'the compiled program checks, serves, and ends with 0 within ten seconds of a SIGTERM',
+  'the compiled program checks, serves, and ends with 0 within 10 s of SIGTERM',
   { ...together(), skip },
   async t => {
     let toldAt = 0
@@ -585,7 +585,7 @@ t.test(
   }
 )
 
-t.test('the entry hands over the arguments, the environment and the exit code', together(), async t => {
+t.test('the entry point passes on arguments, environment and exit code', together(), async t => {
   const { code, out, err } = await program(t, join(import.meta.dirname, '../../dist/cli.js'), [
     'sandbox',
     '--listen',
@@ -599,7 +599,7 @@ t.test('varve --help names the commands', together(), async t => {
   for (const flag of ['--help', '-h']) t.same(await runCommand(t, [flag]), await runCommand(t, ['help']))
 })
 
-t.test('a start that fails leaves nothing behind that keeps the program alive', together(), async t => {
+t.test('a failed start ends the embedded node, so the process can end', together(), async t => {
   const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
   const config = join(dir, 'v.yaml')
   writeFileSync(config, `tls: { certFile: ${dir}/c.pem, keyFile: ${dir}/k.pem }`)
@@ -608,11 +608,11 @@ t.test('a start that fails leaves nothing behind that keeps the program alive', 
   await t.rejects(
     sendRequest(/"url":"(\S+?)"/.exec(out)?.[1] ?? '', '/v1'),
     { code: 'ECONNREFUSED' },
-    'the embedded node is gone'
+    'the embedded node has ended'
   )
 })
 
-t.test('the embedded node refuses numbers and names that it cannot use', together(), async t => {
+t.test('the embedded node rejects numbers, addresses and header families out of range', together(), async t => {
   const cases: [string[], string][] = [
     [['--listen', '127.0.0.1:65536'], '--listen expects HOST:PORT, got 127.0.0.1:65536'],
     [['--chain-id', '256'], '--chain-id expects a whole number of at most 255, got 256'],

@@ -21,7 +21,7 @@ async function explained (
   return parse(out) as Record<string, string | null>
 }
 
-t.test('explain names the endpoint, the canonical upstream request, the key, the class and why', async t => {
+t.test('explain prints endpoint, canonical upstream request, key, class and reason', async t => {
   t.same(await explained(t, ['GET', '/v1/accounts/0001/modules?limit=05&x=y&ledger_version=%2B7']), {
     endpoint: 'account_modules',
     upstream: `GET ${modules}?ledger_version=7&limit=5`,
@@ -76,7 +76,7 @@ t.test('explain names the endpoint, the canonical upstream request, the key, the
   })
 })
 
-t.test('explain tells of the further reads what they are keyed by, and for how long they are kept', async t => {
+t.test('explain prints keys and lifetimes of the additional endpoints', async t => {
   const view = '{"function":"0x01::a::f","type_arguments":["0x01::b::T"],"arguments":[ "1" ]}'
   const sent = '{"function":"0x1::a::f","type_arguments":["0x1::b::T"],"arguments":["1"]}'
   t.match(await explained(t, ['POST', '/v1/view?ledger_version=7', '--data', view]), {
@@ -178,7 +178,7 @@ t.test('explain tells of the further reads what they are keyed by, and for how l
   }
 })
 
-t.test('explain shows a table key in both texts: what all spellings share, and what a not-found quotes', async t => {
+t.test('explain prints both table keys: the canonical one, and the one of a not-found', async t => {
   const told = await explained(t, [
     'POST',
     '/v1/tables/5eed/item?ledger_version=7',
@@ -193,7 +193,7 @@ t.test('explain shows a table key in both texts: what all spellings share, and w
   })
 })
 
-t.test('explain says what is refused, with the status and the words, and what is passed on; the exit code is 0 all the same', async t => {
+t.test('explain prints rejected and forwarded requests with status and reason, and ends with 0', async t => {
   for (
     const [argv, why] of [
       [['GET', '/v1/accounts/0X1/modules'], /^400 invalid_input: failed to parse path `address`$/],
@@ -224,13 +224,13 @@ t.test('explain says what is refused, with the status and the words, and what is
   })
 })
 
-t.test('a pinned cursor is explained as the read at its version', async t => {
+t.test('explain prints a pinned cursor as the read at its version', async t => {
   const told = await explained(t, ['GET', `${modules}?start=${pinCursor(500n, '00ab')}&limit=1`])
   t.same(told, await explained(t, ['GET', `${modules}?ledger_version=500&start=00ab&limit=1`]))
   t.match(told, { class: 'immutable', upstream: /ledger_version=500&start=00ab&limit=1$/ })
 })
 
-t.test('explain goes by the configuration that it is given', async t => {
+t.test('explain applies the given configuration', async t => {
   const config = join(
     t.testdir({
       'v.yaml': 'chainId: 4\npassThrough: none\npages: { eventsDefault: 7, eventsTtlSeconds: 5 }\nlatest: { stateMs: ' +
@@ -256,7 +256,7 @@ t.test('explain goes by the configuration that it is given', async t => {
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
     key: '4.GENERATION json /v1/accounts/ADDRESS/events/CREATION_NUMBER?start=3&limit=7',
     class: 'page'
-  }, 'which one that is the answer tells')
+  }, 'the response names the stream')
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/07?start=3', '--config', config]), {
     endpoint: 'events_by_creation_number',
     key: `4.GENERATION json /v1/accounts/0x${'1'.padStart(64, '0')}/events/7?start=3&limit=7`,
@@ -270,7 +270,7 @@ t.test('explain goes by the configuration that it is given', async t => {
   t.match(await runCommand(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
 })
 
-t.test('what explain says is what varve does: the same upstream request, kept or not', async t => {
+t.test('varve handles a request as explain says: same upstream request, same class', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')
@@ -307,7 +307,7 @@ t.test('what explain says is what varve does: the same upstream request, kept or
   }
 })
 
-t.test('two versions of one block have one key, and one read of the node', async t => {
+t.test('two versions of one block have one key and one upstream request', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { firstVersion, lastVersion } = sandbox.ledger.block(500)
   const keys = await Promise.all(
@@ -322,7 +322,7 @@ t.test('two versions of one block have one key, and one read of the node', async
   t.equal(sandbox.requests.countFor('block_by_version'), 1)
 })
 
-t.test('a command line that says too little or too much ends with 2 and where to look', async t => {
+t.test('too few or too many arguments of explain end with 2 and a hint to its help', async t => {
   for (const argv of [[], ['GET'], ['GET', '/v1', '/v2'], ['GET', '/v1', '--colour', 'red']]) {
     t.match(
       await runCommand(t, ['explain', ...argv]),

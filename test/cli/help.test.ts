@@ -5,7 +5,7 @@ import t from 'tap'
 import { helpOf } from '../../src/cli/help.js'
 import { runCommand } from './command.js'
 
-t.test('every help ends with examples, and each is a command line that varve understands', async t => {
+t.test('every help ends with examples, and varve accepts each of them', async t => {
   for (
     const command of [
       'varve',
@@ -32,7 +32,7 @@ t.test('every help ends with examples, and each is a command line that varve und
   }
 })
 
-t.test('varve says which release it is', async t => {
+t.test('varve --version prints the release', async t => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
     version: string
   }

@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '../..')
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 t.jobs = 4
 
-/** What `npm start` runs, until it serves or ends; `isSandbox` of what it serves. */
+/** Runs `npm start` until it serves or ends; `isSandbox` says if it serves the sandbox. */
 async function started (
   t: Test,
   args: readonly string[],
@@ -47,7 +47,7 @@ async function started (
 }
 
 t.test(
-  'npm start serves the sandbox where no flag, variable or file names an upstream',
+  'npm start serves the sandbox if no flag, variable or file names an upstream',
   { buffered: true },
   async t => {
     const file = join(t.testdir({ 'v.yaml': 'cache: { memory: { maxMb: 32 } }\n' }), 'v.yaml')
@@ -55,7 +55,7 @@ t.test(
   }
 )
 
-t.test('npm start serves what is named, be it by flag, variable or file', { buffered: true }, async t => {
+t.test('npm start serves the upstream that a flag, variable or file names', { buffered: true }, async t => {
   const { url } = await startSandboxNode(t)
   const file = join(t.testdir({ 'v.yaml': `upstreams: [{ url: "${url}" }]\n` }), 'v.yaml')
   const all = await Promise.all([
@@ -66,7 +66,7 @@ t.test('npm start serves what is named, be it by flag, variable or file', { buff
   t.same(all.map(({ isSandbox }) => isSandbox), [false, false, false], all.map(({ said }) => said).join(''))
 })
 
-t.test('npm start with a mistyped variable, or VARVE_SANDBOX=0, ends with 2 and serves nothing made up', {
+t.test('npm start with a mistyped variable or VARVE_SANDBOX=0 ends with 2, without a sandbox', {
   buffered: true
 }, async t => {
   const [mistyped, off] = await Promise.all([

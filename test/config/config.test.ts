@@ -53,7 +53,7 @@ function load (t: Test, text: string, environment: Environment = {}, flags: Flag
   return loadConfig(environment, { config: join(t.testdir({ 'varve.yaml': text }), 'varve.yaml'), ...flags })
 }
 
-/** The mistakes that loading throws; a mistake's path is the file's name where it is about the file itself. */
+/** Returns the mistakes of a failed load; a mistake in the file itself has the file's name as path. */
 function mistakesOf (loading: () => unknown): readonly Mistake[] {
   try {
     loading()
@@ -64,29 +64,29 @@ function mistakesOf (loading: () => unknown): readonly Mistake[] {
   return []
 }
 
-/** Expects just these mistakes, in any order: paths, and what is said of each. */
+/** Expects exactly these mistakes, as messages by path, in any order. */
 function expectMistakes (t: Test, loading: () => unknown, expected: Record<string, string>): void {
   t.same(Object.fromEntries(mistakesOf(loading).map(({ path, message }) => [path, message])), expected)
 }
 
-t.test('the defaults are those of the contract, to the letter', async t => {
+t.test('the defaults are exactly those of the contract', async t => {
   const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
   t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, fromFiles: [], isSandbox: false })
   const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
   t.strictSame(load(t, few).config, { ...rest, upstreams })
-  t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'and the contract is itself a valid configuration')
+  t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'the contract is a valid configuration')
   t.strictSame(
     load(t, 'upstreams: [{ url: http://h }]').config.upstreams[0]?.headers,
     {},
-    'no header is sent upstream until one is given'
+    'no default headers are sent upstream'
   )
 })
 
-t.test('a file that is empty, or holds comments alone, leaves every default', async t => {
+t.test('an empty file, or one with comments only, leaves every default', async t => {
   for (const text of ['', '# nothing yet\n', '---\n']) t.strictSame(load(t, text), loadConfig({}, {}))
 })
 
-t.test('a flag is stronger than the environment, that than the file, that than the default', async t => {
+t.test('a flag overrides the environment, which overrides the file, which overrides the default', async t => {
   const levels = [
     { flag: 'listen', variable: 'VARVE_LISTEN', path: ['listen'], texts: ['h:1', 'h:2', 'h:3'] },
     { flag: 'admin', variable: 'VARVE_ADMIN', path: ['admin', 'listen'], texts: ['h:1', '[::1]:2', '0.0.0.0:0'] },
@@ -128,7 +128,7 @@ t.test('a flag is stronger than the environment, that than the file, that than t
   }
 })
 
-t.test('--config is stronger than VARVE_CONFIG', async t => {
+t.test('--config overrides VARVE_CONFIG', async t => {
   const dir = t.testdir({ 'a.yaml': 'workers: 2', 'b.yaml': 'workers: 3' })
   const environment = { VARVE_CONFIG: join(dir, 'a.yaml') }
   t.equal(loadConfig(environment, {}).config.workers, 2)
@@ -136,7 +136,7 @@ t.test('--config is stronger than VARVE_CONFIG', async t => {
   t.equal(loadConfig({ VARVE_CONFIG: '' }, {}).config.workers, 1)
 })
 
-t.test('several upstreams are given as VARVE_UPSTREAM with commas, or as --upstream more than once, and take the place of the file\'s', async t => {
+t.test('VARVE_UPSTREAM with commas or repeated --upstream replace the upstreams of the file', async t => {
   const urls = (environment: Environment, flags: Flags): string[] =>
     load(t, 'upstreams: [{ name: old, url: http://old, headers: { authorization: Bearer old } }]', environment, flags)
       .config.upstreams.map(({ url }) => url)
@@ -150,7 +150,7 @@ t.test('several upstreams are given as VARVE_UPSTREAM with commas, or as --upstr
     load(t, 'upstreams: [{ url: http://old, headers: { authorization: Bearer old } }]', {}, { upstream: ['http://d'] })
       .config.upstreams[0]?.headers,
     {},
-    'one node\'s credentials are never sent to another'
+    'credentials of one upstream are never sent to another'
   )
   expectMistakes(t, () => loadConfig({ VARVE_UPSTREAM: 'http://a,,b' }, {}), {
     'upstreams.1.url (from VARVE_UPSTREAM)':
@@ -162,7 +162,7 @@ t.test('several upstreams are given as VARVE_UPSTREAM with commas, or as --upstr
   })
 })
 
-t.test('the /v1 that client libraries are given is no part of a node\'s address', async t => {
+t.test('an upstream URL that ends in /v1 is rejected', async t => {
   for (const url of ['http://h/v1', 'http://h/key/v1/']) {
     expectMistakes(t, () => load(t, `upstreams: [{ url: "${url}" }]`), {
       'upstreams.0.url':
@@ -173,7 +173,7 @@ t.test('the /v1 that client libraries are given is no part of a node\'s address'
   t.ok(load(t, 'upstreams: [{ url: "http://h/v1key" }]'))
 })
 
-t.test('${NAME} in a value is taken from the environment, as the text, number or flag that its key expects', async t => { // eslint-disable-line no-template-curly-in-string
+t.test('${NAME} in a value is replaced from the environment as text, number or flag', async t => { // eslint-disable-line no-template-curly-in-string
   const text = `
 listen: \${HOST}:\${PORT}
 admin: { token: "\${TOKEN}" }
@@ -215,7 +215,7 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
   t.equal(
     load(t, 'admin: { token: "$' + '{A}" }', { A: '$' + '{B}', B: 'no' }).config.admin.token,
     '$' + '{B}',
-    'what was put in is not looked through again'
+    'a replaced text is not expanded again'
   )
   expectMistakes(t, () => load(t, text, { ...environment, WORKERS: 'many', ACCESS: 'yes', SHARE: '7', INFO: '1.5' }), {
     workers: 'expected a number, got a text',
@@ -225,7 +225,7 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
   })
 })
 
-t.test('a ${NAME} that is not set is a mistake, each with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
+t.test('an unset ${NAME} is reported with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
   const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' +
     '{NO_B}" } }]\n'
   t.same(mistakesOf(() => load(t, text)), [
@@ -235,7 +235,7 @@ t.test('a ${NAME} that is not set is a mistake, each with its key and name', asy
   ])
 })
 
-t.test('every mistake is told at once, each with its key and what was expected', async t => {
+t.test('all mistakes are reported at once, each with its key and the expected value', async t => {
   const keys = (text: string): string => `unknown key; expected one of ${text}`
   const url = 'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
     'http://127.0.0.1:8081'
@@ -334,7 +334,7 @@ __proto__: 1
   })
 })
 
-t.test('an origin is written as browsers send it, since the two are compared to the letter', async t => {
+t.test('an origin must be exactly as browsers send it', async t => {
   expectMistakes(
     t,
     () =>
@@ -374,7 +374,7 @@ t.test('a mistake in a flag or a variable names it', async t => {
   )
 })
 
-t.test('an upstream is an http or https URL without credentials, query or fragment; a Redis has a host', async t => {
+t.test('upstream URLs have no credentials, query or fragment, and Redis URLs need a host', async t => {
   const isRefused = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
   for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) {
     t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
@@ -413,7 +413,7 @@ t.test('an upstream is an http or https URL without credentials, query or fragme
   ) t.ok(isRefused({ VARVE_REDIS: url }), url)
 })
 
-t.test('the URL of Redis has no query and no fragment, which would set what varve sets itself', async t => {
+t.test('a Redis URL with query or fragment is rejected, since it could override varve\'s options', async t => {
   const mistake = 'expected a URL without query or fragment: what may be set has keys of its own beside it'
   for (
     const url of ['redis://h?enableOfflineQueue=true', 'rediss://:s3cret@h:1/2?db=3', 'redis://h/?', 'redis://h#a']
@@ -423,7 +423,7 @@ t.test('the URL of Redis has no query and no fragment, which would set what varv
   }
 })
 
-t.test('two upstreams cannot share a name, given or by their place', async t => {
+t.test('two upstreams cannot share a name, given or generated', async t => {
   expectMistakes(
     t,
     () =>
@@ -439,7 +439,7 @@ t.test('two upstreams cannot share a name, given or by their place', async t => 
   )
 })
 
-t.test('TLS takes both files or neither', async t => {
+t.test('TLS needs both files or neither', async t => {
   t.same(load(t, 'tls: { certFile: package.json, keyFile: LICENSE }').config.tls, {
     certFile: 'package.json',
     keyFile: 'LICENSE',
@@ -453,7 +453,7 @@ t.test('TLS takes both files or neither', async t => {
   }
 })
 
-t.test('what would not start, or would do nothing, is refused: one address for both listeners, a burst without a rate', async t => {
+t.test('settings that cannot start or have no effect are rejected', async t => {
   expectMistakes(t, () => load(t, 'listen: 127.0.0.1:8080\nadmin: { listen: 127.0.0.1:8080 }'), {
     'admin.listen': 'expected an address of its own, not that of listen'
   })
@@ -463,7 +463,7 @@ t.test('what would not start, or would do nothing, is refused: one address for b
   })
 })
 
-t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the name of their master', async t => {
+t.test('Redis is configured as a URL, a cluster, or sentinels with a master name, and only one', async t => {
   const one = 'expected one of url, cluster and sentinel'
   const both = 'expected both a name and hosts, or neither'
   const cases: [string, Record<string, string>][] = [
@@ -494,7 +494,7 @@ t.test('a Redis is told of in one way: a URL, a cluster, or sentinels with the n
   })
 })
 
-t.test('a CA for a Redis that is not reached over TLS is a mistake, as is one that cannot be read', async t => {
+t.test('a Redis CA without TLS, or an unreadable one, is rejected', async t => {
   const mistake = { 'cache.redis': 'expected tls: true, or a rediss:// URL, where there is a caFile' }
   for (const redis of ['url: "redis://h", caFile: LICENSE', 'cluster: ["h:1"], caFile: LICENSE', 'caFile: LICENSE']) {
     expectMistakes(t, () => load(t, `cache: { redis: { ${redis} } }`), mistake)
@@ -511,7 +511,7 @@ t.test('a CA for a Redis that is not reached over TLS is a mistake, as is one th
   })
 })
 
-t.test('a file that is no configuration is one mistake that names the file', async t => {
+t.test('a file that is not a configuration is reported with its name', async t => {
   const dir = t.testdir({
     'list.yaml': '- listen: h:1\n',
     'text.yaml': 'listen\n',
@@ -543,7 +543,7 @@ t.test('a file that is no configuration is one mistake that names the file', asy
   }])
 })
 
-t.test('a secret that was mistyped, or put beside its place, is not repeated in the mistake', async t => {
+t.test('a secret that is mistyped or misplaced is not repeated in the mistake', async t => {
   const texts = [
     'admin: { token: [s3cret] }',
     'admin: { token: 5, tokens: s3cret }',
@@ -593,11 +593,11 @@ t.test('a secret that was mistyped, or put beside its place, is not repeated in 
       )
     ).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
     ['expected a name of letters, digits, _ . or -', 'got 0', 'got a text', 'got a text'],
-    'a number is repeated, and of a text that it is one'
+    'numbers are repeated, texts are not'
   )
 })
 
-t.test('shown settings hold no token, no key, no header of a node, no credentials of a URL and no path of an upstream', async t => {
+t.test('printed settings mask tokens, keys, headers, credentials and paths of upstream URLs', async t => {
   const { config } = load(
     t,
     `
@@ -620,7 +620,7 @@ cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
     clients: { required: true, keys: [{ name: 'shown', key: '***', requestsPerSecond: 5 }] },
     cache: { redis: { url: 'rediss://***:***@h:6380/2' } }
   })
-  t.match(config.admin.token, 's3cret', 'and the settings themselves keep theirs')
+  t.match(config.admin.token, 's3cret', 'the settings themselves stay unmasked')
   t.equal(maskSecrets(loadConfig({ VARVE_REDIS: 'redis://h:1' }, {}).config).cache.redis.url, 'redis://h:1')
   t.equal(
     maskSecrets(loadConfig({ VARVE_REDIS: 'redis://:s3cret@h:1' }, {}).config).cache.redis.url,
@@ -628,7 +628,7 @@ cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
   )
 })
 
-t.test('shown settings hold neither of the passwords of a Redis, and say where there are none', async t => {
+t.test('printed settings mask both Redis passwords, and show null if there are none', async t => {
   const { config } = load(
     t,
     'cache: { redis: { sentinel: { name: m, hosts: ["h:1"], password: s3cret }, username: shown, password: s3cret } }'
@@ -649,7 +649,7 @@ t.test('shown settings hold neither of the passwords of a Redis, and say where t
   })
 })
 
-t.test('no more workers are taken than each can have a share of what every node may be asked', async t => {
+t.test('more workers than an upstream\'s limits can be divided among are rejected', async t => {
   const refused = (at: number): Record<string, string> => ({
     workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3`
   })
@@ -666,7 +666,7 @@ t.test('no more workers are taken than each can have a share of what every node 
   t.equal(load(t, 'upstreams: [{ url: "http://b", maxConcurrent: 1, requestsPerSecond: 1 }]').config.workers, 1)
 })
 
-t.test('each worker has its share of what all of them may take, to the byte, and together with the polls they never take more', async t => {
+t.test('each worker gets its share of limits, and workers and polls together stay within them', async t => {
   const config = configSchema.parse({
     workers: 3,
     upstreams: [{ url: 'http://h', maxConcurrent: 10, requestsPerSecond: 12 }, { url: 'http://g', maxConcurrent: 256 }],
@@ -699,7 +699,7 @@ t.test('each worker has its share of what all of them may take, to the byte, and
   }
 })
 
-t.test('of two configurations it is known which keys a running process cannot take in', async t => {
+t.test('changed keys that need a restart are listed', async t => {
   const of = (text: string): Config => load(t, text).config
   const before = of('upstreams: [{ url: "http://a" }]')
   t.same(
@@ -721,7 +721,7 @@ t.test('of two configurations it is known which keys a running process cannot ta
   )
 })
 
-t.test('a variable that is not set, a wrong value and an equal name are told together', async t => {
+t.test('an unset variable, an invalid value and a duplicate name are reported together', async t => {
   expectMistakes(
     t,
     () =>
@@ -742,7 +742,7 @@ t.test('a variable that is not set, a wrong value and an equal name are told tog
   )
 })
 
-t.test('a file that is not YAML has all its mistakes told with their places, and none repeats a line of it', async t => {
+t.test('YAML errors are all reported with line and column, without text from the file', async t => {
   const config = join(t.testdir({}), 'v.yaml')
   const texts: [string, string[]][] = [
     ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [
@@ -762,7 +762,7 @@ t.test('a file that is not YAML has all its mistakes told with their places, and
   }
 })
 
-t.test('a text from outside is a number, a flag or nothing, never YAML', async t => {
+t.test('a value from outside the file is a number, a flag or null, never YAML', async t => {
   for (const text of ['[1', '*a', '!x 1', '{ a: 1 }', '0x10', '1 # one', ' 1', '1_000']) {
     expectMistakes(t, () => loadConfig({ VARVE_WORKERS: text }, {}), {
       'workers (from VARVE_WORKERS)': 'expected a number, got a text'

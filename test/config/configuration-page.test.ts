@@ -9,7 +9,7 @@ const file = join(import.meta.dirname, '../../docs/configuration.md')
 const marks =
   /(?<=<!-- printed from src\/config\/schema\.ts and config\/varve\.yaml: begins -->\n)[^]*(?=<!-- ends -->)/
 
-t.test('docs/configuration.md says of every key what the schema and config/varve.yaml say (renew it with RENEW=1 npm test -- test/config/configuration-page.test.ts)', async t => {
+t.test('docs/configuration.md matches the schema and config/varve.yaml (RENEW=1 prints it again)', async t => {
   if (process.env['RENEW'] === '1') {
     writeFileSync(
       file,
@@ -19,7 +19,7 @@ t.test('docs/configuration.md says of every key what the schema and config/varve
   t.equal(marks.exec(readFileSync(file, 'utf8'))?.[0], configurationPage())
 })
 
-t.test('the page has every key that there is, and tells of each what it means', async t => {
+t.test('the page has every key with its meaning', async t => {
   const keys = keysOnPage()
   const leaves = (value: unknown, path: string): string[] =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -27,16 +27,16 @@ t.test('the page has every key that there is, and tells of each what it means', 
       : [path]
   for (const key of leaves(configSchema.parse({}), '')) t.ok(keys.includes(key), key)
   const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
-  // A comment on a list of small maps tells of all that is in them.
+  // A comment on a list of small maps describes all of their keys.
   for (const key of keys) {
     t.ok(meanings.has(key) || (key.startsWith('clients.keys[].') && meanings.has('clients.keys')), key)
   }
   for (const key of meanings.keys()) {
-    t.ok(keys.some(name => name === key || name.startsWith(`${key}.`)), `${key} is no key`)
+    t.ok(keys.some(name => name === key || name.startsWith(`${key}.`)), `${key} is not a key`)
   }
 })
 
-t.test('what the page says of SIGHUP is what a reload does', async t => {
+t.test('the page lists the keys that a reload applies', async t => {
   const page = configurationPage()
   const before = configSchema.parse({})
   for (

@@ -8,7 +8,7 @@ const interfaces = (): Array<
   { address: string }
 > => [{ address: '127.0.0.1' }, { address: '10.1.2.3' }, { address: 'fd00::1' }]
 
-/** Keys of the listeners that an upstream of this URL leads to. */
+/** Returns the keys of the listeners that an upstream with this URL would reach. */
 function keysOf (url: string, listen: string, admin = '127.0.0.1:9464'): string[] {
   const config = configSchema.parse({
     listen,
@@ -21,7 +21,7 @@ function keysOf (url: string, listen: string, admin = '127.0.0.1:9464'): string[
   }) => `${path} ${/ that of (\S+);/.exec(message)?.[1] ?? ''}`)
 }
 
-t.test('an upstream that is varve\'s own listener is a mistake, however its host is written', async t => {
+t.test('an upstream URL that reaches varve\'s own listener is rejected, with any form of its host', async t => {
   const own: Array<[string, string]> = [
     ['http://127.0.0.1:8080', '127.0.0.1:8080'],
     ['http://localhost:8080/prefix', '127.0.0.1:8080'],
@@ -48,7 +48,7 @@ t.test('an upstream that is varve\'s own listener is a mistake, however its host
   t.same(keysOf('http://localhost:9464', '127.0.0.1:8080'), ['upstreams.1.url admin.listen'])
 })
 
-t.test('an upstream at another port, or at another address of this machine, is none of varve\'s', async t => {
+t.test('an upstream at another port, or another address of this machine, is accepted', async t => {
   const other: Array<[string, string]> = [
     ['http://127.0.0.1:8081', '127.0.0.1:8080'],
     ['http://127.0.0.2:8080', '127.0.0.1:8080'],
@@ -64,7 +64,7 @@ t.test('an upstream at another port, or at another address of this machine, is n
 })
 
 t.test(
-  'serve and check refuse varve\'s own address as an upstream; explain, which listens nowhere, does not',
+  'serve and check reject varve\'s own address as upstream, and explain accepts it',
   async t => {
     const dir = t.testdir({ 'v.yaml': 'listen: 0.0.0.0:18080\nupstreams: [{ url: "http://localhost:18080/s3cret" }]' })
     const config = join(dir, 'v.yaml')

@@ -11,14 +11,14 @@ const stray = `expected ${braced('NAME')}, ${braced('file:PATH')}, or $$ for a l
   braced('NAME:-x')
 } are not replaced`
 
-/** Writes a configuration whose one upstream has this authorization, as it stands in the file. */
+/** Writes a configuration whose only upstream has this authorization header. */
 function withHeader (t: Test, text: string): string {
   const config = join(t.testdir({}), 'v.yaml')
   writeFileSync(config, `upstreams:\n  - url: http://127.0.0.1:9\n    headers:\n      authorization: ${text}\n`)
   return config
 }
 
-/** What check says of a configuration that is wrong. */
+/** Returns the mistakes that check prints. */
 async function checked (t: Test, config: string, environment: Environment = {}): Promise<string> {
   const { code, out, err } = await runCommand(t, ['check', config], environment)
   t.same([code, out], [2, ''])
@@ -27,7 +27,7 @@ async function checked (t: Test, config: string, environment: Environment = {}):
     ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'],
     environment
   )
-  t.same(serving, { code, out, err }, 'and serve refuses it for the same')
+  t.same(serving, { code, out, err }, 'serve rejects it alike')
   t.match(err, `varve: the configuration in ${config} has a mistake:\n`)
   return err.split('\n').slice(1, -1).join('\n')
 }
@@ -53,7 +53,7 @@ t.test('$NAME and $' + '{NAME:-x} never reach an upstream: each is a mistake tha
   }
 })
 
-t.test('$$ is a literal dollar, also in front of a brace', async t => {
+t.test('$$ is a literal dollar, also before a brace', async t => {
   const load = (text: string): Config => loadConfig({ K: 'k$$' }, { config: withHeader(t, text) }).config
   for (
     const [text, value] of [['Bearer pa$$word', 'Bearer pa$word'], ['x$$' + '{K}', 'x$' + '{K}'], [
@@ -65,7 +65,7 @@ t.test('$$ is a literal dollar, also in front of a brace', async t => {
   }
 })
 
-t.test('an empty secret is a mistake, be it from the environment, a file, or the text itself', async t => {
+t.test('an empty secret is rejected, from the environment, a file, or the text itself', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'varve-references-'))
   t.teardown(() => {
     rmSync(dir, { recursive: true })
@@ -102,7 +102,7 @@ t.test('an empty secret is a mistake, be it from the environment, a file, or the
   }
 })
 
-t.test('what holds no secret may still be empty in the environment, and is null then', async t => {
+t.test('a setting that is not a secret may be an empty variable, which means null', async t => {
   const config = join(
     t.testdir({ 'v.yaml': `chainId: ${braced('CHAIN')}\nupstreams: [{ url: "http://h" }]\n` }),
     'v.yaml'
@@ -110,7 +110,7 @@ t.test('what holds no secret may still be empty in the environment, and is null 
   t.equal(loadConfig({ CHAIN: '' }, { config }).config.chainId, null)
 })
 
-t.test('a reference without quotes in a YAML map or list is one mistake, at its place, that says so', async t => {
+t.test('an unquoted reference in a YAML map or list is one mistake with its place and a fix', async t => {
   const said = `a value with ${braced('NAME')} or ${
     braced('file:PATH')
   } in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
@@ -134,7 +134,7 @@ t.test('a reference without quotes in a YAML map or list is one mistake, at its 
   }
 })
 
-t.test('a reference in a flag or a variable is a mistake, since nothing there is replaced', async t => {
+t.test('a reference in a flag or a variable is rejected, since only files replace references', async t => {
   const url = `https://gateway.example/${braced('NODE_KEY')}`
   const said = 'expected no $' +
     '{: references are replaced in the configuration file alone; give the value itself, or name the key in a file'
@@ -153,7 +153,7 @@ t.test('a reference in a flag or a variable is a mistake, since nothing there is
 })
 
 t.test(
-  'one upstream twice, the same URL with the same headers, is a mistake; with other headers it is not',
+  'two upstreams with equal URLs need different headers',
   async t => {
     const dir = t.testdir({})
     const config = join(dir, 'v.yaml')

@@ -17,7 +17,7 @@ const config = configSchema.parse({
   clients: { keys: [{ name: 'app', key: 'cl1ent-key' }] }
 })
 
-t.test('whatever quotes a secret of the configuration is shown without it: tokens, keys, headers of nodes, credentials and paths of URLs', async t => {
+t.test('secrets of the configuration are masked in any text: tokens, keys, headers, URL parts', async t => {
   const masking = new SecretMasker(config)
   const cases: [string, string][] = [
     ['token adm1n-token', 'token ***'],
@@ -32,13 +32,13 @@ t.test('whatever quotes a secret of the configuration is shown without it: token
   for (const [text, shown] of cases) t.equal(masking.mask(text), shown)
 })
 
-t.test('a secret that is short is masked where it stands alone, and nothing else is', async t => {
+t.test('a short secret is masked only as a separate word', async t => {
   const masking = new SecretMasker(config)
   t.equal(masking.mask('pin 77, but 1777 items at 127.0.0.1:8081'), 'pin ***, but 1777 items at 127.0.0.1:8081')
   t.equal(new SecretMasker(configSchema.parse({})).mask('nothing is secret here'), 'nothing is secret here')
 })
 
-t.test('in a line of JSON a secret is found however it is escaped there, and all else stays to the letter', async t => {
+t.test('a secret is masked in JSON in any escaped form, and all else stays exact', async t => {
   const masking = new SecretMasker(config)
   const line = `${
     JSON.stringify({ level: 50, err: { message: 'said p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })
@@ -54,13 +54,13 @@ t.test('in a line of JSON a secret is found however it is escaped there, and all
     )
       .maskJson('{"level":40,"msg":"default level"}\n'),
     '{"level":40,"msg":"default ***"}\n',
-    'names of the log\'s own, and users that are words, stay'
+    'field names and common words stay'
   )
   const large = '{"level":40,"version":18446744073709551615,"msg":"a \\u00e9 b"}\n'
   t.equal(masking.maskJson(large), large)
 })
 
-t.test('after other configurations were taken in, their secrets are masked, and those of the ones before still are', async t => {
+t.test('secrets of a reloaded configuration are masked, and those of earlier ones too', async t => {
   const masking = new SecretMasker(config)
   masking.addSecretsOf(configSchema.parse({ admin: { token: 'second-token' } }))
   t.equal(masking.mask('adm1n-token second-token'), '*** ***')
@@ -68,7 +68,7 @@ t.test('after other configurations were taken in, their secrets are masked, and 
   t.equal(
     masking.mask('adm1n-token second-token third-token'),
     '*** *** ***',
-    'one of them may be in use until the next start'
+    'one may be in use until the restart'
   )
   for (let nth = 0; nth < 25; nth++) {
     masking.addSecretsOf(
@@ -79,9 +79,9 @@ t.test('after other configurations were taken in, their secrets are masked, and 
       })
     )
   }
-  t.equal(masking.mask('adm1n-token key-24-of-client-999'), 'adm1n-token ***', 'but there is an end of them')
+  t.equal(masking.mask('adm1n-token key-24-of-client-999'), 'adm1n-token ***', 'up to a limit')
 })
 
-t.test('a secret that is no valid escape of a URL is masked as it stands', async t => {
+t.test('a secret that is not valid URL encoding is masked literally', async t => {
   t.equal(new SecretMasker(configSchema.parse({ admin: { token: '100%-secret' } })).mask('100%-secret'), '***')
 })

@@ -16,10 +16,7 @@ import { check, seedTitle } from '../support/properties.js'
 
 const reference = (inside: string): string => `\${${inside}}`
 
-/**
- * What is said of a configuration, of which something else is wrong anyhow, so that something is said also where a text
- * may stand: its mistakes, or nothing where it has none.
- */
+/** Returns the mistakes of a configuration; another setting is always invalid, so that there is one. */
 function saidOf (environment: Environment, flags: Flags): string | undefined {
   try {
     loadConfig(environment, flags)
@@ -30,14 +27,14 @@ function saidOf (environment: Environment, flags: Flags): string | undefined {
   }
 }
 
-/** Writes a configuration, a text or a tree, and gives its path. */
+/** Writes a configuration, given as text or tree, and returns its path. */
 function written (dir: string, config: unknown): string {
   const file = join(dir, 'varve.yaml')
   writeFileSync(file, typeof config === 'string' ? config : stringify(config))
   return file
 }
 
-/** All that a command prints. */
+/** Returns all output of a command. */
 function printed (environment: Environment, run: (io: Io) => unknown): string {
   let text = ''
   const add = (more: string | Uint8Array): void => {
@@ -59,7 +56,7 @@ function printed (environment: Environment, run: (io: Io) => unknown): string {
   return text
 }
 
-// A secret as it is given out: letters and digits. What it is wrapped in is how it gets where it does not belong.
+// Secrets are letters and digits, as services issue them; wraps imitate how they get into wrong places.
 const secret = fc.tuple(
   fc.constantFrom('q', 'Zk', 'X'),
   fc.integer({ min: 10, max: 99 }),
@@ -141,8 +138,7 @@ function valueAt (tree: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], tree)
 }
 
-// What can be put at a place: the text, in a list, as a key's value, as a key, as a key's name with the value that was
-// there.
+// Each way puts the text at a place as a value, in a list, as a key, or next to the value that was there.
 const ways: ReadonlyArray<(given: string, before: unknown) => unknown> = [
   given => given,
   given => [given],
@@ -168,7 +164,7 @@ function put (path: readonly string[], way: typeof ways[number], given: string):
   return tree
 }
 
-t.test(`a secret that stands in any place of the file, in any form, is in no mistake (${seedTitle})`, async t => {
+t.test(`a secret at any place of the file, in any form, is in no mistake (${seedTitle})`, async t => {
   const dir = t.testdir({})
   let refused = 0
   check(
@@ -182,7 +178,7 @@ t.test(`a secret that stands in any place of the file, in any form, is in no mis
   t.ok(refused >= 120)
 })
 
-t.test(`nor where it came there from the environment, or from a file of its own (${seedTitle})`, async t => {
+t.test(`a secret from the environment or from a file is in no mistake (${seedTitle})`, async t => {
   const dir = t.testdir({})
   check(
     fc.property(
@@ -203,7 +199,7 @@ t.test(`nor where it came there from the environment, or from a file of its own 
   t.pass()
 })
 
-t.test(`nor where it breaks the file, wherever it was put in (${seedTitle})`, async t => {
+t.test(`a secret that breaks the YAML of the file is in no mistake (${seedTitle})`, async t => {
   const dir = t.testdir({})
   const text = stringify(whole)
   let broken = 0
@@ -215,10 +211,10 @@ t.test(`nor where it breaks the file, wherever it was put in (${seedTitle})`, as
     }),
     120
   )
-  t.ok(broken > 30, 'many of them are no YAML')
+  t.ok(broken > 30, 'many of them are invalid YAML')
 })
 
-t.test(`nor where it was given by a flag or a variable of another meaning (${seedTitle})`, async t => {
+t.test(`a secret in a wrong flag or variable is in no mistake (${seedTitle})`, async t => {
   const variables = ['VARVE_UPSTREAM', 'VARVE_LISTEN', 'VARVE_ADMIN', 'VARVE_REDIS', 'VARVE_WORKERS', 'VARVE_LOG_LEVEL']
   const flags = ['upstream', 'listen', 'admin', 'redis', 'workers', 'log-level'] as const
   check(
@@ -242,7 +238,7 @@ t.test(`nor where it was given by a flag or a variable of another meaning (${see
   t.pass()
 })
 
-t.test(`a secret in its place is in no word of check, explain and banner, however it came there (${seedTitle})`, async t => {
+t.test(`a secret at its place is not in output of check, explain and banner, from any source (${seedTitle})`, async t => {
   const dir = t.testdir({})
   const inPlace = (text: string, name: string): unknown => ({
     ...whole,
@@ -282,7 +278,7 @@ t.test(`a secret in its place is in no word of check, explain and banner, howeve
   t.pass()
 })
 
-t.test('a value, or a part of it, is the text of a file without the line break at its end, and read anew with each load', async t => {
+t.test('a file reference is replaced by the file without its last line break, again on each load', async t => {
   const dir = t.testdir({
     one: 'first\n',
     windows: 'second\r\n',
@@ -309,18 +305,18 @@ t.test('a value, or a part of it, is the text of a file without the line break a
     upstreams: [{ headers: { a: 'Bearer second, first x', b: 'third', c: 'a $' + '{file:/nowhere} b $' + '{HOME}' } }],
     cache: { redis: { username: 'null', password: 'a\nb\n' } },
     clients: { keys: [{ key: '0012' }] }
-  }, 'text as it is, be it the text of a number; what a file holds is not looked through again')
+  }, 'replaced text stays text and is not expanded again')
   writeFileSync(join(dir, 'one'), 'rotated')
   t.equal(load().admin.token, 'rotated')
 })
 
-t.test('a path is relative to the process, as that of every other file is', async t => {
+t.test('a path in a file reference is relative to the working directory', async t => {
   const dir = t.testdir({ secret: 'found' })
   const config = written(dir, { admin: { token: reference(`file:${relative(process.cwd(), join(dir, 'secret'))}`) } })
   t.equal(loadConfig({}, { config }).config.admin.token, 'found')
 })
 
-t.test('what a file holds is text: where a number belongs it is a mistake, and not a number', async t => {
+t.test('a file reference gives a text, so it is rejected where a number belongs', async t => {
   const dir = t.testdir({ n: '7' })
   t.match(
     saidOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }),
@@ -328,7 +324,7 @@ t.test('what a file holds is text: where a number belongs it is a mistake, and n
   )
 })
 
-t.test('a file that cannot be taken is a mistake with the key and the file in it, and nothing of what it holds', async t => {
+t.test('an unusable referenced file is reported with key and path, without its content', async t => {
   const dir = t.testdir({ empty: '', break: '\n', nul: 's3cret\0', folder: {} })
   writeFileSync(join(dir, 'long'), 's3cret'.padEnd(65_537, 'x'))
   writeFileSync(join(dir, 'full'), 's3cret'.padEnd(65_536, 'x'))
@@ -371,7 +367,7 @@ t.test('a file that cannot be taken is a mistake with the key and the file in it
   )
 })
 
-t.test('what came from a file is not shown wherever it stands, and what a flag has taken the place of is no matter', async t => {
+t.test('settings from files are masked anywhere, and settings overridden by flags do not matter', async t => {
   const dir = t.testdir({ user: 'u53r', url: 'http://127.0.0.1:1', address: '127.0.0.1:9' })
   mkdirSync(join(dir, 'dir'))
   const from = (file: string): string => reference(`file:${join(dir, file)}`)
@@ -390,7 +386,7 @@ t.test('what came from a file is not shown wherever it stands, and what a flag h
   )
 })
 
-t.test('a host with a user or a password before it is none, and neither is a URL whose password has a slash in it', async t => {
+t.test('a host with credentials is rejected, and so is a URL with a slash in its password', async t => {
   const dir = t.testdir({})
   for (
     const redis of [
@@ -412,7 +408,7 @@ t.test('a host with a user or a password before it is none, and neither is a URL
   }
 })
 
-t.test('names and keys of clients are their own, a key can travel in a header, and where one is required there is one', async t => {
+t.test('client names and keys are unique, keys fit a header, and required: true needs a key', async t => {
   const dir = t.testdir({})
   const said = (clients: string): string =>
     saidOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
@@ -432,7 +428,7 @@ t.test('names and keys of clients are their own, a key can travel in a header, a
   t.equal(said('{ required: false, keys: [] }'), 'nothing')
 })
 
-t.test('a name is shown that is made of words, as keys and headers are; what looks like a secret is not', async t => {
+t.test('words like keys and headers count as names, and texts that may be secrets do not', async t => {
   for (const name of ['authorization', 'x-api-key', 'requestsPerSecond', '__proto__', 'keep_alive']) {
     t.ok(isNameLike(name), name)
   }
@@ -441,7 +437,7 @@ t.test('a name is shown that is made of words, as keys and headers are; what loo
   }
 })
 
-t.test('what YAML can say beyond texts, numbers, lists and maps is a mistake, and its sentence has nothing of the file in it', async t => {
+t.test('YAML beyond texts, numbers, lists and maps is rejected, without text from the file', async t => {
   const dir = t.testdir({})
   const cases: ReadonlyArray<[string, RegExp]> = [
     ['admin: &a { token: *a }', /varve\.yaml: expected values that are no part of themselves$/],

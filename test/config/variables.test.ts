@@ -19,7 +19,7 @@ t.test('a mistyped VARVE_UPSTREM ends serve and check with 2 and names VARVE_UPS
   }
 })
 
-t.test('every unknown variable is a mistake of its own, also an empty one', async t => {
+t.test('every unknown variable is a separate mistake, even an empty one', async t => {
   const said = await runCommand(t, ['check'], {
     VARVE_DISK: '/var',
     VARVE_SANDOBX: '',
@@ -34,7 +34,7 @@ t.test('every unknown variable is a mistake of its own, also an empty one', asyn
   t.notMatch(said.err, /s3cret/)
 })
 
-t.test('the nearest name is the one with the fewest signs more, less, other or swapped', async t => {
+t.test('the nearest name has the fewest inserted, deleted, replaced or swapped characters', async t => {
   const nearest = (text: string): string => nearestOf(text, knownVariables)
   t.same(
     [
@@ -60,7 +60,7 @@ t.test('the nearest name is the one with the fewest signs more, less, other or s
   )
 })
 
-t.test('variables that Kubernetes sets for Services called varve or varve-* are no mistake', async t => {
+t.test('variables that Kubernetes sets for Services named varve or varve-* are accepted', async t => {
   const of = (prefix: string): Record<string, string> =>
     Object.fromEntries([
       'SERVICE_HOST',
@@ -80,7 +80,7 @@ t.test('variables that Kubernetes sets for Services called varve or varve-* are 
   ) t.throws(() => loadConfig({ [name]: '1' }, {}), { message: new RegExp(`^${name}: unknown`) }, name)
 })
 
-t.test('a name that the file refers to is known, be it VARVE_NODE_KEY, and one that it does not is not', async t => {
+t.test('a VARVE_ variable is accepted if the file refers to it, and others are rejected', async t => {
   const config = join(
     t.testdir({
       'v.yaml': 'upstreams: [{ url: "http://h", headers: { authorization: "Bearer $' + '{VARVE_NODE_KEY}" } }]'

@@ -7,7 +7,7 @@ import { varveAtSandbox } from '../support/varve.js'
 
 const said = /reachable from other machines.*no admin\.token.*metrics and status/
 
-t.test('an admin listener that other machines reach without a token is warned of, one on loopback or with a token is not', async t => {
+t.test('an admin listener that other machines reach without a token causes a warning', async t => {
   const warnings = (admin: object): readonly object[] => warningsOf(configSchema.parse({ admin }))
   for (
     const listen of [
@@ -39,7 +39,7 @@ t.test('an admin listener that other machines reach without a token is warned of
 })
 
 for (const workers of [1, 2]) {
-  t.test(`the warning stands in the log at a start, once, with ${workers} worker(s)`, async t => {
+  t.test(`the warning is logged once at the start, with ${workers} worker(s)`, async t => {
     const at = async (admin: object) =>
       (await varveAtSandbox(t, {}, { workers, admin })).varve.log.filter(({ level }) => level === 40)
     t.match(await at({ listen: '0.0.0.0:0' }), [{ key: 'admin.listen', msg: said }])
@@ -48,7 +48,7 @@ for (const workers of [1, 2]) {
   })
 }
 
-t.test('varve check warns on its error output, and still prints the settings and ends with 0', async t => {
+t.test('varve check prints warnings on stderr, still prints the settings and ends with 0', async t => {
   const dir = t.testdir({
     'open.yaml': 'admin: { listen: "0.0.0.0:9464" }',
     'closed.yaml': 'admin: { listen: "0.0.0.0:9464", token: s3cret }'
@@ -63,6 +63,6 @@ t.test('varve check warns on its error output, and still prints the settings and
   t.match(
     await runCommand(t, ['check'], { VARVE_ADMIN: '0.0.0.0:9464' }),
     { code: 0, err: /admin\.listen/ },
-    'as in the image'
+    'as in the container image'
   )
 })
