@@ -31,7 +31,7 @@ async function upstreamStops (t: Test, stage: AlertEnvironment): Promise<AlertCa
     labels: { upstream: 'n1' },
     adminUrl: varve.adminUrl,
     isValue: isZero,
-    description: /^For two minutes n1 has not answered 127\.0\.0\.1:\d+ as a node does/,
+    description: /^For two minutes upstream n1 of 127\.0\.0\.1:\d+ has been down/,
     begin: async () => {
       await nodes[0].close()
     },
@@ -48,7 +48,7 @@ async function allUpstreamsDown (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveNoNodeAnswers',
     adminUrl: varve.adminUrl,
     isValue: isZero,
-    description: /^For a minute no node has answered/,
+    description: /^For a minute no upstream of 127\.0\.0\.1:\d+ has been up/,
     begin: () => {
       node.faults.add({ kind: 'reset' })
     },
@@ -224,7 +224,7 @@ async function reset (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveChainReset',
     adminUrl: varve.adminUrl,
     isValue: value => value >= 1 && value < 2.5,
-    description: /; how often in 15 minutes: [12]\./,
+    description: /; resets in 15 minutes: [12]\./,
     begin: () => {
       node.faults.add({ kind: 'otherChain' })
     },
