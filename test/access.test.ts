@@ -16,10 +16,7 @@ const bearer = (key: string): { headers: Record<string, string> } => ({ headers:
 const clientLimits = { requestsPerSecond: 1, burst: 3 }
 const untouched = { prunedBlocks: 0 }
 
-/**
- * Asks for a version each time that nobody has asked for, so many times at once; tells how many were answered, and how
- * many refused.
- */
+/** Reads `count` versions at once that were never requested before; returns the number of responses per status. */
 async function misses (
   varve: TestVarve,
   count: number,
@@ -39,7 +36,7 @@ function counts (statuses: readonly number[]): Record<number, number> {
   )
 }
 
-/** Asks until it is too much: on a machine that is slow one more may be allowed meanwhile. */
+/** Sends requests until one is rate limited; on a slow machine one more may pass meanwhile. */
 async function untilLimited (ask: (nth: number) => Promise<TestResponse>): Promise<TestResponse> {
   for (let nth = 0; nth < 20; nth++) {
     const got = await ask(nth)
@@ -62,10 +59,10 @@ async function isLimited (t: Test, ask: (nth: number) => Promise<TestResponse>):
   t.same(JSON.parse(got.body), { message: 'too many requests', error_code: 'web_framework_error', vm_error_code: null })
 }
 
-t.test('an address has so many reads of a node a second, and hits beyond that', async t => {
+t.test('an address may read so many times a second from upstreams; hits are not limited', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { limits: { client: clientLimits } })
   const seen = await misses(varve, 30)
-  t.equal(seen[200], sandbox.requests.countFor('account_modules'), 'what is refused is not asked of a node')
+  t.equal(seen[200], sandbox.requests.countFor('account_modules'), 'a rejected read never reaches the upstream')
   t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 6, JSON.stringify(seen))
   t.equal((seen[200] ?? 0) + (seen[429] ?? 0), 30)
   await isLimited(t, async nth => await varve.get(modules(300 + nth)))
@@ -74,20 +71,24 @@ t.test('an address has so many reads of a node a second, and hits beyond that', 
   await isLimited(t, async nth => await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', `"${nth}"`)))
   t.match(await untilLimited(async nth => await varve.get(modules(400 + nth))), {
     headers: { 'x-node-ledger-version': /^\d+$/ }
-  }, 'a known read bears the position all the same')
+  }, 'a 429 for a known read carries the position too')
   for (let round = 0; round < 9; round++) {
     t.match(
       await varve.get(modules(100)),
       { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } },
-      'what is at hand costs nothing'
+      'a hit costs nothing'
     )
   }
   t.match(await varve.get('/v1/accounts/1/modules?limit=01&ledger_version=100'), {
     status: 200,
     headers: { 'cache-status': 'varve; hit; detail=memory' }
-  }, 'in a new spelling too')
+  }, 'also as another request variant')
   for (let round = 0; round < 9; round++) {
-    t.match(await varve.get('/v1/accounts/xyz/modules'), { status: 400 }, 'nor does what varve itself refuses')
+    t.match(
+      await varve.get('/v1/accounts/xyz/modules'),
+      { status: 400 },
+      'a request that varve rejects costs nothing either'
+    )
     t.match(await varve.get('/v2/no'), { status: 404 })
   }
   const refused = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="limited",status="429"}')
@@ -96,26 +97,26 @@ t.test('an address has so many reads of a node a second, and hits beyond that', 
   t.equal(await varve.metric('varve_limited_total{by="key"}'), 0)
 })
 
-t.test('what no node has any more is said without taking anything', async t => {
+t.test('a 410 for a version that no upstream has any more costs nothing', async t => {
   const { varve } = await varveAtSandbox(t, {}, { limits: { client: clientLimits } })
   await varve.get('/v1')
   for (let nth = 0; nth < 6; nth++) t.match(await varve.get(modules(nth + 1)), { status: 410 })
 })
 
-t.test('a refusal is over when it says so', async t => {
+t.test('a rate-limited client is served again as soon as its Retry-After is over', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 20, burst: 1 } } })
   let nth = 0
   await untilLimited(async () => await varve.get(modules(++nth)))
   await until(async () => (await varve.get(modules(++nth))).status === 200, 'there is one again', 1000)
 })
 
-t.test('where hits count too, anything that is asked does', async t => {
+t.test('with exemptHits off, hits and rejected requests count too', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { ...clientLimits, exemptHits: false } } })
   await isLimited(t, async () => await varve.get(modules(100)))
   await isLimited(t, async () => await varve.get('/v1/accounts/xyz/modules'))
 })
 
-t.test('one client is limited for itself: by its address, by its IPv6 network, by the word of a proxy that is believed', async t => {
+t.test('each client has its own limit, by address, IPv6 network, or what a trusted proxy forwards', async t => {
   const { varve } = await varveAtSandbox(t, untouched, {
     limits: { client: { requestsPerSecond: 1, burst: 2 } },
     trustProxy: ['127.0.0.0/30', '10.0.0.0/8']
@@ -126,7 +127,7 @@ t.test('one client is limited for itself: by its address, by its IPv6 network, b
       localAddress,
       ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
     })
-  /** Whether one has nothing left when the other has had all of it. */
+  /** Returns true if the second client has nothing left once the first has used up its limit. */
   const areOne = async (one: Parameters<typeof from>, other: Parameters<typeof from>): Promise<boolean> => {
     for (let nth = 0; nth < 5; nth++) {
       await untilLimited(async () => await from(...one))
@@ -135,22 +136,22 @@ t.test('one client is limited for itself: by its address, by its IPv6 network, b
     return true
   }
   t.notOk(await areOne(['127.0.0.9'], ['127.0.0.10']))
-  t.ok(await areOne(['127.0.0.11'], ['127.0.0.11', '203.0.113.1']), 'who is not believed may say what it likes')
+  t.ok(await areOne(['127.0.0.11'], ['127.0.0.11', '203.0.113.1']), 'an untrusted client cannot choose its address')
   t.ok(await areOne(['127.0.0.1', '203.0.113.2'], ['127.0.0.2', '203.0.113.2']))
   t.notOk(await areOne(['127.0.0.1', '203.0.113.3'], ['127.0.0.1', '203.0.113.4']))
   t.ok(
     await areOne(['127.0.0.1', '203.0.113.5'], ['127.0.0.1', '203.0.113.99, 203.0.113.5']),
-    'a proxy that is believed adds to what its client says, which is not'
+    'a trusted proxy appends to what its client claims, which is not trusted'
   )
   t.ok(
     await areOne(['127.0.0.1', '203.0.113.6'], ['127.0.0.1', '203.0.113.6, 10.1.2.3']),
-    'through two that are believed'
+    'through two trusted proxies'
   )
   t.ok(await areOne(['127.0.0.1', '2001:db8:1:2::1'], ['127.0.0.1', '[2001:db8:1:2:3::2]:99']))
   t.notOk(await areOne(['127.0.0.1', '2001:db8:1:3::1'], ['127.0.0.1', '2001:db8:1:4::1']))
 })
 
-t.test('a node is told the address that a proxy which is believed tells of, and never what a client makes up', async t => {
+t.test('upstreams get the client address from a trusted proxy, never one that a client makes up', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -165,7 +166,7 @@ t.test('a node is told the address that a proxy which is believed tells of, and 
   t.equal(await told(['loopback']), '203.0.113.1')
 })
 
-t.test('a client with a key has what its key may ask for, from wherever; one without a known key what its address may', async t => {
+t.test('a known key has its own limit from any address; without one the address is limited', async t => {
   const clients = {
     keys: [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: 1000 }, {
       name: 'wallet',
@@ -183,18 +184,18 @@ t.test('a client with a key has what its key may ask for, from wherever; one wit
     'counted from the start'
   )
   const wallet = await misses(varve, 20, bearer('k-wallet-52'), 100)
-  t.ok((wallet[200] ?? 0) >= 4 && (wallet[200] ?? 0) < 7, 'a key without a number of its own is as an address')
+  t.ok((wallet[200] ?? 0) >= 4 && (wallet[200] ?? 0) < 7, 'a key without its own limit has the limit of an address')
   t.match(
     await untilLimited(async nth =>
       await varve.get(modules(200 + nth), { ...bearer('k-wallet-52'), localAddress: '127.0.0.7' })
     ),
     { status: 429 },
-    'wherever it is used'
+    'from any address'
   )
   t.match(
     await misses(varve, 12, { headers: { 'x-api-key': 'k-shop-51' } }, 300),
     { 200: 12 },
-    'a number of its own is that many at once too'
+    'its own rate is its burst too'
   )
   for (let nth = 0; nth < 8; nth++) {
     t.match(await varve.get(modules(100), bearer('k-shop-51')), { status: 200 })
@@ -214,7 +215,7 @@ t.test('a client with a key has what its key may ask for, from wherever; one wit
   t.ok(Number(await varve.metric('varve_limited_total{by="address"}')) >= 2)
 })
 
-t.test('where a key is required nothing is answered without one, kept or not, and browsers may ask first', async t => {
+t.test('where a key is required, nothing is served without one, cached or not; preflights pass', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
   const targets = [
     modules(100),
@@ -251,7 +252,7 @@ t.test('where a key is required nothing is answered without one, kept or not, an
   t.match(await varve.get(modules(100), bearer('k-shop-51')), {
     headers: { 'cache-status': 'varve; hit; detail=memory' }
   })
-  t.match(await varve.get(modules(100)), { status: 401 }, 'what is at hand is for no one else')
+  t.match(await varve.get(modules(100)), { status: 401 }, 'a hit needs a key too')
   t.match(await varve.get(modules(100), { headers: { 'x-api-key': 'k-wallet-52' } }), { status: 200 })
   const preflight = {
     method: 'OPTIONS',
@@ -271,7 +272,7 @@ t.test('where a key is required nothing is answered without one, kept or not, an
   })
 })
 
-t.test('who has no key is held to the limit of an address, and that harms no neighbour who has one', async t => {
+t.test('a client without a key has the limit of its address, which never limits a key there', async t => {
   const { varve } = await varveAtSandbox(t, untouched, {
     clients: { required: true, keys },
     limits: { client: { requestsPerSecond: 1, burst: 3 } }
@@ -281,18 +282,18 @@ t.test('who has no key is held to the limit of an address, and that harms no nei
   t.match(
     await varve.get(modules(100), bearer('k-shop-51')),
     { status: 200 },
-    'a key that is known is not limited by its neighbour'
+    'a known key is not limited by its neighbour'
   )
 })
 
-t.test('where the chain stands is for those who may ask: no refusal tells of it, whatever it is that is refused', async t => {
+t.test('a rejection never shows the position, whatever is rejected', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, {
     clients: { required: true, keys },
     limits: { bodyKb: 1, client: { requestsPerSecond: 1, burst: 2 } },
     cors: { origins: ['https://app.example'] }
   })
-  // After two refusals an address has no more to ask for, but on a machine that takes its time; a browser is told
-  // without a key that it may not go on.
+  // A third request from one address is rate limited, except on a slow machine; a preflight of another origin gets a
+  // 403 without a key.
   const cases: Array<[statuses: number[], how: Parameters<TestVarve['get']>[1]]> = [
     [[401], {}],
     [[401], { method: 'POST', body: 'x'.repeat(2000) }],
@@ -312,7 +313,7 @@ t.test('where the chain stands is for those who may ask: no refusal tells of it,
   )
 })
 
-t.test('who has no key is refused by its head, before its body is taken in', async t => {
+t.test('a POST without a key is rejected by its headers, before its body is read', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
   const said = await sendRaw(
     varve.url,
@@ -323,7 +324,7 @@ t.test('who has no key is refused by its head, before its body is taken in', asy
   t.same(statusesIn(said), [401])
 })
 
-t.test('a rendering of before is served to who may not ask a node for the one of now', async t => {
+t.test('an old rendering is served to a client whose limit does not allow fetching the new one', async t => {
   let release = 'aaaa'
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -343,10 +344,10 @@ t.test('a rendering of before is served to who may not ask a node for the one of
   )
   const before = stub.requests.length
   for (const version of versions) t.equal((await varve.get(modules(version))).status, 200)
-  t.ok(stub.requests.length - before < versions.length, `${stub.requests.length - before} asked of the node`)
+  t.ok(stub.requests.length - before < versions.length, `${stub.requests.length - before} upstream requests`)
 })
 
-t.test('a request that waits for a version, and then for a node, is one', async t => {
+t.test('a read that waits for a version and is then fetched counts once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, untouched, {
     limits: { client: { requestsPerSecond: 1, burst: 2 } },
     head: { pollMs: 20 }
@@ -363,7 +364,7 @@ t.test('a request that waits for a version, and then for a node, is one', async 
   t.match(await varve.get(modules(100)), { status: 200 })
 })
 
-t.test('caches before varve are told that what is for clients alone is private', async t => {
+t.test('where keys are required, responses are private to caches before varve', async t => {
   const { varve } = await varveAtSandbox(t, untouched, {
     clients: { required: true, keys },
     downstream: { cacheControl: 'immutable' }
@@ -394,10 +395,10 @@ t.test('caches before varve are told that what is for clients alone is private',
   t.same([await told('off'), await told('revalidate')], [['private', 'private, no-store'], [
     'private, no-cache',
     'private, no-store'
-  ]], 'whatever the node says')
+  ]], 'whatever the upstream says')
 })
 
-t.test('a key is nowhere but with its client: not upstream, not in the log, not in metrics, status or answers', async t => {
+t.test('a key goes nowhere else: not upstream, nor into the log, metrics, status or responses', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.url?.includes('fail') === true ? response.destroy() : respondOk(response, '[]')
   })
@@ -426,10 +427,10 @@ t.test('a key is nowhere but with its client: not upstream, not in the log, not 
   t.ok(seen.some(({ status }) => status === 429))
   const all = JSON.stringify([stub.rawHeaders, stub.requests, varve.log, seen])
   t.notMatch(all, /k-shop-51|k-wallet-52|k-guess-53|bearer|x-api-key/i)
-  t.match(varve.log.find(({ msg }) => msg === 'answered'), { client: 'shop' }, 'a client is called by its name')
+  t.match(varve.log.find(({ msg }) => msg === 'answered'), { client: 'shop' }, 'a client is logged by its name')
 })
 
-t.test('replicas that share a Redis count together, what one of them has read costs nothing, and each counts alone when Redis is gone', async t => {
+t.test('replicas that share Redis share limits and hits; without Redis each counts alone', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const change = { limits: { client: { requestsPerSecond: 1, burst: 4 } }, cache: { redis: { url: redis.url } } }

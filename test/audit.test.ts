@@ -26,7 +26,7 @@ const events = `/v1/accounts/0x1/events/${
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
 const everyHit = { audit: { share: 1 } }
 
-/** One that answers reads, with what it has kept last at hand. */
+/** Serves reads and returns the entry that was stored last. */
 async function readerAt (
   t: Test,
   node: Sandbox
@@ -63,7 +63,7 @@ async function readerAt (
   return {
     log,
     kept,
-    // In what has become of the entry since.
+    // The memory tier may have replaced the entry since.
     form: coding => memory.latestOf(kept())?.encoded[coding] ?? nothing(),
     get: async (target, how) => await sendRequest(url, target, how),
     metric: async series =>
@@ -75,7 +75,7 @@ type Lines = Array<Record<string, unknown>>
 type Counted = Pick<TestVarve, 'metric'>
 
 async function untilFound (varve: Counted, result: AuditResult, times = 1): Promise<void> {
-  // Those under way together may find the same.
+  // Audits in flight together may find the same difference.
   await until(
     async () => (await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0) >= times,
     `${times} found ${result}`
@@ -84,7 +84,7 @@ async function untilFound (varve: Counted, result: AuditResult, times = 1): Prom
 
 const differing = (log: Lines): Lines => log.filter(({ where }) => where !== undefined)
 
-t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten, counted and told with both digests, and the client after that has the truth', async t => {
+t.test('the audit invalidates an entry with a wrong byte in memory, and logs both digests', async t => {
   const node = await startSandboxNode(t)
   const varve = await readerAt(t, node)
   const reads: Array<[target: string, how?: TestRequest]> = [[modules], [block], [events], [
@@ -93,14 +93,14 @@ t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten
   ]]
   for (const [at, [target, how]] of reads.entries()) {
     const truth = await varve.get(target, how)
-    // Often enough that the way is taken as well on which nothing that is kept is looked at.
+    // Several hits, so that a memoised response is audited too.
     for (const nth of [1, 2, 3]) {
       t.equal((await varve.get(target, how)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
       await untilFound(varve, 'equal', 3 * at + nth)
     }
     const { body } = varve.kept()
     body.writeUInt8(body.readUInt8(10) ^ 1, 10)
-    t.not((await varve.get(target, how)).body, truth.body, 'it is wrong')
+    t.not((await varve.get(target, how)).body, truth.body, 'the hit is wrong')
     await untilFound(varve, 'different', at + 1)
     t.match(await varve.get(target, how), { body: truth.body, headers: { [cacheStatusHeader]: /uri-miss/ } })
     const [told, ...more] = differing(varve.log.splice(0))
@@ -116,7 +116,7 @@ t.test('a wrong byte in memory is found by the next hit that is drawn, forgotten
   }
 })
 
-t.test('a wrong byte in a coded form is found, though the plain body is right', async t => {
+t.test('the audit finds a wrong byte in a coded form even if the plain body is right', async t => {
   const node = await startSandboxNode(t)
   const varve = await readerAt(t, node)
   const packed = { headers: { 'accept-encoding': 'gzip' } }
@@ -131,7 +131,7 @@ t.test('a wrong byte in a coded form is found, though the plain body is right', 
   t.same(headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes, truth.bytes)
 })
 
-t.test('a wrong byte in Redis is found, deleted there, and forgotten by every replica', async t => {
+t.test('a wrong byte in Redis is found, deleted there, and invalidated at every replica', async t => {
   const node = await startSandboxNode(t)
   const redis = await startRedis(t)
   const shared = { cache: { redis: { url: redis.url } } }
@@ -145,7 +145,7 @@ t.test('a wrong byte in Redis is found, deleted there, and forgotten by every re
   )
   const body = Buffer.from(stored.body)
   body.writeUInt8(body.readUInt8(30) ^ 1, 30)
-  // As whoever can write there would, so that no checksum tells.
+  // Writes the entry with a valid checksum, as an attacker with access to Redis could.
   await redis.client.set(name, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
   const second = await varveAt(t, node.url, { ...shared, ...everyHit })
   const third = await varveAt(t, node.url, shared)
@@ -170,7 +170,7 @@ t.test('a wrong byte in Redis is found, deleted there, and forgotten by every re
   )
 })
 
-t.test('a listing that another node lets be longer is no fault: it counts as rendering, and is read afresh', async t => {
+t.test('a module listing that another upstream returns longer counts as rendering, and is reread', async t => {
   const [short, long] = [await startSandboxNode(t, { modulesPage: 2 }), await startSandboxNode(t, { modulesPage: 5 })]
   for (const accept of ['application/json', 'application/x-bcs']) {
     const { varve } = await startInFrontOf(t, [short, long], everyHit)
@@ -184,7 +184,7 @@ t.test('a listing that another node lets be longer is no fault: it counts as ren
   }
 })
 
-t.test('what a release has rendered is compared with one of that release alone, and all else with any', async t => {
+t.test('a rendering is compared only with the same release, everything else with any release', async t => {
   const node = await startSandboxNode(t, { release: releases.events })
   const { varve } = await startInFrontOf(t, [node, await startSandboxNode(t, { release: releases.variants })], everyHit)
   await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'both are up')
@@ -197,7 +197,7 @@ t.test('what a release has rendered is compared with one of that release alone, 
   t.same(differing(varve.log), [])
 })
 
-t.test('an upgrade of a node that nobody has noticed yet is no fault', async t => {
+t.test('an upgrade that varve has not noticed yet counts as rendering, not as a fault', async t => {
   const node = await startSandboxNode(t, { release: releases.events })
   const varve = await varveAt(t, node.url, everyHit)
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
@@ -206,10 +206,10 @@ t.test('an upgrade of a node that nobody has noticed yet is no fault', async t =
   t.match(await varve.get(target), { body: before.body, headers: { [cacheStatusHeader]: 'varve; hit; detail=memory' } })
   await untilFound(varve, 'rendering')
   t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
-  t.not((await varve.get(target)).body, before.body, 'it is read afresh')
+  t.not((await varve.get(target)).body, before.body, 'it is read again')
 })
 
-t.test('nobody is asked where no node has room to spare, or the version: that counts as unavailable, and hits go on', async t => {
+t.test('without a free slot or the version upstream, an audit is unavailable and hits go on', async t => {
   const node = await startSandboxNode(t)
   const varve = await varveAt(t, node.url, { ...everyHit, upstream: { maxConcurrent: 1 } })
   await varve.get(modules)
@@ -234,14 +234,14 @@ t.test('nobody is asked where no node has room to spare, or the version: that co
   t.equal(await varve.metric('varve_audit_total{result="equal"}'), 0)
 })
 
-t.test('what one process of several has found to be wrong is forgotten by the others', async t => {
-  // Right but the first time.
+t.test('an entry that one worker process finds wrong is invalidated in the others', async t => {
+  // Sends a wrong body to the first read of each worker only.
   const node = await startSandboxNode(t)
   node.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
   const varve = await varveAt(t, node.url, { ...quietConfig, audit: { share: 0.1 }, workers: 2 })
   await requestEachWorker(varve, modules)
   await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
-  // Some of those that were asked before had it told by the other.
+  // One process audits a hit; the others are notified.
   await until(
     async () =>
       (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'),
@@ -250,7 +250,7 @@ t.test('what one process of several has found to be wrong is forgotten by the ot
   await untilFound(varve, 'different')
 })
 
-t.test('a listing of resources that another node lets be longer is no fault, in BCS neither', async t => {
+t.test('a resource listing that another upstream returns longer is no fault, also in BCS', async t => {
   const [short, long] = [
     await startSandboxNode(t, { resourcesPage: 2 }),
     await startSandboxNode(t, { resourcesPage: 4 })
@@ -267,7 +267,7 @@ t.test('a listing of resources that another node lets be longer is no fault, in 
   }
 })
 
-t.test('a list of transactions that another node lets be longer is no fault', async t => {
+t.test('a transaction list that another upstream returns longer is no fault', async t => {
   const longer = { transactionsDefault: 10, transactionsMax: 50 }
   const [short, long, other] = [
     await startSandboxNode(t, { transactionsDefault: 5, transactionsMax: 20 }),

@@ -43,13 +43,13 @@ const varve = services['varve'] as Service
 const manifests = manifestFolders.flatMap(manifestsOf)
 const { pod, container } = varvePod()
 const unit = readCheckout('deploy/systemd/varve.service')
-// Of every setting that a unit may give more than once.
+// Returns all values of a setting that a unit may give more than once.
 const settings = (name: string): string[] =>
   [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value)
 const [, stop = ''] = /^const stopTimeoutMs = ([0-9_]+)$/m.exec(readCheckout('src/workers/worker-pool.ts')) ?? []
 const stopSeconds = Number(stop.replace('_', '')) / 1000
 
-t.test('every image is named by its whole version, and by the same one wherever it is named', async t => {
+t.test('every image is named by its full version, the same one everywhere', async t => {
   const named = [
     ...stages.map(({ image }) => image),
     ...Object.values(services).map(({ image }) => image),
@@ -70,7 +70,7 @@ t.test('every image is named by its whole version, and by the same one wherever 
   t.equal(tags.get('varve'), version)
 })
 
-t.test('the image says what it is, has every file that it is made of at hand, and runs as nobody without a shell', async t => {
+t.test('the image is labelled, has every file it copies, and runs unprivileged without a shell', async t => {
   const labels = pairsOf(lastInstruction(image, 'LABEL'))
   t.match(labels, {
     'org.opencontainers.image.version': version,
@@ -88,7 +88,7 @@ t.test('the image says what it is, has every file that it is made of at hand, an
       t.ok(existsSync(join(checkoutRoot, source)) && ignored.includes(`!${source}`), source)
     }
   }
-  // What npm packs by itself, and what package.json has it pack.
+  // Files that npm always packs, and files that package.json lists.
   const { files } = JSON.parse(readCheckout('package.json')) as { files: string[] }
   for (
     const name of [
@@ -98,7 +98,7 @@ t.test('the image says what it is, has every file that it is made of at hand, an
       ...files.filter(name => !name.startsWith('!') && name !== 'dist')
     ]
   ) t.ok(ignored.includes(`!${name}`), name)
-  t.notOk(image.steps.some(({ name }) => name === 'RUN'), 'what is made for another processor runs nothing while it is')
+  t.notOk(image.steps.some(({ name }) => name === 'RUN'), 'a build for another processor runs no command in the image')
   t.equal(lastInstruction(image, 'USER'), '1000:1000')
   t.same([...commandOf(lastInstruction(image, 'ENTRYPOINT')), ...commandOf(lastInstruction(image, 'CMD'))], [
     'node',
@@ -114,7 +114,7 @@ t.test('the image says what it is, has every file that it is made of at hand, an
   )
 })
 
-t.test('every path that a health check or a probe asks for is one of the admin listener, which alone has them', async t => {
+t.test('every health check and probe requests a path that only the admin listener serves', async t => {
   const unexpectedCall = async (): Promise<never> => {
     throw new Error('not asked for')
   }
@@ -147,7 +147,7 @@ t.test('every path that a health check or a probe asks for is one of the admin l
   t.equal((await app.inject('/no-such')).statusCode, 404)
 })
 
-t.test('compose: what is mounted exists and stays as it is, nothing is writable, everything is bounded, and only this machine reaches it', async t => {
+t.test('compose mounts files read-only, bounds every service, and publishes on loopback only', async t => {
   for (const [name, service] of Object.entries(services)) {
     for (const [from = '', , mode] of (service.volumes ?? []).map(volume => volume.split(':'))) {
       if (!from.startsWith('./')) continue
@@ -164,7 +164,7 @@ t.test('compose: what is mounted exists and stays as it is, nothing is writable,
     for (const port of service.ports ?? []) t.match(port, /^127\.0\.0\.1:(\d+):\1$/, name)
     t.ok(
       service.healthcheck.disable === true || service.healthcheck.test?.[0] === 'CMD',
-      `${name} is asked how it is, without a shell`
+      `${name} has a health check without a shell`
     )
     const waitsFor = Array.isArray(service.depends_on) ? [] : Object.entries(service.depends_on ?? {})
     for (const [other, { condition }] of waitsFor) {
@@ -176,7 +176,7 @@ t.test('compose: what is mounted exists and stays as it is, nothing is writable,
   }
 })
 
-t.test('compose: varve is told by names that it knows, Prometheus finds it and its rules, and the traffic is of the sandbox alone and ends', async t => {
+t.test('compose sets known variables, gives Prometheus its rules, and loads the sandbox only', async t => {
   const known = helpOf('serve')
   for (const name of Object.keys(varve.environment ?? {})) t.ok(known.includes(`(${name}`), name)
   const { config } = loadConfig({ ...environment, VARVE_REDIS: varve.environment?.['VARVE_REDIS'] ?? '' }, {})
@@ -204,7 +204,7 @@ t.test('compose: varve is told by names that it knows, Prometheus finds it and i
   t.ok(Number(command[2]) <= 3600 && Number(command[3]) <= 10)
 })
 
-t.test('whoever ends varve waits for as long as a stop may take', async t => {
+t.test('compose, Kubernetes and systemd wait longer than varve may take to stop', async t => {
   t.ok(stopSeconds >= 10)
   t.ok(Number(/^(\d+)s$/.exec(varve.stop_grace_period ?? '')?.[1]) > stopSeconds, 'compose')
   t.ok(
@@ -214,7 +214,7 @@ t.test('whoever ends varve waits for as long as a stop may take', async t => {
   t.ok(Number(settings('TimeoutStopSec')[0]) > stopSeconds, 'systemd')
 })
 
-t.test('systemd: the unit gives varve what its configuration asks for, reads it anew, and tries no mistake again', async t => {
+t.test('the systemd unit provides what the configuration needs, and retries no wrong configuration', async t => {
   const [start = ''] = settings('ExecStart')
   t.match(start, /^\/\S+\/varve serve --config \/etc\/varve\/varve\.yaml$/)
   t.match(settings('ExecReload'), ['/bin/kill -HUP $MAINPID'])
@@ -223,7 +223,7 @@ t.test('systemd: the unit gives varve what its configuration asks for, reads it 
     'yes',
     'strict'
   ])
-  t.same(settings('RestartPreventExitStatus'), ['2'], 'the exit code of a configuration that is not understood')
+  t.same(settings('RestartPreventExitStatus'), ['2'], 'the exit code of a wrong configuration')
   const credentials = settings('LoadCredential').map(given => given.split(':')[0] ?? '')
   await checkConfig(
     t,

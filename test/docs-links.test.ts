@@ -11,15 +11,12 @@ const pages = [
   )
 ]
 
-/** What of a page is text: a link in code is no link, and a # there no heading. */
+/** Returns the prose of a page: links and # signs in code do not count. */
 function proseIn (markdown: string): string {
   return markdown.replace(/^(```+|~~~+)[^]*?^\1`*$/gm, '')
 }
 
-/**
- * The anchors of a page, as the forges that show it make them of its headings: of equal ones each but the first has its
- * number.
- */
+/** Returns the anchors that forges make of the headings; equal headings after the first get a number. */
 function anchorsIn (markdown: string): Set<string> {
   const anchors = new Set<string>()
   for (const [, heading = ''] of proseIn(markdown).matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
@@ -34,7 +31,7 @@ function anchorsIn (markdown: string): Set<string> {
   return anchors
 }
 
-/** Where a page leads to within this repository, pictures and definitions included. */
+/** Returns the targets of links within this repository, pictures and definitions included. */
 function linksIn (markdown: string): string[] {
   const prose = proseIn(markdown).replace(/`[^`\n]*`/g, '')
   const links = [
@@ -45,7 +42,7 @@ function linksIn (markdown: string): string[] {
   )
 }
 
-/** Why a link of a page leads nowhere; undefined for one that leads somewhere. */
+/** Returns why a link leads nowhere; undefined for one that leads somewhere. */
 function whyNowhere (page: string, link: string, read: (path: string) => string | undefined): string | undefined {
   const [path = '', anchor] = link.split('#', 2)
   const target = path === '' ? page : relative(root, resolve(root, dirname(page), decodeURIComponent(path)))
@@ -61,7 +58,7 @@ function textOf (path: string): string | undefined {
   return path.endsWith('.md') ? readFileSync(file, 'utf8') : ''
 }
 
-t.test('every link and every anchor of the README, of docs and of the pages beside them leads somewhere', async t => {
+t.test('every link and anchor of the README, of docs and of the pages beside them has a target', async t => {
   t.ok(pages.length > 6 && pages.includes('README.md'))
   let links = 0
   for (const page of pages) {
@@ -73,7 +70,7 @@ t.test('every link and every anchor of the README, of docs and of the pages besi
   t.ok(links > 20, 'links are found at all')
 })
 
-t.test('every page of docs can be come to from docs/README.md', async t => {
+t.test('every page of docs is reachable from docs/README.md', async t => {
   const reached = new Set(['docs/README.md'])
   for (const page of reached) {
     for (const link of linksIn(textOf(page) ?? '')) {
@@ -84,7 +81,7 @@ t.test('every page of docs can be come to from docs/README.md', async t => {
   t.same(pages.filter(page => page.startsWith('docs/') && !reached.has(page)), [])
 })
 
-t.test('a link that leads nowhere is found, one in code is none, and of two equal headings the second has its number', async t => {
+t.test('a broken link is found, links in code are ignored, and repeated headings are numbered', async t => {
   const files: Readonly<Record<string, string>> = {
     'docs/a.md': '# A b, `c`!\n## Twice\n```sh\n# no heading\n```\n## Twice\n',
     'x.svg': ''

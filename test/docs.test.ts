@@ -42,7 +42,7 @@ t.test('every ready example is a valid configuration', async t => {
   }
 })
 
-t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.md or a page of docs links to exists', async t => {
+t.test('the README stays under 200 lines, and every file that it or another page links to exists', async t => {
   t.ok(text('README.md').split('\n').length < 200)
   for (
     const page of [
@@ -65,7 +65,7 @@ t.test('the README stays under 200 lines, and every file that it, ARCHITECTURE.m
   }
 })
 
-t.test('docs/what-is-kept.md has a row for every read that varve knows, with its path and the name that it has in metrics', async t => {
+t.test('docs/what-is-kept.md has a row for every read, with its path and its name in metrics', async t => {
   for (const { name, method, path } of endpoints) {
     const shape = path.map(part => typeof part === 'string' ? part : '\\{[a-z_]+\\}').join('/')
     t.match(
@@ -94,7 +94,7 @@ t.test('SECURITY.md names for each promise tests that exist', async t => {
   }
 })
 
-t.test('every heading of the page about nodes that a comment cites exists', async t => {
+t.test('every cited heading of the page on full nodes exists', async t => {
   const headings = new Set([...text('docs', 'node-behaviour.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading))
   const folders = ['src', 'sandbox', 'test', 'bench', 'scripts'].filter(folder => existsSync(join(root, folder)))
   const files = folders.flatMap(folder =>
@@ -102,7 +102,7 @@ t.test('every heading of the page about nodes that a comment cites exists', asyn
   )
   const cited = new Set<string | undefined>()
   for (const file of files.filter(name => /\.(?:[cm]?[jt]s|jsonl)$/.test(name))) {
-    // A citation may go on behind the next line's comment mark; in a case its quotes are escaped.
+    // A citation may continue behind the comment mark of the next line; cases escape its quotes.
     const source = text(file).replace(/\n\s*(?:\/\/|\*)\s*/g, ' ').replaceAll('\\"', '"')
     for (const [, heading] of source.matchAll(/\bdocs\/node-behaviour\.md\b(?:, "([^"]+)")?/g)) {
       cited.add(heading)

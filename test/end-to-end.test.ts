@@ -15,7 +15,7 @@ const status = 'cache-status'
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
 
-t.test('a miss, a hit, and a hit by another spelling with the position moved on', async t => {
+t.test('a miss is followed by a hit, also as another request variant with the position moved on', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const miss = await varve.get(modules)
   t.match(miss, {
@@ -28,7 +28,7 @@ t.test('a miss, a hit, and a hit by another spelling with the position moved on'
     headers: { [status]: 'varve; hit; detail=memory' }
   })
   sandbox.ledger.grow(5)
-  // Any answer teaches the position; here it is a latest read of something else.
+  // Any response moves the position on; here it is a latest read of another endpoint.
   await varve.get('/v1/accounts/0x42/modules')
   const spelled = await varve.get('/v1/accounts/0000001/modules?limit=02&ledger_version=%2B2000')
   t.match(spelled, {
@@ -40,11 +40,11 @@ t.test('a miss, a hit, and a hit by another spelling with the position moved on'
       'x-node-ledger-version': String(sandbox.ledger.head.version)
     }
   })
-  t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the answer')
+  t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the response')
   t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
 
-t.test('a page walk through varve is the node\'s own listing, under both families of names', async t => {
+t.test('a page walk through varve is the upstream\'s own listing, under both header families', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const whole = JSON.parse(
     (await sendRequest(sandbox.url, '/v1/accounts/0x1/modules?ledger_version=2000')).body
@@ -62,11 +62,11 @@ t.test('a page walk through varve is the node\'s own listing, under both familie
   t.equal(
     sandbox.requests.countFor('account_modules'),
     1 + Math.ceil(whole.length / 10),
-    'the second walk is answered from the cache'
+    'the second walk is served from the cache'
   )
 })
 
-t.test('table items of every kind are the node\'s, byte for byte, in JSON and in BCS, and are read once', async t => {
+t.test('table items of every kind are the upstream\'s, byte for byte in JSON and BCS, and read once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const kinds: [string, string, string][] = [
     ['u64', '"7"', 'u64'],
@@ -100,7 +100,7 @@ t.test('table items of every kind are the node\'s, byte for byte, in JSON and in
   t.equal(sandbox.requests.countFor('table_item'), 4 * kinds.length)
 })
 
-t.test('a latest read is kept for the version that it was read at', async t => {
+t.test('a latest read is stored at the version that it was read at', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const latest = await varve.get('/v1/tables/0x5eed/item', tableItemLookup('u64', '"7"'))
   const at = String(latest.headers['x-node-ledger-version'])
@@ -116,7 +116,7 @@ t.test('a latest read is kept for the version that it was read at', async t => {
   t.equal(sandbox.requests.countFor('table_item'), 2)
 })
 
-t.test('the node\'s 410 passes untouched, and what was kept is served beyond the nodes\' window', async t => {
+t.test('the upstream\'s 410 passes untouched, and cached history is served beyond the window', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const kept = await varve.get(modules)
   sandbox.ledger.grow(1)
@@ -156,7 +156,7 @@ t.test('versions above 2^53 are exact', async t => {
   })
 })
 
-t.test('whatever family the node\'s headers belong to, clients see both it and the specification\'s', async t => {
+t.test('clients get the header names of the specification and of the upstream, whichever it uses', async t => {
   const { varve } = await varveAtSandbox(t, { family: 'x-movement-' })
   t.match((await varve.get(modules)).headers, {
     'x-movement-block-height': '999',
@@ -166,12 +166,12 @@ t.test('whatever family the node\'s headers belong to, clients see both it and t
   })
 })
 
-t.test('a node behind a path prefix is asked there', async t => {
+t.test('an upstream behind a path prefix is requested there', async t => {
   const { varve } = await varveAtSandbox(t, { pathPrefix: '/key123' })
   t.match(await varve.get(modules), { status: 200 })
 })
 
-t.test('each fault of a node is an error in its shape or its own words, never a kept one, and the next read is well', async t => {
+t.test('each upstream fault becomes an error that is never stored, and the next read succeeds', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { upstream: { timeoutMs: 1500 } })
   const faults: [Parameters<typeof sandbox.faults.add>[0], number][] = [
     [{ kind: 'hang' }, 503],
@@ -192,11 +192,11 @@ t.test('each fault of a node is an error in its shape or its own words, never a 
     const target = `/v1/accounts/0x42/modules?ledger_version=${version++}`
     sandbox.faults.add({ match: 'account_modules', times: 1, ...fault })
     t.match(await varve.get(target), { status: expected }, JSON.stringify(fault))
-    t.match(await varve.get(target), { status: 200, headers: { [status]: /stored/ } }, 'and then well')
+    t.match(await varve.get(target), { status: 200, headers: { [status]: /stored/ } }, 'the next read succeeds')
   }
 })
 
-t.test('a hit is served with the node gone', async t => {
+t.test('a hit is served with the upstream gone', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const kept = await varve.get(modules)
   await sandbox.close()
@@ -209,7 +209,7 @@ t.test('a hit is served with the node gone', async t => {
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 0)
 })
 
-t.test('a node that lags is asked again for a latest read, and its answer bears its own stamp', async t => {
+t.test('a latest read from a lagging upstream is fetched again, and carries its own stamp', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   await varve.get(modules)
   const lag = sandbox.faults.add({ kind: 'lag', blocks: 10 })
@@ -219,32 +219,32 @@ t.test('a node that lags is asked again for a latest read, and its answer bears 
   t.match(
     (await varve.get(modules)).headers,
     { 'x-node-block-height': '999' },
-    'and the position shown on hits does not go back'
+    'the position shown on hits never goes back'
   )
   t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), {
     status: 503
-  }, 'a version already shown is not denied')
+  }, 'a version at the served head is not denied')
   lag.remove()
   t.match(await varve.get(`/v1/accounts/0x1/modules?limit=1&ledger_version=${sandbox.ledger.head.version}`), {
     status: 200
   })
 })
 
-t.test('another release renders anew, and the entry of the old one is not served', async t => {
+t.test('on a new release an old rendering is fetched again, and not served', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { head: { pollMs: 10 } })
   const old = await varve.get(modules)
   sandbox.ledger.release = '1'.repeat(40)
   const direct = await sendRequest(sandbox.url, modules)
   t.not(direct.body, old.body)
   let got = await varve.get(modules)
-  // The poll learns the new release within its interval; until then the old rendering is current.
+  // The poll learns the release within its interval; until then the old rendering is current.
   for (let tries = 0; got.body === old.body && tries < 500; tries++) got = await varve.get(modules)
   t.equal(got.body, direct.body)
 })
 
-t.test(`whatever varve answers is what the node says, the ledger growing and pruning meanwhile (${seedTitle})`, async t => {
+t.test(`every response of varve matches the upstream while the ledger grows and prunes (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 0, gasMs: 0 } })
-  // The same chain, which forgets nothing: what varve serves beyond the node's window is what this one says.
+  // The same chain without pruning: the reference for what varve serves beyond the upstream's window.
   const archive = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
     await archive.close()
@@ -260,14 +260,13 @@ t.test(`whatever varve answers is what the node says, the ledger growing and pru
           (cacheStatus.endsWith('detail=pruned') ? archive : sandbox).url,
           ownOutcomeIn(cacheStatus) !== undefined ? spelled : atStampedVersion(spelled, got)
         )
-        // What varve itself says of history that is gone is what the node says, unless the node refuses the request
-        // itself first, such as for a cursor or a type that only it can judge; else varve refuses what the node
-        // refuses, or on purpose.
+        // Compares varve's own 410 with the upstream, unless the upstream rejects the request first; other rejections
+        // match the upstream or are stricter on purpose.
         if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRejectedRequest(direct))) {
           if (got.status < 500 && (isRejectedRequest(direct) || isStricterThanNode(spelled))) return
           throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
         }
-        // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
+        // The upstream's rejection may quote a text that varve sent in its canonical variant.
         const same = got.status === direct.status &&
           (isRejectedRequest(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
         if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
@@ -292,7 +291,7 @@ async function send (
   return await sendRequest(url, target, { method, headers, ...(body !== undefined && { body }) })
 }
 
-/** A latest read as the read at the version that its answer was stamped with: the two must be the same. */
+/** Turns a latest read into a read at the version of its stamp: both must return the same. */
 function atStampedVersion (spelled: RequestVariant, got: TestResponse): RequestVariant {
   const version = got.headers['x-node-ledger-version']
   const match = matchEndpoint(spelled.target, spelled.method)

@@ -12,7 +12,7 @@ interface Ground {
   readonly digestOf: (files: readonly string[]) => string
 }
 
-/** A checkout of its own with the scripts, the formatter and one source file. */
+/** Makes a checkout with the scripts, the formatter and one source file. */
 async function checkout (t: Test, text: string): Promise<string> {
   const folder = t.testdir({ src: { 'a.ts': text }, 'eslint.config.js': 'export default []\n' })
   for (const name of ['scripts', 'dprint.json', 'package.json', 'package-lock.json']) {
@@ -20,7 +20,7 @@ async function checkout (t: Test, text: string): Promise<string> {
   }
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(join(root, 'node_modules/@dprint'), join(folder, 'node_modules/@dprint'))
-  // Says that the packages are those of the lock file, or the script would install all of them here.
+  // Records the packages as installed, so that the script does not install them here.
   const { digestOf } = await import(pathToFileURL(join(folder, 'scripts/ground.js')).href) as Ground
   writeFileSync(join(folder, 'node_modules/.varve-installed'), digestOf(['package-lock.json']))
   return folder
@@ -30,7 +30,7 @@ async function format (folder: string, ...args: string[]): Promise<{ code: numbe
   return await runProgram(process.execPath, ['scripts/format.js', ...args], { cwd: folder })
 }
 
-t.test('the check of the layout names each file that npm run format would change, and changes none', async t => {
+t.test('the layout check names each file that npm run format would change, and changes none', async t => {
   const folder = await checkout(t, wrong)
   const { code, stderr } = await format(folder, '--check')
   t.equal(code, 1)
@@ -38,12 +38,12 @@ t.test('the check of the layout names each file that npm run format would change
   t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), wrong)
 })
 
-t.test('what npm run format writes passes the check, until it is changed', async t => {
+t.test('a formatted file passes the check until it is changed', async t => {
   const folder = await checkout(t, wrong)
   t.equal((await format(folder)).code, 0)
   t.equal(readFileSync(join(folder, 'src/a.ts'), 'utf8'), right)
   t.equal((await format(folder, '--check')).code, 0)
-  t.equal((await format(folder, '--check')).code, 0, 'also by its record')
+  t.equal((await format(folder, '--check')).code, 0, 'also by the record of formatted files')
   writeFileSync(join(folder, 'src/a.ts'), wrong)
   t.equal((await format(folder, '--check')).code, 1)
 })

@@ -6,12 +6,12 @@ import { type RedisProcess } from './support/redis-process.js'
 import { startRedis } from './support/redis-server.js'
 import { failureOf } from './support/fuzz/shrink-case.js'
 
-// What random requests have found, a case a line: `npm run fuzz` prints such a line when an answer is wrong.
+// Cases that random requests found, one per line; `npm run fuzz` prints such a line for a wrong response.
 const lines = readFileSync(join(import.meta.dirname, 'cases', 'shrunk.jsonl'), 'utf8').split('\n').filter(line =>
   line !== ''
 )
 
-t.test('what random requests once found is answered as the node answers it', async t => {
+t.test('varve responds to former fuzz findings as the upstream does', async t => {
   let started: Promise<RedisProcess> | undefined
   const redis = async (): Promise<RedisProcess> => await (started ??= startRedis(t))
   for (const line of lines) {

@@ -8,20 +8,20 @@ import { type MetricDefinition, metricList } from '../src/metrics/definitions.js
 import { dashboards, dashboardFolder, type Panel, queries, selectorsIn } from './support/dashboards.js'
 
 const root = join(import.meta.dirname, '..')
-// What every Node process tells of itself; the names are the library's.
+// Metrics that the library exports of every Node process.
 const ofTheProcess: readonly MetricDefinition[] = [
   'process_resident_memory_bytes',
   'process_cpu_seconds_total',
   'nodejs_eventloop_lag_p99_seconds'
 ].map(name => ({ name, type: 'gauge', labels: {}, help: '', bounds: [] }))
 const known = new Map([...metricList, ...ofTheProcess].map(row => [row.name, row]))
-// The row of a metric or of one of a histogram's own three.
+// Returns the row of a metric, also for the three series of a histogram.
 const rowOf = (metric: string): MetricDefinition | undefined => {
   const histogram = known.get(metric.replace(/_(?:bucket|sum|count)$/, ''))
   return known.get(metric) ?? (histogram?.type === 'histogram' ? histogram : undefined)
 }
 
-t.test('the dashboards are what scripts/dashboards.js makes of grafana/source', async t => {
+t.test('the dashboards match what scripts/dashboards.js makes of grafana/source', async t => {
   const made = t.testdir()
   await promisify(execFile)(process.execPath, [join(root, 'scripts/dashboards.js'), made])
   t.same(readdirSync(dashboardFolder).sort(), readdirSync(made).sort())
@@ -34,7 +34,7 @@ t.test('the dashboards are what scripts/dashboards.js makes of grafana/source', 
   }
 })
 
-t.test('there are four dashboards of one question each, which lead to one another and take the same replicas along', async t => {
+t.test('four dashboards link to one another and pass the selected replicas on', async t => {
   const all = [...dashboards()]
   t.same(all.map(([name, { uid }]) => [name, uid]), [['helping', 'varve-helping'], ['history', 'varve-history'], [
     'nodes',
@@ -45,11 +45,11 @@ t.test('there are four dashboards of one question each, which lead to one anothe
     t.same(tags, ['varve'])
     t.match(links, [{ tags: ['varve'], includeVars: true, keepTime: true }])
     t.same(templating.list.map(({ name }) => name), ['datasource', 'instance'])
-    t.equal(schemaVersion, 41, 'that of Grafana 12')
+    t.equal(schemaVersion, 41, 'the schema version of Grafana 12')
   }
 })
 
-t.test('Grafana is given the folder of the dashboards, a home among them, and the Prometheus that they ask', async t => {
+t.test('Grafana gets the dashboards folder, a home dashboard, and the Prometheus that they query', async t => {
   const { services: { grafana } } = parse(readFileSync(join(root, 'docker-compose.yml'), 'utf8')) as {
     services: { grafana: { environment: Record<string, string>, volumes: string[] } }
   }
@@ -69,17 +69,17 @@ t.test('Grafana is given the folder of the dashboards, a home among them, and th
   }
 })
 
-t.test('panels have ids of their own and a description, and lie beside each other, within the width', async t => {
+t.test('panels have unique ids and titles and a description, and do not overlap', async t => {
   for (const [name, { panels }] of dashboards()) {
     t.equal(new Set(panels.map(({ id }) => id)).size, panels.length, name)
-    t.equal(new Set(panels.map(({ title }) => title)).size, panels.length, `${name}: titles tell panels apart`)
+    t.equal(new Set(panels.map(({ title }) => title)).size, panels.length, `${name}: titles are unique`)
     const taken = new Set<string>()
     for (const panel of panels) {
       const { gridPos: { x, y, w, h }, type, title } = panel
       t.ok(Number.isInteger(w) && x >= 0 && x + w <= 24, `${name}: ${title}`)
       for (let column = x; column < x + w; column++) {
         for (let line = y; line < y + h; line++) {
-          t.notOk(taken.has(`${column},${line}`), `${name}: ${title} covers another`)
+          t.notOk(taken.has(`${column},${line}`), `${name}: ${title} overlaps another`)
           taken.add(`${column},${line}`)
         }
       }
@@ -88,7 +88,7 @@ t.test('panels have ids of their own and a description, and lie beside each othe
   }
 })
 
-t.test('every query asks for metrics of the list, of the replicas that are chosen, by labels and values that they have', async t => {
+t.test('every query uses listed metrics of the selected replicas, by existing labels and values', async t => {
   for (const { at, expr, legendFormat, panel } of queries()) {
     const selectors = selectorsIn(expr)
     t.equal(
@@ -107,11 +107,11 @@ t.test('every query asks for metrics of the list, of the replicas that are chose
         if (Array.isArray(values)) t.ok(values.some(one => pattern.test(one)), `${at}: ${label} can be ${value}`)
       }
       if (/_(?:total|bucket|count|sum)$/.test(metric)) {
-        t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is asked for its pace`)
+        t.match(expr, new RegExp(`(?:rate|increase)\\(${metric}\\{`), `${at}: a counter is shown as a rate`)
       }
     }
-    // A position is NaN until it is known, and the pace of all that is shown with it.
-    t.notMatch(expr, /deriv\(\w+\{[^}]*\}\[\$__range/, `${at}: a pace is of positions that are known`)
+    // A position is NaN until it is known, and would make its rate over the whole range NaN.
+    t.notMatch(expr, /deriv\(\w+\{[^}]*\}\[\$__range/, `${at}: a rate skips unknown positions`)
     const labels = new Set([
       'instance',
       'le',
@@ -119,15 +119,19 @@ t.test('every query asks for metrics of the list, of the replicas that are chose
     ])
     const named = [...expr.matchAll(/ by \(([^)]+)\)/g)].flatMap(([, names = '']) => names.split(', '))
     for (const label of named) t.ok(labels.has(label), `${at}: by ${label}`)
-    // A line is named after labels that are left.
+    // A legend names only labels that remain after the aggregation.
     for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
       t.ok(named.length === 0 ? label === 'instance' : named.includes(label), `${at}: named by ${label}`)
     }
-    t.match(expr, panel.type === 'stat' ? /^(?!.*\$__rate_interval)/ : /./, `${at}: one number is of the time shown`)
+    t.match(
+      expr,
+      panel.type === 'stat' ? /^(?!.*\$__rate_interval)/ : /./,
+      `${at}: a single number covers the time range shown`
+    )
   }
 })
 
-t.test('every metric of varve is drawn', async t => {
+t.test('the dashboards show every metric of varve', async t => {
   const drawn = new Set(queries().flatMap(({ expr }) => selectorsIn(expr).map(({ metric }) => rowOf(metric)?.name)))
   t.same(metricList.map(({ name }) => name).filter(name => !drawn.has(name)), [])
 })

@@ -6,7 +6,7 @@ import { type CheckException, runCase } from './support/hostile/run-case.js'
 
 const cases = join(import.meta.dirname, 'cases')
 
-// Given cases that a law overrules; each says what holds instead.
+// Cases that a law overrules; each entry says what holds instead.
 const exceptions: Readonly<Record<string, CheckException>> = {
   'p-absolute-form': {
     not: 'cacheable',
@@ -46,8 +46,8 @@ const isSlow = ({ check }: HostileCase): boolean => check.slow === true
 
 t.test('hostile requests', async t => {
   const files = ['hostile.jsonl', 'own.jsonl'].map(file => ({ file, all: readCases(join(cases, file)) }))
-  // What waits for varve's own patience to end waits beside the others, in front of another node, since these count
-  // what theirs is asked.
+  // Slow cases wait for a timeout of varve. They run beside the others with their own upstream, since the others count
+  // requests.
   const patient = await HostileHarness.start(t)
   const slow = files.flatMap(({ all }) => all.filter(isSlow)).map(hostile => ({
     hostile,
@@ -72,13 +72,13 @@ t.test('hostile requests', async t => {
   }
   await t.test('nothing is left behind', async t => {
     for (const bench of benches) await bench.checkEnd(t)
-    t.same(faults, [], 'no promise was rejected that nobody looked at')
+    t.same(faults, [], 'no rejected promise went unhandled')
     const ids = files.flatMap(({ all }) => all.map(({ id }) => id))
-    t.same(Object.keys(exceptions).filter(id => !ids.includes(id)), [], 'every exception is of a case')
+    t.same(Object.keys(exceptions).filter(id => !ids.includes(id)), [], 'every exception belongs to a case')
   })
 })
 
-t.test('a field that is not known, and would not be checked, is refused', async t => {
+t.test('a case with an unknown field is rejected, since nothing would check it', async t => {
   const plain = { id: 'x', class: 'x', raw: 'x', expect: 'something or other', why: 'something or other', check: {} }
   t.match(readCase(JSON.stringify(plain)), plain)
   t.throws(() => readCase(JSON.stringify({ ...plain, more: 1 })), /more/)

@@ -22,7 +22,7 @@ import {
 const manifests = manifestFolders.flatMap(manifestsOf)
 const { pod, container } = varvePod()
 
-t.test('every file is named by its kustomization, every file that it names exists, and none names a namespace', async t => {
+t.test('kustomizations list every file, every listed file exists, and none sets a namespace', async t => {
   for (const folder of [...manifestFolders, 'grafana']) {
     const { resources = [], configMapGenerator = [] } = kustomizationOf(folder)
     for (const name of [...resources, ...configMapGenerator.flatMap(({ files }) => files)]) {
@@ -34,7 +34,7 @@ t.test('every file is named by its kustomization, every file that it names exist
   for (const { file, manifest: { metadata } } of manifests) t.equal(metadata.namespace, undefined, file)
 })
 
-t.test('the configuration is one that varve understands, its secrets are files of the Secret, and nothing but the image decides where it listens', async t => {
+t.test('the configuration is valid, secrets come from the Secret, and only the image sets listen', async t => {
   const at = (kind: 'secret' | 'configMap'): string =>
     container.volumeMounts.find(({ name }) => pod.volumes.find(volume => volume.name === name)?.[kind] !== undefined)
       ?.mountPath ?? ''
@@ -50,13 +50,13 @@ t.test('the configuration is one that varve understands, its secrets are files o
   t.equal(config.upstreams.length, 1)
   t.ok(
     config.cache.memory.maxMb <= 1024 / 2 && container.resources.limits.memory === '1Gi',
-    'the memory tier has room for what varve needs besides'
+    'the memory tier leaves room for the rest of varve'
   )
-  // The image has both addresses in its environment, which is stronger than this file.
+  // The image sets both addresses in its environment, which overrides this file.
   t.notMatch(readCheckout('deploy/kubernetes/varve.yaml'), /^ *listen:/m)
 })
 
-t.test('whatever selects something, or names a port of it, finds it', async t => {
+t.test('every selector and every named port has a target', async t => {
   const deployments = manifests.map(({ manifest }) => manifest).filter(({ kind }) => kind === 'Deployment')
   const chosenBy = (labels: Record<string, string>): Manifest[] =>
     deployments.filter(({ spec }) =>
@@ -72,7 +72,7 @@ t.test('whatever selects something, or names a port of it, finds it', async t =>
       : spec.selector.matchLabels
     if (labels === undefined) continue
     const [chosen, ...more] = chosenBy(labels)
-    t.ok(chosen !== undefined && more.length === 0, `${kind} ${name} is of one deployment`)
+    t.ok(chosen !== undefined && more.length === 0, `${kind} ${name} selects one deployment`)
     const ports = chosen?.spec.template.spec.containers[0]?.ports.map(({ name }) => name)
     const wanted = kind === 'Service'
       ? spec.ports.map(({ targetPort }) => targetPort)
@@ -86,13 +86,13 @@ t.test('whatever selects something, or names a port of it, finds it', async t =>
   t.same(
     policy.map(({ ports, from }) => [ports[0]?.port, from === undefined]),
     [['http', true], ['admin', false]],
-    'reads are for everybody, the admin listener is not'
+    'reads are open to all, the admin listener is not'
   )
 
   const { selector, jobLabel, endpoints: [endpoint] } = findManifest('ServiceMonitor').spec
   const admin = findManifest('Service', 'varve-admin')
   t.match(admin.metadata.labels, selector.matchLabels)
-  t.notMatch(findManifest('Service').metadata.labels, selector.matchLabels, 'each replica is asked once')
+  t.notMatch(findManifest('Service').metadata.labels, selector.matchLabels, 'each replica is scraped once')
   t.equal(endpoint?.port, admin.spec.ports[0]?.name)
   t.ok(
     readCheckout('config/prometheus-rules.yml').includes(`up{job="${admin.metadata.labels[jobLabel]}"}`),
@@ -100,7 +100,7 @@ t.test('whatever selects something, or names a port of it, finds it', async t =>
   )
 })
 
-t.test('two replicas at least, of which each may do nothing but answer', async t => {
+t.test('each deployment drops all privileges, and varve runs at least two replicas', async t => {
   t.ok((findManifest('Deployment').spec.replicas ?? 0) >= 2)
   for (
     const { spec: { template: { spec } }, metadata: { name } } of [
@@ -120,7 +120,7 @@ t.test('two replicas at least, of which each may do nothing but answer', async t
   t.match(pod, { automountServiceAccountToken: false, enableServiceLinks: false })
 })
 
-t.test('Kubernetes is given the rules and all dashboards as they are, each small enough to be applied', async t => {
+t.test('Kubernetes gets the rules and dashboards unchanged, each small enough to apply', async t => {
   const made = join(t.testdir(), 'rule.yaml')
   await promisify(execFile)(process.execPath, [join(checkoutRoot, 'scripts/prometheus-rule.js'), made])
   t.equal(
@@ -141,7 +141,7 @@ t.test('Kubernetes is given the rules and all dashboards as they are, each small
       file => [`varve-dashboard-${file.replace('.json', '')}`, `dashboards/${file}`]
     )
   )
-  // kubectl writes what it applies a second time into an annotation, for which there is so much room.
+  // kubectl stores what it applies again in an annotation, which has a size limit.
   for (const { files: [file = ''] } of configMapGenerator) {
     t.ok(statSync(join(checkoutRoot, 'grafana', file)).size * 1.2 < 262_144, file)
   }

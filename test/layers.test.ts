@@ -4,7 +4,7 @@ import t from 'tap'
 
 const root = resolve(import.meta.dirname, '..')
 
-// Who may import whom: the table of ARCHITECTURE.md. A folder may always import itself.
+// Lists the allowed imports: the table of ARCHITECTURE.md. A folder may always import itself.
 const mayImport: Record<string, readonly string[]> = {
   'with-timeout': [],
   api: [],
@@ -40,11 +40,10 @@ const mayImport: Record<string, readonly string[]> = {
   sandbox: []
 }
 
-// Types alone, which leave nothing to load. The record in Redis and the deciding on generations still know each
-// other's.
+// Type-only imports, which load nothing; the Redis record and the generation logic still share types.
 const mayImportTypes: Record<string, readonly string[]> = { chain: ['cluster'] }
 
-// The one place that may use each of these, so that a change of library is a change of one folder.
+// Folders that may use each library, so that changing a library changes one folder.
 const libraries: Record<string, readonly string[]> = {
   fastify: ['http', 'app'],
   '@fastify/http-proxy': ['http'],
@@ -57,7 +56,7 @@ const libraries: Record<string, readonly string[]> = {
   pino: ['http', 'app']
 }
 
-// Files of folders that are else given their clock.
+// Files that read the clock in folders whose clock is otherwise injected.
 const withClock = ['src/tools/progress-reporter.ts']
 
 const textOf = (file: string): string => readFileSync(join(root, file), 'utf8')
@@ -68,14 +67,13 @@ const files = ['src', 'sandbox'].flatMap(folder =>
 )
   .filter(file => file.endsWith('.ts'))
 
-/** The folder of src, or file of src itself, that a file belongs to; the embedded node is one beside src. */
+/** Returns the folder in src, or the file of src itself, that a file belongs to; the sandbox is a folder beside src. */
 function layerOf (file: string): string {
   return file.startsWith('sandbox/') ? 'sandbox' : file.split(/[/.]/, 2)[1] ?? ''
 }
 
 interface Import {
   readonly target: string
-  /** Whether it takes types alone. */
   readonly isOfTypes: boolean
 }
 
@@ -90,7 +88,7 @@ function importsOf (file: string): Import[] {
   }))
 }
 
-/** The file that one of ours leads to; undefined for a library. */
+/** Returns the file of an import; undefined for a library. */
 function fileOf (file: string, target: string): string | undefined {
   if (target === '#sandbox') return 'sandbox/sandbox.ts'
   if (!target.startsWith('.')) return undefined
@@ -106,12 +104,12 @@ t.test('every folder imports only what the table allows', async t => {
       if (other === undefined || layerOf(other) === layer) continue
       const allowed = [...mayImport[layer] ?? [], ...isOfTypes ? mayImportTypes[layer] ?? [] : []]
       t.ok(allowed.includes(layerOf(other)), `${file} imports ${target}`)
-      if (layerOf(other) === 'sandbox') t.equal(target, '#sandbox', `${file} reaches the embedded node by its name`)
+      if (layerOf(other) === 'sandbox') t.equal(target, '#sandbox', `${file} imports the sandbox by its name`)
     }
   }
 })
 
-t.test('the table itself has no circle, types apart', async t => {
+t.test('the import table has no cycle, type-only imports aside', async t => {
   const done = new Set<string>()
   const visit = (layer: string, path: readonly string[]): void => {
     t.notOk(path.includes(layer), [...path, layer].join(' -> '))
@@ -123,7 +121,7 @@ t.test('the table itself has no circle, types apart', async t => {
   t.same([...done].sort(), Object.keys(mayImport).sort())
 })
 
-t.test('every library is used in its own folder alone, and what means a read does no input or output', async t => {
+t.test('every library is used in its own folder only, and api and chain do no input or output', async t => {
   for (const file of files) {
     const layer = layerOf(file)
     for (const { target } of importsOf(file)) {
@@ -135,7 +133,7 @@ t.test('every library is used in its own folder alone, and what means a read doe
   }
 })
 
-t.test('the schemas of the embedded node\'s responses give types everywhere, and are loaded for its document alone', async t => {
+t.test('sandbox schemas give types everywhere, and are loaded for its OpenAPI document only', async t => {
   const others = files.filter(name => layerOf(name) === 'sandbox' && !/^sandbox\/(?:schema|openapi)\//.test(name))
   const loading = others.flatMap(file =>
     importsOf(file).filter(({ target, isOfTypes }) => target.includes('schema/') && !isOfTypes).map(({ target }) =>
@@ -146,7 +144,7 @@ t.test('the schemas of the embedded node\'s responses give types everywhere, and
   t.same(loading, [])
 })
 
-t.test('imports never run in a circle between files', async t => {
+t.test('no files import each other in a cycle', async t => {
   const done = new Set<string>()
   const visit = (file: string, path: readonly string[]): void => {
     t.notOk(path.includes(file), [...path, file].join(' -> '))
@@ -161,7 +159,7 @@ t.test('imports never run in a circle between files', async t => {
   t.equal(done.size, files.length)
 })
 
-t.test('nothing but the configuration\'s own loader and the entry reads the environment, and no clock is hidden', async t => {
+t.test('only the configuration loader and the entry read the environment, and clocks are injected', async t => {
   for (const file of files) {
     const text = textOf(file)
     if (file !== 'src/cli.ts') t.notMatch(text, /process\.env/, file)
@@ -172,8 +170,8 @@ t.test('nothing but the configuration\'s own loader and the entry reads the envi
   }
 })
 
-t.test('every file can be loaded, so that none is invisible to coverage', async t => {
-  // Relative, since what runs beside this file is printed from the sources.
+t.test('every file can be loaded, so that coverage sees all', async t => {
+  // Relative paths, since the code beside this file is compiled from the sources.
   const loaded = files.filter(name => name !== 'src/cli.ts').map(name => name.replace(/\.ts$/, '.js'))
   for (const file of loaded) t.ok(await import(`../${file}`), file)
 })

@@ -24,12 +24,12 @@ import { traceIdOf } from '../src/http/trace-context.js'
 import { parseRequestLine } from '../src/tools/warm/parse-request-line.js'
 
 const length = 64 * 1024
-// A pattern alone shows on fewer; linear work on either takes a millisecond or two, quadratic work a hundred and more.
+// Shorter texts suffice for a pattern: linear work takes 1 or 2 ms, quadratic work over 100 ms.
 const patternLength = 16 * 1024
 const mostMs = 20
 const tries = 3
 
-/** The processor's time that something takes, at best: what other processes do is no part of it. */
+/** Returns the least processor time in ms of several runs, which leaves out other processes. */
 function takes (run: () => unknown): number {
   let best = Infinity
   for (let nth = 0; nth < tries && best > mostMs; nth++) {
@@ -37,7 +37,7 @@ function takes (run: () => unknown): number {
     try {
       run()
     } catch {
-      // A refusal is an end like any other.
+      // A rejection ends the work like any other result.
     }
     const { user, system } = process.cpuUsage(began)
     best = Math.min(best, (user + system) / 1000)
@@ -47,7 +47,7 @@ function takes (run: () => unknown): number {
 
 const pick = <T>(list: readonly T[]): T => list[randomInt(list.length)] as T
 
-/** Random texts that begin well, go on with runs of a few pieces, and end badly. */
+/** Returns random texts that begin well, repeat a few pieces, and end badly. */
 function hostile (starts: readonly string[], pieces: readonly string[], count: number, most = length): string[] {
   return Array.from({ length: count }, () => {
     const runs = Array.from(
@@ -152,7 +152,7 @@ const readers = new Set(
   ])
 )
 
-// Everything that makes sense of what a client sends, by the function that does.
+// Every function that parses what a client sends.
 const parsers: Record<string, (text: string) => unknown> = {
   bearerIn: readBearerToken,
   readAccept,
@@ -201,7 +201,7 @@ const parsers: Record<string, (text: string) => unknown> = {
 }
 
 t.test(
-  'everything that reads what a client sends takes linear time, whatever that is',
+  'every parser of what a client sends takes linear time on any text',
   { timeout: 120_000 },
   async t => {
     const texts = hostile(starts, signs, 40)
@@ -218,9 +218,9 @@ t.test(
 )
 
 const src = join(import.meta.dirname, '../src')
-// What meets the operator's own words alone, the commands' flags, or the sandbox's clients.
+// Folders whose patterns see only the operator's own words, flags, or clients of the sandbox.
 const trusted = /^(?:sandbox|config|cli)\//
-// They take the slashes off an upstream's URL in the configuration, and part the digits of a count.
+// Patterns that strip slashes from upstream URLs in the configuration, and group the digits of a count.
 const trustedPatterns = new Set(['\\/+$', '^\\/|\\/+$', '\\B(?=(?:\\d{3})+$)'])
 
 interface Pattern {
@@ -241,7 +241,7 @@ function patternsIn (file: string): Pattern[] {
   return found
 }
 
-/** The signs and words that stand in a pattern, and a text that it begins with. */
+/** Returns the signs and words of a pattern, and a text that it begins with. */
 function partsOf ({ source }: RegExp): { readonly starts: string[], readonly pieces: string[] } {
   const plain = source.replace(/\\[sdwSDWbBpP](?:\{\w+\})?|\(\?(?:[:=!]|<[=!])|\[\^?|[\^$*+?(){}[\]|]/g, '\n').replace(
     /\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi,
@@ -254,7 +254,7 @@ function partsOf ({ source }: RegExp): { readonly starts: string[], readonly pie
   }
 }
 
-t.test('each pattern that may meet bytes of a client or an upstream takes linear time, whatever they are', {
+t.test('each pattern that may meet bytes of a client or an upstream takes linear time', {
   timeout: 120_000
 }, async t => {
   const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(file =>

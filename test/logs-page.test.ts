@@ -17,7 +17,7 @@ const said = {
   authorization: 'Bearer k-wallet-52'
 }
 
-t.test('access lines have the fields that docs/logs.md tells of, in its order and of its types, each when it says', async t => {
+t.test('access lines have the fields of docs/logs.md, in its order, with its types and conditions', async t => {
   const { varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, {
     log: { access: true },
     clients: { keys: [{ name: 'wallet', key: 'k-wallet-52', requestsPerSecond: null }] }
@@ -53,7 +53,7 @@ t.test('access lines have the fields that docs/logs.md tells of, in its order an
   for (const { field } of rows) t.ok(lines.some(line => field in line), field)
 })
 
-t.test('the lines that docs/logs.md shows are such lines', async t => {
+t.test('the example lines of docs/logs.md are valid access lines', async t => {
   const shown = [...page.matchAll(/^\{.+\}$/gm)].map(([line]) => JSON.parse(line) as Record<string, unknown>)
   t.same(shown.map(line => Object.keys(line)), [[...ofEveryLine, 'url', 'adminUrl', 'msg'], [
     ...ofEveryLine,

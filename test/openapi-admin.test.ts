@@ -10,12 +10,12 @@ import { varveAt, varveAtSandbox } from './support/varve.js'
 const page = readFileSync(join(import.meta.dirname, '../docs/openapi-admin.yaml'), 'utf8')
 const checker = new OpenApiChecker(parse(page))
 
-t.test('a linter of such documents finds nothing in docs/openapi-admin.yaml', async t => {
-  // Who asks how varve is doing asks for nothing that could be refused.
+t.test('an OpenAPI linter finds nothing in docs/openapi-admin.yaml', async t => {
+  // Admin routes take no input that could be rejected.
   t.same(await lintComplaints(page, { 'operation-4xx-response': 'off' }), [])
 })
 
-t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells of the same routes', async t => {
+t.test('the admin listener responds as docs/openapi-admin.yaml says, with the same routes', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' } })
   const check = (operationId: string, { status, headers, bytes }: TestResponse, wanted: number): void => {
     t.equal(status, wanted, operationId)
@@ -46,7 +46,7 @@ t.test('the admin listener answers what docs/openapi-admin.yaml says, and tells 
   await sandbox.close()
 })
 
-t.test('a varve that has reached no node says so as docs/openapi-admin.yaml says, and what it does not say is told', async t => {
+t.test('without an upstream the admin listener responds as documented, and deviations are found', async t => {
   const dead = await startSandbox()
   await dead.close()
   const varve = await varveAt(t, dead.url)

@@ -12,12 +12,12 @@ const file = join(import.meta.dirname, '../docs/openapi.yaml')
 const page = publicDocumentYaml()
 const bcs = { accept: 'application/x-bcs' }
 
-t.test('docs/openapi.yaml says of every read what the table of reads and the schemas say (renew it with RENEW=1 npm test -- test/openapi.test.ts)', async t => {
+t.test('docs/openapi.yaml matches endpoints and schemas (RENEW=1 npm test -- test/openapi.test.ts)', async t => {
   if (process.env['RENEW'] === '1') writeFileSync(file, publicDocumentYaml())
   t.equal(readFileSync(file, 'utf8'), publicDocumentYaml())
 })
 
-t.test('a linter of such documents finds nothing in it, and would', async t => {
+t.test('an OpenAPI linter finds nothing in docs/openapi.yaml, but would find a duplicate id', async t => {
   t.same(await lintComplaints(page), [])
   t.match(await lintComplaints(page.replace('operationId: info', 'operationId: index')), [
     /operation-operationId-unique/
@@ -37,7 +37,7 @@ function check (
   t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], `${operationId} ${what} ${status}`)
 }
 
-t.test('every read is answered through varve as the document says: from a node, from the cache, in each form, and as what the client has already', async t => {
+t.test('every read through varve responds as documented: miss, hit, each form, and 304', async t => {
   const { varve, sandbox } = await varveAtSandbox(t)
   const [{ hash }] = JSON.parse((await sendRequest(sandbox.url, '/v1/transactions?limit=1')).body)
   const wished = operationRequests(hash)
@@ -66,13 +66,13 @@ t.test('every read is answered through varve as the document says: from a node, 
     check(t, operationId, await get({ ...bcs, 'accept-encoding': 'gzip' }), 200, 'in BCS')
   }
   const kept = await varve.get('/v1/blocks/by_version/2000', {})
-  check(t, 'block_by_version', kept, 200, 'missed')
+  check(t, 'block_by_version', kept, 200, 'miss')
   const hit = await varve.get('/v1/blocks/by_height/200', { headers: { 'if-none-match': '*' } })
-  check(t, 'block_by_height', hit, 304, 'held')
-  check(t, 'block_by_version', await varve.get('/v1/blocks/by_version/2000'), 200, 'kept')
+  check(t, 'block_by_height', hit, 304, '304')
+  check(t, 'block_by_version', await varve.get('/v1/blocks/by_version/2000'), 200, 'hit')
 })
 
-t.test('every error is answered as the document says, whether varve made it or a node', async t => {
+t.test('every error responds as documented, whether varve or an upstream made it', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, { prunedBlocks: 500 }, { limits: { bodyKb: 1 } })
   const { table_item: item = { path: '' }, raw_table_item: raw = { path: '' } } = operationRequests('')
   const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: OperationRequest]> = [
@@ -98,7 +98,7 @@ t.test('every error is answered as the document says, whether varve made it or a
   check(t, 'account', await varve.get('/v1/accounts/0x1'), 503)
 })
 
-t.test('who lacks a key, and who asks too much, is answered as the document says', async t => {
+t.test('a missing key and an exceeded limit respond as documented', async t => {
   const { varve } = await varveAtSandbox(t, {}, {
     clients: { required: true, keys: [{ name: 'one', key: 'secret', requestsPerSecond: 1 }] }
   })

@@ -19,28 +19,28 @@ interface Locked {
 
 const { packages } = read<{ packages: Record<string, Locked> }>('package-lock.json')
 const locked = Object.entries(packages).filter(([path]) => path !== '')
-// What a user gets; what only some machines get of it counts too.
+// Packages that users install, those for some machines only included.
 const atRunTime = locked.filter(([, { dev, devOptional }]) => dev !== true && devOptional !== true)
 
-// Licences that ask for no more than to be named. A new one is looked at by a person before it stands here.
+// Licences that require attribution only; a person checks a new one before it is added.
 const allowed = ['MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', '0BSD']
 
-t.test('the lock file says what every package is to the byte, and nothing of where one machine got it', async t => {
+t.test('the lock file pins every package by its hash, and names no registry address', async t => {
   t.ok(locked.length > 100)
   for (const [path, { resolved, integrity, link }] of locked) {
     t.equal(resolved, undefined, path)
     t.equal(link, undefined, path)
     t.match(integrity, /^sha512-[A-Za-z0-9+/]{86}==$/, path)
   }
-  t.match(readFileSync(join(root, '.npmrc'), 'utf8'), /^omit-lockfile-registry-resolved=true$/m, 'and npm keeps it so')
+  t.match(readFileSync(join(root, '.npmrc'), 'utf8'), /^omit-lockfile-registry-resolved=true$/m, 'npm keeps it so')
 })
 
-t.test('the lock file is of this package.json', async t => {
+t.test('the lock file belongs to this package.json', async t => {
   const { name, version, dependencies, devDependencies, engines } = read<Record<string, unknown>>('package.json')
   t.match(packages[''], { name, version, dependencies, devDependencies, engines })
 })
 
-t.test('nothing of what runs in varve runs a script, or compiles, when it is installed', async t => {
+t.test('no package that runs in varve runs a script or compiles when it is installed', async t => {
   t.ok(atRunTime.length > 20)
   for (const [path, { hasInstallScript }] of atRunTime) {
     t.notOk(hasInstallScript, path)
@@ -52,14 +52,14 @@ t.test('nothing of what runs in varve runs a script, or compiles, when it is ins
   for (const name of ['preinstall', 'install', 'postinstall', 'prepare']) t.notOk(name in own, `varve itself: ${name}`)
 })
 
-t.test('every package that runs in varve has a licence of the list, in the lock file and by its own word', async t => {
+t.test('every package that runs in varve has an allowed licence, in the lock file and its manifest', async t => {
   for (const [path, { license }] of atRunTime) {
     t.ok(allowed.includes(license ?? ''), `${path}: ${license ?? 'none'}`)
     t.equal(read<{ license?: string }>(path, 'package.json').license, license, path)
   }
 })
 
-t.test('what is installed for those packages is what the lock file says', async t => {
+t.test('installed packages have the versions of the lock file', async t => {
   for (const [path, { version }] of atRunTime) {
     t.equal(read<{ version: string }>(path, 'package.json').version, version, path)
   }

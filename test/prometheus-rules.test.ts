@@ -12,13 +12,13 @@ const text = (...path: string[]): string => readFileSync(join(root, ...path), 'u
 const rules = readRules(text('config/prometheus-rules.yml'))
 const alerts: AlertRule[] = rules.filter(isAlert)
 const records = rules.flatMap(rule => isAlert(rule) ? [] : [rule.record])
-// The address at which this tree is published.
+// Address at which this tree is published.
 const { homepage } = JSON.parse(text('package.json')) as { homepage: string }
 const runbooks = text('docs/runbooks.md')
-// As pages that are made of it name them.
+// Anchors in lower case, as forges make them of headings.
 const anchors = [...runbooks.matchAll(/^## (\S+)$/gm)].map(([, title = '']) => title.toLowerCase())
 
-t.test('each alert says how urgent it is, for how long it waits, what is the matter in words, and where it says what to do', async t => {
+t.test('each alert has a severity, a wait, a summary, a description and a runbook link', async t => {
   t.ok(alerts.length > 30)
   for (
     const { alert, for: wait, labels, annotations: { summary, description, runbook_url: runbook, ...more } } of alerts
@@ -33,7 +33,7 @@ t.test('each alert says how urgent it is, for how long it waits, what is the mat
   }
 })
 
-t.test('the runbook of each alert is an absolute https address, whose page and heading exist', async t => {
+t.test('the runbook of each alert is an absolute https address of an existing heading', async t => {
   const operator = parse(text('deploy/kubernetes/monitoring/prometheus-rule.yaml')) as { spec: object }
   for (const given of [alerts, readRules(stringify(operator.spec)).filter(isAlert)]) {
     t.equal(given.length, alerts.length)
@@ -47,7 +47,7 @@ t.test('the runbook of each alert is an absolute https address, whose page and h
   }
 })
 
-t.test('each alert has its section in the runbooks, which says how urgent it is, how to look further, what to do and when it is no worry; no section is without its alert', async t => {
+t.test('each alert has a complete runbook section, and each section has its alert', async t => {
   t.same(anchors, alerts.map(({ alert }) => alert.toLowerCase()), 'in the same order')
   for (const { alert, labels } of alerts) {
     const [, section = ''] = runbooks.split(`## ${alert}\n`)
@@ -58,7 +58,7 @@ t.test('each alert has its section in the runbooks, which says how urgent it is,
   }
 })
 
-t.test('the runbooks quote lines of the log that varve writes, and metrics and settings that it has', async t => {
+t.test('the runbooks quote existing log lines, metrics and settings of varve', async t => {
   const src = join(root, 'src')
   const source = (readdirSync(src, { recursive: true }) as string[]).filter(file => file.endsWith('.ts')).map(file =>
     readFileSync(join(src, file), 'utf8')
@@ -72,7 +72,7 @@ t.test('the runbooks quote lines of the log that varve writes, and metrics and s
   }
 })
 
-t.test('what is recorded is named by its level, its metric and what was done to it', async t => {
+t.test('recording rules are named by level, metric and operation', async t => {
   t.equal(new Set(records).size, records.length)
   for (const name of records) {
     t.match(
@@ -82,7 +82,7 @@ t.test('what is recorded is named by its level, its metric and what was done to 
   }
 })
 
-t.test('rules and runbooks name only metrics, labels and values of labels that varve has', async t => {
+t.test('rules and runbooks name only metrics, labels and label values that varve has', async t => {
   const series = new Map<string, MetricDefinition['labels']>([
     ...metricList.map(({ name, labels }) => [name, labels] as const),
     ...records.map(record => [record, {}] as const),
@@ -105,7 +105,7 @@ t.test('rules and runbooks name only metrics, labels and values of labels that v
       t.ok(known, `${query}: ${name}`)
       for (const [, label = '', operator = '', wanted = ''] of matchers.matchAll(/([a-z_]+)(=~|!~|=|!=)"([^"]*)"/g)) {
         const values = label === 'job' ? ['varve'] : known?.[label] ?? []
-        // Those that an operator has named.
+        // Label values that an operator chooses cannot be checked.
         if (typeof values === 'string') continue
         for (const one of operator.endsWith('~') ? wanted.split('|') : [wanted]) {
           t.ok(values.some(value => new RegExp(`^(?:${one})$`).test(value)), `${name}: ${label} ${one}`)
@@ -118,7 +118,7 @@ t.test('rules and runbooks name only metrics, labels and values of labels that v
   }
 })
 
-t.test('a varve that was given no Redis says so, and one whose configuration was not reloaded has not refused one', async t => {
+t.test('metrics show that Redis is not configured, and no rejected reload before the first one', async t => {
   const { varve } = await varveAtSandbox(t)
   t.equal(await varve.metric('varve_redis_configured'), 0)
   t.equal(await varve.metric('varve_config_last_reload_successful'), 1)

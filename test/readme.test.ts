@@ -13,11 +13,11 @@ const fence = '```'
 const page = (...lines: string[]): string => lines.join('\n').replaceAll('~~~', fence)
 const faults = (...lines: string[]): string[] => blockFaults(blocksIn('p.md', page(...lines)))
 
-t.test('every block of the README and of docs/ is run or checked by npm run readme, or says in a comment why not', async t => {
+t.test('every block of the README and docs is run or checked by npm run readme, or says why not', async t => {
   t.same(pagesIn(join(import.meta.dirname, '..')).flatMap(({ blocks }) => blockFaults(blocks)), [])
 })
 
-t.test('the blocks of a page are found with their place, their language and what their commands print', async t => {
+t.test('the blocks of a page are found with their line, language and expected output', async t => {
   const blocks = blocksIn(
     'p.md',
     page(
@@ -59,7 +59,7 @@ t.test('the blocks of a page are found with their place, their language and what
   t.equal(blocksIn('p.md', ['````md', fence, 'x', fence, '````'].join('\n')).length, 1)
 })
 
-t.test('comments above a block tell what no reader needs to see: that it is not run, its file, its exit code, numbers that differ', async t => {
+t.test('comments above a block set its file, exit code, skip reason and differing numbers', async t => {
   const [first, second, third] = blocksIn(
     'p.md',
     page(
@@ -89,11 +89,11 @@ t.test('comments above a block tell what no reader needs to see: that it is not 
   t.match(
     blocksIn('p.md', page('<!-- not run: x -->', 'text', '~~~sh', 'x', '~~~')),
     [{ skipReason: undefined }],
-    'a comment speaks of what stands right below'
+    'a comment applies only to the block right below'
   )
 })
 
-t.test('a block that nothing can be done with, and no reason why, is a fault', async t => {
+t.test('a block that cannot be run or checked, and gives no reason, is a fault', async t => {
   t.same(
     faults(
       '~~~sh',
@@ -129,7 +129,7 @@ t.test('a block that nothing can be done with, and no reason why, is a fault', a
   t.same(faults('<!-- not run: a type, not a program -->', '~~~ts', 'x', '~~~'), [])
 })
 
-t.test('a block that may never return where it is pasted is a fault', async t => {
+t.test('a block that may never return is a fault', async t => {
   t.match(faults('~~~sh', 'until curl -s http://127.0.0.1:8080; do sleep 1; done', '~~~'), [
     /^p\.md:1: a loop without end/
   ])
@@ -139,7 +139,7 @@ t.test('a block that may never return where it is pasted is a fault', async t =>
   t.same(faults('~~~sh', 'kill $job; wait $job', 'curl --retry 9 --retry-connrefused http://127.0.0.1:8080', '~~~'), [])
 })
 
-t.test('each block of docs/record-and-replay.md returns where it is pasted, beside another job, and prints what is shown', async t => {
+t.test('each block of docs/record-and-replay.md returns beside another job, with its output', async t => {
   const root = join(import.meta.dirname, '..')
   const blocks =
     pagesIn(root).find(({ name }) => name === 'docs/record-and-replay.md')?.blocks.filter(({ skipReason, language }) =>
@@ -151,14 +151,14 @@ t.test('each block of docs/record-and-replay.md returns where it is pasted, besi
   for (const block of blocks) t.equal(await follower.runBlock(block), undefined, `line ${block.line}`)
 })
 
-t.test('what is printed holds against what is expectedOutput: to the letter, but for long numbers, blanks at the end, and what dots stand for', async t => {
+t.test('output matches to the letter, except long numbers, trailing blanks and dots', async t => {
   const holds = (printed: string, text: string, numbersDiffer = false): boolean =>
     matchesOutput(printed, { text, numbersDiffer })
   t.ok(holds('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
   t.notOk(holds('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
   t.notOk(holds('hit\nmore\n', 'hit'))
   t.notOk(holds('hit\n', 'hit\nmore'))
-  t.notOk(holds('0x1234ab\n', '0x5678ab'), 'what is in a word is no number')
+  t.notOk(holds('0x1234ab\n', '0x5678ab'), 'digits in a word are no number')
   t.ok(holds('975 25 stored\n', '1000 9 stored', true))
   t.notOk(holds('975 25 stored\n', '1000 9 stored'))
   t.ok(holds('a long line b\nc\nd\ne\n', 'a ... b\n...\ne'))
@@ -167,7 +167,7 @@ t.test('what is printed holds against what is expectedOutput: to the letter, but
   t.notOk(holds('x.y', 'x+y'))
 })
 
-t.test('a server is told from what ends by itself', async t => {
+t.test('a server command is told from one that ends by itself', async t => {
   for (
     const command of [
       'npm start',
@@ -193,7 +193,7 @@ t.test('a server is told from what ends by itself', async t => {
   t.same(['varve sandbox', 'varve serve', 'varve'].map(isSandboxCommand), [true, false, false])
 })
 
-t.test('pages name the usual ports, and are followed at free ones', async t => {
+t.test('pages name the usual ports, and run on free ones', async t => {
   const places = await PagePorts.find()
   const ports = [8080, 9464, 8081, 6379] as const
   t.equal(new Set(ports.map(port => places.port(port))).size, 4)
@@ -207,7 +207,7 @@ t.test('pages name the usual ports, and are followed at free ones', async t => {
   t.equal(places.withDocumentedPorts(places.withFreePorts('at 127.0.0.1:9464')), 'at 127.0.0.1:9464')
 })
 
-t.test('a configuration of a page is checked with its variables set and its files there', async t => {
+t.test('a configuration of a page is checked with its variables and files in place', async t => {
   const { env, file } = pageConfig(
     // eslint-disable-next-line no-template-curly-in-string
     'a: "${KEY}"\nb: ${R_URL}\nc: "${file:/run/x}"\ncaFile: /etc/ca.pem\n',

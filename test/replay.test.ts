@@ -12,12 +12,12 @@ import { startReplay } from './support/recorder-and-replay.js'
 import { cacheStatusHeader as said } from './support/cache-status.js'
 import { varveAt } from './support/varve.js'
 
-// A report from the field is a file here, and to add one is all there is to do: see cases/replay/README.md.
+// Reports from the field are files here; see cases/replay/README.md on adding one.
 const folder = join(import.meta.dirname, 'cases/replay')
 const files = readdirSync(folder).filter(name => name.endsWith('.jsonl'))
 const mega = 1024 * 1024
 
-/** What of a question varve passes on, and a client may have sent. */
+/** Request headers that varve forwards and a client may have sent. */
 const sentAlong = ['accept', 'content-type']
 
 interface Told {
@@ -26,13 +26,13 @@ interface Told {
   readonly body: string
 }
 
-/** A recorded answer by all that is compared; undefined where there is nothing to compare with. */
+/** Returns the compared parts of a recorded response; undefined if there is nothing to compare. */
 function toldIn ({ request, answer }: RecordedExchange): Told | undefined {
   if (
     !['GET', 'HEAD', 'POST'].includes(request.method) || answer === undefined || answer.leftOut !== undefined ||
     answer.broken !== undefined
   ) return undefined
-  // What nobody asks for without having the rest already.
+  // A 304 and a 206 presuppose that the client has the rest already.
   if (answer.status === 304 || answer.status === 206) return undefined
   const body = decompressBody(
     decodeBody(answer),
@@ -43,7 +43,7 @@ function toldIn ({ request, answer }: RecordedExchange): Told | undefined {
     { status: answer.status, type: firstHeaderValue(answer.headers, 'content-type'), body: body.toString('latin1') }
 }
 
-/** Which answers were given to each question, however it was spelled. */
+/** Returns the responses to each request, whatever its variant. */
 function answersIn (pairs: readonly RecordedExchange[]): Map<string, Told[]> {
   const answers = new Map<string, Told[]>()
   for (const pair of pairs) {
@@ -58,7 +58,7 @@ function answersIn (pairs: readonly RecordedExchange[]): Map<string, Told[]> {
 t.ok(files.length > 1, 'there are reports')
 
 for (const file of files) {
-  t.test(`${file}: through varve every question has the answer that the node gave to it, byte for byte`, async t => {
+  t.test(`${file}: varve returns the recorded response to every request, byte for byte`, async t => {
     const { exchanges } = await readRecording(createReadStream(join(folder, file)))
     const answers = answersIn(exchanges)
     const node = await startReplay(t, join(folder, file))
@@ -82,11 +82,11 @@ for (const file of files) {
         }
       )
       const came = { status, type, body: bytes.toString('latin1') }
-      // What varve refuses by itself has its own words.
+      // Varve's own rejections have other bodies.
       if (ownOutcomeIn(String(word)) !== undefined) {
         t.ok(expected.some(told => told.status === status), `${request.method} ${request.target}`)
       } else {
-        // A moving response is one of those that it moved through.
+        // A moving response must be one of those recorded.
         t.same(
           expected.some(told => JSON.stringify(told) === JSON.stringify(came))
             ? came
@@ -99,11 +99,11 @@ for (const file of files) {
     }
     t.ok(compared > 0, 'there was something to compare')
     t.equal(await node.stop(), 0)
-    // Varve asks for blocks by itself, to know the chain by.
+    // Varve reads blocks by itself, to verify the chain.
     t.notMatch(
       node.command.err(),
       /not answered: (?!GET \/v1\/blocks\/by_height\/)/,
-      'varve asks the node for nothing that was not asked then'
+      'varve sends the upstream nothing that was not recorded'
     )
   })
 }

@@ -17,7 +17,7 @@ interface Recorded {
 }
 type Suites = Readonly<Record<'fast' | 'whole' | 'waiting' | 'alone' | 'nightly' | 'random', readonly string[]>>
 
-/** A checkout of its own with the scripts and one source file, as `npm test` leaves it after its run. */
+/** Makes a checkout with the scripts and one source file, as `npm test` leaves it after a run. */
 async function checkout (t: Test): Promise<{ folder: string, recorded: Recorded }> {
   const folder = t.testdir({ src: { 'a.ts': 'export const a = 1\n' }, '.gitignore': 'node_modules/\n.tap/\n' })
   cpSync(join(root, 'scripts'), join(folder, 'scripts'), { recursive: true })
@@ -40,7 +40,7 @@ t.test('every test file is in exactly one set', async t => {
   t.same(random.filter(file => !all.includes(file)), [])
 })
 
-t.test('a passed run counts again on the very same tree', async t => {
+t.test('a passed run counts again on the same tree', async t => {
   const { recorded } = await checkout(t)
   t.equal(recorded.recordedResult(), undefined)
   recorded.recordResult(recorded.treeDigest(), count, true)
@@ -49,7 +49,7 @@ t.test('a passed run counts again on the very same tree', async t => {
   t.equal(recorded.recordedResult(), undefined)
 })
 
-t.test('a passed run does not count once a file was changed, added or deleted', async t => {
+t.test('a passed run does not count after a file is changed, added or deleted', async t => {
   const { folder, recorded } = await checkout(t)
   recorded.recordResult(recorded.treeDigest(), count, true)
   const file = join(folder, 'src/a.ts')

@@ -39,7 +39,7 @@ const jobs = Object.entries(workflows).flatMap(([file, { jobs }]) =>
 )
 const steps = jobs.flatMap(({ where, job }) => job.steps.map(step => ({ where, step })))
 
-t.test('a workflow has no permission but what it names, and nobody\'s pull request runs with any', async t => {
+t.test('a workflow has only named permissions, and no pull request runs with any', async t => {
   t.same(Object.keys(workflows).sort(), ['ci.yml', 'nightly.yml', 'release.yml'])
   for (const [file, workflow] of Object.entries(workflows)) {
     t.type(workflow.permissions, 'object', file)
@@ -58,7 +58,7 @@ t.test('a workflow has no permission but what it names, and nobody\'s pull reque
   for (const { where, job } of jobs) t.type(job['timeout-minutes'], 'number', where)
 })
 
-t.test('what others have written is pinned by its commit, and none of it is left a token on disk', async t => {
+t.test('actions of others are pinned by commit, and none leaves a token on disk', async t => {
   for (
     const [file, pinned] of Object.keys(workflows).map(file =>
       [file, text('.github/workflows', file).match(/^.*uses:.*$/gm) ?? []] as const
@@ -73,7 +73,7 @@ t.test('what others have written is pinned by its commit, and none of it is left
   }
 })
 
-t.test('no password is kept for a workflow, and nothing from outside is put into a command\'s text', async t => {
+t.test('workflows store no password, and put no outside text into a command', async t => {
   for (const file of Object.keys(workflows)) t.notMatch(text('.github/workflows', file), /secrets\./, file)
   for (const { where, step } of steps) t.notMatch(step.run ?? '', /\$\{\{/, where)
 })
@@ -102,7 +102,7 @@ t.test('every script that a workflow calls exists', async t => {
   t.ok(existsSync(join(root, '.ci/run')))
 })
 
-t.test('everything is checked on each Node that varve is for, from the oldest on', async t => {
+t.test('every check runs on each supported Node version, the oldest included', async t => {
   const oldest = Number(/^>=(\d+)\./.exec(engines.node)?.[1])
   const nodes = Object.values(ci.jobs).flatMap(({ strategy }) => strategy?.matrix.node ?? [])
   t.same(nodes, [20, 22, 24])
@@ -113,7 +113,7 @@ t.test('everything is checked on each Node that varve is for, from the oldest on
   }
 })
 
-t.test('a release is checked before it is packed, and published only once it is', async t => {
+t.test('a release is checked before it is packed, and published after that', async t => {
   const order = (release.jobs['package']?.steps ?? []).map(({ run = '' }) => run)
   const at = (part: string): number => order.findIndex(run => run.includes(part))
   t.ok(at('release:notes') !== -1)
@@ -131,7 +131,7 @@ t.test('a release is checked before it is packed, and published only once it is'
   t.same(release.on, { push: { tags: ['v*'] } })
 })
 
-t.test('the image runs as nobody in particular, from the lock file, and holds no file that is not named', async t => {
+t.test('the image runs unprivileged, from the lock file, and has no unnamed file', async t => {
   const image = text('Dockerfile')
   t.match(image, /^USER 1000:1000$/m)
   t.match(image, /^RUN npm ci /m)

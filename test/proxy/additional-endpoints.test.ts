@@ -17,7 +17,7 @@ const posted = (body: string): TestRequest => ({
   body
 })
 
-t.test('a block read by its height answers for every version inside it, and one read by a version for its height', async t => {
+t.test('a block read by height is a hit for its versions, and one read by version for its height', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   for (const [height, how] of [[452, {}], [501, bcs]] as const) {
     for (const query of ['', '?with_transactions=true']) {
@@ -41,7 +41,7 @@ t.test('a block read by its height answers for every version inside it, and one 
   }
 })
 
-t.test('replicas share a block by its height too, and a purge by either forgets it under both, in all its forms', async t => {
+t.test('replicas share a block by height, and a purge by either path removes all its forms', async t => {
   const redis = await startRedis(t)
   const admin = { cache: { redis: { url: redis.url } }, admin: { listen: '127.0.0.1:0', token: 't' } }
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, admin)
@@ -81,7 +81,7 @@ t.test('replicas share a block by its height too, and a purge by either forgets 
   }
 })
 
-t.test('a block of a height that was shown is never denied, and the newest is of the moment', async t => {
+t.test('a block below the served head is never denied, and the newest block is not stored', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const head = sandbox.ledger.height
   t.match(await varve.get(`/v1/blocks/by_height/${head}`), {
@@ -94,7 +94,7 @@ t.test('a block of a height that was shown is never denied, and the newest is of
   t.match(await varve.get('/v1/blocks/by_height/50'), { status: 410, body: /block_pruned/ })
 })
 
-t.test('a transaction is kept by its hash once it is committed; until then, and where it is unknown, it is asked for each time', async t => {
+t.test('a transaction is stored by hash once committed; a pending or unknown one never is', async t => {
   const hash = `0x${'ab'.repeat(32)}`
   const says = { status: 404, body: '{"message":"m","error_code":"transaction_not_found","vm_error_code":null}' }
   const node = await startStubUpstream(t, (_request, response) => {
@@ -128,11 +128,11 @@ t.test('a transaction is kept by its hash once it is committed; until then, and 
   t.match(
     await varve.get(`/v1/transactions/by_hash/0x${'cd'.repeat(32)}`),
     { status: 503 },
-    'another transaction than the one asked for is no answer'
+    'a response with another transaction is rejected'
   )
 })
 
-t.test('whoever asks for a transaction while it is fetched has an answer from after the question', async t => {
+t.test('a read coalesced with a pending transaction gets a response newer than its request', async t => {
   const held: Array<() => void> = []
   const hash = `0x${'ab'.repeat(32)}`
   const node = await startStubUpstream(t, (_request, response, nth) => {
@@ -153,15 +153,15 @@ t.test('whoever asks for a transaction while it is fetched has an answer from af
   }
   while (held.length < 1) await new Promise(setImmediate)
   const second = varve.get(`/v1/transactions/by_hash/${hash}`)
-  // By then it has joined.
+  // The second read has joined by then.
   await varve.get('/none')
   await release(1)
   t.match((await first).body, /pending_transaction/)
   await release(1)
-  t.match((await second).body, /user_transaction/, 'the first one\'s answer may be from before its question')
+  t.match((await second).body, /user_transaction/, 'the first response may predate the second request')
 })
 
-t.test('transactions from a version on are kept when the list is full or cut by the node\'s own limit, and bear the present position', async t => {
+t.test('a transaction list that is full, or cut at the upstream\'s limit, is stored', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { head } = sandbox.ledger
   const start = head.version - 2000n
@@ -185,7 +185,7 @@ t.test('transactions from a version on are kept when the list is full or cut by 
   t.equal(
     (await varve.get(`/v1/transactions?start=${newest - 2n}&limit=3`)).headers[cacheStatusHeader],
     storedMissStatus,
-    'it ends with the ledger, and is full'
+    'it ends with the ledger and is full'
   )
   t.equal(
     (await varve.get(`/v1/transactions?start=${newest - 2n}&limit=4`)).headers[cacheStatusHeader],
@@ -197,10 +197,10 @@ t.test('transactions from a version on are kept when the list is full or cut by 
     status: 410,
     body: /version_pruned/,
     headers: { [cacheStatusHeader]: 'varve; detail=gone' }
-  }, 'gone everywhere')
+  }, 'no upstream has it any more')
 })
 
-t.test('a transaction that is sent is no read: it is refused, or passed on where everything is', async t => {
+t.test('a submitted transaction is rejected, or forwarded where passThrough is all', async t => {
   const node = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '{}')
@@ -214,7 +214,7 @@ t.test('a transaction that is sent is no read: it is refused, or passed on where
   t.same(node.requests, ['POST /v1/transactions'])
 })
 
-t.test('the index is shielded for a moment, and never says an older version than was shown', async t => {
+t.test('the index is micro-cached, and never shows a version below the served head', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { indexMs: 3_600_000 } })
   const first = await varve.get('/v1')
   t.match(first, { status: 200, headers: { [cacheStatusHeader]: bypass } })
@@ -226,7 +226,7 @@ t.test('the index is shielded for a moment, and never says an older version than
   }
   t.equal(sandbox.requests.countFor('index'), 1)
   sandbox.ledger.grow()
-  t.equal((await varve.get('/v1')).headers[cacheStatusHeader], memoryHitStatus, 'nobody has heard of another block')
+  t.equal((await varve.get('/v1')).headers[cacheStatusHeader], memoryHitStatus, 'no newer block is known yet')
   await varve.get('/v1/accounts/0x1/modules')
   const next = await varve.get('/v1')
   t.match(next.headers, { [cacheStatusHeader]: bypass, [version_]: String(sandbox.ledger.head.version) })
@@ -239,7 +239,7 @@ t.test('the index is shielded for a moment, and never says an older version than
   for (let nth = 1; nth <= 2; nth++) t.equal((await open.get('/v1')).headers[cacheStatusHeader], bypass)
 })
 
-t.test('that a list starts above the head is no answer where that version was shown already, and one where it was not', async t => {
+t.test('a 400 for a list start above the head is forwarded only above the served head', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { version } = sandbox.ledger.head
   await varve.get('/v1')
@@ -254,7 +254,7 @@ t.test('that a list starts above the head is no answer where that version was sh
   })
 })
 
-t.test('a block whose records Redis has lost is not found there by its height, or a purge by a version would not reach it; one lost record is written again', async t => {
+t.test('a block without its Redis records is a miss by height; one lost record is written again', async t => {
   const redis = await startRedis(t)
   const admin = { cache: { redis: { url: redis.url, timeoutMs: 2000 } }, admin: { listen: '127.0.0.1:0', token: 't' } }
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, admin)

@@ -22,11 +22,11 @@ interface Audited {
   readonly differences: AuditDifference[]
   readonly asked: string[]
   upgrade(): Promise<void>
-  /** What becomes of a hit when the node then answers so. */
+  /** Returns the audit result of a hit if the upstream then responds so. */
   afterHit(answer: Answers): Promise<AuditResult | undefined>
 }
 
-/** A read that was answered and kept, and every hit on it audited. */
+/** Stores one read and audits every hit on it. */
 async function audited (
   t: Test,
   first: Answers = response => {
@@ -84,7 +84,7 @@ const respond = (status: number, body: string, headers: Record<string, string> =
 }
 const error = (code: string): string => JSON.stringify({ message: 'no', error_code: code, vm_error_code: null })
 
-t.test('the same answer is equal, by whichever way the hit was given, and stays', async t => {
+t.test('an equal response counts as equal for every kind of hit, and the entry stays', async t => {
   const { afterHit, parts, results, differences } = await audited(t)
   t.equal(
     await afterHit(response => {
@@ -99,7 +99,7 @@ t.test('the same answer is equal, by whichever way the hit was given, and stays'
   t.same(differences, [])
 })
 
-t.test('what has made room for others while it was compared is equal all the same', async t => {
+t.test('an entry that is evicted during its audit still counts as equal', async t => {
   const { afterHit, parts } = await audited(t)
   t.equal(
     await afterHit(response => {
@@ -110,7 +110,7 @@ t.test('what has made room for others while it was compared is equal all the sam
   )
 })
 
-t.test('what was purged or replaced while it was compared is not forgotten once more', async t => {
+t.test('an entry that is purged or replaced during its audit is not invalidated again', async t => {
   const changes: Array<[what: string, change: (parts: ProxyContext) => void]> = [
     ['purged', ({ invalidator, tracker }) => {
       invalidator.invalidate(invalidationOf(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
@@ -138,7 +138,7 @@ t.test('what was purged or replaced while it was compared is not forgotten once 
   }
 })
 
-t.test('each part of an answer is compared, and what differs is forgotten', async t => {
+t.test('the audit compares every part of a response and invalidates what differs', async t => {
   const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
     [
       'another body',
@@ -181,7 +181,7 @@ t.test('each part of an answer is compared, and what differs is forgotten', asyn
   }
 })
 
-t.test('a cursor that is the same is no difference, and one that is another is', async t => {
+t.test('an equal cursor is no difference, another cursor is one', async t => {
   const { afterHit } = await audited(t, response => {
     respondOk(response, '[1]', { 'x-aptos-cursor': '00ab' })
   })
@@ -199,7 +199,7 @@ t.test('a cursor that is the same is no difference, and one that is another is',
   )
 })
 
-t.test('what no release shows in is held against a node of another release too, which may encode where a page ends in a way of its own', async t => {
+t.test('BCS is audited against other releases too, whose cursors may be encoded differently', async t => {
   const page = (cursor: string): Answers => response => {
     respondOk(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
   }
@@ -209,13 +209,13 @@ t.test('what no release shows in is held against a node of another release too, 
   t.equal(await afterHit(page('00ac')), 'rendering')
 })
 
-t.test('what a release has rendered that no node runs any more, and that none can render today, is held against nobody', async t => {
+t.test('an old rendering that no upstream can make today is audited as unavailable', async t => {
   const { afterHit, upgrade } = await audited(t)
   await upgrade()
   t.equal(await afterHit(respond(503, '')), 'unavailable')
 })
 
-t.test('what is no word on the history that was kept takes nothing away', async t => {
+t.test('a response that says nothing of the stored history invalidates nothing', async t => {
   const cases: Array<[what: string, then: Answers]> = [
     ['a denial that could never be kept', respond(404, error('account_not_found'))],
     ['a node that lags', respond(404, error('version_not_found'))],
@@ -247,7 +247,7 @@ t.test('what is no word on the history that was kept takes nothing away', async 
   }
 })
 
-t.test('what differs in memory from what came is different, whatever a release would explain', async t => {
+t.test('an entry that differs from what was stored is different, whatever a release explains', async t => {
   const { afterHit, parts, differences } = await audited(t)
   const known = new ParsedRequest(readOfTarget(modules))
   const { entry } = serveFromMemory(parts, known) as { entry: Entry }
@@ -261,7 +261,7 @@ t.test('what differs in memory from what came is different, whatever a release w
   t.match(differences.at(-1), { part: 'body' })
 })
 
-t.test('a state of the moment is held against the version that it was read at; what is only of the moment is not audited', async t => {
+t.test('a micro-cached state is audited at its version; other micro-cached responses are not', async t => {
   const latest = readOfTarget('/v1/accounts/0x1/modules')
   const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, {
     stateMs: 1000,
@@ -306,7 +306,7 @@ t.test('a state of the moment is held against the version that it was read at; w
   }
 })
 
-t.test('a chain that was reset while a node was asked leaves nothing to compare', async t => {
+t.test('a chain reset during an audit leaves nothing to compare', async t => {
   const { afterHit, parts } = await audited(t)
   t.equal(
     await afterHit(response => {
@@ -317,7 +317,7 @@ t.test('a chain that was reset while a node was asked leaves nothing to compare'
   )
 })
 
-t.test('what is gone, of no chain that is known, or tells of no version, is compared with nothing', async t => {
+t.test('an audit of a gone entry, an unknown chain or a read without version compares nothing', async t => {
   const { parts, results, asked } = await audited(t)
   const { chain } = parts.tracker
   const read = readOfTarget(modules)
@@ -337,7 +337,7 @@ t.test('what is gone, of no chain that is known, or tells of no version, is comp
   t.equal(asked.length, times)
 })
 
-t.test('a page of events is held against those of that start, and the path that comes to mean another stream takes nothing away', async t => {
+t.test('an event page is audited by its start, and a path that changes streams invalidates nothing', async t => {
   const event = (nth: number, data: unknown): string =>
     JSON.stringify({
       version: '500',
@@ -353,14 +353,14 @@ t.test('a page of events is held against those of that start, and the path that 
   const { afterHit, differences, parts } = await audited(t, page('a'), events)
   t.equal(await afterHit(page('a')), 'equal')
   t.equal(await afterHit(respond(404, error('resource_not_found'))), 'unavailable')
-  t.equal(await afterHit(page({ value: 'a' })), 'rendering', 'decoded by the modules of another head')
+  t.equal(await afterHit(page({ value: 'a' })), 'rendering', 'decoded by modules of another head')
   t.match(await serveRead(parts, events), { name: 'miss' })
   t.equal(await afterHit(page({ value: 'a' })), 'equal')
   t.equal(await afterHit(page({ value: 'b' })), 'different')
   t.match(differences, [{ part: 'body' }, { part: 'body' }])
 })
 
-t.test('a not-found that is one no more, and a value that is none, are different', async t => {
+t.test('a not-found that is found now, and a value that is gone, are different', async t => {
   const missing = respond(404, error('table_item_not_found'))
   const body = '{"key_type":"u64","value_type":"u64","key":"7"}'
   const match = matchEndpoint('/v1/tables/0x1/item?ledger_version=500', 'GET')
@@ -378,7 +378,7 @@ t.test('a not-found that is one no more, and a value that is none, are different
   }
 })
 
-t.test('what cannot be compared for a fault of varve\'s own counts as unavailable', async t => {
+t.test('an internal error during an audit counts as unavailable', async t => {
   const { afterHit, parts } = await audited(t)
   Object.assign(parts.upstreamPool, {
     fetchInBackground: async () => {
@@ -388,18 +388,18 @@ t.test('what cannot be compared for a fault of varve\'s own counts as unavailabl
   t.equal(await afterHit(() => {}), 'unavailable')
 })
 
-t.test('the share of hits that is wished for is drawn, at uneven distances, also when it changes', async t => {
+t.test('the configured share of hits is audited, at uneven distances, also after it changes', async t => {
   const auditor = new Auditor(() => {}, async () => {})
   for (const share of [1, 0.5, 0, 0.01, 1]) {
     const drawn = Array.from({ length: 20_000 }, () => auditor.shouldAudit(share)).flatMap((is, at) => is ? [at] : [])
     t.ok(Math.abs(drawn.length - 20_000 * share) <= 20_000 * share * 0.15, `${drawn.length} for ${share}`)
     const gaps = new Set(drawn.slice(1).map((at, nth) => at - (drawn[nth] ?? 0)))
     t.equal(gaps.size > 1, share > 0 && share < 1, `${gaps.size} distances for ${share}`)
-    t.ok(share !== 1 || drawn.length === 20_000, 'every one')
+    t.ok(share !== 1 || drawn.length === 20_000, 'every hit')
   }
 })
 
-t.test('no more than eight answers are compared at a time, and none of a share of nothing', async t => {
+t.test('at most eight responses are compared at a time, and none at a share of zero', async t => {
   let held: ServerResponse[] = []
   const { parts, results, asked } = await audited(t)
   Object.assign(parts.upstreamPool, {

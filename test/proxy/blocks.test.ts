@@ -12,9 +12,9 @@ const bcs = { headers: { accept: 'application/x-bcs' } }
 const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
 const hit = 'varve; hit; detail=memory'
 
-t.test('one read of a block answers for every version inside it, and for none beside it', async t => {
+t.test('one read of a block is a hit for every version inside it, and for none outside', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  // One of 12,000 versions, one of 3,500, one of a single version.
+  // Includes blocks of 12,000 versions, of 3,500, and of one.
   for (const height of [500, 900, 402, 452]) {
     const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(height)
     sandbox.requests.reset()
@@ -25,7 +25,7 @@ t.test('one read of a block answers for every version inside it, and for none be
       t.match(got, { status: 200, body: middle.body, headers: { [status]: hit, etag: middle.headers.etag } })
       t.equal(got.body, (await sendRequest(sandbox.url, at(version))).body)
     }
-    t.equal(sandbox.requests.countFor('block_by_version'), 3, 'one of varve\'s, two of the test\'s own')
+    t.equal(sandbox.requests.countFor('block_by_version'), 3, 'one request of varve, two of the test')
     for (const version of [first - 1n, last + 1n]) {
       const got = await varve.get(at(version))
       t.not(got.body, middle.body)
@@ -34,20 +34,20 @@ t.test('one read of a block answers for every version inside it, and for none be
   }
 })
 
-t.test('versions of one block asked for at the same time leave one entry, which then answers for all', async t => {
+t.test('concurrent reads of versions in one block leave one entry, which then serves all', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { firstVersion: first } = sandbox.ledger.block(500)
   const versions = [0n, 0n, 7n, 7n, 11_999n].map(step => first + step)
   const got = await Promise.all(versions.map(async version => await varve.get(at(version))))
   t.same([...new Set(got.map(({ body }) => body))], [got[0]?.body])
-  t.ok(sandbox.requests.countFor('block_by_version') <= 3, 'one read for each version at most')
+  t.ok(sandbox.requests.countFor('block_by_version') <= 3, 'at most one read per version')
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
   sandbox.requests.reset()
   for (const version of [...versions, first + 5000n]) t.equal((await varve.get(at(version))).headers[status], hit)
   t.equal(sandbox.requests.total, 0)
 })
 
-t.test('with and without transactions, in JSON and in BCS of either form, blocks are apart, each read once', async t => {
+t.test('blocks with and without transactions, in JSON and BCS, are stored apart and read once each', async t => {
   for (const blockBcs of ['bare', 'option'] as const) {
     const { sandbox, varve } = await varveAtSandbox(t)
     sandbox.ledger.blockBcs = blockBcs
@@ -72,7 +72,7 @@ t.test('with and without transactions, in JSON and in BCS of either form, blocks
   }
 })
 
-t.test('the newest block is asked for each time, until another follows', async t => {
+t.test('the newest block is fetched each time, until another follows', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version
   for (const how of [{}, bcs]) {
@@ -94,7 +94,7 @@ t.test('the newest block is asked for each time, until another follows', async t
   }
 })
 
-t.test('a block that the node cut short is handed on and never kept, in either representation', async t => {
+t.test('a block that the upstream cut short is forwarded and never stored, in JSON and in BCS', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blockTransactionsMax: 3 })
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452)
   t.ok(last - first >= 3n)
@@ -105,13 +105,13 @@ t.test('a block that the node cut short is handed on and never kept, in either r
         headers: { [status]: 'varve; fwd=uri-miss; fwd-status=200; detail=truncated_block' }
       })
     }
-    t.equal((await varve.get(at(first), how)).headers[status], stored, 'its head alone is whole')
+    t.equal((await varve.get(at(first), how)).headers[status], stored, 'the block without transactions is whole')
   }
   const whole = sandbox.ledger.block(451)
   t.match(
     (await varve.get(`${at(whole.firstVersion)}?with_transactions=true`)).headers,
     { [status]: stored },
-    'and so is a block with no more than the node gives'
+    'so is a block at the upstream\'s limit'
   )
 })
 
@@ -156,7 +156,7 @@ async function versionsOf (
   return got
 }
 
-t.test('the range is read from wherever a node puts it, and from the block\'s own head alone', async t => {
+t.test('the version range is read from the block\'s own members, wherever they stand', async t => {
   const transactions = Array.from(
     { length: 10 },
     () => ({ events: [{ data: { first_version: '0', last_version: '900', block_height: '7' } }] })
@@ -182,7 +182,7 @@ t.test('the range is read from wherever a node puts it, and from the block\'s ow
   )
 })
 
-t.test('a block that does not hold the version asked cannot be the answer: 503, and nothing of it is kept', async t => {
+t.test('a block without the requested version becomes a 503, and is not stored for it', async t => {
   t.same(
     await versionsOf(t, response => {
       respondOk(response, blockBody())
@@ -191,7 +191,7 @@ t.test('a block that does not hold the version asked cannot be the answer: 503, 
   )
 })
 
-t.test('a block in a form that varve does not know is handed on and never kept', async t => {
+t.test('a block in an unknown form is forwarded and never stored', async t => {
   for (
     const body of [
       blockBody({ first_version: 500 }),
@@ -213,7 +213,7 @@ t.test('a block in a form that varve does not know is handed on and never kept',
   }
 })
 
-t.test('a lie that overlaps what is kept leaves no two answers for one version', async t => {
+t.test('a false block that overlaps cached ones leaves one response per version', async t => {
   const bodies = [
     blockBody(),
     blockBody({ block_height: '51', first_version: '510', last_version: '600' }),
@@ -228,11 +228,11 @@ t.test('a lie that overlaps what is kept leaves no two answers for one version',
     body: bodies[2],
     headers: { [status]: hit }
   }])
-  t.match(await varve.get(at(501)), { headers: { [status]: stored } }, 'what the lie was about is asked for again')
+  t.match(await varve.get(at(501)), { headers: { [status]: stored } }, 'the overlapped block is fetched again')
   t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 1)
 })
 
-t.test('transactions in JSON are rendered by the release, and read afresh when it changes; heads and BCS are not', async t => {
+t.test('JSON blocks with transactions are fetched again on a new release; other blocks are not', async t => {
   const targets: [string, typeof bcs | undefined][] = [
     [at(505), undefined],
     [`${at(505)}?with_transactions=true`, undefined],
@@ -266,7 +266,7 @@ t.test('transactions in JSON are rendered by the release, and read afresh when i
   t.equal(stub.requests.length, targets.length + 1)
 })
 
-t.test(`in whatever order versions are asked for, each answer is the node's, and each block is read once in each form (${seedTitle})`, async t => {
+t.test(`in any order of versions, responses match the upstream, and each form is read once (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const distinct = new Set<string>()
   const first = sandbox.ledger.block(700).firstVersion

@@ -9,7 +9,7 @@ const positionAt = (version: bigint): Position => ({
   oldest: { version: 0n, blockHeight: 0n }
 })
 
-t.test('lines are put together once for a position, and anew when the position or the names of the node have changed, whoever noticed first', async t => {
+t.test('common headers are built once per position, and again when position or family changes', async t => {
   const tracker = new Tracker(4, () => 0)
   const heads = new CommonHeaderCache(tracker, ['upstream'])
   const [one, two] = [positionAt(1n), positionAt(2n)]
@@ -26,12 +26,12 @@ t.test('lines are put together once for a position, and anew when the position o
   t.match(
     heads.get(one, 'hit', 'no-cache').headerText,
     /x-b-chain-id/,
-    'what is passed on may have been the first to have the new names'
+    'a forwarded response may have been the first with the new names'
   )
   t.notMatch(heads.get(two, 'hit', 'no-cache').headerText, /x-a-/)
 })
 
-t.test('where an operator wants no names of positions none are sent, and the lines are put together once all the same', async t => {
+t.test('with position headers off none are sent, and common headers are still built once', async t => {
   const tracker = new Tracker(4, () => 0)
   const heads = new CommonHeaderCache(tracker, [])
   const position = positionAt(1n)
@@ -41,7 +41,7 @@ t.test('where an operator wants no names of positions none are sent, and the lin
   t.equal(heads.get(position, 'hit', undefined), first)
 })
 
-t.test('where no position is known none is shown, and it is when it is known', async t => {
+t.test('no position is shown until one is known', async t => {
   const tracker = new Tracker(4, () => 0)
   const heads = new CommonHeaderCache(tracker, ['node', 'upstream'])
   t.notMatch(heads.get(undefined, 'hit', undefined).headerText, /chain-id/)

@@ -46,7 +46,7 @@ function tier (): {
   return { memory, forgetting: new Invalidator(memory, new StreamNames(() => 0, () => {})), keep }
 }
 
-t.test('everything of a read is what is kept of it in either representation, for ever or for a moment, and nothing of any other', async t => {
+t.test('a purge of a read removes both representations, micro-cached or stored, and nothing else', async t => {
   const post = (key: string): TestRequest => ({ method: 'POST', body: String(tableItemLookup('u64', key).body) })
   const reads: [string, TestRequest][] = [
     ['/v1/accounts/0x1/modules?ledger_version=5&limit=2', {}],
@@ -82,7 +82,7 @@ t.test('everything of a read is what is kept of it in either representation, for
   }
 })
 
-t.test('the value of a table item is forgotten for all its spellings, a not-found for the text that was given', async t => {
+t.test('a purge of a table item removes its value for all variants, a not-found for its text only', async t => {
   const target = '/v1/tables/0xab/item?ledger_version=5'
   const keysFor = (key: string): ReturnType<typeof keysOf> =>
     keysOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', key).body) }), chain)
@@ -96,7 +96,7 @@ t.test('the value of a table item is forgotten for all its spellings, a not-foun
   t.ok(memory.get(keysFor('"7"').text))
 })
 
-t.test('any version of a block, in any form, means the block in all four, wherever in it the version is', async t => {
+t.test('a purge by any version of a block, in any form, removes all four forms', async t => {
   const families = [
     '4.2 json blocks',
     '4.2 json blocks with_transactions',
@@ -123,11 +123,11 @@ t.test('any version of a block, in any form, means the block in all four, wherev
     for (const blocks of families) {
       t.same([memory.getBlock(blocks, 10n), memory.getBlock(blocks, 20n)?.key], [undefined, `${blocks} 2`])
     }
-    t.ok(memory.getBlock('4.1 json blocks', 10n), 'one of another generation is another block')
+    t.ok(memory.getBlock('4.1 json blocks', 10n), 'another generation has other blocks')
   }
 })
 
-t.test('every purge can be told from the time before it, and what was kept in spite of one is taken back', async t => {
+t.test('a fetch can tell whether a purge came since, and what it stored despite one is removed', async t => {
   const { memory, forgetting, keep } = tier()
   const before = forgetting.count
   forgetting.invalidate({ keys: ['no such'], blocks: [{ blocks: 'none', version: 1n }] })
@@ -136,21 +136,21 @@ t.test('every purge can be told from the time before it, and what was kept in sp
   for (const key of ['a', 'b']) keep(key)
   t.notOk(forgetting.removeIfInvalidated(undefined, before))
   const [c, d] = [keep('c'), keep('d')]
-  t.notOk(forgetting.removeIfInvalidated(d, between), 'nothing was purged since')
+  t.notOk(forgetting.removeIfInvalidated(d, between), 'no purge since')
   forgetting.invalidate({ keys: ['c'], blocks: [] })
-  t.notOk(forgetting.removeIfInvalidated(d, between), 'something else was')
+  t.notOk(forgetting.removeIfInvalidated(d, between), 'a purge of another key')
   t.ok(forgetting.removeIfInvalidated(c, between))
   t.same(['a', 'b', 'c'].map(key => memory.get(key) !== undefined), [true, true, false])
   const late = forgetting.count
   forgetting.invalidateAll()
   t.not(forgetting.count, between)
   t.equal(memory.entries, 0)
-  t.ok(forgetting.hasInvalidated(c, late), 'everything is everything')
+  t.ok(forgetting.hasInvalidated(c, late), 'a purge of all covers every key')
   const later = forgetting.count
   for (let nth = 0; nth < 256; nth++) forgetting.invalidate({ keys: ['no such'], blocks: [] })
   t.notOk(forgetting.hasInvalidated(c, later))
   forgetting.invalidate({ keys: ['no such'], blocks: [] })
-  t.ok(forgetting.hasInvalidated(c, later), 'nobody remembers what all of those meant')
+  t.ok(forgetting.hasInvalidated(c, later), 'purges too far back count as purges of all')
   const block = keep('4.2 json blocks 1', { blockIndexKey: '4.2 json blocks', first: 10n, last: 19n })
   const last = forgetting.count
   forgetting.invalidate({ keys: [], blocks: [{ blocks: '4.2 json blocks', version: 20n }] })
@@ -159,7 +159,7 @@ t.test('every purge can be told from the time before it, and what was kept in sp
   t.ok(forgetting.hasInvalidated(block, last))
 })
 
-t.test('what was asked for before a purge is given to who asked, and not kept after it', async t => {
+t.test('a response fetched before a purge is served to its client, but not stored after it', async t => {
   const targets = [
     '/v1/accounts/0x1/modules?ledger_version=500',
     '/v1/accounts/0x1/modules',
@@ -181,7 +181,7 @@ t.test('what was asked for before a purge is given to who asked, and not kept af
   }
 })
 
-t.test('a page of events means each page of its stream that has any of them, by whichever path, and where that path leads', async t => {
+t.test('a purge of an event page removes every page that shares an event, and the path mapping', async t => {
   const path = '/v1/accounts/0x1/events/0x1::a::B/c'
   const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
   const stream = `4.2 json ${long}/7`
@@ -224,7 +224,7 @@ t.test('a page of events means each page of its stream that has any of them, by 
     t.same(
       whatOf({ id: 4, generation: 3 }).pages?.map(({ stream: of }) => of).sort(),
       [...new Set([streamIndexKeyOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(),
-      'of any generation, though nobody knows it any more'
+      'of any generation, also of unknown ones'
     )
     t.same([before, within, after, other].map(entry => forgetting.hasInvalidated(entry, times)), [
       false,
@@ -237,9 +237,9 @@ t.test('a page of events means each page of its stream that has any of them, by 
     t.same(
       [asked(4n), asked(5n), asked(14n), asked(15n)],
       [false, true, true, false],
-      'by the path that it was asked for by'
+      'by its own path'
     )
   }
   const nothing = invalidationOf(readOfTarget(`${path}?start=5&limit=0`), chain)
-  t.equal(nothing.pages, undefined, 'no page has no events')
+  t.equal(nothing.pages, undefined, 'a page without events covers none')
 })

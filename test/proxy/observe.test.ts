@@ -22,7 +22,7 @@ const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_even
 const observe = { mode: 'observe', latest: { infoMs: 3_600_000, gasMs: 3_600_000 } } as const
 const bcs = { headers: { accept: 'application/x-bcs' } }
 
-/** What a node says of the same, and all that a client can tell an answer by. */
+/** Reduces a response to what a client can tell it by. */
 const gist = (
   { status, bytes, headers }: TestResponse
 ): unknown => [
@@ -42,7 +42,7 @@ const gist = (
   ].map(name => headers[`x-aptos-${name}`])
 ]
 
-t.test('who only observes asks the node for each request, hands on its bytes and its own position, and says what would have been', async t => {
+t.test('observe mode fetches every read, forwards it unchanged, and reports would-be hits', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...observe, pages: { eventsTtlSeconds: 3600 } })
   const { firstVersion, lastVersion } = sandbox.ledger.block(600)
   const big = sandbox.ledger.block(502)
@@ -77,7 +77,7 @@ t.test('who only observes asks the node for each request, hands on its bytes and
   for (const [target, how, outcome, said] of trace) {
     const before = sandbox.requests.total
     const got = await varve.get(target, how)
-    t.equal(sandbox.requests.total, before + 1, `${target} reached the node, once`)
+    t.equal(sandbox.requests.total, before + 1, `${target} reached the upstream once`)
     t.match(got.headers, {
       [status]: said,
       'cache-control': 'no-store',
@@ -89,7 +89,7 @@ t.test('who only observes asks the node for each request, hands on its bytes and
   t.same(await countsOf(varve), { ...counts, gone: 0, collapsed: 0 })
 })
 
-t.test('what is history bears the present position, which never goes back; what moves bears the node\'s own, also where it lags', async t => {
+t.test('in observe mode history carries the present position, and a moving response its own', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   const { lastVersion } = sandbox.ledger.block(500)
   const history = [
@@ -112,7 +112,7 @@ t.test('what is history bears the present position, which never goes back; what 
   }
 })
 
-t.test('nothing is served from the cache: what the node says now is what clients get, be it another word on the same', async t => {
+t.test('observe mode serves nothing from the cache, even if the upstream now differs', async t => {
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, `[${nth}]`)
   })
@@ -136,12 +136,12 @@ t.test('nothing is served from the cache: what the node says now is what clients
   t.match(await varve.get('/v1/info', { headers: { 'if-none-match': String(tag) } }), {
     status: 200,
     body: `[${asked + 2}]`
-  }, 'nor is a tag compared with what is kept')
+  }, 'nor is a tag compared with a cached one')
   t.match(await varve.get('/v1/info', { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: wouldHit } })
   t.equal(stub.requests.length, asked + 3)
 })
 
-t.test('errors are handed on untouched, 410s too, and none is made up: not for what the node was known to lack, nor for what it says it is too busy for', async t => {
+t.test('observe mode forwards errors untouched, 410s too, and makes up none', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   const { firstVersion } = sandbox.ledger.block(50)
   const kept = `/v1/blocks/by_version/${sandbox.ledger.block(300).firstVersion}`
@@ -190,7 +190,7 @@ t.test('errors are handed on untouched, 410s too, and none is made up: not for w
   }
 })
 
-t.test('a burst of equal reads is as many reads of the node: one would have been a miss, the others joined it', async t => {
+t.test('in observe mode each read of a burst is fetched: one is a miss, the others collapsed', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   const target = `/v1/blocks/by_version/${sandbox.ledger.block(500).firstVersion}`
   const hold = sandbox.faults.hold('block_by_version')
@@ -208,7 +208,7 @@ t.test('a burst of equal reads is as many reads of the node: one would have been
   t.same(await countsOf(varve), { miss: 1, collapsed: 19, hit_memory: 0, forwarded: 0, gone: 0 })
 })
 
-t.test('what is too large to keep goes through whole to each of a burst', async t => {
+t.test('in observe mode a response too large to store goes through whole to each of a burst', async t => {
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, JSON.stringify([10 + nth, 'x'.repeat(2 * 1024 * 1024)]))
   })
@@ -216,12 +216,12 @@ t.test('what is too large to keep goes through whole to each of a burst', async 
   for (const target of ['/v1/accounts/0x1/modules?ledger_version=500', '/v1/accounts/0x1/modules']) {
     const got = await Promise.all(Array.from({ length: 5 }, async () => await varve.get(target)))
     t.same(new Set(got.map(({ bytes }) => bytes.length)), new Set([2 * 1024 * 1024 + 7]))
-    t.equal(new Set(got.map(({ body }) => body.slice(0, 4))).size, 5, 'each its own')
+    t.equal(new Set(got.map(({ body }) => body.slice(0, 4))).size, 5, 'each has its own')
   }
   t.equal(stub.requests.length, 10)
 })
 
-t.test('a latest read is never older than its question, and not-founds are told apart by their text, as when serving', async t => {
+t.test('latest reads are never stale and not-founds differ by text, in observe mode too', async t => {
   const old = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -249,7 +249,7 @@ t.test('a latest read is never older than its question, and not-founds are told 
   }
 })
 
-t.test('what varve refuses and what it does not know are dealt with as when serving', async t => {
+t.test('observe mode rejects and forwards requests as serve mode does', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   t.match(await varve.get('/v1/blocks/by_version/x'), { status: 400, headers: { [status]: 'varve; detail=rejected' } })
   t.equal(sandbox.requests.total, 0)
@@ -257,7 +257,7 @@ t.test('what varve refuses and what it does not know are dealt with as when serv
   t.equal(sandbox.requests.total, 1)
 })
 
-t.test('what would be held is counted from when the first of a burst asked, as when serving', async t => {
+t.test('the micro-cache counts its age from the first request of a burst, in observe mode too', async t => {
   const { sandbox, clock, get } = await twinAt(t, { isObserving: true })
   const hold = sandbox.faults.hold('info')
   const first = get({ target: '/v1/info' })
@@ -278,7 +278,7 @@ t.test('what would be held is counted from when the first of a burst asked, as w
   await sandbox.close()
 })
 
-t.test('what is old for a reason counts as when serving: a latest read that is held keeps no newer one, a rendering that cannot be had afresh stays', async t => {
+t.test('observe mode counts old state and failed refreshes of renderings as serve mode does', async t => {
   for (const isObserving of [false, true]) {
     const { sandbox, clock, change, get } = await twinAt(t, { isObserving, stateMs: 1000 })
     const latest = { target: '/v1/accounts/0xcafe/modules' }
@@ -301,7 +301,7 @@ t.test('what is old for a reason counts as when serving: a latest read that is h
   }
 })
 
-t.test(`any trace has the hit rate that serving gives it, answer by answer (${seedTitle})`, async t => {
+t.test(`observe mode counts the outcome of every read as serve mode does (${seedTitle})`, async t => {
   const version = fc.integer({ min: 250, max: 1600 }).map(BigInt)
   const key = fc.constantFrom('"7"', '"007"', '"1000"', '"1001"', '"01001"', '"1002"', '"1003"', '"1004"')
   const target = fc.oneof(
@@ -380,14 +380,14 @@ t.test(`any trace has the hit rate that serving gives it, answer by answer (${se
 interface Twin {
   readonly sandbox: Sandbox
   readonly clock: { ms: number }
-  /** How often the node was asked, the index apart. */
+  /** Number of upstream requests, the index aside. */
   asked(): number
   change(step: string): Promise<void>
-  /** The name that a read is counted under. */
+  /** Returns the outcome under which a read is counted. */
   get(step: { target: string, key?: string, accept?: string | undefined }): Promise<string>
 }
 
-/** One of two proxies that differ in a setting alone, each at a node of its own with the same chain. */
+/** Starts one of two proxies that differ in one setting; each has its own upstream with the same chain. */
 async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin> {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 320, prunedBlocks: 60 })
   const clock = { ms: 0 }
@@ -418,7 +418,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
         : target === 'the item at the head'
         ? `${table}?ledger_version=${version}`
         : target
-      // Through one read and no longer, whether it reaches the node or not.
+      // Lasts for one read, whether it reaches the upstream or not.
       if (fails) sandbox.faults.add({ kind: 'error', code: 'internal_error' })
       fails = false
       return await serveRead(parts, readAt(at, accept, key)).then(outcomeNameOf, (error: unknown) => {
@@ -454,7 +454,7 @@ async function countsOf (
   return counts
 }
 
-t.test('what would have been a hit is asked of a node that is far enough, as what would not, where the answer may be of the moment', async t => {
+t.test('in observe mode a would-be hit is fetched from an upstream at the served head, like a miss', async t => {
   const { upstreams: [first, second], get } = await startWithUpstreams(t, [{}, {}], { mode: 'observe' })
   if (first === undefined || second === undefined) throw new Error('there are two')
   const { hash } = JSON.parse(

@@ -16,11 +16,11 @@ interface Given {
   readonly known: ParsedRequest
   readonly reply: ClientResponse
   readonly clock: { ms: number }
-  /** What comes of asking once more. */
+  /** Returns the memoised response, if any. */
   again(wishes?: ResponsePreferences): ClientResponse | undefined
 }
 
-/** A read that was answered from the cache in a spelling that is known. */
+/** Serves a read from the cache in a known request variant. */
 async function given (
   t: Test,
   { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}
@@ -38,13 +38,13 @@ async function given (
   return { parts: context, known, reply, clock, again: (asked = wishes) => known.getMemo(context, asked) }
 }
 
-t.test('the reply that was given is given again', async t => {
+t.test('a memoised response is served again', async t => {
   const { again, reply } = await given(t)
   t.equal(again(), reply)
   t.equal(again(), reply)
 })
 
-t.test('nothing is given again once anything has changed that it was made of', async t => {
+t.test('a memo is dropped when anything that it was made of changes', async t => {
   const changes: [what: string, change: (given: Given) => void][] = [
     ['what is kept, by another entry', ({ parts }) => {
       parts.memory.put({ ...entryOf(parts), key: 'other' })
@@ -75,14 +75,14 @@ t.test('nothing is given again once anything has changed that it was made of', a
   }
 })
 
-t.test('nothing is given again to who asks for it in another form, or under a condition', async t => {
+t.test('a memo is not served for another coding or a conditional request', async t => {
   const { again } = await given(t)
   t.equal(again({ ...plain, acceptEncoding: 'gzip' }), undefined)
   t.equal(again({ ...plain, acceptEncoding: '' }), undefined)
   t.equal(again({ ...plain, ifNoneMatch: '"x"' }), undefined)
 })
 
-t.test('what was given under a condition, or is of the pruned past, or lacks a form, is made anew each time', async t => {
+t.test('a conditional, pruned or not yet coded response is never memoised', async t => {
   t.equal((await given(t, { wishes: { ...plain, ifNoneMatch: '*' } })).again(plain), undefined)
   const long = JSON.stringify('x'.repeat(1000))
   const { parts, again } = await given(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
@@ -91,7 +91,7 @@ t.test('what was given under a condition, or is of the pruned past, or lacks a f
   t.equal(
     (await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(),
     undefined,
-    'nor is what clients may make long remembered'
+    'nor is a response to a long Accept-Encoding'
   )
   const pruned = await given(t)
   const { stamped } = pruned.parts.tracker
@@ -101,10 +101,10 @@ t.test('what was given under a condition, or is of the pruned past, or lacks a f
   const hit = serveFromMemory(pruned.parts, pruned.known) as Hit
   t.equal(hit.kind, 'pruned')
   pruned.known.memoise(pruned.parts, hit, plain, pruned.reply)
-  t.equal(pruned.again(), undefined, 'each read of it is counted')
+  t.equal(pruned.again(), undefined, 'each pruned hit is counted')
 })
 
-t.test('what is believed for a while is given again for that while', async t => {
+t.test('a memo of an event page lives as long as the page', async t => {
   const events = JSON.stringify([{
     version: '500',
     guid: { creation_number: '1', account_address: '0x1' },
@@ -122,7 +122,7 @@ t.test('what is believed for a while is given again for that while', async t => 
   t.equal(again(), undefined)
 })
 
-t.test('however many spellings are asked for, no more than some thousand replies are held, and none that memory has let go of', async t => {
+t.test('at most ten thousand memos exist, and none outlives its entry', async t => {
   const { parts, known, reply } = await given(t)
   const hit = serveFromMemory(parts, known) as Hit
   for (let at = 0; at < 25_000; at++) new ParsedRequest(known.read).memoise(parts, hit, plain, reply)
@@ -130,13 +130,13 @@ t.test('however many spellings are asked for, no more than some thousand replies
   for (const position of [2000n, 3000n]) {
     headTo(parts, position)
     known.memoise(parts, hit, plain, reply)
-    t.equal(known.getMemo(parts, plain), reply, 'those that are held already are brought up to date')
+    t.equal(known.getMemo(parts, plain), reply, 'existing memos are updated')
   }
   parts.memory.clear()
   t.equal(parts.memory.memoHolders.size, 0)
 })
 
-t.test('its keys are made once for a chain, and anew for another one', async t => {
+t.test('cache keys are computed once per chain, and again for another chain', async t => {
   const { parts: { tracker }, known, again } = await given(t)
   const keys = () => tracker.chain === undefined ? undefined : known.keysIn(tracker.chain)
   const before = keys()
@@ -144,7 +144,7 @@ t.test('its keys are made once for a chain, and anew for another one', async t =
   t.equal(keys(), before)
   tracker.setChain({ id: tracker.chainId ?? 0, generation: 7 }, undefined, true)
   t.not(keys()?.value, before?.value)
-  t.equal(again(), undefined, 'and what was given of the old one is forgotten with its keys')
+  t.equal(again(), undefined, 'the memo of the old chain is dropped with its keys')
 })
 
 function headTo ({ tracker }: ProxyContext, version: bigint): void {

@@ -16,7 +16,7 @@ const answer: UpstreamResponse = {
   release: undefined
 }
 
-t.test('the cursor travels under both families of names', async t => {
+t.test('the cursor is sent under both header families', async t => {
   t.same(makePerResponseHeaders(readPerResponseValues(answer, 'x-aptos-'), ['node', 'upstream'], 'x-aptos-'), [
     'X-NODE-CURSOR',
     'ab',
@@ -25,11 +25,11 @@ t.test('the cursor travels under both families of names', async t => {
   ])
 })
 
-t.test('while no family is known there is nothing of the answer\'s own to send', async t => {
+t.test('no per-response header is sent while no header family is known', async t => {
   t.same(makePerResponseHeaders(readPerResponseValues(answer, undefined), ['node', 'upstream'], undefined), [])
   t.same(headerFamiliesOf(['upstream'], undefined), ['x-node-'])
 })
 
-t.test('a node that uses the specification\'s names itself is not sent twice', async t => {
+t.test('a header family equal to the specification\'s is sent once', async t => {
   t.same(headerFamiliesOf(['node', 'upstream'], 'x-node-'), ['x-node-'])
 })

@@ -14,11 +14,11 @@ import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 const modules = '/v1/accounts/0xcafe/modules'
 const pinned = { pages: { pinned: true } }
 const families = ['x-node-cursor', 'x-aptos-cursor'] as const
-// To the letter: a pinned one ends like it.
+// Exact match, since a pinned cursor ends like a real one.
 const real = /^00ab$/
 const forwarded = 'varve; fwd=bypass'
 
-/** Walks a listing a page at a time while the chain grows and changes it. */
+/** Walks a listing page by page while the chain grows and changes the listing. */
 async function walk (
   varve: TestVarve,
   sandbox: Sandbox,
@@ -41,14 +41,14 @@ const wholeAt = async (sandbox: Sandbox, version: unknown): Promise<unknown> =>
   JSON.parse((await sendRequest(sandbox.url, `${modules}?ledger_version=${String(version)}`)).body)
 const statuses = (pages: readonly TestResponse[]): unknown[] => pages.map(({ headers }) => headers[cacheStatusHeader])
 
-/** A node with a page that has a next one, at whatever version it is asked. */
+/** Starts an upstream whose page has a next one at every version. */
 async function pageNode (t: Test, cursor = '00ab'): Promise<Awaited<ReturnType<typeof startStubUpstream>>> {
   return await startStubUpstream(t, (_request, response) => {
     respondOk(response, '["page"]', { 'x-aptos-cursor': cursor })
   })
 }
 
-t.test('a listing that began without a version is the one at the version of its first page, whatever changes meanwhile, and is a hit the second time', async t => {
+t.test('a listing without a version is pinned to the version of its first page, and hits next time', async t => {
   for (const name of families) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, pinned)
     const pages = await walk(varve, sandbox, undefined, name)
@@ -59,7 +59,7 @@ t.test('a listing that began without a version is the one at the version of its 
     t.not(
       String(pages[1]?.headers['x-node-ledger-version']),
       version,
-      'the position shown is the present one all the same'
+      'the position shown is still the present one'
     )
     t.same(statuses(pages), [forwarded, ...pages.slice(1).map(() => storedMissStatus)])
     const before = sandbox.requests.total
@@ -70,14 +70,14 @@ t.test('a listing that began without a version is the one at the version of its 
   }
 })
 
-t.test('without pinned paging such a listing is torn, and its cursors are the node\'s', async t => {
+t.test('without pinned paging a walk is not consistent, and its cursors are the upstream\'s', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const pages = await walk(varve, sandbox)
   t.strictNotSame(listed(pages), await wholeAt(sandbox, pages[0]?.headers['x-node-ledger-version']))
   for (const { headers } of pages.slice(0, -1)) t.equal(readPinnedCursor(String(headers['x-node-cursor'])), undefined)
 })
 
-t.test('a pinned cursor goes on where nothing is pinned any more, and a real one where all is', async t => {
+t.test('a pinned cursor works with pinning off, and a real cursor with pinning on', async t => {
   const node = await pageNode(t)
   const plain = await varveAt(t, node.url)
   t.match(await plain.get(`${modules}?start=${pinCursor(500n, '00cd')}`), {
@@ -92,7 +92,7 @@ t.test('a pinned cursor goes on where nothing is pinned any more, and a real one
   t.same(node.requests.map(target => target.split('?')[1]), ['ledger_version=500&start=00cd', 'start=00cd'])
 })
 
-t.test('an explicit read and a pinned one share what is kept, and each sees its own cursor: as a miss, as a hit, as a 304, coded, and given again', async t => {
+t.test('explicit and pinned reads share an entry, and each gets its own cursor in every outcome', async t => {
   const node = await pageNode(t)
   const varve = await varveAt(t, node.url, pinned)
   const explicit = `${modules}?ledger_version=500&start=00cd`
@@ -119,7 +119,7 @@ t.test('an explicit read and a pinned one share what is kept, and each sees its 
   t.match(await varve.get(`${walked}&ledger_version=501`), { status: 400, body: /"error_code":"invalid_input"/ })
 })
 
-t.test('a miss, and who joined it, have each their own cursor', async t => {
+t.test('a miss and the reads coalesced with it get their own cursors', async t => {
   const waiting: Array<() => void> = []
   const node = await startStubUpstream(t, (_request, response) => {
     waiting.push(() => {
@@ -140,7 +140,7 @@ t.test('a miss, and who joined it, have each their own cursor', async t => {
   clearInterval(timer)
 })
 
-t.test('a latest answer that is held is pinned to the version that it was read at, and an explicit read at that version sees the node\'s cursor', async t => {
+t.test('a micro-cached response is pinned to its version, and an explicit read has the real cursor', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...pinned, latest: { stateMs: 60_000 } })
   const first = await varve.get(`${modules}?limit=1`)
   const version = BigInt(String(first.headers['x-node-ledger-version']))
@@ -157,7 +157,7 @@ t.test('a latest answer that is held is pinned to the version that it was read a
   t.equal(explicit.headers['x-node-cursor'], readPinnedCursor(String(first.headers['x-node-cursor']))?.upstreamCursor)
 })
 
-t.test('what is shared through Redis is the node\'s own cursor: a walk goes on at another replica', async t => {
+t.test('Redis stores the upstream\'s own cursor, so that a walk continues at another replica', async t => {
   const redis = await startRedis(t)
   const node = await pageNode(t)
   const one = await varveAt(t, node.url, { ...pinned, cache: { redis: { url: redis.url } } })
@@ -173,7 +173,7 @@ t.test('what is shared through Redis is the node\'s own cursor: a walk goes on a
   })
 })
 
-t.test('in front of a varve that pins, what is kept has the node\'s own cursor, and each varve decides for its own clients', async t => {
+t.test('in front of a pinning varve real cursors are stored; each varve pins for its own clients', async t => {
   const node = await pageNode(t, pinCursor(1000n, '00ab'))
   const plain = await varveAt(t, node.url)
   t.match(await plain.get(modules), { headers: { 'x-node-cursor': real } })
@@ -185,7 +185,7 @@ t.test('in front of a varve that pins, what is kept has the node\'s own cursor, 
   })
 })
 
-t.test('lines that cannot be printed for many are left to be refused one by one, pinned or not', async t => {
+t.test('unprintable headers are not prebuilt but rejected per response, pinned or not', async t => {
   const { context } = contextAt(t, (await pageNode(t)).url)
   const entry = makeEntry({
     key: 'k',
@@ -213,7 +213,7 @@ t.test('lines that cannot be printed for many are left to be refused one by one,
   }
 })
 
-t.test('resources are pinned as modules are; the last page, and an error, are not', async t => {
+t.test('resource listings are pinned like module listings; a last page and an error are not', async t => {
   const node = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('resources') === true) respondOk(response, '[]', { 'x-aptos-cursor': '00ab' })
     else if (request.url?.includes('2/modules') === true) {
@@ -231,7 +231,7 @@ t.test('resources are pinned as modules are; the last page, and an error, are no
   t.match(await varve.get('/v1/accounts/0x2/modules'), { status: 404 })
 })
 
-t.test('while varve only observes, a listing is pinned all the same', async t => {
+t.test('observe mode pins listings too', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { ...pinned, mode: 'observe' })
   const pages = await walk(varve, sandbox)
   t.same(listed(pages), await wholeAt(sandbox, pages[0]?.headers['x-node-ledger-version']))

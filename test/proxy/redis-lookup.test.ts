@@ -29,14 +29,14 @@ const looks = async (varve: TestVarve): Promise<number> =>
   (await varve.metric('varve_redis_duration_seconds_count{operation="get"}') ?? 0) +
   (await varve.metric('varve_redis_duration_seconds_count{operation="find"}') ?? 0)
 
-/** The one entry in Redis, changed. */
+/** Changes the only entry in Redis. */
 async function rewrite (redis: RedisProcess, change: (stored: StoredEntry) => Partial<StoredEntry>): Promise<void> {
   const [key = ''] = await redis.client.keys('varve:1:4.1 *')
   const before = await decodeEntry(key.slice('varve:1:'.length), await redis.client.getBuffer(key) ?? Buffer.alloc(0))
   await redis.client.set(key, await encodeEntry({ ...before, ...change(before) }))
 }
 
-t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look into Redis, and one read of a node at most', async t => {
+t.test('lookups go to memory, Redis, upstream; a burst of equal reads is one lookup and one fetch', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
@@ -44,7 +44,7 @@ t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look 
   const burst = async (varve: TestVarve): Promise<TestResponse[]> => {
     network.hold()
     const reading = Array.from({ length: 200 }, async () => await varve.get(modules))
-    // Taken in behind them.
+    // Accepted after the whole burst, which has thus arrived.
     await varve.get('/v1/blocks/by_version/x')
     network.release()
     return await Promise.all(reading)
@@ -58,7 +58,7 @@ t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look 
   ) {
     const before = await looks(varve)
     const got = await burst(varve)
-    // Who came when it had landed found it in memory.
+    // Reads that came after the fetch ended were hits in memory.
     const first = got.filter(({ headers }) => headers[cacheStatusHeader] !== memoryHitStatus)
     t.ok(first.length > 100, `${first.length} together`)
     for (const { headers } of first) t.match(headers[cacheStatusHeader], said)
@@ -66,14 +66,14 @@ t.test('memory, then Redis, then a node: a burst of 200 equal reads is one look 
     t.equal(await looks(varve), before + 1)
     t.equal(node.reads(), reads)
     t.equal((await varve.get(modules)).headers[cacheStatusHeader], memoryHitStatus)
-    t.equal(await looks(varve), before + 1, 'memory is asked first')
+    t.equal(await looks(varve), before + 1, 'memory is looked up first')
     await untilWritten(a, 1)
   }
   t.ok(await b.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}'))
   t.equal(await b.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'), undefined)
 })
 
-t.test('what Redis had is kept in memory for no longer than Redis keeps it', async t => {
+t.test('an entry from Redis expires in memory when it expires in Redis', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
@@ -90,7 +90,7 @@ t.test('what Redis had is kept in memory for no longer than Redis keeps it', asy
   t.equal(
     (await a.get(modules)).headers[cacheStatusHeader],
     memoryHitStatus,
-    'what was read from a node is kept as ever'
+    'an entry from the upstream keeps its own lifetime'
   )
 })
 
@@ -109,7 +109,7 @@ t.test('a latest read never writes to Redis: it is promoted to the memory tier a
     t.equal((await a.get(`${path}?ledger_version=${version}`, how)).headers[cacheStatusHeader], memoryHitStatus)
   }
   for (const path of ['/v1/info', '/v1/estimate_gas_price', events]) await a.get(path)
-  // What is written after them comes after them in Redis too.
+  // Writes to Redis keep their order, so an earlier write would show by then.
   await a.get('/v1/accounts/0x1/modules?ledger_version=2000')
   await untilWritten(a, 1)
   t.match(await redis.client.keys('varve:1:4.1 *'), [/ledger_version=2000$/])
@@ -120,7 +120,7 @@ t.test('a latest read never writes to Redis: it is promoted to the memory tier a
   )
 })
 
-t.test('of table items values are shared by every spelling, not-founds by equal text alone, also among those who joined one look', async t => {
+t.test('table values are shared by all variants, not-founds by equal text only, also in one lookup', async t => {
   const redis = await startRedis(t)
   const node = await startStubUpstream(t, (request, response) => {
     let body = ''
@@ -158,7 +158,7 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
   const c = await varveAt(t, node.url, at(redis.url))
   for (const key of ['"7"', '"8"']) await c.get(table, tableItemLookup('u64', key))
   await untilWritten(c, 2)
-  // One leads with the text that Redis has, then one with a text that it has not.
+  // Orders whose first read has the text in Redis, or another text.
   for (const order of [['"8"', '"08"', '"8"', '"0008"'], ['"08"', '"8"', '"08"', '"0008"']]) {
     const d = await varveAt(t, node.url, at(network.url))
     network.hold()
@@ -168,7 +168,7 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
       reading.push(d.get(table, tableItemLookup('u64', key)))
       if (reading.length === 1) await until(() => network.receivedCount > receivedCount, 'it looks')
     }
-    // Taken in behind them.
+    // Accepted after all reads, which have thus arrived.
     await d.get('/v1/blocks/by_version/x')
     network.release()
     const got = await Promise.all(reading)
@@ -181,7 +181,7 @@ t.test('of table items values are shared by every spelling, not-founds by equal 
   }
 })
 
-t.test('who only observes looks into Redis as if it served: the node answers all, and what would have been a hit is counted so', async t => {
+t.test('observe mode looks up Redis as serve mode does, and counts would-be hits', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const a = await varveAt(t, node.url, at(redis.url))
@@ -195,13 +195,13 @@ t.test('who only observes looks into Redis as if it served: the node answers all
   const other = '/v1/accounts/0x2/modules?ledger_version=500'
   t.equal((await b.get(other)).headers[cacheStatusHeader], 'varve; fwd=bypass')
   await untilWritten(b, 1)
-  t.equal((await a.get(other)).headers[cacheStatusHeader], redisHitStatus, 'what it keeps others may have')
+  t.equal((await a.get(other)).headers[cacheStatusHeader], redisHitStatus, 'others may use what it stores')
   const counted = async (outcome: string): Promise<number | undefined> =>
     await b.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`)
   t.same([await counted('hit_redis'), await counted('hit_memory'), await counted('miss')], [1, 1, 1])
 })
 
-t.test('a hit in Redis has the tag, the cursor under both families and the form that a hit in memory has, and a 304 too', async t => {
+t.test('a hit in Redis has the tag, cursors, form and 304 of a hit in memory', async t => {
   const redis = await startRedis(t)
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
   const path = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
@@ -238,7 +238,7 @@ t.test('a hit in Redis has the tag, the cursor under both families and the form 
   t.equal(await d.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}'), 1)
 })
 
-t.test('an entry whose position cannot be of this chain is a miss; one that is ahead of what is shown moves that on', async t => {
+t.test('an entry with a position of another chain is a miss; one ahead moves the served head on', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const a = await varveAt(t, node.url, at(redis.url))
@@ -248,8 +248,7 @@ t.test('an entry whose position cannot be of this chain is a miss; one that is a
     (head: object, chainId = 4) => ({ stamped: { position, family } }: StoredEntry): Partial<StoredEntry> => ({
       stamped: { family, position: { ...position, chainId, head: { ...position.head, ...head } } }
     })
-  // A version ahead at a time before, a version behind at a time after, the same version at another time, another
-  // chain.
+  // A higher version at an earlier time, a lower one at a later time, another time, another chain.
   for (
     const lie of [
       moved({ version: 1001n, timestampUsec: 1n }),
@@ -276,11 +275,11 @@ t.test('an entry whose position cannot be of this chain is a miss; one that is a
     'x-node-ledger-version': '1500',
     'x-node-block-height': '150',
     'x-node-ledger-oldest-version': '10'
-  }, 'no position below the entry\'s own')
+  }, 'no position below that of the entry')
   t.match((await c.get(modules)).headers, { [cacheStatusHeader]: memoryHitStatus, 'x-node-ledger-version': '1500' })
 })
 
-t.test('history that the nodes have pruned is served from Redis, unless an operator wants otherwise; what Redis has not is refused without a node', async t => {
+t.test('pruned history is served from Redis unless disabled; without it varve responds 410 itself', async t => {
   const redis = await startRedis(t)
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
   const { firstVersion } = sandbox.ledger.block(300)
@@ -307,7 +306,7 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   const before = await looks(b)
   const gone = await b.get(`/v1/accounts/0x1/modules?ledger_version=${firstVersion}&limit=7`)
   t.match(gone, { status: 410, body: /"version_pruned"/, headers: { [cacheStatusHeader]: 'varve; detail=gone' } })
-  t.equal(await looks(b), before + 1, 'it is gone only when Redis has not got it either')
+  t.equal(await looks(b), before + 1, 'gone only after a miss in Redis')
   t.equal(
     sandbox.requests.countFor('account_modules') + sandbox.requests.countFor('block_by_version') +
       sandbox.requests.countFor('account_events'),
@@ -317,7 +316,7 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   for (const path of kept.slice(0, 2)) {
     t.match(await c.get(path), { status: 410, headers: { [cacheStatusHeader]: 'varve; detail=gone' } }, path)
   }
-  t.equal((await c.get(kept[2] ?? '')).status, 500, 'which the node says in its own way of events')
+  t.equal((await c.get(kept[2] ?? '')).status, 500, 'events fail in the upstream\'s own way')
   const d = await varveAt(t, sandbox.url, { ...at(redis.url), pruned: { serveCached: false, answerLocally: false } })
   t.match(await d.get(kept[0] ?? ''), {
     status: 410,
@@ -325,7 +324,7 @@ t.test('history that the nodes have pruned is served from Redis, unless an opera
   })
 })
 
-t.test('what comes from Redis when another generation has begun is no answer any more', async t => {
+t.test('a Redis lookup that ends in another generation is a miss', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const a = await varveAt(t, node.url, at(redis.url))
@@ -356,7 +355,7 @@ t.test('what comes from Redis when another generation has begun is no answer any
   t.equal((await b.get(modules)).headers[cacheStatusHeader], storedMissStatus)
 })
 
-t.test('a rendering of a release that nobody runs any more is taken from Redis where another replica has read it afresh, else from the node', async t => {
+t.test('an old rendering is replaced from Redis if another replica refreshed it, else upstream', async t => {
   const redis = await startRedis(t)
   const path = '/v1/accounts/0x1/modules?ledger_version=2000&limit=2'
   const often = { ...at(redis.url), head: { pollMs: 20 } }
@@ -383,7 +382,7 @@ t.test('a rendering of a release that nobody runs any more is taken from Redis w
   t.ok((await b.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ?? 0) > 0)
 })
 
-t.test('a rendering in Redis of a release that is gone is read afresh at once, without another look, and served as it is where no node can', async t => {
+t.test('an old rendering in Redis is fetched again at once, or served if no upstream can', async t => {
   const redis = await startRedis(t)
   let isAway = false
   let bytes = 0
@@ -401,7 +400,7 @@ t.test('a rendering in Redis of a release that is gone is read afresh at once, w
   t.match(
     await small.get(modules),
     { status: 200, body: old, headers: { [cacheStatusHeader]: redisHitStatus } },
-    'nor is one that has become too large to keep'
+    'not replaced by one too large to store'
   )
   bytes = 0
   isAway = true
@@ -419,12 +418,12 @@ t.test('a rendering in Redis of a release that is gone is read afresh at once, w
   t.match(
     await d.get(modules),
     { body: '[3]', headers: { [cacheStatusHeader]: redisHitStatus } },
-    'and so it is shared'
+    'the new rendering is shared'
   )
   t.equal(nth, 3)
 })
 
-t.test('a latest read behind what another replica has shown is asked again only of a node that has ever got so far', async t => {
+t.test('a stale latest read is fetched again only from an upstream that has reached that version', async t => {
   const redis = await startRedis(t)
   let head = 1000
   const nodeAt = async (version: () => number): Promise<StubUpstream> => {
@@ -449,7 +448,7 @@ t.test('a latest read behind what another replica has shown is asked again only 
     const before = near.requests.length
     return [(await b.get('/v1/accounts/0x1/modules')).headers['x-node-ledger-version'], near.requests.length - before]
   }
-  t.same(await latest(), ['1000', 1], 'it bears its own stamp')
+  t.same(await latest(), ['1000', 1], 'it carries its own stamp')
   head = 2000
   t.same(await latest(), ['2000', 1])
   head = 1500

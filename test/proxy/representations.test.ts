@@ -32,7 +32,7 @@ const positionNames = [
   'block-height',
   'oldest-block-height'
 ].flatMap(name => [`x-node-${name}`, `x-aptos-${name}`])
-// One of each kind that is kept, with its form as the node chose it.
+// One target of each kind that is stored, in the upstream's form.
 const kept: readonly [string, TestRequest][] = [
   [modules, {}],
   [modules, bcs],
@@ -54,7 +54,7 @@ interface Proxy {
   get(target: string, how?: TestRequest): Promise<TestResponse>
 }
 
-/** The public listener in front of a node, its parts in the test's hand, on a clock that stands still. */
+/** Starts the public listener in front of an upstream; the clock stands still. */
 async function proxyAt (
   t: Test,
   url: string,
@@ -85,7 +85,7 @@ async function proxyAtSandbox (
   return { ...proxy, sandbox }
 }
 
-/** Has every form of an answer made; gives its tags. */
+/** Makes every coded form of a response; returns its tags. */
 async function packed (
   { parts, get }: Proxy,
   target: string,
@@ -114,7 +114,7 @@ function unpack ({ headers, bytes }: TestResponse): Buffer {
 const without = (headers: TestResponse['headers'], ...names: string[]): object =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'date' && !names.includes(name)))
 
-t.test('each kept answer is packed for those who ask, has the node\'s very bytes in it and a tag of its own, and JSON and BCS are never mixed', async t => {
+t.test('each coded form has the upstream\'s bytes and its own tag, and JSON and BCS never mix', async t => {
   const proxy = await proxyAtSandbox(t)
   const { sandbox, parts, get } = proxy
   const tags = new Set<unknown>()
@@ -142,11 +142,11 @@ t.test('each kept answer is packed for those who ask, has the node\'s very bytes
       tags.add(got.headers.etag)
     }
   }
-  t.equal(tags.size, 6 * 3 + 3, 'three of the nine are too small to pack')
-  t.equal(sandbox.requests.total, 2 * kept.length, 'each was read once, whatever its forms')
+  t.equal(tags.size, 6 * 3 + 3, 'three of nine are too small to compress')
+  t.equal(sandbox.requests.total, 2 * kept.length, 'each was read once for all forms')
 })
 
-t.test('the coding is the client\'s choice, strictly by Accept-Encoding', async t => {
+t.test('the coding follows Accept-Encoding strictly', async t => {
   const proxy = await proxyAtSandbox(t)
   await packed(proxy, modules)
   const whole = (await sendRequest(proxy.sandbox.url, modules)).bytes
@@ -194,11 +194,11 @@ t.test('the coding is the client\'s choice, strictly by Accept-Encoding', async 
   }
   t.ok(
     proxy.sandbox.requests.latest.every(({ headers }) => !headers.some(text => /br|gzip/.test(text))),
-    'the node is asked for its bytes as they are'
+    'upstream requests accept plain bytes only'
   )
 })
 
-t.test('no hit waits for a coded form: a burst is answered with what is there, and has the form made once', async t => {
+t.test('no hit waits for a coded form: a burst gets what is ready, and the form is made once', async t => {
   const { parts, get } = await proxyAtSandbox(t)
   const jobs: Array<() => void> = []
   const { brotliCompress } = zlib
@@ -234,7 +234,7 @@ t.test('no hit waits for a coded form: a burst is answered with what is there, a
   }
 })
 
-t.test('a client that holds a form gets a 304, by weak comparison, if it takes that form still', async t => {
+t.test('a client with a matching tag gets a 304, by weak comparison, if it still accepts the form', async t => {
   const proxy = await proxyAtSandbox(t)
   for (const [target, how] of [[modules, {}], [page, {}], [table, cells]] as const) {
     const { plain, br, gzip } = await packed(proxy, target, how)
@@ -296,7 +296,7 @@ t.test('a client that holds a form gets a 304, by weak comparison, if it takes t
   }
 })
 
-t.test('a 304 says all that a 200 would say but what belongs to the body, and brings the present position', async t => {
+t.test('a 304 has every header of the 200 except those of the body, and the present position', async t => {
   const proxy = await proxyAtSandbox(t, { cacheControl: 'immutable' })
   const limited = `${modules}&limit=3`
   for (
@@ -332,7 +332,7 @@ t.test('a 304 says all that a 200 would say but what belongs to the body, and br
   }
 })
 
-t.test('a miss may end in a 304 too, once the node has brought what the client holds', async t => {
+t.test('a miss ends in a 304 if the fetched response matches the client\'s tag', async t => {
   const first = await proxyAtSandbox(t)
   const { br } = await packed(first, modules)
   const second = await proxyAt(t, first.sandbox.url)
@@ -343,7 +343,7 @@ t.test('a miss may end in a 304 too, once the node has brought what the client h
   t.match(await second.get(modules), { status: 200, headers: { [status]: hit } })
 })
 
-t.test('dates are no conditions here: varve has none, and If-None-Match comes before them', async t => {
+t.test('date conditions are ignored, and If-None-Match comes first', async t => {
   const { get } = await proxyAtSandbox(t)
   const [past, future] = ['Thu, 01 Jan 1970 00:00:00 GMT', 'Fri, 01 Jan 2100 00:00:00 GMT']
   for (const target of [modules, latest, info]) {
@@ -363,7 +363,7 @@ t.test('dates are no conditions here: varve has none, and If-None-Match comes be
   }
 })
 
-t.test('ranges are neither served nor promised: the answer is whole', async t => {
+t.test('ranges are neither served nor offered: every response is whole', async t => {
   const proxy = await proxyAtSandbox(t)
   for (const target of [modules, fullBlock, page, latest, info]) {
     for (const acceptEncoding of ['identity', 'br']) {
@@ -387,11 +387,11 @@ t.test('ranges are neither served nor promised: the answer is whole', async t =>
   }
   t.ok(
     proxy.sandbox.requests.latest.every(({ headers }) => !headers.some(name => /range/i.test(name))),
-    'and none reaches the node'
+    'no Range reaches the upstream'
   )
 })
 
-t.test('HEAD has every header line of GET, coded or not, and no body', async t => {
+t.test('HEAD has every header of GET, coded or not, and no body', async t => {
   const proxy = await proxyAtSandbox(t)
   for (
     const [target, how] of [
@@ -420,7 +420,7 @@ t.test('HEAD has every header line of GET, coded or not, and no body', async t =
   })
 })
 
-t.test('what is of the moment bears the tag of its bytes, plain, and gives a 304 as long as they stay', async t => {
+t.test('a moving response carries the tag of its plain bytes, and gets a 304 while they stay', async t => {
   const proxy = await proxyAtSandbox(t, { promoteLatest: false, infoMs: 0, gasMs: 0 })
   const { get, sandbox } = proxy
   for (
@@ -431,7 +431,7 @@ t.test('what is of the moment bears the tag of its bytes, plain, and gives a 304
     ], [table.replace(/\?.*/, ''), cells, add(cells, bcs.headers)]] as const
   ) {
     const tags = await packed(proxy, target, how)
-    t.equal(new Set(Object.values(tags)).size, 1, 'it is packed for nobody')
+    t.equal(new Set(Object.values(tags)).size, 1, 'it is never compressed')
     t.not((await get(target, other)).headers.etag, tags.plain, 'JSON and BCS differ')
     for (const held of [tags.plain, `W/${tags.plain}`, `"x", ${tags.plain}`, '*']) {
       t.match(await get(target, add(how, { 'if-none-match': held })), {
@@ -453,10 +453,10 @@ t.test('what is of the moment bears the tag of its bytes, plain, and gives a 304
   t.match(await get('/v1/accounts/0x9/events/0x1::a::B/c', { headers: { 'if-none-match': '*' } }), {
     status: 404,
     headers: { etag: undefined }
-  }, 'an error is no representation to hold')
+  }, 'an error has no tag')
 })
 
-t.test('every answer to a known read names what it varies by and bears the position, whatever comes of it', async t => {
+t.test('every response to a known read has Vary and the position, whatever its outcome', async t => {
   const { sandbox, parts, get } = await proxyAtSandbox(t)
   const asked: ReadonlyArray<readonly [string, TestRequest, number]> = [
     ...kept.map(([target, how]) => [target, how, 200] as const),
@@ -507,7 +507,7 @@ t.test('every answer to a known read names what it varies by and bears the posit
   t.equal(parts.tracker.position?.head.version, sandbox.ledger.head.version)
 })
 
-t.test('clients and CDNs are told what the operator chose, to the letter for each kind of answer', async t => {
+t.test('Cache-Control is what the operator chose, for each kind of response', async t => {
   const year = 'public, max-age=31536000, immutable'
   const day = 'public, max-age=86400'
   for (const cacheControl of ['revalidate', 'immutable', 'off'] as const) {
@@ -573,7 +573,7 @@ t.test('clients and CDNs are told what the operator chose, to the letter for eac
   }
 })
 
-t.test('a not-found that is kept is told as other history is, has a tag and is packed, but is never a 304', async t => {
+t.test('a cached not-found has Cache-Control, a tag and coded forms, but never gets a 304', async t => {
   const body = JSON.stringify({
     message: `Table Item not found by Table handle(0xab), Table key(${'"7"'.repeat(100)}) and Ledger version(500)`,
     error_code: 'table_item_not_found',
@@ -608,7 +608,7 @@ t.test('a not-found that is kept is told as other history is, has a tag and is p
   t.equal(stub.requests.length, 1)
 })
 
-t.test('what is too large to gather goes out as it comes: plain, without a tag, whatever the client takes or holds', async t => {
+t.test('a response too large to buffer streams plain and untagged, whatever the client accepts', async t => {
   const body = `["${'x'.repeat(1_100_000)}"]`
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, body, { 'content-length': String(body.length) })
@@ -634,7 +634,7 @@ t.test('what is too large to gather goes out as it comes: plain, without a tag, 
   t.equal(parts.memory.entries, 0)
 })
 
-t.test('however many forms are made, the memory stays within its bytes, and what it answers is the node\'s', async t => {
+t.test('with any number of coded forms memory stays within its limit, and bodies stay right', async t => {
   const proxy = await proxyAtSandbox(t)
   const { sandbox, parts, get } = proxy
   for (let version = 2000; version < 2030; version++) {
@@ -647,10 +647,10 @@ t.test('however many forms are made, the memory stays within its bytes, and what
     }
   }
   t.ok(parts.memory.bytes > 0.9e6 && parts.memory.bytes <= 1e6)
-  t.ok(parts.memory.entries <= 1e6 / (44_501 + 12_108 + 12_205), 'the forms are counted')
+  t.ok(parts.memory.entries <= 1e6 / (44_501 + 12_108 + 12_205), 'coded forms count')
 })
 
-t.test('a fresh rendering takes the place of the old one in every form', async t => {
+t.test('a new rendering replaces the old one in every coded form', async t => {
   const proxy = await proxyAtSandbox(t)
   const { sandbox, parts, get } = proxy
   const old = await packed(proxy, modules)
@@ -669,7 +669,7 @@ t.test('a fresh rendering takes the place of the old one in every form', async t
   t.ok(unpack(await get(modules, { headers: { 'accept-encoding': 'br' } })).equals(direct))
 })
 
-t.test('a rendering that could not be read afresh rests in all its forms: making one asks the node for nothing more', async t => {
+t.test('a failed refresh backs off for all coded forms: making one costs no upstream request', async t => {
   const proxy = await proxyAtSandbox(t)
   const { sandbox, parts, get } = proxy
   await get(modules)

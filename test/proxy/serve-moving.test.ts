@@ -20,7 +20,7 @@ const modules = '/v1/accounts/0xcafe/modules'
 const table = '/v1/tables/0x5eed/item'
 const moments: readonly [string, EndpointName, number][] = [[info, 'info', 1000], [gas, 'estimate_gas_price', 500]]
 
-/** What a test sees of an answered read. */
+/** Parts of a response that the tests compare. */
 interface Told {
   readonly name: string
   readonly status: number
@@ -35,7 +35,7 @@ interface Proxy {
   get(target: string): Promise<Told>
 }
 
-/** The parts of a proxy in front of the embedded node, the node's growth and the proxy's clock in the test's hand. */
+/** Context of a proxy in front of the sandbox; the test controls growth and clock. */
 async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial<ProxySettings> = {}): Promise<Proxy> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
   t.teardown(async () => {
@@ -63,7 +63,7 @@ function tell (outcome: Outcome | ErrorResponse): Told {
   return { name: outcome.name, status, body: body.toString(), version: outcome.position?.head.version }
 }
 
-/** Long enough for a node in this process to read its state. */
+/** Waits long enough for the sandbox in this process to read its state. */
 const aTurn = async (): Promise<void> => {
   await new Promise(resolve => {
     setImmediate(resolve)
@@ -77,7 +77,7 @@ const names = (told: readonly Told[]): Record<string, number> => {
 }
 
 for (const [target, endpoint, forMs] of moments) {
-  t.test(`${target} is given again for ${forMs} ms, counted from when it was asked for`, async t => {
+  t.test(`${target} is micro-cached for ${forMs} ms, counted from its request`, async t => {
     const { sandbox, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
     const first = get(target)
@@ -88,14 +88,14 @@ for (const [target, endpoint, forMs] of moments) {
     t.match(told, { name: 'forwarded', status: 200 })
     t.match(await get(target), { name: 'hit_memory', status: 200, body: told.body })
     clock.ms = forMs - 1
-    t.match(await get(`${target}?x=y`), { name: 'hit_memory', body: told.body }, 'by any spelling')
+    t.match(await get(`${target}?x=y`), { name: 'hit_memory', body: told.body }, 'for every request variant')
     t.equal(sandbox.requests.total, 1)
     clock.ms = forMs
     t.match(await get(target), { name: 'forwarded' })
     t.equal(sandbox.requests.countFor(endpoint), 2)
   })
 
-  t.test(`a thousand who ask for ${target} while it is fetched have the one answer`, async t => {
+  t.test(`a thousand requests for ${target} during its fetch share one response`, async t => {
     const { sandbox, parts, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
     const first = get(target)
@@ -109,7 +109,7 @@ for (const [target, endpoint, forMs] of moments) {
     t.equal(parts.latestCoalescer.size, 0)
   })
 
-  t.test(`a node that is slow to answer ${target} is asked for one thing at a time, and what comes too late to be given again is not`, async t => {
+  t.test(`a slow upstream gets one request at a time for ${target}, and late responses are not reused`, async t => {
     const { sandbox, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
     const first = get(target)
@@ -128,7 +128,7 @@ for (const [target, endpoint, forMs] of moments) {
     t.equal(sandbox.requests.total, 2)
   })
 
-  t.test(`switched off, ${target} is never older than the question`, async t => {
+  t.test(`with the micro-cache off, ${target} is never older than its request`, async t => {
     const { sandbox, parts, get } = await proxyAt(t, { infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
     const hold = sandbox.faults.hold(endpoint, { late: true })
     const early = get(target)
@@ -146,7 +146,7 @@ for (const [target, endpoint, forMs] of moments) {
     t.equal(parts.memory.entries, 0)
   })
 
-  t.test(`what is wrong with ${target} is never given again`, async t => {
+  t.test(`a faulty response to ${target} is never micro-cached`, async t => {
     const faults: readonly [Fault, number][] = [
       [{ kind: 'error', code: 'internal_error', stamped: true }, 500],
       [{ kind: 'error', code: 'internal_error', status: 503 }, 503],
@@ -175,7 +175,7 @@ for (const [target, endpoint, forMs] of moments) {
     }
   })
 
-  t.test(`a failure to bring ${target} is nobody else's verdict: those who gathered ask once more, together`, async t => {
+  t.test(`a failed fetch of ${target} fails one request: the coalesced ones fetch once more, together`, async t => {
     const failures: readonly [Fault, string][] = [
       [{ kind: 'error', code: 'internal_error' }, 'forwarded 500'],
       [{ kind: 'error', code: 'internal_error', status: 503 }, 'forwarded 503'],
@@ -190,7 +190,7 @@ for (const [target, endpoint, forMs] of moments) {
         await hold.arrived
         const gathered = Array.from({ length: 20 }, async () => await get(target))
         hold.release()
-        t.same(names([await first]), { [failure]: 1 }, 'the one who asked alone')
+        t.same(names([await first]), { [failure]: 1 }, 'the first request alone')
         const counts = names(await Promise.all(gathered))
         t.same([counts[failure] ?? 0, counts['forwarded 200'] ?? 0], sums, `${failure} ${times} times`)
         t.equal(sandbox.requests.total, asked, `${failure} ${times} times`)
@@ -199,7 +199,7 @@ for (const [target, endpoint, forMs] of moments) {
   })
 }
 
-t.test(`with every shield off no answer is older than its question, however reads, blocks and slow nodes fall together (${seedTitle})`, async t => {
+t.test(`with the micro-cache off no response is older than its request, in any order (${seedTitle})`, async t => {
   const { sandbox, parts, get } = await proxyAt(t, { blocks: 20, infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
   for (const late of [true, false]) sandbox.faults.add({ kind: 'slow', ms: 2, late, share: 0.3 })
   const step = fc.oneof(
@@ -232,7 +232,7 @@ t.test(`with every shield off no answer is older than its question, however read
   }
 })
 
-t.test('who joins the fetch of a page that turns out to end the stream asks anew: it may have grown since its node was asked', async t => {
+t.test('a read coalesced with a page at the stream end fetches again, as the stream may have grown', async t => {
   const { sandbox, get } = await proxyAt(t)
   const page = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=990&limit=50'
   const hold = sandbox.faults.hold('account_events', { late: true })
@@ -250,7 +250,7 @@ t.test('who joins the fetch of a page that turns out to end the stream asks anew
   t.equal(sandbox.requests.countFor('account_events'), 2)
 })
 
-t.test('a latest answer that is behind is served and counted where the second try brings none; what cannot be true is not', async t => {
+t.test('a stale latest response is served and counted if its retry fails; a false one is rejected', async t => {
   const old = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -281,7 +281,7 @@ t.test('a latest answer that is behind is served and counted where the second tr
   t.equal(stub.requests.length, asked + 1)
 })
 
-t.test('over the wire: a burst costs the node one read, and so does all that follows until the answer is too old', async t => {
+t.test('over the wire a burst and all requests within the lifetime cost one upstream read', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 3_600_000, gasMs: 3_600_000 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
   t.teardown(() => {
@@ -289,7 +289,7 @@ t.test('over the wire: a burst costs the node one read, and so does all that fol
   })
   for (const [target, endpoint] of moments) {
     const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
-    t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each is answered, with the same')
+    t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each gets the same response')
     sandbox.ledger.grow(50)
     t.match(await varve.get(target), {
       body: burst[0]?.body,
@@ -303,12 +303,12 @@ t.test('over the wire: a burst costs the node one read, and so does all that fol
     t.same(
       [await count('hit_memory'), await count('forwarded')],
       [1001 - forwarded, forwarded],
-      'a shielded answer is counted as a hit'
+      'a micro-cached response counts as a hit'
     )
   }
 })
 
-t.test('node info bears the position known, the gas estimate its own; given again, both bear the present one, which never goes back', async t => {
+t.test('micro-cached node info and gas estimates carry the present position, which never goes back', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex: false }, {
     latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
   })
@@ -361,7 +361,7 @@ t.test('node info bears the position known, the gas estimate its own; given agai
   t.same([sandbox.requests.countFor('info'), sandbox.requests.countFor('estimate_gas_price')], [1, 1])
 })
 
-t.test('node info bears a position also where none was known before, the chain id being configured', async t => {
+t.test('node info carries a position even if none was known before, with chainId configured', async t => {
   let isUp = false
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
@@ -377,7 +377,7 @@ t.test('node info bears a position also where none was known before, the chain i
   }
 })
 
-t.test('node info is JSON whatever is asked for, also where the node answers its index there; a gas estimate is had in both forms, each shielded', async t => {
+t.test('node info is always JSON; a gas estimate has both forms, each micro-cached', async t => {
   const both = [undefined, { headers: { accept: 'application/x-bcs' } }]
   for (const infoIsIndex of [false, true]) {
     const { sandbox, varve } = await varveAtSandbox(t, { infoIsIndex }, {
@@ -413,7 +413,7 @@ t.test('node info is JSON whatever is asked for, also where the node answers its
   }
 })
 
-t.test('an answer that the node\'s side vetoes is held where the operator says so', async t => {
+t.test('a response with a Cache-Control veto is micro-cached if the operator ignores vetoes', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, {
     upstream: { ignoreCacheControl: true },
     latest: { infoMs: 3_600_000, gasMs: 3_600_000 }
@@ -426,7 +426,7 @@ t.test('an answer that the node\'s side vetoes is held where the operator says s
   }
 })
 
-t.test('a reset of the chain takes all that was held with it', async t => {
+t.test('a chain reset invalidates all micro-cached responses', async t => {
   const { sandbox, parts, get } = await proxyAt(t, {}, { stateMs: 1000 })
   for (const target of [info, gas, modules]) {
     t.same(names([await get(target), await get(target)]), { 'forwarded 200': 1, 'hit_memory 200': 1 })
@@ -446,7 +446,7 @@ t.test('a reset of the chain takes all that was held with it', async t => {
   )
 })
 
-t.test('an answer of the chain before is not held for the one after', async t => {
+t.test('a response of the previous chain is not micro-cached for the next', async t => {
   const { sandbox, parts, get } = await proxyAt(t)
   const hold = sandbox.faults.hold('info')
   const early = get(info)
@@ -459,7 +459,7 @@ t.test('an answer of the chain before is not held for the one after', async t =>
   t.match(await get(info), { name: 'forwarded' })
 })
 
-t.test('a latest read may be as old as stateMs, is a hit then, and bears both halves of the position that it was read at', async t => {
+t.test('a latest read may be stateMs old, is then a hit, and carries the position it was read at', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs: 3_600_000 } })
   const reads = [[modules, {}], [modules, { headers: { accept: 'application/x-bcs' } }], [
     table,
@@ -482,14 +482,14 @@ t.test('a latest read may be as old as stateMs, is a hit then, and bears both ha
   t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, {
     [cacheStatusHeader]: /miss/,
     ...present
-  }, 'the same at a version bears the present one')
+  }, 'the same read at a version carries the present one')
   t.match((await varve.get(gas)).headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...present })
   t.same([sandbox.requests.countFor('account_modules'), sandbox.requests.countFor('table_item')], [3, 1])
   t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 2)
   t.equal(await varve.metric('varve_requests_total{endpoint="table_item",outcome="hit_memory",status="200"}'), 1)
 })
 
-t.test('a latest read is held for stateMs from when it was asked, and no longer; the newest events never are', async t => {
+t.test('a latest read is micro-cached for stateMs from its request; the newest events never are', async t => {
   const { sandbox, clock, get } = await proxyAt(t, {}, { stateMs: 300 })
   const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
   const hold = sandbox.faults.hold('account_modules')
@@ -501,13 +501,13 @@ t.test('a latest read is held for stateMs from when it was asked, and no longer;
   sandbox.ledger.grow()
   clock.ms = 299
   t.match(await get(modules), { name: 'hit_memory', version })
-  t.match(await get(`${modules}?limit=1`), { name: 'forwarded' }, 'another read of the same has an answer of its own')
+  t.match(await get(`${modules}?limit=1`), { name: 'forwarded' }, 'another read has its own response')
   clock.ms = 300
   t.match(await get(modules), { name: 'forwarded', version: sandbox.ledger.head.version })
   t.same(names([await get(events), await get(events)]), { 'forwarded 200': 2 })
 })
 
-t.test('a missing item is held for the same text of its key alone', async t => {
+t.test('a missing item is micro-cached for the same text of its key only', async t => {
   const stub = await startStubUpstream(t, (request, response, nth) => {
     request.resume()
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
@@ -538,7 +538,7 @@ t.test('a missing item is held for the same text of its key alone', async t => {
   t.equal(stub.requests.length, 2)
 })
 
-t.test('what must not pass for a state of then is not held: an error, a not-found without a position, an answer behind what was shown', async t => {
+t.test('errors, not-founds without a position, and stale responses are never micro-cached', async t => {
   const old = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -578,7 +578,7 @@ t.test('what must not pass for a state of then is not held: an error, a not-foun
   }
 })
 
-t.test('a gas estimate of a node that lags is not given again under the present position', async t => {
+t.test('a gas estimate of a lagging upstream is not micro-cached under the present position', async t => {
   const old = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -596,7 +596,7 @@ t.test('a gas estimate of a node that lags is not given again under the present 
   t.match(await varve.get(gas), { body: '[3]', headers: { [cacheStatusHeader]: memoryHitStatus, [version_]: '1000' } })
 })
 
-t.test('a latest read is kept for the version that it was read at, also while it is held, unless promote is off', async t => {
+t.test('a latest read is stored at its version, micro-cached or not, unless promote is off', async t => {
   for (const stateMs of [0, 3_600_000]) {
     for (const promote of [true, false]) {
       const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { stateMs, promote } })
@@ -626,7 +626,7 @@ t.test('a latest read is kept for the version that it was read at, also while it
   }
 })
 
-t.test('a missing item that was read latest is kept for that version, for the same text of its key alone', async t => {
+t.test('a latest not-found is stored at its version, for the same text of its key only', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
@@ -645,7 +645,7 @@ t.test('a missing item that was read latest is kept for that version, for the sa
   })
 })
 
-t.test('a latest answer over the size limit goes through whole to each who asks, and is neither held nor kept', async t => {
+t.test('a latest response over the size limit goes through whole to each client, and is not stored', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -665,7 +665,7 @@ t.test('a latest answer over the size limit goes through whole to each who asks,
   const early = varve.get(modules)
   await here
   const late = Array.from({ length: 5 }, async () => await varve.get(modules))
-  // By then the others are here too.
+  // The others have arrived by then.
   await varve.get('/none')
   t.equal(stub.requests.length, 1)
   release()

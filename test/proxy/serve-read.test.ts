@@ -20,7 +20,7 @@ const notFound = (key: string): string =>
     vm_error_code: null
   })
 
-t.test('a miss is fetched, kept and answered; the next read of it is a hit and costs the node nothing', async t => {
+t.test('a miss is fetched, stored and served; the next read is a hit without an upstream request', async t => {
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, `[${nth}]`)
   })
@@ -57,7 +57,7 @@ t.test('a miss is fetched, kept and answered; the next read of it is a hit and c
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 1)
 })
 
-t.test('a thousand equal misses are one read of the node, each answered', async t => {
+t.test('a thousand equal misses are one upstream read, and all are served', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -86,7 +86,7 @@ t.test('a thousand equal misses are one read of the node, each answered', async 
   t.equal(stub.requests.length, 1)
 })
 
-t.test('a caller that gives up cancels nobody else, be it the one who began the read, and what was fetched is kept', async t => {
+t.test('a client that gives up cancels no other, even the first, and the response is stored', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
   const held = new Promise<void>(resolve => {
@@ -114,7 +114,7 @@ t.test('a caller that gives up cancels nobody else, be it the one who began the 
   t.equal(stub.requests.length, 1)
 })
 
-t.test('a value is shared by all spellings of a table key, a not-found only by equal texts, since nodes echo the text', async t => {
+t.test('a value is shared by all variants of a table key, a not-found by equal texts only', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.setEncoding('utf8').once('data', (text: string) => {
       const { key } = JSON.parse(text) as { key: string }
@@ -144,7 +144,7 @@ t.test('a value is shared by all spellings of a table key, a not-found only by e
   t.equal(stub.requests.length, 3)
 })
 
-t.test('two spellings of a missing key that arrive together each get their own text', async t => {
+t.test('two variants of a missing key that arrive together each get their own text', async t => {
   let release: () => void = () => {}
   const held = new Promise<void>(resolve => {
     release = resolve
@@ -173,7 +173,7 @@ t.test('two spellings of a missing key that arrive together each get their own t
   t.same(bodies, ['"8"', '"08"', '"008"'])
 })
 
-t.test('what is not proven history is handed on and asked for again each time, with the reason', async t => {
+t.test('a response that is not proven history is forwarded and fetched each time, with the reason', async t => {
   const cases: [string, (response: ServerResponse) => void][] = [
     ['status', response => {
       response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '7' }).end('{"message":"busy"}')
@@ -206,7 +206,7 @@ t.test('what is not proven history is handed on and asked for again each time, w
   }
 })
 
-t.test('what is dearer than the whole memory tier is not said to be stored', async t => {
+t.test('a response larger than the whole memory tier is not reported as stored', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, `["${'x'.repeat(1_500_000)}"]`)
   })
@@ -221,7 +221,7 @@ t.test('what is dearer than the whole memory tier is not said to be stored', asy
   t.equal(await varve.metric('varve_cache_writes_total{tier="memory"}'), 0)
 })
 
-t.test('a node\'s error passes untouched, with its Retry-After and without its cookies', async t => {
+t.test('an upstream error passes untouched, with its Retry-After and without its cookies', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(503, {
       'content-type': 'text/plain',
@@ -239,10 +239,10 @@ t.test('a node\'s error passes untouched, with its Retry-After and without its c
     status: 503,
     body: 'busy',
     headers: { [status]: 'varve; fwd=bypass', 'x-node-ledger-version': '1000' }
-  }, 'a latest read alike, under the position known, since this answer bears none')
+  }, 'latest reads too, under the known position, since this response has none')
 })
 
-t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong answer', async t => {
+t.test('a 200 that cannot be true becomes a 503', async t => {
   const cases: [string, (response: ServerResponse) => void][] = [
     ['no_position', response => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(
@@ -273,7 +273,7 @@ t.test('a 200 that cannot be true is never handed on: 503 rather than the wrong 
   }
 })
 
-t.test('an answer that ends with its connection may have been cut short: it is neither kept nor handed on', async t => {
+t.test('a response delimited by connection close may be cut short: 503, and not stored', async t => {
   const lines = Object.entries(stamps()).map(line => line.join(': ')).join('\r\n')
   const raw = await startRawUpstream(t, socket => {
     socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${lines}\r\n\r\n[{"bytecode":"0x12`)
@@ -283,7 +283,7 @@ t.test('an answer that ends with its connection may have been cut short: it is n
   t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
 })
 
-t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are never handed on', async t => {
+t.test('a 204, 206, 304 or redirect of an upstream is never forwarded', async t => {
   for (const code of [204, 206, 302, 304]) {
     const stub = await startStubUpstream(t, (_request, response) => {
       response.writeHead(code, { ...stamps(), location: 'http://127.0.0.1:1/' }).end()
@@ -296,7 +296,7 @@ t.test('what nobody asked for is no answer: 204, 206, 304 and redirects are neve
   }
 })
 
-t.test('an error that a gateway coded keeps its coding', async t => {
+t.test('a coded error of a gateway keeps its coding', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(429, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }).end(gzipSync('slow down'))
   })
@@ -305,7 +305,7 @@ t.test('an error that a gateway coded keeps its coding', async t => {
   t.equal(gunzipSync(got.bytes).toString(), 'slow down')
 })
 
-t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read: those who joined it ask once more, together', async t => {
+t.test('an upstream error fails only the first read: the coalesced ones fetch once more, together', async t => {
   const waiting: Array<(code: number) => void> = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response, nth) => {
@@ -332,7 +332,7 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
     })
     const leaders = [statusOf(target)]
     await first
-    // A latest read joins what is gathering, so there it is the second one that the others join.
+    // A latest read joins the waiting fetch, so the others coalesce with the second one here.
     if (!target.includes('ledger_version')) {
       leaders.push(statusOf(target))
       const second = new Promise<void>(resolve => {
@@ -361,7 +361,7 @@ t.test('a node\'s failure is nobody\'s verdict but the one\'s who began the read
   }
 })
 
-t.test('an answer that is cut short is no answer', async t => {
+t.test('a truncated response becomes a 503', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100', ...stamps() }).write('[')
     setImmediate(() => {
@@ -373,7 +373,7 @@ t.test('an answer that is cut short is no answer', async t => {
   t.equal(await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="incomplete"}'), 1)
 })
 
-t.test('a node that denies a version already shown is asked once more, and never believed', async t => {
+t.test('a denial of a version below the served head is retried once, and never forwarded', async t => {
   const denial = JSON.stringify({
     message: 'Ledger version not found by Ledger version(500)',
     error_code: 'version_not_found',
@@ -413,7 +413,7 @@ t.test('a node that denies a version already shown is asked once more, and never
   ]
   const { upstreams } = configSchema.parse({ upstreams: both.map(({ url }) => ({ url })) })
   t.match(await (await varveAt(t, '', { upstreams })).get(modules), { status: 503 })
-  t.same(both.map(({ requests }) => requests.length), [1, 1], 'of several each has had its say')
+  t.same(both.map(({ requests }) => requests.length), [1, 1], 'each upstream is tried once')
   const future = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(denial)
   })
@@ -421,10 +421,10 @@ t.test('a node that denies a version already shown is asked once more, and never
     status: 404,
     body: denial
   })
-  t.equal(future.requests.length, 1, 'of the future a node may well say that it is not there yet')
+  t.equal(future.requests.length, 1, 'a future version may be denied')
 })
 
-t.test('hits bear the current position, latest reads the one that was stamped on them', async t => {
+t.test('hits carry the current position, latest reads their own stamp', async t => {
   let version = 1000
   const now = (): Record<string, string> =>
     stamps({
@@ -463,17 +463,17 @@ t.test('hits bear the current position, latest reads the one that was stamped on
   })
   t.ok(
     (await varve.get(modules)).rawNames.includes('X-NODE-LEDGER-OLDEST-VERSION'),
-    'the specification\'s names as it writes them'
+    'the specification\'s names in its own case'
   )
   t.match(
     await varve.get('/v1/accounts/0x1/modules?ledger_version=2000'),
     { headers: { [status]: /hit/ } },
-    'the latest answer is kept for the version it was read at'
+    'the latest response is stored at its version'
   )
   t.equal(stub.requests.length, 2)
 })
 
-t.test('only the names that were asked for are sent', async t => {
+t.test('only the configured header families are sent', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', { 'x-aptos-cursor': 'ab' })
   })
@@ -485,7 +485,7 @@ t.test('only the names that were asked for are sent', async t => {
   t.same(none.rawNames.filter(name => /^x-/i.test(name)), [])
 })
 
-t.test('a latest read is never older than the moment it was asked: what is behind is asked again, and counted if it stays so', async t => {
+t.test('a stale latest read is fetched again, and counted if it stays stale', async t => {
   const older = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -508,13 +508,13 @@ t.test('a latest read is never older than the moment it was asked: what is behin
   t.match(
     await behind.get('/v1/accounts/0x1/modules'),
     { body: '[1]', headers: { 'x-node-ledger-version': '899' } },
-    'the furthest answer, with its own stamp'
+    'the furthest response, with its own stamp'
   )
   t.equal(stuck.requests.length, 2)
   t.equal(await behind.metric('varve_stale_latest_total'), 1)
 })
 
-t.test('an error of the second node is no word on where the chain stands: the first answer is served, and counted', async t => {
+t.test('an error on the retry of a stale latest read leaves the first response, which is counted', async t => {
   const older = {
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -533,7 +533,7 @@ t.test('an error of the second node is no word on where the chain stands: the fi
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
 })
 
-t.test('a latest read that learns of a reset is not late: what was shown before means nothing any more', async t => {
+t.test('a latest read that detects a reset is not stale: the old served head no longer counts', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', {
       'x-aptos-ledger-version': '100',
@@ -546,12 +546,12 @@ t.test('a latest read that learns of a reset is not late: what was shown before 
   t.equal(
     stub.requests.filter(line => line.includes('modules')).length,
     2,
-    'asked again, since nobody can say of which chain the first answer was'
+    'fetched again, since the chain of the first response is unclear'
   )
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
 })
 
-t.test('a block bears the current position, and one below a position already shown is never denied', async t => {
+t.test('a block carries the current position, and one below the served head is never denied', async t => {
   const older = stamps({
     'x-aptos-ledger-version': '900',
     'x-aptos-ledger-timestampusec': '900000',
@@ -573,10 +573,10 @@ t.test('a block bears the current position, and one below a position already sho
   t.equal(await varve.metric('varve_stale_latest_total'), 0)
   t.match(await varve.get('/v1/blocks/by_version/500'), { status: 503 })
   t.equal(stub.requests.length, 3)
-  t.match(await varve.get('/v1/blocks/by_version/5000'), { status: 404 }, 'of the future it may be said')
+  t.match(await varve.get('/v1/blocks/by_version/5000'), { status: 404 }, 'a future block may be denied')
 })
 
-t.test('a burst of latest reads is two reads of the node: one under way, one gathering behind it', async t => {
+t.test('a burst of latest reads is two upstream reads: one in flight, one coalesced behind it', async t => {
   const waiting: Array<() => void> = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response, nth) => {
@@ -609,7 +609,7 @@ t.test('a burst of latest reads is two reads of the node: one under way, one gat
   t.equal(stub.requests.length, 2)
 })
 
-t.test('what is promoted can be left out', async t => {
+t.test('with promote off a latest read is not stored at its version', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -618,7 +618,7 @@ t.test('what is promoted can be left out', async t => {
   t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=1000'), { headers: { [status]: /miss/ } })
 })
 
-t.test('a rendering of a release that runs no more is read afresh, and served as it is when no node gives another within 500 ms', async t => {
+t.test('an old rendering is fetched again, and served if no upstream responds within 500 ms', async t => {
   let release = 'aaaa'
   let answer = (response: ServerResponse, nth: number): void => {
     respondOk(response, `[${nth}]`)
@@ -644,20 +644,20 @@ t.test('a rendering of a release that runs no more is read afresh, and served as
   t.same(
     await Promise.all(Array.from({ length: 5 }, served)),
     Array(5).fill(['hit_memory', '[1]']),
-    'a node that is mute'
+    'a silent upstream'
   )
   const tookMs = performance.now() - started
   t.ok(tookMs > 450 && tookMs < 2000, `${Math.round(tookMs)} ms for all five`)
   t.same(await served(), ['hit_memory', '[1]'])
-  t.equal(stub.requests.length, 2, 'what could not be read afresh is not tried again at every hit')
+  t.equal(stub.requests.length, 2, 'a failed refresh is not retried at every hit')
   clock.ms = 10_000
   answer = response => {
     response.writeHead(500, stamps()).end()
   }
-  t.same(await served(), ['hit_memory', '[1]'], 'a node that fails')
+  t.same(await served(), ['hit_memory', '[1]'], 'a failing upstream')
 })
 
-t.test('a fresh rendering takes the place of the old one, for all who ask at the time', async t => {
+t.test('a new rendering replaces the old one for all concurrent reads', async t => {
   let release = 'aaaa'
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, `[${nth}]`)
@@ -677,7 +677,7 @@ t.test('a fresh rendering takes the place of the old one, for all who ask at the
   t.same(await served(), ['hit_memory', '[2]'])
 })
 
-t.test('a rendering whose version no node has any more is served as it is, without asking', async t => {
+t.test('an old rendering of a pruned version is served without an upstream request', async t => {
   let release = 'aaaa'
   let oldest = '10'
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -695,7 +695,7 @@ t.test('a rendering whose version no node has any more is served as it is, witho
   t.equal(stub.requests.length, 1)
 })
 
-t.test('a reset that is learned while a rendering is read afresh takes the old chain\'s entry with it', async t => {
+t.test('a reset detected while a rendering is refreshed invalidates the old chain\'s entry', async t => {
   let index: Record<string, string> = {}
   let release = 'aaaa'
   let answer = (response: ServerResponse): void => {
@@ -730,7 +730,7 @@ t.test('a reset that is learned while a rendering is read afresh takes the old c
   t.match(await reading, { name: /miss|collapsed/, position: { head: { version: 100n } } })
 })
 
-t.test('who has to be admitted has what others have read meanwhile, and what is on the chain by then', async t => {
+t.test('a read that waited for admission sees what was stored meanwhile, and the chain of then', async t => {
   let index: Record<string, string> = {}
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     respondOk(response, `[${nth}]`, index)
@@ -756,7 +756,7 @@ t.test('who has to be admitted has what others have read meanwhile, and what is 
   t.not(context.tracker.chain, before)
 })
 
-t.test('who may not ask for more is refused before a node is asked, and before it waits for a version; who asks for the same is not', async t => {
+t.test('a read over its limit is rejected before any fetch or wait, an equal read of another not', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -783,18 +783,18 @@ t.test('who may not ask for more is refused before a node is asked, and before i
   await t.rejects(
     serveRead({ ...refused, settings: { ...context.settings, isObserving: true } }, readOfTarget(modules)),
     refusal,
-    'all is asked of a node where it is only observed'
+    'observe mode limits every read'
   )
   t.equal(stub.requests.length, 1)
   await t.rejects(
     serveRead(refused, { ...readOfTarget('/v1/accounts/0x2/modules'), minVersion: 9999n }),
     refusal,
-    'nor does it wait'
+    'before it waits'
   )
   t.match(await serveRead(refused, readOfTarget(modules)), { name: 'hit_memory' })
 })
 
-t.test('a chain that was reset begins anew: nothing of the old one is served', async t => {
+t.test('after a chain reset nothing of the old chain is served', async t => {
   let change: Record<string, string> = {}
   let reads = 0
   const stub = await startStubUpstream(t, (request, response) => {
@@ -808,11 +808,11 @@ t.test('a chain that was reset begins anew: nothing of the old one is served', a
     headers: { [status]: /detail=wrong_chain/, 'x-node-ledger-version': '600' }
   })
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
-  t.equal(varve.log.filter(({ msg }) => /the chain was reset/.test(String(msg))).length, 1, 'and says so')
+  t.equal(varve.log.filter(({ msg }) => /the chain was reset/.test(String(msg))).length, 1, 'the reset is logged once')
   t.match(await varve.get(modules), { body: '[4]', headers: { [status]: /stored/ } })
 })
 
-t.test('history is served beyond the node\'s window and with the node gone, marked and counted', async t => {
+t.test('history is served beyond the upstream\'s window or without it, marked and counted', async t => {
   let oldest = '10'
   let gone = false
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -839,7 +839,7 @@ t.test('history is served beyond the node\'s window and with the node gone, mark
   t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_modules"}'), 100)
 })
 
-t.test('a 410 of a gateway that bears no position is counted without a distance', async t => {
+t.test('a 410 of a gateway without a position is counted without a distance', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(410, { 'content-type': 'application/json' }).end('{"error_code":"version_pruned"}')
   }, (_request, response) => {
@@ -851,7 +851,7 @@ t.test('a 410 of a gateway that bears no position is counted without a distance'
   t.equal(await varve.metric('varve_pruned_distance_versions_count{endpoint="account_modules"}'), 0)
 })
 
-t.test('a process that has not reached its node yet says so, and serves as soon as it can', async t => {
+t.test('a process without a reached upstream is not ready, and serves as soon as it can', async t => {
   let sick = true
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -867,7 +867,7 @@ t.test('a process that has not reached its node yet says so, and serves as soon 
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
 })
 
-t.test('a client that has the body already gets a 304 with the present position', async t => {
+t.test('a client with a matching tag gets a 304 with the present position', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', { 'x-aptos-cursor': 'ab' })
   })
@@ -895,7 +895,7 @@ t.test('a client that has the body already gets a 304 with the present position'
   }, 'a conditional is not forwarded')
 })
 
-t.test('HEAD is the GET without its body, and fills the cache with the whole', async t => {
+t.test('HEAD is GET without the body, and stores the whole response', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[1,2]')
   })
@@ -924,7 +924,7 @@ t.test('JSON and BCS are never mixed', async t => {
   t.equal(stub.requests.length, 2)
 })
 
-t.test('clients and CDNs are told what the operator chose', async t => {
+t.test('Cache-Control is what the operator chose', async t => {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')

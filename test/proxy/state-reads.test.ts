@@ -17,7 +17,7 @@ const post = (body: string | Buffer, type = 'application/json'): TestRequest => 
 })
 const inBcs = (how: TestRequest): TestRequest => ({ ...how, headers: { ...how.headers, accept: 'application/x-bcs' } })
 
-// The same call in JSON and in BCS: an address, a module, a function, no types, no arguments.
+// The same call in JSON and in BCS: address, module, function, no types, no arguments.
 const height = '{"function":"0x1::block::get_current_block_height","type_arguments":[],"arguments":[]}'
 const named = (text: string): Buffer => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)])
 const heightInBcs = Buffer.concat([
@@ -32,7 +32,7 @@ interface StateRead {
   readonly name: string
   readonly path: string
   readonly how: TestRequest
-  /** Another spelling of the same. */
+  /** Another request variant of the same read. */
   readonly other: readonly [path: string, how: TestRequest]
   readonly status: number
 }
@@ -100,7 +100,7 @@ const reads: readonly StateRead[] = [
 const at = (path: string, version: bigint | string): string => `${path}?ledger_version=${version}`
 const gas = ({ headers }: TestResponse): unknown[] => [headers['x-aptos-gas-used'], headers['x-node-gas-used']]
 
-t.test('each state at a version is read once, in JSON and in BCS, and given to every spelling to the byte with the present position', async t => {
+t.test('each state at a version is read once per form, and served to every variant byte for byte', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
   for (const { name, path, how, other: [otherPath, otherHow], status: expected } of reads) {
@@ -129,14 +129,14 @@ t.test('each state at a version is read once, in JSON and in BCS, and given to e
         t.same(
           gas(hit),
           [direct.headers['x-aptos-gas-used'], direct.headers['x-aptos-gas-used']],
-          'the gas belongs to the answer'
+          'the gas belongs to the response'
         )
       }
     }
   }
 })
 
-t.test('each latest state is read at the moment, and kept for the version that it was read at', async t => {
+t.test('each latest state is fetched each time, and stored at its version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   for (const { path, how, status: expected } of reads) {
     const latest = await varve.get(path, how)
@@ -159,7 +159,7 @@ t.test('each latest state is read at the moment, and kept for the version that i
   }
 })
 
-t.test('where CDNs may keep what cannot change, a view is theirs for a day alone, since a release reckons it', async t => {
+t.test('under immutable caching a view is cacheable for a day only, since a release computes it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { downstream: { cacheControl: 'immutable' } })
   const version = sandbox.ledger.head.version - 3000n
   t.match((await varve.get(at('/v1/view', version), post(height))).headers, {
@@ -171,7 +171,7 @@ t.test('where CDNs may keep what cannot change, a view is theirs for a day alone
   )
 })
 
-t.test('a raw table item is its bytes, by any spelling of its key; that it is not there belongs to the text that says so', async t => {
+t.test('a raw table item is shared by all variants of its key, a not-found by equal text only', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
   const raw = (key: string): TestRequest => inBcs(post(JSON.stringify({ key })))
@@ -205,11 +205,11 @@ t.test('a raw table item is its bytes, by any spelling of its key; that it is no
   t.match(
     await varve.get(target, post(`{"key":"0x${there}"}`)),
     { status: 403, body: /api_disabled/ },
-    'nodes have it in BCS alone'
+    'upstreams have it in BCS only'
   )
 })
 
-t.test('replicas share them through Redis, and a purge as a client would send it forgets each everywhere', async t => {
+t.test('replicas share states through Redis, and a purge by request removes each everywhere', async t => {
   const redis = await startRedis(t)
   const shared = { cache: { redis: { url: redis.url } }, admin: { listen: '127.0.0.1:0', token: 't' } }
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, shared)
@@ -238,7 +238,7 @@ t.test('replicas share them through Redis, and a purge as a client would send it
   }
 })
 
-t.test('a view that aborts and an account that is unknown are asked for each time', async t => {
+t.test('an aborted view and an unknown account are fetched each time', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
   for (
@@ -262,7 +262,7 @@ t.test('a view that aborts and an account that is unknown are asked for each tim
   })
 })
 
-t.test('a resource that an old release did not find is asked for anew in BCS too, as it is in JSON', async t => {
+t.test('a not-found of an old release is fetched again in BCS as in JSON', async t => {
   let release = 'aaaa'
   const node = await startStubUpstream(t, (request, response) => {
     if (release === 'bbbb') return respondOk(response, '{}', { 'content-type': String(request.headers.accept) })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { varyOf } from '../../src/proxy/vary.js'
 
-t.test('Vary names each header once, and Origin while CORS lines depend on it', async t => {
+t.test('Vary names each header once, and Origin where CORS headers depend on it', async t => {
   const cases = [
     [undefined, undefined, 'Origin'],
     ['', undefined, 'Origin'],

@@ -13,14 +13,14 @@ const version_ = 'x-node-ledger-version'
 const patient = { waitForVersion: { ms: 5000 } }
 const hour = { waitForVersion: { ms: 3_600_000 } }
 
-/** Every read that names a version, at one. */
+/** Returns every read that can name a version. */
 const readsAt = (version: bigint): Array<[target: string, how?: TestRequest]> => [
   [`/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`],
   [`/v1/tables/0x5eed/item?ledger_version=${version}`, tableItemLookup('u64', '"7"')],
   [`/v1/blocks/by_version/${version}`]
 ]
 
-/** One that is passed on; the embedded node answers it wherever it stands. */
+/** A forwarded read, which the sandbox serves at any head. */
 const passedAt = (version: bigint): [target: string] => [`/v1/-/healthy?ledger_version=${version}`]
 
 const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
@@ -30,7 +30,7 @@ const waits = async (varve: TestVarve): Promise<unknown[]> =>
     ['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`))
   )
 
-/** What comes of reads that wait until the test lets the chain go on. */
+/** Returns the responses to reads that wait until the test lets the chain grow. */
 async function meanwhile (
   varve: TestVarve,
   reads: ReadonlyArray<[target: string, how?: TestRequest]>,
@@ -42,9 +42,9 @@ async function meanwhile (
   return await asked
 }
 
-t.test('a read for a version just above the head waits, and is answered when the chain has grown', async t => {
+t.test('a read just above the head waits, and is served when the chain has grown', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, patient)
-  t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics are there from the start')
+  t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics exist from the start')
   const target = headOf(sandbox) + 1n
   const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => {
     sandbox.ledger.grow(2)
@@ -54,18 +54,18 @@ t.test('a read for a version just above the head waits, and is answered when the
   t.same(
     ['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.requests.counts[name]),
     [1, 1, 1],
-    'the node is asked for it once it has it'
+    'the upstream is read once it has the version'
   )
 })
 
-t.test('what is far above the head is not there, at once; how far that is goes by the size of blocks', async t => {
+t.test('a version far above the head is denied at once; the distance depends on block size', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, hour)
   const head = headOf(sandbox)
   for (const read of readsAt(head + 1000n)) {
     t.match(await varve.get(...read), { status: 404, body: /version_not_found/ })
   }
   t.same(await waits(varve), [0, 0])
-  // Blocks have some versions each, so that the second block ends well above two versions.
+  // Blocks have several versions, so the second block ends well above two versions.
   const { firstVersion } = sandbox.ledger.block(100)
   const most = (2n * (head - firstVersion) + 898n) / 899n
   t.ok(most > 2n)
@@ -76,7 +76,7 @@ t.test('what is far above the head is not there, at once; how far that is goes b
   t.equal(answer?.status, 200)
 })
 
-t.test('while no block has followed another, a block is taken for one version', async t => {
+t.test('until a second block is seen, a block counts as one version', async t => {
   const index = stamps({ 'x-aptos-oldest-block-height': '100' })
   const node = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, index).end()
@@ -90,7 +90,7 @@ t.test('while no block has followed another, a block is taken for one version', 
   }
 })
 
-t.test('when the time is over the node is asked, and its own not-found is handed on', async t => {
+t.test('after the wait the upstream is read, and its own not-found is forwarded', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 100 } })
   const target = headOf(sandbox) + 1n
   const began = performance.now()
@@ -104,7 +104,7 @@ t.test('when the time is over the node is asked, and its own not-found is handed
   t.same([await waiting(varve), await waits(varve)], [0, [0, 1]])
 })
 
-t.test('where no wait is configured, or none for any block, nobody waits unasked', async t => {
+t.test('without a configured wait, or with zero blocks, no read waits by itself', async t => {
   for (const waitForVersion of [{}, { ms: 3_600_000, blocks: 0 }]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion })
     for (const read of readsAt(headOf(sandbox) + 1n)) t.match(await varve.get(...read), { status: 404 })
@@ -112,7 +112,7 @@ t.test('where no wait is configured, or none for any block, nobody waits unasked
   }
 })
 
-t.test('of several nodes it is enough that one gets there, and that one is asked', async t => {
+t.test('one upstream that reaches the version is enough, and that one is read', async t => {
   const { upstreams, varve, takeRequestCounts } = await startWithUpstreams(t, [{}, {}], {
     ...patient,
     head: { pollMs: 600_000 }
@@ -126,7 +126,7 @@ t.test('of several nodes it is enough that one gets there, and that one is asked
   t.same(takeRequestCounts(), [0, 3])
 })
 
-t.test('a chain that is reset meanwhile answers as the new one', async t => {
+t.test('a read that waits across a chain reset gets the response of the new chain', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 1500 } })
   const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => {
     sandbox.faults.add({ kind: 'otherChain' })
@@ -136,7 +136,7 @@ t.test('a chain that is reset meanwhile answers as the new one', async t => {
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
 
-t.test('whoever finds no place to wait goes on at once, and who asked for it expressly is told to come again', async t => {
+t.test('without a free waiting slot a read goes on at once; an explicit wait is told to retry', async t => {
   const node = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"m","error_code":"version_not_found","vm_error_code":null}'
@@ -209,7 +209,7 @@ t.test('both waits together last no longer than one', async t => {
   t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
 })
 
-t.test('a stop lets those go on who wait, so that they are answered in words', async t => {
+t.test('a shutdown releases waiting reads, which get an error response', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
   const waiting = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
@@ -217,7 +217,7 @@ t.test('a stop lets those go on who wait, so that they are answered in words', a
   t.match(await waiting, { status: 503 })
 })
 
-t.test('who waits for a version has a node asked where it stands only while that has turns to spare', async t => {
+t.test('waiting reads poll an upstream only while it has free slots', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, {
     upstream: { maxConcurrent: 4 },
     waitForVersion: { ms: 500 }
@@ -233,5 +233,5 @@ t.test('who waits for a version has a node asked where it stands only while that
   await Promise.all(reads)
   slow.remove()
   t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
-  t.ok(sandbox.requests.countFor('index') >= 3, 'with nothing else to do it is asked all the while')
+  t.ok(sandbox.requests.countFor('index') >= 3, 'an idle upstream is polled all the while')
 })

@@ -9,7 +9,7 @@ const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
-t.test('a resource by its type is the item of the listing, in JSON and in BCS, at every version', async t => {
+t.test('a resource by type is the item of the listing, in JSON and BCS, at every version', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const account of ['0x1', '0xcafe', '0xa11ce', '0xa']) {
     for (const version of [0n, 1_234n, ledger.block(500).firstVersion, ledger.head.version]) {
@@ -36,7 +36,7 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
     })
     t.ok(whole.body.includes(body), type)
   }
-  // A map in BCS is in the order of the bytes of its keys, which is not that of the listing.
+  // BCS orders a map by the bytes of its keys, the listing does not.
   const reader = new BcsReader(whole.body)
   const entries = reader.readItems(() => ({ tag: readStructTagBytes(reader), value: reader.readSizedBytes() }))
   reader.requireEnd()
@@ -47,7 +47,7 @@ t.test('a resource by its type is the item of the listing, in JSON and in BCS, a
   t.same(keys, keys.toSorted((one, other) => one.compare(other)))
 })
 
-t.test('resources come a page at a time in the order of their state keys, and every page follows the last', async t => {
+t.test('resources come in pages ordered by state key, and each page continues the last', async t => {
   const { url } = await startSandboxNode(t, { resourcesPage: 28 })
   const first = await requestNode(`${url}/v1/accounts/0xcafe/resources?limit=5000`)
   t.equal(first.json.length, 28)
@@ -92,7 +92,7 @@ t.test('resources come a page at a time in the order of their state keys, and ev
   }
 })
 
-t.test('a cursor is read type by type, and refused where its type is none', async t => {
+t.test('a cursor is parsed type by type, and rejected where a type is invalid', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const owner = 'cafe'.padStart(64, '0')
   const at = async (args: string) => {
@@ -123,7 +123,7 @@ t.test('a cursor is read type by type, and refused where its type is none', asyn
   ) t.equal(await at(args), 400, args)
 })
 
-t.test('resources appear, change and go again as versions pass', async t => {
+t.test('resources appear, change and disappear from version to version', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0, blocks: 1_600 })
   const seen: string[][] = []
   for (const version of [0n, 1_000n, 5_000n, 12_000n, ledger.head.version]) {
@@ -134,8 +134,8 @@ t.test('resources appear, change and go again as versions pass', async t => {
     )
   }
   const types = seen.map(items => new Set(items.map(item => JSON.parse(item).type)))
-  t.ok([...types[1] ?? []].some(type => !types[0]?.has(type)), 'one came')
-  t.ok([...types[0] ?? []].some(type => !types[4]?.has(type)), 'one went')
+  t.ok([...types[1] ?? []].some(type => !types[0]?.has(type)), 'one appeared')
+  t.ok([...types[0] ?? []].some(type => !types[4]?.has(type)), 'one disappeared')
   t.ok(
     [...types[0] ?? []].some(type =>
       types[4]?.has(type) &&
@@ -146,7 +146,7 @@ t.test('resources appear, change and go again as versions pass', async t => {
   t.ok(seen.every(items => items.length >= 20))
 })
 
-t.test('what a version says is for ever: another node of the same seed that got there by growing says the same', async t => {
+t.test('a version is immutable: another sandbox of the same seed that grew to it returns the same', async t => {
   const [one, two] = await Promise.all([
     startSandboxNode(t, { blocks: 300, prunedBlocks: 0 }),
     startSandboxNode(t, { blocks: 200, prunedBlocks: 0 })
@@ -169,7 +169,7 @@ t.test('what a version says is for ever: another node of the same seed that got 
   }
 })
 
-t.test('the counter of an event handle is the number of events of its stream, at each version', async t => {
+t.test('the counter of an event handle is the number of events in its stream, at each version', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const handles = [
     ['0x1', '0x1::block::BlockResource', 'new_block_events'],
@@ -206,7 +206,7 @@ t.test('the counter of an event handle is the number of events of its stream, at
   t.match(data, { height: '77', new_block_events: { counter: '78' } })
 })
 
-t.test('a field that every object has is no field of a resource', async t => {
+t.test('a built-in property of objects is no field of a resource', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (const field of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     t.match(await requestNode(`${url}/v1/accounts/0x1/events/0x1::chain_id::ChainId/${field}`), {
@@ -219,7 +219,7 @@ t.test('a field that every object has is no field of a resource', async t => {
   })
 })
 
-t.test('a module is the item of the listing, as the release renders it, and its BCS is the bytecode', async t => {
+t.test('a module is the item of the listing as the release renders it; its BCS is the bytecode', async t => {
   const { url, ledger } = await startSandboxNode(t)
   for (const account of ['0x1', '0xcafe']) {
     for (const version of [ledger.oldest.version, ledger.head.version]) {
@@ -235,7 +235,7 @@ t.test('a module is the item of the listing, as the release renders it, and its 
   t.equal((await requestNode(`${url}/v1/accounts/1/module/%2563oin`)).json.abi.name, 'coin')
 })
 
-t.test('an account tells its next sequence number and its key; an address without one is told as if it had', async t => {
+t.test('an account has its next sequence number and key; an unknown address gets the defaults', async t => {
   const { url } = await startSandboxNode(t, { prunedBlocks: 0 })
   const known = await requestNode(`${url}/v1/accounts/0xa11ce`)
   t.same(Object.keys(known.json), ['sequence_number', 'authentication_key'])
@@ -276,7 +276,7 @@ t.test('an account tells its next sequence number and its key; an address withou
   t.equal((await requestNode(`${url}/v1/accounts/0xabc/resources`)).text, '[]')
 })
 
-t.test('a balance is a bare number, above what a double tells, and agrees with the coin store', async t => {
+t.test('a balance is a bare number above 2^53, and agrees with the coin store', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
   for (const version of [0n, 999n, ledger.head.version]) {
@@ -330,7 +330,7 @@ t.test('a balance is a bare number, above what a double tells, and agrees with t
   }
 })
 
-t.test('what an account does not have is not found, and versions that are not there are told apart', async t => {
+t.test('missing account data is not found, and unavailable versions have their own errors', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const { version } = ledger.head
   const cases: Array<[string, number, string, string]> = [
@@ -393,7 +393,7 @@ t.test('what an account does not have is not found, and versions that are not th
   }
 })
 
-t.test('what the framework cannot read it refuses without a position, and a form that is switched off is refused by name', async t => {
+t.test('an unparsable request is rejected without a position, and a disabled form by name', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const cases: Array<[string, RegExp]> = [
     ['0xg', /^failed to parse path `address`/],
@@ -434,7 +434,7 @@ t.test('what the framework cannot read it refuses without a position, and a form
   }
 })
 
-t.test('HEAD answers the new reads too, and other methods are refused', async t => {
+t.test('HEAD works for account reads, and other methods are rejected', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (
     const path of ['0x1', '0x1/resources', '0x1/resource/0x1::chain_id::ChainId', '0x1/balance/0xa', '0x1/module/coin']

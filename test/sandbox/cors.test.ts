@@ -7,7 +7,7 @@ const echoed = { 'access-control-allow-origin': origin, 'access-control-allow-cr
 const corsNames = (headers: object): string[] =>
   Object.keys(headers).filter(name => name.startsWith('access-control-') || name === 'vary')
 
-t.test('a page of any origin may read a node, with its credentials, and is shown none of its headers', async t => {
+t.test('a page of any origin may read the sandbox with credentials, but sees none of its headers', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
     await sandbox.close()
@@ -17,7 +17,7 @@ t.test('a page of any origin may read a node, with its credentials, and is shown
     t.match(headers, echoed, target)
     t.notHas(headers, { 'access-control-expose-headers': String })
     t.type(json, 'object')
-    t.same(corsNames((await requestNode(`${sandbox.url}${target}`)).headers), [], 'nobody else is told of it')
+    t.same(corsNames((await requestNode(`${sandbox.url}${target}`)).headers), [], 'no CORS headers without an origin')
   }
   t.match(
     (await requestTableItem(sandbox.url, { key_type: 'u64', value_type: 'u64', key: '7' }, '', '0x1', { origin }))
@@ -26,10 +26,10 @@ t.test('a page of any origin may read a node, with its credentials, and is shown
   )
   const raw = await sendRaw(sandbox.url, `GET /v1/<> HTTP/1.1\r\nhost: node\r\norigin: ${origin}\r\n\r\n`)
   t.match(raw, /^HTTP\/1\.1 400 /)
-  t.notMatch(raw, /access-control|vary/i, 'what the HTTP layer refuses gets no further')
+  t.notMatch(raw, /access-control|vary/i, 'a rejection of the HTTP layer has none')
 })
 
-t.test('a browser that asks first may go on with GET and POST and any header, and asks the node nothing by that', async t => {
+t.test('a preflight allows GET and POST with any header, and reads nothing', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
     await sandbox.close()
@@ -63,6 +63,6 @@ t.test('a browser that asks first may go on with GET and POST and any header, an
   t.equal(
     (await requestNode(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status,
     405,
-    'this is no such question'
+    'no preflight without a requested method'
   )
 })

@@ -9,7 +9,7 @@ async function start (t: Test) {
   return sandbox
 }
 
-t.test('a fault strikes the requests it is for, so often as it is told, until it is removed', async t => {
+t.test('a fault strikes matching requests, as often as set, until it is removed', async t => {
   const { url, faults } = await start(t)
   faults.add({ kind: 'panic200', match: 'info', times: 1 })
   t.equal((await requestNode(`${url}/v1`)).json.chain_id, 4)
@@ -36,7 +36,7 @@ t.test('a fault strikes the requests it is for, so often as it is told, until it
   t.same(faults.list, [])
 })
 
-t.test('errors are of the nodes\' own shape, with the status of their code and the position where nodes have it', async t => {
+t.test('an error fault has the shape, the status and the position headers of full nodes', async t => {
   const { url, faults } = await start(t)
   const struck = async (fault: Parameters<typeof faults.add>[0]) => {
     faults.add({ ...fault, times: 1 })
@@ -69,7 +69,7 @@ t.test('errors are of the nodes\' own shape, with the status of their code and t
   t.equal((await struck({ kind: 'rateLimited' })).headers['retry-after'], '1')
 })
 
-t.test('headers and bodies can be replaced', async t => {
+t.test('faults can replace headers and bodies', async t => {
   const { url, faults } = await start(t)
   faults.add({
     kind: 'headers',
@@ -91,7 +91,7 @@ t.test('headers and bodies can be replaced', async t => {
   t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
-t.test('a connection is reset, filled with garbage, or ended within the body', async t => {
+t.test('faults can reset a connection, fill it with garbage, or end it within the body', async t => {
   const { url, faults } = await start(t)
   const truth = await requestNode(`${url}/v1`)
   faults.add({ kind: 'reset', times: 1 })
@@ -111,7 +111,7 @@ t.test('a connection is reset, filled with garbage, or ended within the body', a
   t.match(await sendRaw(url, 'GET /v1 HTTP/1.1\r\nhost: node\r\n\r\n'), /content-length: 1\r\n.*\r\n\r\n$/s)
 })
 
-t.test('a request that hangs is never answered, and closing ends it', async t => {
+t.test('a hanging request gets no response, and closing the sandbox ends it', async t => {
   const { url, faults, requests, close } = await start(t)
   const hold = faults.hold('index')
   faults.add({ kind: 'hang' })
@@ -125,7 +125,7 @@ t.test('a request that hangs is never answered, and closing ends it', async t =>
   await t.rejects(hanging, { code: 'ECONNRESET' })
 })
 
-t.test('held requests wait until they are let go, and read the state then, or when they came', async t => {
+t.test('held requests wait for their release, and read the state then or at their arrival', async t => {
   const { url, faults, ledger } = await start(t)
   const before = ledger.head.version
   const [hold, late] = [faults.hold('index'), faults.hold('estimate_gas_price', { late: true })]
@@ -133,7 +133,7 @@ t.test('held requests wait until they are let go, and read the state then, or wh
   t.equal((await requestNode(`${url}/v1/info`)).status, 200)
   await Promise.all([hold.arrived, late.arrived])
   t.equal(hold.arrivedCount, 1)
-  // One more turn, so that the late one has read what it will tell.
+  // One more turn, so that the late request has read its state.
   await new Promise(resolve => setImmediate(resolve))
   ledger.grow()
   hold.release()
@@ -144,7 +144,7 @@ t.test('held requests wait until they are let go, and read the state then, or wh
   t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
-t.test('a client that leaves while it is held gets nothing, and the node goes on', async t => {
+t.test('a client that leaves while held gets nothing, and the sandbox goes on', async t => {
   const { url, faults } = await start(t)
   const hold = faults.hold()
   const { hostname, port } = new URL(url)
@@ -155,7 +155,7 @@ t.test('a client that leaves while it is held gets nothing, and the node goes on
   await left
   hold.release()
   t.equal((await requestNode(`${url}/v1`)).status, 200)
-  // A body that never comes whole is no request at all.
+  // An incomplete body is no request.
   const half = connect(
     Number(port),
     hostname,
@@ -165,7 +165,7 @@ t.test('a client that leaves while it is held gets nothing, and the node goes on
   t.equal((await requestNode(`${url}/v1`)).status, 200)
 })
 
-t.test('a slow answer is late, and tells the state after the wait or before it', async t => {
+t.test('a slow response reads the state after its delay, or before it with late', async t => {
   const { url, faults, ledger } = await start(t)
   const before = ledger.head.version
   for (const late of [false, true]) {
@@ -187,7 +187,7 @@ t.test('a slow answer is late, and tells the state after the wait or before it',
   t.ok(ledger.head.version > before)
 })
 
-t.test('a node that lags says and reads an older head, at the end of a block', async t => {
+t.test('a lagging sandbox reports and reads an older head, at the end of a block', async t => {
   const { url, faults, ledger } = await start(t)
   const { version, blockHeight } = ledger.head
   const index = async () => (await requestNode(`${url}/v1`)).json
@@ -217,7 +217,7 @@ t.test('a node that lags says and reads an older head, at the end of a block', a
   t.match(await index(), { block_height: '0', oldest_block_height: '0' })
 })
 
-t.test('a node that fell back stays where it is while the chain goes on', async t => {
+t.test('a sandbox that fell back stays there while the chain goes on', async t => {
   const { url, faults, ledger } = await start(t)
   const { blockHeight } = ledger.head
   faults.add({ kind: 'fallBack', blocks: 5 })
@@ -225,7 +225,7 @@ t.test('a node that fell back stays where it is while the chain goes on', async 
   t.equal((await requestNode(`${url}/v1`)).json.block_height, `${blockHeight - 5n}`)
 })
 
-t.test('another chain has another id, or the same one with a lower version, a later time and other blocks', async t => {
+t.test('another chain has another id, or a lower version, a later time and other blocks', async t => {
   const { url, faults, ledger } = await start(t)
   const truth = await requestNode(`${url}/v1/blocks/by_version/${ledger.block(60).firstVersion}`)
   const other = faults.add({ kind: 'otherChain', chainId: 9, blocks: 300 })

@@ -3,7 +3,7 @@ import { frameworkViewFunctions, viewDeclarationsOf } from '../../sandbox/framew
 import { startSandbox } from '#sandbox'
 import { requestNode } from './request-node.js'
 
-t.test('every view of the framework that can be called is told of in its module\'s interface, as clients need it', async t => {
+t.test('every callable framework view is in the ABI of its module', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
   t.teardown(async () => {
     await sandbox.close()
@@ -35,7 +35,7 @@ t.test('every view of the framework that can be called is told of in its module\
   }
 })
 
-t.test('no other module has them', async t => {
+t.test('no other module declares framework views', async t => {
   for (const [address, module] of [['0x1', 'table'], ['0x42', 'coin'], ['0x1', 'constructor']] as const) {
     t.same(viewDeclarationsOf(address, module), {})
   }

@@ -13,7 +13,7 @@ const position = [
   'x-aptos-oldest-block-height'
 ]
 
-t.test('a success carries the seven position headers, in lower case and in the order of the wire', async t => {
+t.test('a success has the seven position headers, in lower case and in wire order', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const index = await requestNode(`${url}/v1`)
   t.same(index.names, ['content-type', ...position, 'content-length', 'date'])
@@ -74,7 +74,7 @@ t.test('the same seed and the same growth give the same bytes', async t => {
   )
 })
 
-t.test('blocks tile the versions, times rise, and every version finds its block, at the top of u64 as well', async t => {
+t.test('blocks tile the versions, times rise, and every version has its block, also near 2^64', async t => {
   for (const startVersion of [0n, 2n ** 53n + 1n, 2n ** 64n - 60_000n]) {
     const { ledger } = await startSandboxNode(t, { startVersion, blocks: 1_600 })
     t.equal(ledger.block(0).firstVersion, startVersion)
@@ -96,7 +96,7 @@ t.test('blocks tile the versions, times rise, and every version finds its block,
   }
 })
 
-t.test('the edge is what was pruned or what the window leaves, and never goes back', async t => {
+t.test('the oldest version follows pruning and the window, and never goes back', async t => {
   const { ledger } = await startSandboxNode(t, { blocks: 50, prunedBlocks: 10, windowBlocks: 45 })
   t.equal(ledger.oldest.blockHeight, 10n)
   ledger.grow(20)
@@ -109,7 +109,7 @@ t.test('the edge is what was pruned or what the window leaves, and never goes ba
   t.throws(() => ledger.block(70), RangeError)
 })
 
-t.test('the chain grows by itself when it is told to', async t => {
+t.test('the chain grows by itself if configured', async t => {
   const { ledger } = await startAndKeep(t)
   const before = ledger.head
   while (ledger.head.blockHeight < before.blockHeight + 2n) await new Promise(resolve => setImmediate(resolve))
@@ -124,7 +124,7 @@ async function startAndKeep (t: Test) {
   return sandbox
 }
 
-t.test('the node info has no position and another order of members each time', async t => {
+t.test('node info has no position, and another member order each time', async t => {
   const { url } = await startSandboxNode(t, { chainId: 1 })
   const [first, second] = [await requestNode(`${url}/v1/info`), await requestNode(`${url}/v1/info`)]
   t.same(first.names, ['content-type', 'content-length', 'date'])
@@ -136,7 +136,7 @@ t.test('the node info has no position and another order of members each time', a
   t.equal((await requestNode(`${hosted.url}/v1/info`)).json.chain_id, 4)
 })
 
-t.test('gas is told as numbers, health as a word, and both with the position', async t => {
+t.test('gas estimates are numbers, health is a message, and both have the position', async t => {
   const { url } = await startSandboxNode(t)
   const gas = await requestNode(`${url}/v1/estimate_gas_price`)
   t.match(gas.json, { deprioritized_gas_estimate: Number, gas_estimate: Number, prioritized_gas_estimate: Number })
@@ -148,7 +148,7 @@ t.test('gas is told as numbers, health as a word, and both with the position', a
   for (const heard of [gas, bytes, health]) t.ok(heard.headers['x-aptos-ledger-version'])
 })
 
-t.test('Accept is decided by the first item that is exactly one of the two types', async t => {
+t.test('Accept follows its first item that is exactly one of the two types', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 20, prunedBlocks: 0 })
   const cases: Array<[string, boolean]> = [
     ['application/x-bcs', true],
@@ -177,7 +177,7 @@ t.test('Accept is decided by the first item that is exactly one of the two types
   )
 })
 
-t.test('a form that is switched off is refused with 403 and without the position', async t => {
+t.test('a disabled form is rejected with 403 and without a position', async t => {
   const [noBcs, noJson] = await Promise.all([
     startSandboxNode(t, { bcsOutput: false }),
     startSandboxNode(t, { jsonOutput: false })
@@ -198,7 +198,7 @@ t.test('a form that is switched off is refused with 403 and without the position
   t.equal((await requestNode(`${noJson.url}/v1`, { headers: { accept: 'application/x-bcs' } })).status, 200)
 })
 
-t.test('HEAD answers what GET does without the body; other methods and unknown paths are refused by the framework', async t => {
+t.test('HEAD is GET without the body; other methods and unknown paths are rejected', async t => {
   const { url } = await startSandboxNode(t)
   const head = await requestNode(`${url}/v1`, { method: 'HEAD' })
   t.equal(head.status, 200)
@@ -227,7 +227,7 @@ t.test('HEAD answers what GET does without the body; other methods and unknown p
   }
 })
 
-t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one that is too long 414', async t => {
+t.test('a target that is not valid HTTP gets a 400 without a body, and one too long a 414', async t => {
   const { url } = await startSandboxNode(t)
   for (const target of ['/v1/<', '/v1/a>', '/v1/`', '/v1#x', '/v1?a=<', '/v1?a="', '/v1?a#b']) {
     t.match(
@@ -246,7 +246,7 @@ t.test('a target that the HTTP layer cannot scan gets a bodyless 400, and one th
   t.match(await getRaw(url, 'http://elsewhere'), /^HTTP\/1\.1 404 Not Found\r\n/)
 })
 
-t.test('the family of the headers and a path before /v1 can be chosen', async t => {
+t.test('the header family and a path prefix before /v1 are configurable', async t => {
   const { url } = await startSandboxNode(t, { family: 'x-node-', pathPrefix: '/key123' })
   t.match(url, /\/key123$/)
   t.ok((await requestNode(`${url}/v1`)).headers['x-node-ledger-version'])
@@ -254,7 +254,7 @@ t.test('the family of the headers and a path before /v1 can be chosen', async t 
   t.equal((await requestNode(`${new URL(url).origin}/sandbox`)).status, 200)
 })
 
-t.test('people see and steer the sandbox over HTTP, and that does not count as asking the node', async t => {
+t.test('the sandbox is shown and controlled over HTTP, which does not count as requests', async t => {
   const { url, ledger, faults, requests } = await startSandboxNode(t, { blocks: 20, prunedBlocks: 0 })
   const shown = await requestNode(`${url}/sandbox`)
   t.match(shown.json, {
@@ -290,7 +290,7 @@ t.test('people see and steer the sandbox over HTTP, and that does not count as a
   t.equal((await requestNode(`${url}/sandbox/nothing`)).status, 404)
 })
 
-t.test('what was asked is counted by endpoint and kept with its raw headers, up to a thousand', async t => {
+t.test('requests are counted by endpoint, and the last thousand recorded with raw headers', async t => {
   const { url, requests } = await startSandboxNode(t, { blocks: 5 })
   await requestNode(`${url}/v1`, { headers: { 'X-Trace': 'a' } })
   await requestNode(`${url}/v1/tables/1/item`, { method: 'POST', body: 'hello' })
@@ -313,7 +313,7 @@ t.test('what was asked is counted by endpoint and kept with its raw headers, up 
   t.equal(requests.latest[0]?.url, '/1')
 })
 
-t.test('closing twice is fine, and a host that is IPv6 is written as one', async t => {
+t.test('closing twice is safe, and the URL of an IPv6 host has brackets', async t => {
   const sandbox = await startSandbox({ blockMs: 0, blocks: 5, host: '::1' })
   t.match(sandbox.url, /^http:\/\/\[::1\]:\d+$/)
   t.equal((await requestNode(`${sandbox.url}/v1`)).status, 200)

@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
 
-/** An answer of the node, as it came. */
+/** Response of the sandbox as it came. */
 export interface NodeResponse {
   status: number
   headers: IncomingHttpHeaders
@@ -11,7 +11,7 @@ export interface NodeResponse {
   json: any
 }
 
-/** Asks over real HTTP, on a connection of its own. */
+/** Sends a real HTTP request on its own connection. */
 export async function requestNode (
   url: string,
   options: { method?: string, headers?: Record<string, string>, body?: string | Buffer } = {}
@@ -60,7 +60,7 @@ export async function requestTableItem (
   })
 }
 
-/** Sends bytes, and tells all that comes back until the node ends the connection. */
+/** Sends bytes, and returns everything until the server ends the connection. */
 export async function sendRaw (base: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(base)
   return await new Promise(resolve => {
@@ -76,7 +76,7 @@ export async function sendRaw (base: string, bytes: string): Promise<string> {
   })
 }
 
-/** A raw GET of a target that ends its connection. */
+/** Sends a raw GET that ends its connection. */
 export async function getRaw (base: string, target: string): Promise<string> {
   return await sendRaw(base, `GET ${target} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n`)
 }

@@ -11,7 +11,7 @@ async function start (t: Test) {
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 const item = { key_type: 'u64', value_type: 'u64', key: '7' }
 
-t.test('an address is read in every spelling that nodes read, after two decodings, and answers in one', async t => {
+t.test('an address is read in every variant, after two decodings, and returned in one form', async t => {
   const { url } = await start(t)
   const known = (await requestNode(`${url}/v1/accounts/0x42/modules`)).text
   for (
@@ -34,7 +34,7 @@ t.test('an address is read in every spelling that nodes read, after two decoding
   }
 })
 
-t.test('a u64 in a query is read as the nodes read it: zeros and an encoded plus are fine, an empty one is not', async t => {
+t.test('a u64 in a query may have zeros or an encoded plus, but may not be empty', async t => {
   const { url, ledger } = await start(t)
   const { version } = ledger.head
   const at = async (text: string) => await requestNode(`${url}/v1/accounts/0x42/modules?ledger_version=${text}`)
@@ -79,7 +79,7 @@ t.test('a u64 in a query is read as the nodes read it: zeros and an encoded plus
   t.equal((await requestNode(`${url}/v1/accounts/0x42/modules?LEDGER_VERSION=x`)).status, 200)
 })
 
-t.test('limits are u16, zero is refused by the ledger, and flags are exactly true or false', async t => {
+t.test('limits are u16 and not zero, and flags are exactly true or false', async t => {
   const { url, ledger } = await start(t)
   for (const limit of ['65536', '', '-1', '1.5', '+1']) {
     t.match((await requestNode(`${url}/v1/accounts/1/modules?limit=${limit}`)).json, framework, limit)
@@ -119,7 +119,7 @@ t.test('limits are u16, zero is refused by the ledger, and flags are exactly tru
   }
 })
 
-t.test('a POST says its length, is not too big, and is JSON', async t => {
+t.test('a POST must state its length, fit the limit, and be JSON', async t => {
   const { url } = await start(t)
   const head = 'POST /v1/tables/1/item HTTP/1.1\r\nhost: node\r\nconnection: close\r\n'
   t.match(
@@ -156,13 +156,13 @@ t.test('a POST says its length, is not too big, and is JSON', async t => {
   const untyped = await requestNode(`${url}/v1/tables/1/item`, { method: 'POST', body: JSON.stringify(item) })
   t.equal(untyped.status, 415)
   t.match(untyped.json, framework)
-  // The path is read before the body, and the body before the query.
+  // Checks run in this order: path, body, query.
   t.match((await requestTableItem(url, '{', '?ledger_version=', '0xg')).json.message, /table_handle/)
   t.match((await requestTableItem(url, '{', '?ledger_version=')).json.message, /^parse request payload error: /)
   t.match((await requestTableItem(url, item, '?ledger_version=')).json.message, /ledger_version/)
 })
 
-t.test('only the JSON that nodes read is read', async t => {
+t.test('only JSON that full nodes accept is accepted', async t => {
   const { url } = await start(t)
   const body = (key: string) => `{"key_type":"0x1::string::String","value_type":"u64","key":${key}}`
   const bad = [
@@ -227,7 +227,7 @@ t.test('only the JSON that nodes read is read', async t => {
   for (const text of good) t.equal((await requestTableItem(url, text)).text, answer, text.slice(0, 80))
 })
 
-t.test('types are read in every spelling, and what is no type is refused before the ledger is read', async t => {
+t.test('types are read in every variant, and an invalid type is rejected before the ledger is read', async t => {
   const { url } = await start(t)
   const alice = async (type: string) => await requestTableItem(url, { key_type: type, value_type: 'u8', key: 'alice' })
   const known = (await alice('0x1::string::String')).text
@@ -287,7 +287,7 @@ t.test('types are read in every spelling, and what is no type is refused before 
   }
 })
 
-t.test('keys of every type are one name however they are spelled', async t => {
+t.test('keys of every type have one name in every variant', async t => {
   const { url } = await start(t)
   const cell = '{"x":"1","y":"2","owner":"0x42"}'
   const same: Array<[string, string[]]> = [
@@ -318,7 +318,7 @@ t.test('keys of every type are one name however they are spelled', async t => {
     ['0x1::option::Option<u8>', ['{"vec":"0x01"}', '{"vec":"01"}']]
   ]
   for (const [type, keys] of same) {
-    // Of several tables the first that holds the key.
+    // Picks the first of several tables that has the key.
     let answer = ''
     let handle = 0
     while (answer === '') {
@@ -342,7 +342,7 @@ t.test('keys of every type are one name however they are spelled', async t => {
   }
 })
 
-t.test('a key that is not of its type is refused by the ledger, with the position', async t => {
+t.test('a key of another type is rejected by the ledger, with the position', async t => {
   const { url } = await start(t)
   const wrong: Array<[string, string[]]> = [
     ['u64', ['7', 'null', '""', '"-1"', '"1.0"', '"0x1"', '" 1"', '"18446744073709551616"', '["1"]']],
@@ -370,7 +370,7 @@ t.test('a key that is not of its type is refused by the ledger, with the positio
   }
 })
 
-t.test('a missing item tells the key as it was sent: order, number text, and strings in their shortest form', async t => {
+t.test('a not-found repeats the key as sent: order, number text, strings in shortest form', async t => {
   const { url, ledger } = await start(t)
   const version = ledger.head.version
   const keys: Array<[type: string, sent: string, told: string]> = [
@@ -404,7 +404,7 @@ t.test('a missing item tells the key as it was sent: order, number text, and str
   }
 })
 
-t.test('raw targets are read as they are: a bare plus in a path is a plus', async t => {
+t.test('raw targets are read as they are: a plus in a path is a plus', async t => {
   const { url, ledger } = await start(t)
   t.match(await getRaw(url, `/v1/blocks/by_version/+${ledger.head.version}`), /^HTTP\/1\.1 200 OK/)
   t.match(await getRaw(url, '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'), /^HTTP\/1\.1 200 OK/)

@@ -6,7 +6,7 @@ const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 const coin = encodeURIComponent('0x1::aptos_coin::AptosCoin')
 const framework = { error_code: 'web_framework_error', vm_error_code: null }
 
-t.test('a stream is the same by its handle and by its number: the same bytes, in both forms', async t => {
+t.test('a stream is the same by handle and by number, byte for byte in both forms', async t => {
   const { url } = await startSandboxNode(t)
   for (
     const [account, handle, number] of [['0x1', '0x1::block::BlockResource/new_block_events', 3], [
@@ -43,7 +43,7 @@ t.test('a stream is the same by its handle and by its number: the same bytes, in
   t.ok((await requestNode(`${url}/v1/accounts/CAFE/events/%252B02`)).json.length === 25)
 })
 
-t.test('a number without events is an empty stream, and what is no number is refused', async t => {
+t.test('a number without events is an empty stream, and an invalid number is rejected', async t => {
   const { url } = await startSandboxNode(t)
   for (
     const path of [
@@ -85,7 +85,7 @@ t.test('a number without events is an empty stream, and what is no number is ref
   })
 })
 
-t.test('a handle that was destroyed and made anew names another stream: the head decides which', async t => {
+t.test('a handle that was destroyed and recreated names another stream, as of the head', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 300, prunedBlocks: 0 })
   ledger.remaking = { goneAt: 310, backAt: 320 }
   const handle = `${url}/v1/accounts/0xcafe/events/${coins}/deposit_events`
@@ -107,14 +107,14 @@ t.test('a handle that was destroyed and made anew names another stream: the head
       .status,
     200
   )
-  t.equal(await balance(), held, 'what the store held has moved into a fungible store')
+  t.equal(await balance(), held, 'the balance moved into a fungible store')
   const byNumber = await requestNode(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)
-  t.equal(byNumber.json.length, 100, 'the stream itself is still there')
+  t.equal(byNumber.json.length, 100, 'the old stream is still there')
 
   ledger.grow(9)
   t.equal((await requestNode(handle)).status, 404)
   ledger.grow(1)
-  t.equal((await requestNode(handle)).text, '[]', 'made anew, and nothing has happened yet')
+  t.equal((await requestNode(handle)).text, '[]', 'recreated, without events yet')
   ledger.grow(40)
   const after = await requestNode(`${handle}?start=0&limit=5`)
   t.same(after.json.map((event: any) => [event.sequence_number, event.guid.creation_number]), [
@@ -151,11 +151,11 @@ t.test('a handle that was destroyed and made anew names another stream: the head
   }
   t.notOk(
     (await requestNode(`${url}/v1/blocks/by_height/315?with_transactions=true`)).text.includes('DepositEvent'),
-    'nothing is deposited where there is no store'
+    'no deposits without a store'
   )
 })
 
-t.test('the remaking is an option of the start too, and another chain has the same for the same options', async t => {
+t.test('recreation is a start option too, and the same options give the same chain', async t => {
   const [one, two] = await Promise.all([
     startSandboxNode(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }),
     startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
@@ -166,7 +166,7 @@ t.test('the remaking is an option of the start too, and another chain has the sa
   t.equal((await requestNode(two.url + path)).text, (await requestNode(one.url + path)).text)
 })
 
-t.test('people let the coin store be made anew over HTTP: from the next block on, and once', async t => {
+t.test('a POST recreates the coin store from the next block on, once', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 30, prunedBlocks: 0 })
   const state = async () => (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
   await requestNode(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })

@@ -10,8 +10,7 @@ import { transactionKindsOf } from '../support/transaction-kinds.js'
 import { requestNode, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
-// Every kind, and the version of the default ledger where it first stands in what is kept, blocks of thousands left
-// aside.
+// Every kind, with its first version among the unpruned ones of the default ledger, very large blocks aside.
 const table: Readonly<Record<string, number>> = {
   'transaction block_metadata_transaction': 445,
   'transaction state_checkpoint_transaction': 448,
@@ -104,28 +103,28 @@ async function start (t: Test, options: SandboxOptions = {}) {
   return { ...sandbox, blockAt, at }
 }
 
-t.test('every kind of transaction, payload, signature, key and change stands in the ledger at a version that is told here', async t => {
+t.test('every kind of transaction, payload, signature, key and change is in the ledger as listed', async t => {
   const { at, ledger } = await start(t)
   t.ok(Object.keys(table).length > 70)
   for (const [kind, version] of Object.entries(table)) {
-    t.ok(version >= ledger.oldest.version, `${kind} is kept`)
+    t.ok(version >= ledger.oldest.version, `${kind} is not pruned`)
     const record = await at(version)
     t.ok(transactionKindsOf(record).has(kind), `${kind} at ${version}`)
     t.equal(
       JSON.stringify(committedTransaction.parse(record)),
       JSON.stringify(record),
-      'it is what its schema says, in that order'
+      'it matches its schema, in member order'
     )
   }
 })
 
-// The kinds that a schema tells apart by a member.
+// Returns the kinds that a schema distinguishes by a member.
 function namesOf (schema: any, member = 'type'): string[] {
   if (schema.options === undefined) return [schema.shape[member]?.value].filter(name => name !== undefined)
   return schema.options.flatMap((option: any) => namesOf(option, member))
 }
 
-t.test('the table leaves out no kind that the schemas know, and has none that they do not', async t => {
+t.test('the table has exactly the kinds that the schemas have', async t => {
   const known: Readonly<Record<string, string[]>> = {
     transaction: namesOf(committedTransaction),
     'validator transaction': namesOf(committedTransaction, 'validator_transaction_type'),
@@ -144,7 +143,7 @@ t.test('the table leaves out no kind that the schemas know, and has none that th
   t.same(
     namesOf(transaction).filter(name => !namesOf(committedTransaction).includes(name)),
     ['pending_transaction'],
-    'what waits is in no block'
+    'a pending transaction is in no block'
   )
 })
 
@@ -184,7 +183,7 @@ const several = ['sender', 'secondary_signer_addresses', 'secondary_signers']
 const item = ['state_key_hash', 'handle', 'key']
 const sealed = ['payload_hash', 'ciphertext', 'encryption_epoch', 'claimed_entry_fun']
 
-// Members of each kind, in the order in which nodes print them.
+// Members of each kind, in the order of full nodes.
 const members: Readonly<Record<string, string[]>> = {
   'transaction user_transaction': [...common, ...request, 'events', 'timestamp'],
   'transaction genesis_transaction': [...common, 'payload', 'events'],
@@ -294,7 +293,7 @@ const parts: ReadonlyArray<readonly [kind: string, path: string, members: string
   ['validator transaction dkg_result', 'dkg_transcript', ['epoch', 'author', 'payload']]
 ]
 
-t.test('members have the names and the order that real nodes give them', async t => {
+t.test('members have the names and the order of full nodes', async t => {
   const { at } = await start(t)
   for (const [kind, names] of Object.entries(members)) {
     t.same(Object.keys(await at(Number(table[kind]))), [...names, 'type'], kind)
@@ -305,7 +304,7 @@ t.test('members have the names and the order that real nodes give them', async t
   }
 })
 
-t.test('what fails tells why and what it cost, and a number of its own stands in place of a sequence', async t => {
+t.test('a failed transaction has its status and gas; a nonce can replace the sequence number', async t => {
   const { at, blockAt } = await start(t)
   const statuses = new Set<string>()
   for (let height = 100; height < 220; height++) {
@@ -332,7 +331,7 @@ t.test('what fails tells why and what it cost, and a number of its own stands in
   })
 })
 
-t.test('every change tells what a read at its version finds', async t => {
+t.test('every change matches a read at its version', async t => {
   const { url, blockAt } = await start(t)
   const bcs = { accept: 'application/x-bcs' }
   const seen = new Map<string, number>()
@@ -376,7 +375,7 @@ t.test('every change tells what a read at its version finds', async t => {
   t.same([...seen.keys()].sort(), namesOf(change).sort())
 })
 
-t.test('an item and a resource that are deleted were there since they were written, and are there no more', async t => {
+t.test('a deleted item or resource exists from its write to its deletion', async t => {
   const { url, at } = await start(t)
   const deleted = await at(Number(table['change delete_table_item told in JSON']))
   const [{ handle, data }] = deleted.changes
@@ -404,7 +403,7 @@ t.test('an item and a resource that are deleted were there since they were writt
   t.equal((await held(BigInt(turn.version))).error_code, 'resource_not_found')
 })
 
-t.test('the chain begins with all that is there at once, told as changes and as the write set', async t => {
+t.test('genesis lists everything that exists, as changes and as a write set', async t => {
   const { url, at, ledger } = await start(t, { blocks: 5, prunedBlocks: 0, startVersion: 40n })
   const genesis = await at(40)
   t.equal(committedTransaction.parse(genesis).type, 'genesis_transaction')
@@ -428,7 +427,7 @@ t.test('the chain begins with all that is there at once, told as changes and as 
   }
 })
 
-t.test('what deposits and known accounts do is among the changes of the transactions that tell of it', async t => {
+t.test('changes of a transaction include what its deposits and known accounts do', async t => {
   const { blockAt, ledger } = await start(t)
   const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>'
   let [deposits, sendings] = [0, 0]
@@ -455,7 +454,7 @@ t.test('what deposits and known accounts do is among the changes of the transact
   t.equal(sendings, ledger.knownSendHeights.filter(height => height >= 120 && height < 180).length)
 })
 
-t.test('a transaction that waits is, once the next block is there, the one with its hash, and asks for the same', async t => {
+t.test('a pending transaction is committed in the next block under its hash, with the same content', async t => {
   const { blockAt, ledger } = await start(t, { blocks: 300 })
   let waited = 0
   for (let round = 0; round < 60; round++) {
@@ -468,12 +467,16 @@ t.test('a transaction that waits is, once the next block is there, the one with 
       t.same(Object.keys(rest), ['hash', ...request])
       t.match(transactions.find(({ hash }: any) => hash === rest.hash), { ...rest, type: 'user_transaction' })
     }
-    t.same(pendingTransactions(ledger, ledger.height - 1), waiting, 'what waited is known when the chain has moved on')
+    t.same(
+      pendingTransactions(ledger, ledger.height - 1),
+      waiting,
+      'the pending transaction is committed once the chain has grown'
+    )
   }
   t.ok(waited > 60, `${waited}`)
 })
 
-t.test('where the coin store of 0xcafe is destroyed and made anew, the block says so', async t => {
+t.test('the block shows where the coin store of 0xcafe is destroyed and recreated', async t => {
   const { blockAt } = await start(t, { blocks: 80, prunedBlocks: 0, remaking: { goneAt: 31, backAt: 61 } })
   const told = async (height: number): Promise<any[]> =>
     (await blockAt(`by_height/${height}`)).transactions[0].changes.filter(({ address }: any) => address === '0xcafe')

@@ -47,7 +47,7 @@ function bytesOf (
   )
 }
 
-t.test('a view answers a list of what the function returns, with the position and what it cost', async t => {
+t.test('a view returns the list of results, with the position and the gas used', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const answer = await view(url, call('height'))
   t.equal(answer.text, '["999"]')
@@ -62,7 +62,7 @@ t.test('a view answers a list of what the function returns, with the position an
   t.ok((await view(family.url, call('height'))).headers['x-node-gas-used'])
 })
 
-t.test('a call in JSON and the same in bytes have the same answer and cost, in both forms', async t => {
+t.test('a call in JSON and in BCS has the same result and gas, in both forms', async t => {
   const { url } = await startSandboxNode(t)
   const several = [
     '7',
@@ -123,7 +123,7 @@ t.test('a call in JSON and the same in bytes have the same answer and cost, in b
   t.equal((await view(url, cases[4]?.[0])).text, '[{"inner":"0x7"}]')
 })
 
-t.test('what a view says is what the state says', async t => {
+t.test('a view agrees with the state', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const coin = '0x1::aptos_coin::AptosCoin'
   for (const version of [ledger.oldest.version, ledger.head.version]) {
@@ -167,7 +167,7 @@ t.test('what a view says is what the state says', async t => {
   ])
 })
 
-t.test('an answer is fixed by the version: it stands for some versions and changes with others, as its cost does', async t => {
+t.test('a result depends on the version only: it stays for some versions and changes with others', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const price = async (version: bigint) =>
     await view(url, call('price_of', ['1'], ['u8']), `?ledger_version=${version}`)
@@ -180,7 +180,7 @@ t.test('an answer is fixed by the version: it stands for some versions and chang
   t.same((await price(0n)).headers['x-aptos-gas-used'], first.headers['x-aptos-gas-used'])
 })
 
-t.test('the interface of the module declares the functions that can be called, at every release', async t => {
+t.test('the module ABI declares the callable functions, at every release', async t => {
   const { url, ledger } = await startSandboxNode(t)
   for (const release of ['1'.repeat(40), '2'.repeat(40), '3'.repeat(40)]) {
     ledger.release = release
@@ -211,7 +211,7 @@ t.test('the interface of the module declares the functions that can be called, a
   }
 })
 
-t.test('what the ledger cannot run is refused with the position, and an abort tells the code of the machine', async t => {
+t.test('a call that the ledger cannot run is rejected with the position, an abort with its code', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const cases: Array<[unknown, RegExp]> = [
     [
@@ -255,7 +255,7 @@ t.test('what the ledger cannot run is refused with the position, and an abort te
   t.ok(aborted.headers['x-aptos-chain-id'])
 })
 
-t.test('bytes that are no call are refused by the ledger', async t => {
+t.test('bytes that are no call are rejected by the ledger', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   const whole = bytesOf('echo', ['0700000000000000'], ['02'])
   t.equal((await view(url, whole, '', binary)).text, '["7"]')
@@ -291,7 +291,7 @@ t.test('bytes that are no call are refused by the ledger', async t => {
   )
 })
 
-t.test('what the framework cannot read it refuses without the position: the type of the body, the body, the query', async t => {
+t.test('an unparsable content type, body or query is rejected without the position', async t => {
   const { url } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   for (
     const type of ['text/plain', 'application/x-bcs', 'application/x.aptos.signed_transaction+bcs', 'application/jsonx']
@@ -342,7 +342,7 @@ t.test('what the framework cannot read it refuses without the position: the type
   t.equal((await requestNode(`${url}/v1/view`)).status, 405)
 })
 
-t.test('a view of a version that is not there is told apart, before the function is looked for', async t => {
+t.test('a view at an unavailable version is rejected before its function is looked up', async t => {
   const { url, ledger } = await startSandboxNode(t)
   t.match(await view(url, call('nothing'), `?ledger_version=${ledger.head.version + 1n}`), {
     status: 404,
@@ -359,7 +359,7 @@ t.test('a view of a version that is not there is told apart, before the function
   })
 })
 
-t.test('a raw item is the bytes of the item of that key, and is told in bytes alone', async t => {
+t.test('a raw item is the bytes of the table item, in BCS only', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const raw = async (key: unknown, query = '', headers: Record<string, string> = { ...json, ...bcs }, handle = '0x1') =>
     await requestNode(`${url}/v1/tables/${handle}/raw_item${query}`, {

@@ -9,7 +9,7 @@ import { respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type RequestListener } from 'node:http'
 
-/** What asks for all, with a node whose word is the test's, and a clock too. */
+/** Makes a poller for all workers; the test controls the upstream's response and the clock. */
 async function shared (
   t: Test,
   index: RequestListener
@@ -44,7 +44,7 @@ async function shared (
   return { polls, told, now, asked: () => asked }
 }
 
-t.test('those who ask while a word is on its way, or has just come, have that one; later it is asked for anew', async t => {
+t.test('callers share a poll in flight or just finished; later callers poll again', async t => {
   const { polls, told, now, asked } = await shared(t, respondToIndex)
   polls.poll('n', '/v1', 300)
   polls.poll('n', '/v1', 300)
@@ -52,7 +52,7 @@ t.test('those who ask while a word is on its way, or has just come, have that on
   t.equal(asked(), 1)
   now.ms = 49
   polls.poll('n', '/v1', 300)
-  t.same(told, ['n /v1 200', 'n /v1 200'], 'told again at once')
+  t.same(told, ['n /v1 200', 'n /v1 200'], 'notified again at once')
   now.ms = 50
   polls.poll('n', '/v1', 300)
   await until(() => told.length === 3, 'another has come')
@@ -61,7 +61,7 @@ t.test('those who ask while a word is on its way, or has just come, have that on
   t.equal(told.length, 3)
 })
 
-t.test('a node that hangs is asked again beside what hangs, some times and no more; what an earlier one comes to after a later one was answered is not told', async t => {
+t.test('a hanging upstream is polled again a few times at most, and a late result is dropped', async t => {
   const held: Array<() => void> = []
   const { polls, told, now, asked } = await shared(t, (request, response) => {
     held.push(() => {
@@ -80,7 +80,7 @@ t.test('a node that hangs is asked again beside what hangs, some times and no mo
   t.same(told, ['n /v1 200'])
 })
 
-t.test('a node that does not answer is told of with the reason', async t => {
+t.test('an upstream that does not respond is reported with the reason', async t => {
   const { polls, told } = await shared(t, (_request, response) => {
     response.destroy()
   })
@@ -91,7 +91,7 @@ t.test('a node that does not answer is told of with the reason', async t => {
 
 const word: PollResult = { status: 200, headers: { 'x-aptos-chain-id': '4' }, body: Buffer.from('{}') }
 
-t.test('a worker has its questions of a node asked by the primary process, and takes its word as the node\'s', async t => {
+t.test('a worker polls through the primary process, and takes its result as the upstream\'s', async t => {
   const asked: string[] = []
   const probes = new RemoteProbes((node, target, timeoutMs) => {
     asked.push(`${node} ${target} ${timeoutMs}`)
@@ -119,7 +119,7 @@ t.test('a worker has its questions of a node asked by the primary process, and t
   t.ok(await other.received.catch((error: unknown) => error instanceof UpstreamFailure))
 })
 
-t.test('a word that nobody waits for is at hand while it is told of, and no longer', async t => {
+t.test('a result that no caller awaits is available while it is published, and no longer', async t => {
   const asked: string[] = []
   const probes = new RemoteProbes(node => {
     asked.push(node)
@@ -135,7 +135,7 @@ t.test('a word that nobody waits for is at hand while it is told of, and no long
   t.same(asked, ['a'])
 })
 
-t.test('a question that is given up fails with the reason, and leaves nothing behind', async t => {
+t.test('an aborted poll fails with the reason, and leaves nothing behind', async t => {
   const probes = new RemoteProbes(() => {})
   let over = 0
   const { received, cancel } = probes.transportTo({ name: 'a', timeoutMs: 70 }).send(
@@ -152,5 +152,5 @@ t.test('a question that is given up fails with the reason, and leaves nothing be
   probes.onPollResult('a', '/v1', word, () => {
     woken++
   })
-  t.same([over, woken], [1, 1], 'nobody waits any more')
+  t.same([over, woken], [1, 1], 'no caller waits any more')
 })

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import t from 'tap'
 import { closeUnacceptedConnections } from '../../src/workers/unaccepted-connections.js'
 
-/** A worker's process as node:cluster uses it, with what was heard of it. */
+/** Mimics a worker process as node:cluster uses it, and records what it is sent. */
 function childOf (
   sentBack = new WeakSet()
 ): { child: ChildProcess, heard: unknown[], hand: (seq: number) => { isClosed: boolean } } {
@@ -23,7 +23,7 @@ function childOf (
   return { child, heard, hand }
 }
 
-t.test('what a worker had been handed and not taken is ended with it', async t => {
+t.test('connections that a worker received but had not accepted are closed with it', async t => {
   const { child, hand } = childOf()
   const [taken, waiting] = [hand(1), hand(2)]
   child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: 1, accepted: true })
@@ -31,7 +31,7 @@ t.test('what a worker had been handed and not taken is ended with it', async t =
   t.same([taken.isClosed, waiting.isClosed], [false, true])
 })
 
-t.test('a connection that a worker has no descriptor for goes to another once, and is let go the second time: neither it nor the worker waits for ever', async t => {
+t.test('a connection that finds no descriptor goes to another worker once, and is then closed', async t => {
   const sentBack = new WeakSet()
   const [first, second] = [childOf(sentBack), childOf(sentBack)]
   const handle = first.hand(7)
@@ -40,12 +40,12 @@ t.test('a connection that a worker has no descriptor for goes to another once, a
   second.child.send({ act: 'newconn', seq: 9 } as never, handle as never)
   second.child.emit('internalMessage', { cmd: 'NODE_HANDLE_NACK' })
   t.match(second.heard, [{ cmd: 'NODE_CLUSTER', ack: 9, accepted: true }, {}])
-  t.equal(handle.isClosed, false, 'node:cluster closes what was taken')
+  t.equal(handle.isClosed, false, 'node:cluster closes accepted connections')
   first.child.emit('exit', 1, null)
-  t.equal(handle.isClosed, false, 'and nothing is held any more')
+  t.equal(handle.isClosed, false, 'nothing stays pending')
 })
 
-t.test('a process that could not be begun is handed nothing', async t => {
+t.test('a process that failed to start is handed nothing', async t => {
   t.doesNotThrow(() => {
     closeUnacceptedConnections(new EventEmitter() as unknown as ChildProcess, new WeakSet())
   })

@@ -2,7 +2,7 @@ import cluster from 'node:cluster'
 import t from 'tap'
 import { WorkerProcess } from '../../src/workers/worker-process.js'
 
-t.test('a worker that the system does not begin has ended, and nobody waits for it', async t => {
+t.test('a worker that the system cannot start counts as ended, and nothing waits for it', async t => {
   cluster.setupPrimary({ exec: 'worker.js', cwd: '/nowhere' })
   const worker = new WorkerProcess({
     startMessage: () => {

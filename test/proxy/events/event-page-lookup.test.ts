@@ -21,7 +21,7 @@ import { type TestVarve, varveAt, varveAtSandbox } from '../../support/varve.js'
 
 const pruned = 'varve; hit; detail=pruned'
 const because = (reason: string): string => `varve; fwd=uri-miss; fwd-status=200; detail=${reason}`
-// A latest read of something else, which teaches the position.
+// Latest read of another endpoint, which moves the position on.
 const modules = '/v1/accounts/0x42/modules'
 
 async function at (
@@ -36,7 +36,7 @@ async function at (
 
 const pageAt = (path: string, start: number, limit: number): string => `${path}?start=${start}&limit=${limit}`
 
-/** Asks for a page and holds it against the node's own; tells what became of it. */
+/** Reads a page, compares it with the upstream, and returns its cache status. */
 async function said (
   t: Test,
   { node, varve }: { node: EventUpstream, varve: TestVarve },
@@ -49,22 +49,22 @@ async function said (
   const direct = await sendRequest(node.url, target)
   node.requests.pop()
   t.equal(got.status, direct.status, target)
-  t.ok(got.bytes.equals(direct.bytes), `${target} is the node's, byte for byte`)
+  t.ok(got.bytes.equals(direct.bytes), `${target} matches the upstream byte for byte`)
   if (got.status === 200) {
     t.equal(
       got.headers.etag,
       etagOf('application/json; charset=utf-8', direct.bytes),
-      'under the tag that it would have if it were read at once'
+      'the tag of the upstream\'s bytes'
     )
   }
   return String(got.headers[cacheStatusHeader])
 }
 
-t.test('a page by creation number and the same page by handle are one entry, whichever of them was asked for first', async t => {
+t.test('a page by creation number and by handle is one entry, whichever came first', async t => {
   for (const paths of [[handlePath, streamPath(7)], [streamPath(7), handlePath]] as const) {
     const all = await at(t)
     t.equal(await said(t, all, paths[0], 10, 5), storedMissStatus)
-    // Where the handle leads is not known before it was asked for.
+    // The stream behind a handle is unknown before the first page by handle.
     if (paths[1] === handlePath) t.equal(await said(t, all, handlePath, 400, 1), storedMissStatus)
     t.equal(await said(t, all, paths[1], 10, 5), memoryHitStatus)
     t.equal(all.node.requests.length, paths[1] === handlePath ? 2 : 1)
@@ -72,7 +72,7 @@ t.test('a page by creation number and the same page by handle are one entry, whi
   }
 })
 
-t.test('every spelling of an address and a creation number is one read, and what is none is refused', async t => {
+t.test('all variants of an address and a creation number are one read; others are rejected', async t => {
   const { node, varve } = await at(t)
   const first = await varve.get(`${streamPath(7)}?start=3&limit=4`)
   t.equal(first.headers[cacheStatusHeader], storedMissStatus)
@@ -106,7 +106,7 @@ t.test('every spelling of an address and a creation number is one read, and what
   )
 })
 
-t.test('a page is found by its own start and limit alone, by both paths of its stream', async t => {
+t.test('a page is found by its own start and limit only, by both paths of its stream', async t => {
   const all = await at(t)
   const pages = [[0, 40], [40, 10], [45, 30], [200, 100]] as const
   for (const [start, limit] of pages) t.equal(await said(t, all, handlePath, start, limit), storedMissStatus)
@@ -118,13 +118,13 @@ t.test('a page is found by its own start and limit alone, by both paths of its s
     t.equal(
       await said(t, all, handlePath, start, limit),
       storedMissStatus,
-      `other pages have all events of ${start} ${limit}`
+      `not assembled from other pages: ${start} ${limit}`
     )
   }
   t.equal(all.node.requests.length, pages.length + 5)
 })
 
-t.test('a page found by its other path is coded, revalidated with 304, and bears the present position', async t => {
+t.test('a page found by its other path is coded, revalidated by 304, and has the present position', async t => {
   const all = await at(t)
   const { node, varve } = all
   t.equal(await said(t, all, handlePath, 20, 50), storedMissStatus)
@@ -144,7 +144,7 @@ t.test('a page found by its other path is coded, revalidated with 304, and bears
   }
 })
 
-t.test(`whatever starts and limits come by either path, each answer is the node's, and the node is asked only for what is not kept (${seedTitle})`, async t => {
+t.test(`pages by either path match the upstream, which is read only for pages not cached (${seedTitle})`, async t => {
   const read = fc.record({
     by: fc.constantFrom(handlePath, streamPath(7)),
     start: fc.integer({ min: 0, max: 5 }),
@@ -181,30 +181,30 @@ t.test(`whatever starts and limits come by either path, each answer is the node'
   )
 })
 
-t.test('a handle that is destroyed and made anew with another stream never gives a page of the old one once that was seen', async t => {
+t.test('once a recreated handle was seen, no page of its old stream is served by handle', async t => {
   const all = await at(t)
   const { node, varve } = all
   for (const start of [0, 50]) t.equal(await said(t, all, handlePath, start, 50), storedMissStatus)
   node.state.creation = 8
   t.equal((await varve.get(pageAt(handlePath, 0, 50))).body, node.page(0, 50, 7), 'no response has shown it yet')
   t.equal(await said(t, all, handlePath, 90, 20), storedMissStatus)
-  for (const start of [0, 50]) t.equal(await said(t, all, handlePath, start, 50), storedMissStatus, 'of the new one')
+  for (const start of [0, 50]) t.equal(await said(t, all, handlePath, start, 50), storedMissStatus, 'of the new stream')
   for (const start of [0, 50]) {
     t.equal(await said(t, all, handlePath, start, 50), memoryHitStatus)
-    t.equal(await said(t, all, streamPath(7), start, 50), memoryHitStatus, 'the old one is history by its own name')
+    t.equal(await said(t, all, streamPath(7), start, 50), memoryHitStatus, 'the old stream stays history by its number')
   }
   const asked = node.requests.length
   node.state.creation = undefined
   t.match(await varve.get(pageAt(handlePath, 600, 5)), { status: 404 })
-  t.match(await varve.get(pageAt(handlePath, 0, 50)), { status: 404 }, 'it leads nowhere')
+  t.match(await varve.get(pageAt(handlePath, 0, 50)), { status: 404 }, 'the handle is gone')
   t.equal(await said(t, all, streamPath(8), 0, 50), memoryHitStatus)
   node.state.creation = 7
   t.equal(await said(t, all, handlePath, 300, 1), storedMissStatus)
-  t.equal(await said(t, all, handlePath, 0, 50), memoryHitStatus, 'and back again')
+  t.equal(await said(t, all, handlePath, 0, 50), memoryHitStatus, 'the first stream again')
   t.equal(node.requests.length, asked + 3)
 })
 
-t.test('also the newest events and a page that is not full tell where a handle leads now, and a node that lags does not tell it back', async t => {
+t.test('newest and short pages show a handle\'s stream too, and a lagging upstream cannot undo it', async t => {
   const all = await at(t)
   const { node, varve } = all
   t.equal(await said(t, all, handlePath, 0, 50), storedMissStatus)
@@ -212,17 +212,17 @@ t.test('also the newest events and a page that is not full tell where a handle l
     node.state.creation = 8 + nth
     await varve.get(handlePath + query)
     t.equal(await said(t, all, handlePath, 0, 50), storedMissStatus, query)
-    // Often enough that what was given is given again without a look.
+    // Repeats, so that a memoised response is served too.
     for (let round = 0; round < 3; round++) t.equal(await said(t, all, handlePath, 0, 50), memoryHitStatus)
   }
   node.state.head -= 100
   node.state.creation = 7
-  t.equal((await varve.get(pageAt(handlePath, 100, 5))).body, node.page(100, 5, 7), 'it is given what it says')
+  t.equal((await varve.get(pageAt(handlePath, 100, 5))).body, node.page(100, 5, 7), 'a response is served as it came')
   t.equal((await varve.get(pageAt(handlePath, 0, 50))).body, node.page(0, 50, 10))
   t.equal(await said(t, all, streamPath(7), 100, 5), memoryHitStatus)
 })
 
-t.test('where a handle leads is believed for as long as a page of it, and no page by another path makes that longer', async t => {
+t.test('a handle mapping lives as long as a page of it, and pages by another path do not extend it', async t => {
   const node = await startEventUpstream(t)
   const clock = { ms: 0 }
   const { context } = contextAt(t, node.url, clock)
@@ -236,7 +236,7 @@ t.test('where a handle leads is believed for as long as a page of it, and no pag
   const hit = serveFromMemory(context, known)
   const reply = { status: 200, rawHeaders: [], body: undefined }
   if (hit !== undefined) known.memoise(context, hit, wishes, reply)
-  t.equal(known.getMemo(context, wishes), reply, 'given again without a look')
+  t.equal(known.getMemo(context, wishes), reply, 'memoised')
   node.state.creation = 8
   clock.ms = context.settings.eventsTtlMs + 1
   t.equal(known.getMemo(context, wishes), undefined)
@@ -246,14 +246,14 @@ t.test('where a handle leads is believed for as long as a page of it, and no pag
   t.equal(after.name === 'miss' && String(after.fetched.response.body), node.page(50, 5, 8))
 })
 
-t.test('a page is pruned where its first event is, by both paths, and is served or not as an operator chose', async t => {
+t.test('a page is pruned by its first event on both paths, and then served as the operator chose', async t => {
   for (const serveCached of [true, false]) {
     const all = await at(t, {}, { pruned: { serveCached } })
     const { node, varve } = all
     for (const start of [39, 40]) t.equal(await said(t, all, handlePath, start, 50), storedMissStatus)
     node.state.oldest = node.state.versionOf(40)
     await varve.get(modules)
-    t.equal(await said(t, all, handlePath, 40, 50), memoryHitStatus, 'its first event is the oldest that there is')
+    t.equal(await said(t, all, handlePath, 40, 50), memoryHitStatus, 'its first event is the oldest that is left')
     const got = await varve.get(pageAt(handlePath, 39, 50))
     t.match(
       got,
@@ -264,7 +264,7 @@ t.test('a page is pruned where its first event is, by both paths, and is served 
   }
 })
 
-t.test('a page of an old release is read again by both paths, or given as it is where that fails', async t => {
+t.test('a page of an old release is read again by both paths, or served if that fails', async t => {
   const all = await at(t, {}, { head: { pollMs: 50 } })
   const { node, varve } = all
   for (const start of [0, 50, 100]) t.equal(await said(t, all, handlePath, start, 50), storedMissStatus)
@@ -281,14 +281,14 @@ t.test('a page of an old release is read again by both paths, or given as it is 
   t.match(old.body, /"by":"aaaa"/)
 })
 
-t.test('a page whose guid cannot be told is kept for the path of its handle, and for no creation number', async t => {
+t.test('a page with an unreadable guid is stored for its handle path, and for no creation number', async t => {
   const all = await at(t, { account: 'one' })
   t.equal(await said(t, all, handlePath, 0, 50), storedMissStatus)
   t.equal(await said(t, all, handlePath, 0, 50), memoryHitStatus)
   for (let round = 0; round < 2; round++) t.equal(await said(t, all, streamPath(7), 0, 50), because('unreadable'))
 })
 
-t.test('an answer by creation number of another stream is not kept, and teaches nothing', async t => {
+t.test('a response by creation number with another stream is not stored, and maps nothing', async t => {
   const all = await at(t, { account: '0x2' })
   for (let round = 0; round < 2; round++) t.equal(await said(t, all, streamPath(7), 0, 50), because('unreadable'))
   t.equal(await said(t, all, streamPath(7), 480, 50), because('unreadable'))
@@ -296,7 +296,7 @@ t.test('an answer by creation number of another stream is not kept, and teaches 
   t.equal(await said(t, all, handlePath, 0, 50), storedMissStatus)
 })
 
-t.test('an observing varve counts a page by its other path as a hit, and asks all the same', async t => {
+t.test('in observe mode a page by its other path counts as a hit, and is still fetched', async t => {
   const { node, varve } = await at(t, {}, { mode: 'observe' })
   await varve.get(pageAt(handlePath, 0, 50))
   for (const path of [handlePath, streamPath(7)]) {
@@ -305,14 +305,14 @@ t.test('an observing varve counts a page by its other path as a hit, and asks al
   t.equal(node.requests.length, 3)
 })
 
-t.test('a page that the audit finds different takes every page with any of its events with it', async t => {
+t.test('a page that the audit finds different invalidates every page that shares an event', async t => {
   const { node, varve } = await at(t, {}, { audit: { share: 1 } })
   for (const [start, limit] of [[0, 50], [50, 50], [30, 40], [110, 5]] as const) {
     await varve.get(pageAt(handlePath, start, limit))
   }
   const audited = async (result: string): Promise<number> =>
     await varve.metric(`varve_audit_total{result="${result}"}`) ?? 0
-  // One of two or of three hits is drawn at a share of one.
+  // A share of one audits one of two or three hits here.
   const hitUntil = async (target: string, result: string): Promise<void> => {
     await until(async () => {
       await varve.get(target)
@@ -328,11 +328,11 @@ t.test('a page that the audit finds different takes every page with any of its e
   t.equal(
     (await varve.get(pageAt(handlePath, 110, 5))).headers[cacheStatusHeader],
     memoryHitStatus,
-    'what has nothing in common with it stays'
+    'a page without common events stays'
   )
 })
 
-t.test(`over the embedded node, while it grows and a coin store is made anew, each page by either path is what the node says or said of that stream (${seedTitle})`, async t => {
+t.test(`while the sandbox grows and recreates a store, pages by both paths match it (${seedTitle})`, async t => {
   const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
   const page = fc.record({
     handled: fc.boolean(),
@@ -368,7 +368,7 @@ t.test(`over the embedded node, while it grows and a coin store is made anew, ea
         const numbers = new Set(events.map(({ guid }) => guid.creation_number))
         if (numbers.size > 1) throw new Error(`${path} ${start} ${limit} mixes two streams`)
         const [number = ''] = numbers
-        // A kept page of where the handle led is what its stream says by its own name.
+        // A cached page by handle must match its stream by number.
         const truth = isHit
           ? await sendRequest(sandbox.url, pageAt(`/v1/accounts/0xcafe/events/${number}`, start, limit))
           : direct
@@ -376,7 +376,7 @@ t.test(`over the embedded node, while it grows and a coin store is made anew, ea
           throw new Error(`${path} ${start} ${limit}: ${got.body.slice(0, 200)} is not ${truth.body.slice(0, 200)}`)
         }
         if (!handled) continue
-        // Once a later life was shown no page of an earlier one is.
+        // Pages of an earlier stream must not appear once a later one was shown.
         if (number !== '' && said.has(number) && [...said].at(-1) !== number) throw new Error('the handle led back')
         if (number !== '') said.add(number)
       }

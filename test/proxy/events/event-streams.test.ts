@@ -42,43 +42,43 @@ const lack = (target: string, response: UpstreamResponse): string | undefined =>
   return missingHistoryOf(context, read, chain, { response, verdict: judge(read, response, context.settings) })
 }
 
-t.test('a page that begins where it was asked to lacks nothing, whether it is full or the end', async t => {
+t.test('a page that begins at its start lacks nothing, whether full or the end', async t => {
   t.equal(lack(`${path}?start=5&limit=3`, answerOf(events(5, 3))), undefined)
   t.equal(lack(`${path}?start=5&limit=3`, answerOf(events(5, 1))), undefined)
-  t.equal(lack('/v1/accounts/0x1/modules?ledger_version=500', answerOf('[]')), undefined, 'no page of events')
-  t.equal(lack(`${path}?start=5&limit=3`, answerOf('{}', 404)), undefined, 'the node\'s own word')
+  t.equal(lack('/v1/accounts/0x1/modules?ledger_version=500', answerOf('[]')), undefined, 'not a page of events')
+  t.equal(lack(`${path}?start=5&limit=3`, answerOf('{}', 404)), undefined, 'the upstream\'s own error')
 })
 
-t.test('a page that goes on with later events than were asked for says that those are gone, and one from before them may lack anything', async t => {
+t.test('a page that begins later than its start is pruned, and one that begins earlier is partial', async t => {
   t.equal(lack(`${path}?start=5&limit=3`, answerOf(events(7, 3))), 'pruned')
   t.equal(lack(`${path}?start=5&limit=3`, answerOf(events(4, 3))), 'partial')
-  t.equal(lack(`${path}?start=5&limit=3`, answerOf('[{}]')), 'partial', 'what cannot be read may lack anything')
+  t.equal(lack(`${path}?start=5&limit=3`, answerOf('[{}]')), 'partial', 'an unreadable page may lack anything')
 })
 
-t.test('an empty page is the end of the stream where its last event was seen and the node still has that one; else a longer history may have more', async t => {
+t.test('an empty page is the stream end only if the upstream still has the last event seen', async t => {
   const empty = `${path}?start=90&limit=3`
-  t.equal(lack(empty, answerOf('[]')), 'partial', 'nobody has seen how far it reaches')
+  t.equal(lack(empty, answerOf('[]')), 'partial', 'the stream end is unknown')
   learnStream(context, readOfTarget(`${path}?start=80&limit=3`), chain, answerOf(events(80, 3, 600)))
   t.equal(lack(empty, answerOf('[]')), undefined)
   t.equal(
     lack(empty, answerOf('[]', 200, { 'x-aptos-ledger-oldest-version': '700' })),
     'partial',
-    'one that has forgotten the last event may have forgotten later ones'
+    'an upstream without the last event may lack later ones'
   )
   t.equal(lack(`${path}?start=81&limit=3`, answerOf('[]')), 'pruned', 'an event with that number was seen')
   t.equal(lack(empty, { ...answerOf('[]'), stamped: undefined }), 'partial')
 })
 
-t.test('the last events are all there where there are as many as were asked for, or the very first among them', async t => {
+t.test('the newest events are complete if as many as requested, or if the first is among them', async t => {
   t.equal(lack(`${path}?limit=3`, answerOf(events(50, 3))), undefined)
   t.equal(lack(`${path}?limit=3`, answerOf(events(0, 2))), undefined)
   t.equal(lack(`${path}?limit=3`, answerOf(events(50, 2))), 'partial')
-  t.equal(lack(path, answerOf(events(50, 25))), undefined, 'as many as nodes give who are asked for no number')
+  t.equal(lack(path, answerOf(events(50, 25))), undefined, 'the default limit of upstreams')
   t.equal(lack(path, answerOf(events(50, 24))), 'partial')
   t.equal(lack(path, answerOf('[]')), 'partial')
 })
 
-t.test('a node says that history is gone with a 410, or with a 500 of the kind of before', async t => {
+t.test('an upstream reports pruned history with a 410, or with the 500 of older releases', async t => {
   t.ok(reportsPruned(answerOf('{}', 410)))
   t.ok(reportsPruned(answerOf('{"message":"First requested event is probably pruned."}', 500)))
   t.notOk(reportsPruned(answerOf('{"message":"it is sick"}', 500)))

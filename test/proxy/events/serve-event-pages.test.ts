@@ -20,15 +20,15 @@ const bypass = 'varve; fwd=bypass'
 const because = (reason: string, code = 200): string => `varve; fwd=uri-miss; fwd-status=${code}; detail=${reason}`
 const bcs = { headers: { accept: 'application/x-bcs' } }
 
-// One event a block, numbered by height: the sandbox stands at height 999.
+// One event per block, numbered by height; the sandbox is at height 999.
 const blocks = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
 const withdrawals = deposits.replace('deposit_', 'withdraw_')
-// A latest read of something else, which teaches the position.
+// Latest read of another endpoint, which moves the position on.
 const modules = '/v1/accounts/0x42/modules'
 const epochs = '/v1/accounts/0x1/events/0x1::reconfiguration::Configuration/events'
 
-/** The parts of a proxy in front of the embedded node, with the clock and what is tallied in the test's hand. */
+/** Context of a proxy in front of the sandbox; the test controls clock and tally. */
 interface Proxy {
   readonly sandbox: Sandbox
   readonly parts: ProxyContext
@@ -71,7 +71,7 @@ const bodyOf = (outcome: Outcome): string =>
   ('entry' in outcome ? outcome.entry : outcome.fetched.response).body.toString()
 const shownIn = (outcome: Outcome): bigint | undefined => outcome.position?.head.version
 const countIn = (body: string): number => (JSON.parse(body) as unknown[]).length
-/** Gives a held request the time to read its state. */
+/** Gives a held request time to read its state. */
 const aTurn = async (): Promise<void> => {
   await new Promise(resolve => {
     setImmediate(resolve)
@@ -80,7 +80,7 @@ const aTurn = async (): Promise<void> => {
 const counted = async (varve: TestVarve, outcome: string, code = 200): Promise<number | undefined> =>
   await varve.metric(`varve_requests_total{endpoint="account_events",outcome="${outcome}",status="${code}"}`)
 
-t.test('a full page from an explicit start is read once, is the node\'s byte for byte, and bears the present position', async t => {
+t.test('a full page from a start is read once, matches byte for byte, and has the present position', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const direct = await sendRequest(sandbox.url, `${blocks}?start=300&limit=5`)
   sandbox.requests.reset()
@@ -100,7 +100,7 @@ t.test('a full page from an explicit start is read once, is the node\'s byte for
   t.same([await counted(varve, 'miss'), await counted(varve, 'hit_memory')], [1, 1])
 })
 
-t.test('a page is kept for the time that an operator gave, and read again afterwards', async t => {
+t.test('a page is cached for the configured time, and read again afterwards', async t => {
   const { sandbox, clock, get } = await proxyAt(t, {}, { eventsTtlMs: 60_000 })
   const names: string[] = []
   for (const ms of [0, 1, 59_999, 60_000, 119_999, 120_000]) {
@@ -111,11 +111,11 @@ t.test('a page is kept for the time that an operator gave, and read again afterw
   t.equal(askedOf(sandbox), 3)
 })
 
-t.test('a missing limit counts as pages.eventsDefault, and every spelling of handle, address and number shares one entry', async t => {
+t.test('a missing limit counts as pages.eventsDefault, and all request variants share one entry', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { eventsDefault: 10 }, { pages: { eventsDefault: 7 } })
   const first = await varve.get(`${deposits}?start=100`)
   t.match(first, { headers: { [status]: stored } })
-  t.equal(countIn(first.body), 7, 'whatever the node takes where none is named')
+  t.equal(countIn(first.body), 7, 'whatever the upstream\'s default is')
   const long = `/v1/accounts/0x${'cafe'.padStart(64, '0')}/events`
   const spelled = [
     `${deposits}?start=100&limit=7`,
@@ -137,7 +137,7 @@ t.test('a missing limit counts as pages.eventsDefault, and every spelling of han
   )
 })
 
-t.test('what is no full page from an explicit start is asked for each time, and says why', async t => {
+t.test('anything but a full page from a start is fetched each time, with the reason', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const head = String(sandbox.ledger.head.version)
   const cases: [string, object, string, string, number?][] = [
@@ -186,11 +186,11 @@ t.test('what is no full page from an explicit start is asked for each time, and 
   t.equal(
     await varve.metric('varve_pruned_requests_total{endpoint="account_events",answer="upstream"}'),
     0,
-    'neither the end of a stream nor a node that stumbles is pruning'
+    'neither a stream end nor an upstream error counts as pruned'
   )
 })
 
-t.test('a node\'s page with gaps, of two streams, from elsewhere or in no known form is handed on as it is and never kept', async t => {
+t.test('a page with gaps, of two streams or in an unknown form is forwarded and never stored', async t => {
   const event = (sequence: bigint | number, version: bigint | number, creation = 3): string =>
     `{"version":"${version}","guid":{"creation_number":"${creation}","account_address":"0x1"},"sequence_number":"${sequence}","type":"0x1::a::B","data":{}}`
   const big = 2n ** 53n
@@ -232,12 +232,12 @@ t.test('a node\'s page with gaps, of two streams, from elsewhere or in no known 
     t.match(
       await varve.get(`${blocks}?start=${big}&limit=2`),
       { body: full, headers: { [status]: said } },
-      'the same within the window is kept'
+      'the same within the window is stored'
     )
   }
 })
 
-t.test('versions above 2^53 are no matter', async t => {
+t.test('versions above 2^53 are exact', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 2n ** 63n })
   for (const said of [stored, hit]) {
     t.match(await varve.get(`${blocks}?start=300&limit=5`), {
@@ -254,7 +254,7 @@ t.test('versions above 2^53 are no matter', async t => {
   )
 })
 
-t.test('a page that is short while the stream grows is seen growing, and is kept once it is full', async t => {
+t.test('a short page grows with its stream, and is stored once it is full', async t => {
   const { sandbox, get } = await proxyAt(t)
   const seen: string[] = []
   for (let round = 0; round < 5; round++) {
@@ -263,7 +263,7 @@ t.test('a page that is short while the stream grows is seen growing, and is kept
     t.equal(
       shownIn(outcome),
       sandbox.ledger.position(Math.min(sandbox.ledger.height, 1001)).version,
-      'nobody was asked since it was full'
+      'not fetched since it was full'
     )
     sandbox.ledger.grow()
   }
@@ -277,7 +277,7 @@ t.test('a page that is short while the stream grows is seen growing, and is kept
   t.equal(askedOf(sandbox), 3)
 })
 
-t.test('a full page bears the present position, and any other the one stamped on that very answer', async t => {
+t.test('a full page has the present position, any other page its own stamp', async t => {
   const { sandbox, parts, get } = await proxyAt(t)
   const before = sandbox.ledger.head.version
   const hold = sandbox.faults.hold('account_events', { late: true })
@@ -292,7 +292,7 @@ t.test('a full page bears the present position, and any other the one stamped on
   t.same((await Promise.all(asked)).map(shownIn), [now, before, before, before])
 })
 
-t.test('who joins a page that was short gets no answer older than the own question, and where it is full by then it bears the present position', async t => {
+t.test('a read coalesced with a short page gets a response no older than its request', async t => {
   const { sandbox, parts, get } = await proxyAt(t)
   const page = `${blocks}?start=998&limit=4`
   const hold = sandbox.faults.hold('account_events', { late: true })
@@ -309,14 +309,14 @@ t.test('who joins a page that was short gets no answer older than the own questi
     t.same(
       [countIn(bodyOf(outcome)), shownIn(outcome)],
       [4, sandbox.ledger.head.version],
-      'though the node that gave it lags'
+      'though its upstream lags'
     )
   }
   t.equal((await get(page)).name, 'hit_memory')
   t.equal(askedOf(sandbox), 2)
 })
 
-t.test('a burst of a thousand equal misses of a full page is one read of the node, of a short one two, of a pruned one three', async t => {
+t.test('a thousand equal misses cost one read for a full page, two for a short, three for a pruned', async t => {
   const { sandbox, get } = await proxyAt(t)
   const cases: [string, number, string][] = [[`${blocks}?start=300&limit=5`, 1, 'collapsed'], [
     `${blocks}?start=998&limit=9`,
@@ -334,7 +334,7 @@ t.test('a burst of a thousand equal misses of a full page is one read of the nod
   }
 })
 
-t.test('a node that lags is asked again for what is not full, is counted where it still does, and is not taken for one that has pruned', async t => {
+t.test('a short page of a lagging upstream is fetched again, counted, and not taken for pruned', async t => {
   const { sandbox, parts, tally, get } = await proxyAt(t)
   await get(blocks)
   const short = `${blocks}?start=990&limit=50`
@@ -355,7 +355,7 @@ t.test('a node that lags is asked again for what is not full, is counted where i
   t.same(
     [bodyOf(beyond), shownIn(beyond), ...tally.splice(0)],
     ['[]', behind, 'stale', 'empty_page'],
-    'it has not got that far'
+    'the upstream does not have those events yet'
   )
   sandbox.requests.reset()
   const full = await get(`${blocks}?start=985&limit=5`)
@@ -363,7 +363,7 @@ t.test('a node that lags is asked again for what is not full, is counted where i
     stored,
     parts.tracker.position?.head.version,
     1
-  ], 'a full page is history wherever its node stands')
+  ], 'a full page is history at any head')
   await get(blocks)
   lag.remove()
   sandbox.ledger.prunedEvents = 'empty'
@@ -372,11 +372,11 @@ t.test('a node that lags is asked again for what is not full, is counted where i
   t.same(
     [bodyOf(await get(`${blocks}?start=996&limit=5`)), ...tally],
     ['[]', 'pruned_page', 'pruned by upstream'],
-    'nor has its word on the newest events lowered the end'
+    'its newest events did not lower the stream end'
   )
 })
 
-t.test('a page that came from behind and is too large to gather is let go of when it is asked for again', async t => {
+t.test('a lagging page too large to buffer is cancelled when it is fetched again', async t => {
   const behind = stamps({ 'x-aptos-ledger-version': '900', 'x-aptos-ledger-timestampusec': '900000' })
   let close: () => void = () => {}
   const closed = new Promise<void>(resolve => {
@@ -384,7 +384,7 @@ t.test('a page that came from behind and is too large to gather is let go of whe
   })
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     if (nth > 1) return respondOk(response, '[]')
-    // Without an end, so that nothing but letting go of it frees its connection.
+    // Never ends, so that only cancelling frees its connection.
     response.on('close', close).writeHead(200, { 'content-type': 'application/json', ...behind }).write(
       `["${'x'.repeat(1_500_000)}`
     )
@@ -396,7 +396,7 @@ t.test('a page that came from behind and is too large to gather is let go of whe
   await closed
 })
 
-t.test('whatever a pruned node answers is handed on, counted, and kept by nobody: when the node has the events again they are served', async t => {
+t.test('responses of a pruned upstream are forwarded, counted and never stored', async t => {
   const modes: [PrunedEventsMode, number, string, number][] = [
     ['error500', 500, because('status', 500), 2],
     ['gone410', 410, because('status', 410), 2],
@@ -427,9 +427,9 @@ t.test('whatever a pruned node answers is handed on, counted, and kept by nobody
     t.equal(
       await varve.metric('varve_pruned_requests_total{endpoint="account_events",answer="local"}'),
       0,
-      'no page is known to be gone without asking'
+      'no page is reported gone without a fetch'
     )
-    // A node with a longer history behind the same address.
+    // An upstream with a longer history at the same address.
     const twin = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
     t.teardown(async () => {
       await twin.close()
@@ -448,11 +448,11 @@ t.test('whatever a pruned node answers is handed on, counted, and kept by nobody
   }
 })
 
-t.test('an empty page from before the known end of a stream is pruning; one from past it, or of a stream that nobody knows, is not', async t => {
+t.test('an empty page below the known stream end is pruned; above it, or if unknown, it is not', async t => {
   const { sandbox, tally, get } = await proxyAt(t, { prunedBlocks: 998 })
   sandbox.ledger.prunedEvents = 'empty'
   const told = async (target: string): Promise<string[]> => [bodyOf(await get(target)), ...tally.splice(0)]
-  t.same(await told(`${blocks}?start=5`), ['[]', 'empty_page'], 'what nobody has seen is not guessed')
+  t.same(await told(`${blocks}?start=5`), ['[]', 'empty_page'], 'an unseen end is not guessed')
   t.same(await told(`${blocks}?limit=1`), [(await sendRequest(sandbox.url, `${blocks}?start=999`)).body])
   t.same(await told(`${blocks}?start=5`), ['[]', 'pruned_page', 'pruned by upstream'])
   t.same(await told(`${blocks}?start=1000`), ['[]', 'empty_page'], 'the very next number')
@@ -467,11 +467,11 @@ t.test('an empty page from before the known end of a stream is pruning; one from
   t.same(
     await told(`${deposits}?start=5`),
     ['[]', 'pruned_page', 'pruned by upstream'],
-    'a page of any part of the stream tells how far it reaches'
+    'any page of a stream shows how far it reaches'
   )
 })
 
-t.test('the newest events are the last word on where a stream ends, an older page is not: its path can come to mean another one', async t => {
+t.test('the newest events decide where a stream ends, since its path may come to mean another', async t => {
   const { sandbox, tally, get } = await proxyAt(t)
   await get(blocks)
   await get(`${blocks}?start=300&limit=5`)
@@ -494,7 +494,7 @@ t.test('the newest events are the last word on where a stream ends, an older pag
   t.same(tally.splice(0), ['pruned_page', 'pruned by upstream'])
 })
 
-t.test('what one chain\'s streams reached says nothing of the chain that took its place, nor do its pages', async t => {
+t.test('stream ends and pages of one chain say nothing of the chain that replaces it', async t => {
   const { sandbox, tally, get } = await proxyAt(t)
   const page = `${blocks}?start=300&limit=5`
   await get(page)
@@ -507,7 +507,7 @@ t.test('what one chain\'s streams reached says nothing of the chain that took it
   t.same([other.name, bodyOf(other), ...tally], ['miss', '[]', 'empty_page'])
 })
 
-t.test('a kept page is served beyond the nodes\' window, marked and counted with how far its lowest version is below; or not, as an operator chose', async t => {
+t.test('a cached page beyond the window is served and counted with its distance, if configured', async t => {
   for (const serveCached of [true, false]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached } })
     const page = `${blocks}?start=300&limit=5`
@@ -515,7 +515,7 @@ t.test('a kept page is served beyond the nodes\' window, marked and counted with
     const edge = sandbox.ledger.block(300).firstVersion
     sandbox.ledger.pruneTo(300)
     await varve.get(modules)
-    t.match(await varve.get(page), { headers: { [status]: hit } }, 'its lowest version is the oldest that there is')
+    t.match(await varve.get(page), { headers: { [status]: hit } }, 'its lowest version is the oldest that is left')
     sandbox.ledger.pruneTo(302)
     await varve.get(modules)
     sandbox.requests.reset()
@@ -540,7 +540,7 @@ t.test('a kept page is served beyond the nodes\' window, marked and counted with
   }
 })
 
-t.test('a page that an old release rendered is read afresh once another runs, unless the node has pruned it or only has a part of it (law 8)', async t => {
+t.test('an old rendering of a page is read again, unless the upstream has pruned any of it (law 8)', async t => {
   const { sandbox, parts, get } = await proxyAt(t)
   const pages = [300, 400].map(start => `${blocks}?start=${start}&limit=5`)
   for (const page of pages) await get(page)
@@ -557,12 +557,12 @@ t.test('a page that an old release rendered is read afresh once another runs, un
   sandbox.faults.add({ kind: 'body', body: '[]', match: 'account_events' })
   const both = await Promise.all(Array.from({ length: 2 }, async () => await get(String(pages[1]))))
   for (const old of both) {
-    t.same([old.name, countIn(bodyOf(old))], ['hit_memory', 5], 'what is not the page does not take its place')
+    t.same([old.name, countIn(bodyOf(old))], ['hit_memory', 5], 'an incomplete page does not replace it')
   }
   t.equal(askedOf(sandbox), 2)
 })
 
-t.test(`what is kept of streams is what a node says that never forgot anything, and all else is what the node says now (${seedTitle})`, async t => {
+t.test(`cached pages match an archive that never prunes, all others the upstream now (${seedTitle})`, async t => {
   const stream = fc.constantFrom(blocks, blocks, deposits, epochs, withdrawals)
   const page = fc.tuple(
     stream,

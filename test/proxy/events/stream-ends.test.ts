@@ -5,9 +5,9 @@ import { check, seedTitle } from '../../support/properties.js'
 
 const end = (sequence: bigint, version = sequence * 10n): StreamEnd => ({ sequence, version })
 
-t.test('a stream reaches as far as the last event that was seen of it, and no stream tells of another', async t => {
+t.test('a stream reaches to the last event seen of it, and streams are independent', async t => {
   const ends = new StreamEnds()
-  t.equal(ends.reaches('a', 0n, 1000n), false, 'nothing is known of a stream that was never seen')
+  t.equal(ends.reaches('a', 0n, 1000n), false, 'an unseen stream has no known end')
   ends.record('a', end(5n), 1000n, false)
   t.same([0n, 4n, 5n, 6n].map(sequence => ends.reaches('a', sequence, 1000n)), [true, true, true, false])
   t.equal(ends.reaches('b', 0n, 1000n), false)
@@ -22,7 +22,7 @@ t.test('an older page raises the end and never lowers it', async t => {
   t.equal(ends.reaches('a', 7n, 2000n), true)
 })
 
-t.test('the newest events are the last word, also where the path has come to mean a shorter stream', async t => {
+t.test('the newest events set the end, also where the path has come to mean a shorter stream', async t => {
   const ends = new StreamEnds()
   ends.record('a', end(500n), 6000n, false)
   ends.record('a', end(2n, 6500n), 7000n, true)
@@ -30,17 +30,17 @@ t.test('the newest events are the last word, also where the path has come to mea
   t.equal(ends.reaches('a', 2n, 7000n), true)
 })
 
-t.test('the newest events of a node that lags are no last word, and what it does not know yet is not forgotten by it', async t => {
+t.test('the newest events of a lagging upstream do not lower the end', async t => {
   const ends = new StreamEnds()
   ends.record('a', end(50n), 600n, true)
   ends.record('a', end(40n), 450n, true)
   t.equal(ends.reaches('a', 50n, 500n), true)
-  t.equal(ends.reaches('a', 50n, 499n), false, 'a node below the version of the last event need not have it')
+  t.equal(ends.reaches('a', 50n, 499n), false, 'an upstream below the version of the last event need not have it')
   ends.record('a', end(40n), 500n, true)
-  t.equal(ends.reaches('a', 50n, 500n), false, 'one that has got as far must')
+  t.equal(ends.reaches('a', 50n, 500n), false, 'an upstream at that version must have it')
 })
 
-t.test('numbers that a double cannot tell apart are told apart', async t => {
+t.test('numbers that a double cannot tell apart stay distinct', async t => {
   const ends = new StreamEnds()
   const big = 2n ** 53n
   ends.record('a', end(big, big), big, false)
@@ -49,7 +49,7 @@ t.test('numbers that a double cannot tell apart are told apart', async t => {
   t.same([ends.reaches('a', 2n ** 64n - 1n, big), ends.reaches('a', 2n ** 64n - 1n, big + 1n)], [false, true])
 })
 
-t.test('ten thousand streams are remembered and no more: the one that was not asked about for longest goes', async t => {
+t.test('at most ten thousand stream ends are stored, and the least recently used is evicted', async t => {
   const ends = new StreamEnds()
   for (let at = 0; at < 10_000; at++) ends.record(`s${at}`, end(1n), 100n, false)
   t.equal(ends.reaches('s0', 1n, 100n), true)
@@ -57,8 +57,8 @@ t.test('ten thousand streams are remembered and no more: the one that was not as
   t.same(['s0', 's1', 's2', 'one more'].map(stream => ends.reaches(stream, 1n, 100n)), [true, false, true, true])
 })
 
-t.test(`in whatever order the pages of a growing stream come in, its end is never taken for lower than a node that is far enough has shown (${seedTitle})`, async () => {
-  // A stream with one event every ten versions, read by nodes that lag by so much, in whatever order the answers come.
+t.test(`in any order of pages, the end is never below what a recent enough upstream showed (${seedTitle})`, async () => {
+  // Models a stream with one event every ten versions; upstreams lag, and pages arrive in any order.
   const pages = fc.array(
     fc.record({ readAt: fc.bigInt(10n, 400n), isNewest: fc.boolean(), back: fc.bigInt(0n, 10n) }),
     { minLength: 1, maxLength: 20 }

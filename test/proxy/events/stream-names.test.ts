@@ -1,7 +1,7 @@
 import t from 'tap'
 import { StreamNames } from '../../../src/proxy/events/stream-names.js'
 
-t.test('where a path leads is believed for its time, and what an answer from later shows at once; one from before tells nothing', async t => {
+t.test('a path mapping expires in time, and a response at a lower version never changes it', async t => {
   const clock = { ms: 0 }
   let changes = 0
   const names = new StreamNames(() => clock.ms, () => {
@@ -11,7 +11,7 @@ t.test('where a path leads is believed for its time, and what an answer from lat
   t.match(names.find('p'), { stream: 'a', expiresAtMs: 100 })
   clock.ms = 60
   names.learn('p', 'a', 10n, 100)
-  t.same([names.find('p')?.expiresAtMs, changes], [160, 1], 'seen again it is believed longer, and nothing has changed')
+  t.same([names.find('p')?.expiresAtMs, changes], [160, 1], 'seeing it again extends its lifetime and changes nothing')
   names.learn('p', 'b', 9n, 100)
   names.remove('p', 9n)
   t.equal(names.find('p')?.stream, 'a')
@@ -25,14 +25,14 @@ t.test('where a path leads is believed for its time, and what an answer from lat
   t.same([names.lastKnown('p'), changes], [undefined, 3])
 })
 
-t.test('others are told where a path leads when they have not been, or have believed it for half of its time, and at once when it leads elsewhere', async t => {
+t.test('a path mapping is shared when new, when changed, and past half of its lifetime', async t => {
   const clock = { ms: 0 }
   const names = new StreamNames(() => clock.ms, () => {})
   const told = (stream: string): boolean => {
     names.learn('p', stream, 1n, 100)
     return names.takeDueForSharing('p') !== undefined
   }
-  t.equal(names.takeDueForSharing('p'), undefined, 'nobody knows')
+  t.equal(names.takeDueForSharing('p'), undefined, 'no mapping is known')
   t.same([told('a'), told('a')], [true, false])
   clock.ms = 40
   t.equal(told('a'), false)

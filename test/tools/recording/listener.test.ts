@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { openListener } from '../../../src/tools/recording/listener.js'
 
-t.test('when it closes, what is under way comes to its end, nobody new is heard, also on a connection that was kept, and what takes too long is cut', async t => {
+t.test('closing drains requests in flight, accepts no new ones, and cuts those that take too long', async t => {
   const waiting: ServerResponse[] = []
   const asked = new EventTarget()
   const open = await openListener({ host: '::1', port: 0 }, (request, response) => {

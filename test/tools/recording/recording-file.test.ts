@@ -14,7 +14,7 @@ import { until } from '../../support/until.js'
 
 const mega = 1024 * 1024
 
-/** A node whose answers are as long as their target says. */
+/** Starts a node whose responses have the length that their target names. */
 async function longNode (t: Test): Promise<string> {
   const server = createServer((request, response) => {
     request.resume()
@@ -32,7 +32,7 @@ async function longNode (t: Test): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-t.test('a body that is longer than --max-body-mb comes through whole, and the file says that it was left out; a question of that length is refused', async t => {
+t.test('a response over --max-body-mb passes whole but unrecorded; a request over it gets a 413', async t => {
   const recording = await startRecorder(t, await longNode(t), ['--max-body-mb', '1'])
   t.equal((await sendRequest(recording.url, '/v1/1500000')).body.length, 1_500_000)
   t.equal((await sendRequest(recording.url, `/v1/${mega}`)).body.length, mega)
@@ -55,12 +55,12 @@ t.test('a body that is longer than --max-body-mb comes through whole, and the fi
   t.equal((await sendRequest(node.url, `/v1/${mega}`)).body.length, mega)
 })
 
-t.test('a file that is as long as --max-mb lets it be is written no more, and everything still comes through', async t => {
+t.test('a file at --max-mb is written no further, and everything still passes', async t => {
   const recording = await startRecorder(t, await longNode(t), ['--max-mb', '1'])
   for (let nth = 0; nth < 4; nth++) t.equal((await sendRequest(recording.url, '/v1/400000')).body.length, 400_000)
   t.match(await sendRequest(recording.url, '/v1/1'), { status: 200 })
   t.equal(await recording.stop(), 0)
-  t.equal(recording.exchanges().length, 2, 'nothing that came later stands in it either, so that it has no holes')
+  t.equal(recording.exchanges().length, 2, 'nothing later is recorded either, so that the file has no holes')
   t.ok(statSync(recording.file).size <= mega)
   t.match(
     recording.command.out(),
@@ -68,7 +68,7 @@ t.test('a file that is as long as --max-mb lets it be is written no more, and ev
   )
 })
 
-t.test('what is under way at a time takes no more room than there is: what finds none is left out and given back', t => {
+t.test('bodies in flight share a limit: one beyond it is left out and releases its bytes', t => {
   const room = new MemoryLimit(10)
   const [first, second] = [new GatheredBody(8, room), new GatheredBody(8, room)]
   first.add(Buffer.from('123456'))
@@ -83,7 +83,7 @@ t.test('what is under way at a time takes no more room than there is: what finds
   t.end()
 })
 
-t.test('the file is for its owner alone, and one that is there is replaced only where that is wished', async t => {
+t.test('the file is private to its owner, and an existing one is replaced only with --force', async t => {
   const file = join(t.testdir({ 'report.jsonl': 'mine' }), 'report.jsonl')
   chmodSync(file, 0o644)
   const flags = ['record', '--upstream', 'http://127.0.0.1:9', '--out', file, '--listen', '127.0.0.1:0']
@@ -103,7 +103,7 @@ t.test('the file is for its owner alone, and one that is there is replaced only 
   ])
 })
 
-t.test('a file that cannot be made ends it with a sentence, before anybody could ask', async t => {
+t.test('a file that cannot be created ends the command with an error before it listens', async t => {
   const folder = t.testdir({ file: '' })
   const record = async (file: string, ...flags: string[]): ReturnType<typeof runCommand> =>
     await runCommand(t, [
@@ -134,7 +134,7 @@ t.test('a file that cannot be made ends it with a sentence, before anybody could
   })
 })
 
-/** Has writing fail as on a full disk: from the so-manieth time on, with that much of the line written before. */
+/** Makes writes fail as on a full disk from write number `after` on, which writes a part of its line. */
 async function fillDisk (t: Test, after: number): Promise<void> {
   const handle = await open('/dev/null')
   const prototype = Object.getPrototypeOf(handle) as {
@@ -153,7 +153,7 @@ async function fillDisk (t: Test, after: number): Promise<void> {
   })
 }
 
-t.test('a disk that is full ends it with a sentence and 1; what was written before stays, in whole lines', async t => {
+t.test('a full disk ends the command with an error and exit code 1; whole lines stay', async t => {
   const url = await longNode(t)
   const recording = await startRecorder(t, url)
   await until(() => readFileSync(recording.file, 'utf8').split('\n').length === 3, 'the index is written')
@@ -161,7 +161,7 @@ t.test('a disk that is full ends it with a sentence and 1; what was written befo
   await fillDisk(t, 1)
   t.match(await sendRequest(recording.url, '/v1/1'), { status: 200 })
   await until(() => recording.exchanges().length === 1, 'it is written')
-  t.match(await sendRequest(recording.url, '/v1/2'), { status: 200 }, 'who asks is not concerned')
+  t.match(await sendRequest(recording.url, '/v1/2'), { status: 200 }, 'the client is not affected')
   t.equal(await recording.command.code, 1)
   t.match(
     recording.command.err(),
@@ -174,7 +174,7 @@ t.test('a disk that is full ends it with a sentence and 1; what was written befo
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
 })
 
-t.test('a disk that is full from the beginning leaves nothing behind, and what waits behind a line that failed is not written', async t => {
+t.test('with a disk full from the start, lines after the failed one are not written', async t => {
   const file = join(t.testdir(), 'a')
   const options = { file, isForced: false, maxBytes: mega, memory: new MemoryLimit(100), onFailure: () => {} }
   const failures: Error[] = []
@@ -197,7 +197,7 @@ t.test('a disk that is full from the beginning leaves nothing behind, and what w
   t.notOk(existsSync(`${file}2`))
 })
 
-t.test('a disk that loses what it took says so when all is to be on it', async t => {
+t.test('a disk that loses data at the final sync is reported', async t => {
   const recording = await RecordingFile.create({
     file: join(t.testdir(), 'a'),
     isForced: false,
@@ -215,7 +215,7 @@ t.test('a disk that loses what it took says so when all is to be on it', async t
   await t.rejects(recording.close(), { message: /a cannot be written: EIO/ })
 })
 
-t.test('a command line that says too little, or what varve does not understand, is refused with 2', async t => {
+t.test('an incomplete or invalid command line is rejected with exit code 2', async t => {
   const out = join(t.testdir(), 'a')
   const both = ['--upstream', 'http://127.0.0.1:9', '--out', out]
   const wrong: Array<[string[], RegExp]> = [

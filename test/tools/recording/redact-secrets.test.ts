@@ -27,7 +27,7 @@ const secrets = {
   client: '203.0.113.77'
 }
 
-t.test('no secret is in the file, wherever it is put and whatever repeats it: a header, a path, a query, a cookie, an answer in text, in bytes or compressed', async t => {
+t.test('no secret is in the file, wherever a request or a response carries it', async t => {
   const server = createServer((request, response) => {
     const seen = JSON.stringify({ url: request.url, headers: request.rawHeaders })
     const target = String(request.url)
@@ -107,8 +107,7 @@ t.test('no secret is in the file, wherever it is put and whatever repeats it: a 
   t.equal(pairs.length, 7)
   const file = readFileSync(recording.file, 'utf8')
   const said = recording.command.out() + recording.command.err()
-  // What an answer says of itself is not known to be secret: here the address that the client sent along, which is no
-  // credential.
+  // Text of a response is not known to be secret; here it repeats the client's address, which is no credential.
   const untold = [secrets.client]
   const decoded = pairs.map(({ answer }) => Buffer.from(answer?.base64 ?? '', 'base64').toString('latin1')).join('')
   for (const [name, secret] of Object.entries(secrets).filter(([, secret]) => !untold.includes(secret))) {
@@ -155,7 +154,7 @@ t.test('no secret is in the file, wherever it is put and whatever repeats it: a 
     status: 200,
     headers: { 'x-echo': '*** ***' },
     body: pairs[0]?.answer?.body
-  }, 'another key is the same question')
+  }, 'another key is the same request')
   t.match(await sendRequest(node.url, '/a-key/v1/prefixed', { headers }), { status: 200 })
   t.match(await sendRequest(node.url, '/v1/gzip', { headers }), {
     status: 404,
@@ -163,7 +162,7 @@ t.test('no secret is in the file, wherever it is put and whatever repeats it: a 
   })
 })
 
-t.test('an address of the node with a user, a key in its query or /v1 at its end is refused without being repeated, as varve serve refuses it', async t => {
+t.test('an upstream URL with credentials or /v1 is rejected without being repeated, as by serve', async t => {
   const { runCommand } = await import('../../cli/command.js')
   const out = `${t.testdir()}/a`
   for (
@@ -200,7 +199,7 @@ t.test('an address of the node with a user, a key in its query or /v1 at its end
   t.match(await with2('authorization'), { code: 2, err: /got authorization;/ })
 })
 
-t.test('what is short, or is no secret by its name, is left where it is', t => {
+t.test('short values, and values that are no secret by name, stay', t => {
   const out = new SecretRedactor([
     ...secretsOfUpstream('https://h/v2-key/longer-key-1/', { 'x-key': 'Bearer 12345678', accept: 'application/json' }),
     ...secretsOf(
@@ -222,7 +221,7 @@ t.test('what is short, or is no secret by its name, is left where it is', t => {
   t.match(
     out.encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'gzip']]),
     { leftOut: /^its coding cannot/ },
-    'nor in what is not coded as it says'
+    'nor a body that is not coded as it says'
   )
   t.match(new SecretRedactor([]).encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'zstd']]), { base64: '/wE=' })
   t.match(new SecretRedactor(['%E0%A4%A']).redact('%E0%A4%A'), '***')
@@ -240,7 +239,7 @@ t.test('what is short, or is no secret by its name, is left where it is', t => {
   t.end()
 })
 
-t.test('of a query only what nodes take is told, and what is short or a number; a key is a key under any name, and before any /v1 that a route follows', t => {
+t.test('of a query only known parameters, short values and numbers are recorded, never a key', t => {
   const told =
     '/v1/transactions?start=12345678901&limit=00000000007&x=1&junk&network=0xabcdef0123456789&_=1700000000000'
   t.equal(targetToRecord(told), told)
@@ -268,7 +267,7 @@ t.test('of a query only what nodes take is told, and what is short or a number; 
   t.equal(
     secrets.redact('a-user-name pass-w0rd-1 sess10n-0123 k3y-of-mine s3cret-1234 application/json s3cret-5678=='),
     '*** *** *** *** *** application/json ***',
-    'what is a word is looked for in no answer'
+    'a plain word is not searched for in responses'
   )
   t.ok(
     secretsOf([['authorization', `Basic ${Buffer.from('just-a-key-1').toString('base64')}`]], '/v1').includes(

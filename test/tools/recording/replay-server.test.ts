@@ -30,14 +30,14 @@ async function nodeOf (t: Test, lines: readonly object[], flags: readonly string
   return await startReplay(t, fileOf(t, [first, ...lines]), flags)
 }
 
-t.test('several answers to one question are given in their order, and the last one for ever, so that a head that moved moves', async t => {
+t.test('several responses to one request are returned in order, and the last one for ever', async t => {
   const node = await nodeOf(t, ['1', '2', '3'].map(body => line('/v1', body)))
   const bodies = []
   for (let nth = 0; nth < 5; nth++) bodies.push((await sendRequest(node.url, '/v1')).body)
   t.same(bodies, ['1', '2', '3', '3', '3'])
 })
 
-t.test('the very same question comes first; else one that means the same is answered: another spelling, another accept that means the same', async t => {
+t.test('the identical request is matched first, else one with the same meaning', async t => {
   const accept = (text: string): object => ({ request: { headers: [['accept', text]] } })
   const table = (body: string): object => ({
     request: { method: 'POST', headers: [['content-type', 'application/json']], body }
@@ -89,7 +89,7 @@ t.test('the very same question comes first; else one that means the same is answ
   }
 })
 
-t.test('what is not in the file is answered with 404 in the node\'s shape, is told of once, and is counted', async t => {
+t.test('a request that is not recorded gets a 404 in node shape, is reported once, and counted', async t => {
   const node = await nodeOf(t, [line('/v1/a', '1'), line('/v1/never', '1')])
   t.match(await sendRequest(node.url, '/v1/a'), { status: 200 })
   for (let nth = 0; nth < 2; nth++) {
@@ -104,7 +104,7 @@ t.test('what is not in the file is answered with 404 in the node\'s shape, is to
   t.match(
     await sendRequest(node.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }),
     { status: 404 },
-    'whatever its length'
+    'at any length'
   )
   t.equal(await node.stop(), 0)
   t.equal(
@@ -119,7 +119,7 @@ t.test('what is not in the file is answered with 404 in the node\'s shape, is to
   )
 })
 
-t.test('with --timing an answer takes as long as it took, its head and its end each, and who leaves is not waited for', async t => {
+t.test('with --timing a response takes as long as recorded, and a client that leaves ends the wait', async t => {
   const slow = line('/v1/slow', '1', { pair: { head: 200, took: 1500 } })
   const node = await nodeOf(t, [slow, line('/v1/never', '1', { pair: { head: 60_000, took: 60_000 } })], ['--timing'])
   const began = performance.now()
@@ -134,16 +134,16 @@ t.test('with --timing an answer takes as long as it took, its head and its end e
   const hurried = await nodeOf(t, [slow])
   const beganHurried = performance.now()
   await sendRequest(hurried.url, '/v1/slow')
-  t.ok(performance.now() - beganHurried < 1400, 'without it none waits')
+  t.ok(performance.now() - beganHurried < 1400, 'nothing waits without --timing')
 })
 
-t.test('a last line that is torn is left out, and said; any other fault is told by its line, and nothing is served', async t => {
+t.test('a torn last line is skipped with a notice; any other fault names its line and stops', async t => {
   const torn = await startReplay(t, fileOf(t, [first, line('/v1/a', '1')], '\n{"at":1,"request":{"meth'))
   t.match(await sendRequest(torn.url, '/v1/a'), { status: 200 })
   t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is torn, and left out\n/)
   t.match(await sendRequest((await startReplay(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), {
     body: '\u2028'
-  }, 'one that is whole but for its end is none')
+  }, 'a whole line without its newline is valid')
 
   const good = line('/v1/a', '1')
   const wrong: Array<[readonly object[] | string, ...string[]]> = [
@@ -209,11 +209,11 @@ t.test('a last line that is torn is left out, and said; any other fault is told 
   t.equal(
     (await runCommand(t, ['replay', file])).err.split('\n').length,
     12,
-    'of a file that is something else ten mistakes do'
+    'another file reports at most ten faults'
   )
 })
 
-t.test('a line may come in any pieces', async t => {
+t.test('a line may arrive in any pieces', async t => {
   const text = Buffer.from(
     [first, line('/v1/a', '\u00e9\u2028'), line('/v1/b', '2')].map(one => `${JSON.stringify(one)}\n`).join('')
   )
@@ -224,7 +224,7 @@ t.test('a line may come in any pieces', async t => {
   t.same(exchanges.map(({ answer }) => answer?.body), ['\u00e9\u2028', '2'])
 })
 
-t.test('a question whose body was left out is nobody\'s, and its answer is never given', async t => {
+t.test('a request without its body in the file matches nothing, and its response is never sent', async t => {
   const node = await nodeOf(t, [line('/v1/view', '1', { request: { method: 'POST', leftOut: 'it repeats a secret' } })])
   t.match(await sendRequest(node.url, '/v1/view', { method: 'POST' }), { status: 404 })
 })

@@ -16,7 +16,7 @@ const bcs = Buffer.from([0, 1, 2, 0xff, 0xfe, 0x80, 0])
 const head = (lines: string): string => `HTTP/1.1 ${lines}\r\n`
 const noSuch = `${head('404 Not Found')}content-length: 0\r\n\r\n`
 
-/** What the node says to each target, to the byte; what ends with the connection is followed by its end. */
+/** Response of the node to each target, byte for byte, with the end of the connection where that ends it. */
 const answers: Record<string, Buffer> = {
   '/v1/length': Buffer.from(
     `${head('200 OK')}Content-Type: application/json\r\nX-Twice: a\r\nX-Other: \xe9\r\nx-twice: b\r\nContent-Length: ${
@@ -47,11 +47,11 @@ function withBody (line: string, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${head('200 OK')}${line}\r\ncontent-length: ${body.length}\r\n\r\n`), body])
 }
 
-/** What of an answer is the node's and not the connection's. */
+/** Returns what belongs to the node's response and not to its connection. */
 function told (text: string): { head: string[], body: string } {
   const [lines = '', ...rest] = text.split('\r\n\r\n')
   const body = rest.join('\r\n\r\n')
-  // Without a body it is a line of the connection, as the others are.
+  // Without a body Transfer-Encoding belongs to the connection.
   const isChunked = body !== '' && /\r\ntransfer-encoding: chunked/i.test(lines)
   return {
     head: [
@@ -66,7 +66,7 @@ function told (text: string): { head: string[], body: string } {
 const bare = (method: string, target: string, more = ''): string =>
   `${method} ${target} HTTP/1.1\r\nHost: x\r\n${more}Connection: close\r\n\r\n`
 
-t.test('an answer comes through as the node gave it, stands so in the file, and is given so again: its lines in their order, each sign of its end, any bytes', async t => {
+t.test('a response passes, is recorded and is replayed byte for byte', async t => {
   const url = await listenRaw(t, socket => {
     socket.on('error', () => {})
     socket.on('data', chunk => {
@@ -118,7 +118,7 @@ t.test('an answer comes through as the node gave it, stands so in the file, and 
   )
 })
 
-t.test('what breaks off breaks off for who asks, and does so again: behind its head, within its body, however its end is marked, and before anything came', async t => {
+t.test('a truncated response is truncated for the client, and again in the replay', async t => {
   const broken: Record<string, (socket: Socket) => void> = {
     '/v1/length': socket => {
       socket.write(`${head('200 OK')}content-length: 100\r\n\r\nhalf`, () => socket.destroy())
@@ -174,12 +174,12 @@ t.test('what breaks off breaks off for who asks, and does so again: behind its h
   t.match(pairs.map(({ none, answer }) => none ?? answer?.broken), ['node', 'node', 'node', 'lost', 'lost', 'lost'])
   t.match(pairs.map(({ why }) => why), [undefined, undefined, undefined, 'ECONNRESET', 'ECONNRESET', /^HPE_/])
   t.match(recording.command.err(), /^ {2}the node does not answer GET \/v1\/none: ECONNRESET$/m)
-  t.equal(recording.command.err().split('/v1/none').length, 2, 'it is said once')
+  t.equal(recording.command.err().split('/v1/none').length, 2, 'it is reported once')
   const node = await startReplay(t, recording.file)
   await goesAsItWent(node.url)
 })
 
-t.test('an answer that only the end of its connection ends, and that a reset cuts, is reset again, and not taken for whole', async t => {
+t.test('a response delimited by connection close that a reset cuts is reset again, never whole', async t => {
   const url = await listenRaw(t, socket => {
     socket.on('error', () => {})
     socket.on('data', chunk => {
@@ -192,7 +192,7 @@ t.test('an answer that only the end of its connection ends, and that a reset cut
       }
     })
   })
-  // Clients of Node take that for an end.
+  // Clients built on Node take a reset for an end.
   const isReset = async (base: string): Promise<void> => {
     const socket = connect(Number(new URL(base).port), '127.0.0.1')
     socket.write(bare('GET', '/v1/cut'))
@@ -203,12 +203,12 @@ t.test('an answer that only the end of its connection ends, and that a reset cut
   await isReset(recording.url)
   await recording.stop()
   t.match(recording.exchanges(), [{ answer: { body: 'half', broken: 'node' } }])
-  // As late as it was, since Node shows a reset that comes with the bytes before it as an end.
+  // Replays with timing, since Node shows a reset right after bytes as an end.
   const node = await startReplay(t, recording.file, ['--timing'])
   await isReset(node.url)
 })
 
-t.test('a node that is not there, and one that says nothing, are recorded as that: the one ends the connection again, the other says nothing again', async t => {
+t.test('a refused connection and a silent node are recorded and replayed as such', async t => {
   const nowhere = await startRecorder(t, 'http://127.0.0.1:9')
   await t.rejects(sendRequest(nowhere.url, '/v1/info'), { code: 'ECONNRESET' })
   t.equal(await nowhere.stop(), 0)
@@ -239,7 +239,7 @@ t.test('a node that is not there, and one that says nothing, are recorded as tha
       })
     ]))
   }
-  // The first is the recorder's own question, which it waits for as long as it runs.
+  // The first request is the recorder's own, which it awaits as long as it runs.
   await until(() => reached === 1, 'the index is asked for')
   t.match(await impatient(silent.url, '/v1/long', () => reached === 2), /half$/)
   await ended[1]
@@ -256,7 +256,7 @@ t.test('a node that is not there, and one that says nothing, are recorded as tha
   t.match(
     readFileSync(silent.file, 'utf8').split('\n').at(-2),
     /"target":"\/v1",.*"none":"silent"/,
-    'what is under way when it ends is cut and written'
+    'a request in flight at the end is cut and recorded'
   )
   const again = await startReplay(t, silent.file)
   t.equal(await impatient(again.url, '/v1/silent', () => true), 'nothing')
@@ -275,7 +275,7 @@ async function fetchUntil (
   return await asking
 }
 
-t.test('a node over TLS that nobody vouches for is not believed, and is asked nothing', async t => {
+t.test('a TLS node with an untrusted certificate gets no request', async t => {
   let asked = 0
   const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
     asked++
@@ -297,17 +297,17 @@ t.test('a node over TLS that nobody vouches for is not believed, and is asked no
   t.match(
     recording.command.out(),
     /passes on to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
-    'where keys may stand in the path it is not shown'
+    'a path that may contain a key is not shown'
   )
   t.equal(asked, 0)
 })
 
-t.test('questions that were sent ahead are answered in their order, and each has its line', async t => {
+t.test('pipelined requests get responses in order, and each is recorded', async t => {
   const url = await listenRaw(t, socket => {
     socket.on('error', () => {})
     socket.on('data', chunk => {
       const target = / (\S+)/.exec(String(chunk))?.[1] ?? ''
-      // The first takes the longest.
+      // Delays the first response most.
       setTimeout(() => {
         socket.write(`${head('200 OK')}content-length: ${target.length}\r\n\r\n${target}`)
       }, target.endsWith('1') ? 150 : 0)
@@ -325,7 +325,7 @@ t.test('questions that were sent ahead are answered in their order, and each has
   t.same(bodies(await sendRaw(node.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
 })
 
-t.test('a question goes to the node as it came, but for whose connection it was, and what is added is added', async t => {
+t.test('a request passes unchanged, except for connection headers and configured ones', async t => {
   const seen: string[] = []
   const url = await listenRaw(t, socket => {
     socket.on('error', () => {})
@@ -374,7 +374,7 @@ t.test('a question goes to the node as it came, but for whose connection it was,
   ])
 })
 
-t.test('a kept connection that the node has closed meanwhile is no answer of the node: a read is asked again', async t => {
+t.test('a read on a keep-alive connection that the node has closed is retried', async t => {
   const asked: string[] = []
   let isLosing = false
   const url = await listenRaw(t, socket => {
@@ -382,7 +382,7 @@ t.test('a kept connection that the node has closed meanwhile is no answer of the
     let nth = 0
     socket.on('data', chunk => {
       asked.push(String(chunk))
-      // The second question on a connection meets its end.
+      // Closes the connection at its second request.
       if (isLosing && nth > 0) socket.destroy()
       else socket.write(`${head('200 OK')}content-length: 2\r\n\r\nok`)
       nth++
@@ -393,18 +393,18 @@ t.test('a kept connection that the node has closed meanwhile is no answer of the
   isLosing = true
   const before = asked.length
   t.match(await sendRequest(recording.url, '/v1/info'), { status: 200, body: 'ok' })
-  t.equal(asked.length, before + 2, 'once on the connection that was kept, once on another')
+  t.equal(asked.length, before + 2, 'once on the idle connection, once on a new one')
   t.match(await sendRequest(recording.url, '/v1/view', { body: '{}' }), { status: 200, body: 'ok' })
   await t.rejects(
     sendRequest(recording.url, '/v1/transactions', { body: '{}' }),
     { code: 'ECONNRESET' },
-    'what may be no read is not asked twice'
+    'a request that may not be a read is not retried'
   )
   await recording.stop()
   t.match(recording.exchanges().map(({ none }) => none), [undefined, undefined, 'lost'])
 })
 
-t.test('what was recorded compressed is given uncompressed to who does not take that', async t => {
+t.test('a compressed recording is decompressed for a client that does not accept its coding', async t => {
   const recording = await startRecorder(
     t,
     await listenRaw(t, socket => {
@@ -435,11 +435,11 @@ t.test('what was recorded compressed is given uncompressed to who does not take 
   t.match(
     await sendRequest(node.url, '/v1/zstd'),
     { headers: { 'content-encoding': 'zstd' }, bytes: bcs },
-    'what nobody here can undo is given as it is'
+    'an unknown coding is returned as it is'
   )
 })
 
-t.test('who has edited a body need not count it', async t => {
+t.test('an edited body needs no new length', async t => {
   const recording = await startRecorder(
     t,
     await listenRaw(t, socket => {

@@ -6,7 +6,7 @@ import { parseRequestLine } from '../../../src/tools/warm/parse-request-line.js'
 
 const target = '/v1/blocks/by_version/601'
 
-t.test('a path is a GET, and a JSON request has its method, media type and body to the digit', async t => {
+t.test('a path is a GET, and a JSON request has its method, media type and exact body', async t => {
   const read = { method: 'GET', target, body: undefined, accept: undefined }
   for (const line of [target, ` ${target}\r`, `{"url":"${target}"}`, `{"method":"GET","url":"http://h${target}"}`]) {
     t.same(parseRequestLine(line), read, line)
@@ -35,7 +35,7 @@ t.test('writes, latest reads and unknown routes are never sent', async t => {
   ) t.equal(parseRequestLine(line), 'not cacheable', line)
 })
 
-t.test('a line that is neither a path nor a JSON request is reported, and a blank line is not', async t => {
+t.test('a line that is neither a path nor a JSON request is reported, a blank line is not', async t => {
   for (
     const line of [
       'what is this',
@@ -58,7 +58,7 @@ t.test('a line that is neither a path nor a JSON request is reported, and a blan
   for (const line of ['', ' \r', '# a comment']) t.equal(parseRequestLine(line), 'blank', line)
 })
 
-t.test('the command of docs/operations.md makes paths of an access log of nginx, and leaves out writes', async t => {
+t.test('the command of docs/operations.md turns an nginx access log into paths without writes', async t => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/operations.md'), 'utf8')
   const command = /^awk .*(?= access\.log \| varve warm -$)/m.exec(page)?.[0] ?? ''
   const line = (request: string): string =>

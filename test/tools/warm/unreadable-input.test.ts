@@ -6,7 +6,7 @@ import { runCommand } from '../../cli/command.js'
 import { startStubUpstream } from '../../support/stub-upstream.js'
 import { varveAtSandbox } from '../../support/varve.js'
 
-t.test('what somebody else answers does nothing to the terminal that is told of it', async t => {
+t.test('text of a foreign response cannot control the terminal that shows it', async t => {
   const odd = await startStubUpstream(t, ({ url = '' }, response) => {
     if (url.includes('/10')) response.writeHead(404).end('\x1b[2J\x07<h1>\r\nnothing here')
     else response.writeHead(302, { location: '/login' }).end()
@@ -21,7 +21,7 @@ t.test('what somebody else answers does nothing to the terminal that is told of 
   )
 })
 
-t.test('a file that is missing or cannot be read is named with exit code 2, before anything is fetched', async t => {
+t.test('a missing or unreadable file is named with exit code 2, before anything is fetched', async t => {
   const node = await startStubUpstream(t, (_request, response) => {
     response.end()
   })
@@ -46,7 +46,7 @@ t.test('a file that is missing or cannot be read is named with exit code 2, befo
   t.same(node.requests, [])
 })
 
-t.test('a line that is no request is named by its file and line, the others are fetched, and the exit code is 1', async t => {
+t.test('an invalid line is named by file and line, the others are fetched, and the exit code is 1', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
   t.teardown(() => {
@@ -64,7 +64,7 @@ t.test('a line that is no request is named by its file and line, the others are 
   t.ok(out.endsWith(`\n  1 line is no request: ${second}:2\n`), out)
 })
 
-t.test('one of a thing is counted in the singular', async t => {
+t.test('a count of one is in the singular', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const version = String(sandbox.ledger.head.version - 500n)
   const range = ['warm', '--from', version, '--to', version, '--url', varve.url]
