@@ -24,7 +24,7 @@ export function accountDefinition (address: Address): ResourceDefinition {
   return { type: '0x1::account::Account', contentAt: (ledger, version) => accountContentAt(ledger, address, version) }
 }
 
-/** Builds the account at an address; nodes invent a default one where none exists. */
+/** Builds the account resource at an address; like nodes, returns a default one where none exists. */
 export function accountContentAt (ledger: Ledger, address: Address, version: bigint): ResourceContent {
   const handles = { coin_register_events: emptyStream(address, 0n), key_rotation_events: emptyStream(address, 1n) }
   const offer: EncodedValue = structValue([['for', optionValue()]])

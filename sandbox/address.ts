@@ -1,7 +1,7 @@
 /** An account address as 64 lower-case hex digits, without a prefix. */
 export type Address = string
 
-/** Reads the digits of an address, of any case and padding; undefined when they are none. */
+/** Reads the hex digits of an address in any case and padding; undefined when they are not valid. */
 export function readAddressDigits (digits: string): Address | undefined {
   return /^[0-9a-fA-F]{1,64}$/.test(digits) ? addressOf(digits.toLowerCase()) : undefined
 }
@@ -11,9 +11,7 @@ export function addressOf (digits: string): Address {
   return digits.padStart(64, '0')
 }
 
-/**
- * Reads an address where the prefix may be left out; an upper-case `0X` is refused, as nodes do outside of type tags.
- */
+/** Reads an address with or without its 0x prefix; rejects an upper-case `0X`, as nodes do outside of type tags. */
 export function readAddress (text: string): Address | undefined {
   return readAddressDigits(text.startsWith('0x') ? text.slice(2) : text)
 }

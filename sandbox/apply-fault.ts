@@ -6,7 +6,7 @@ const rateLimitText = 'Per anonymous IP rate limit exceeded. Limit: 50000 comput
 const htmlPage =
   '<!doctype html><html><head><title>Provider</title></head><body>Please complete the check.</body></html>\n'
 
-/** Replaces a correct response by the response that the fault demands. */
+/** Replaces a correct response with the response that the fault demands. */
 export function applyFault (response: SandboxResponse, fault: Fault, stamp: Stamp): SandboxResponse {
   switch (fault.kind) {
     case 'error':
@@ -40,7 +40,7 @@ function statusOf ({ status, code }: ErrorFault): number {
   return status ?? statusOfCode[code]
 }
 
-// Every 503 comes without the position, as do refusals that never reach the ledger.
+// Nodes send no position with a 503 or with an error raised before the ledger is read.
 function sourceOf (fault: ErrorFault): ProblemSource {
   if (fault.code === 'web_framework_error') return 'framework'
   const stamped = fault.stamped ?? (fault.code !== 'api_disabled' && statusOf(fault) !== 503)

@@ -4,10 +4,7 @@ import { type Ledger } from './ledger.js'
 import { resourceAt } from './resources.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
-/**
- * What an account has of an asset: what lies in its coin store and in its primary store, and nothing where it has
- * neither.
- */
+/** Returns an account's balance of an asset: the sum of its coin store and its primary store, 0 if it has neither. */
 export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | Address, version: bigint): bigint {
   const coins = typeof asset === 'string'
     ? 0n
@@ -22,7 +19,6 @@ export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | 
 function storedAmount (ledger: Ledger, address: Address, type: string, version: bigint): bigint {
   const tag = readStructTag(type)
   const resource = tag && resourceAt(ledger, address, tag, version)
-  // Both kinds of store tell the amount in a u64 of their own: the coin store first, the fungible store after its
-  // metadata.
+  // Both resources contain the amount as a u64: first in a coin store, after the 32-byte metadata in a fungible store.
   return resource === undefined ? 0n : resource.value.bytes.readBigUInt64LE(type.includes('FungibleStore') ? 32 : 0)
 }

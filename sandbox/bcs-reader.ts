@@ -12,7 +12,7 @@ export class BcsReader {
     this.#bytes = bytes
   }
 
-  /** So many bytes as they are. */
+  /** Reads `count` raw bytes. */
   readBytes (count: number): Buffer {
     const taken = this.#bytes.subarray(this.#offset, this.#offset + count)
     if (taken.length < count) throw new InvalidBcsError('unexpected end of input')
@@ -20,12 +20,12 @@ export class BcsReader {
     return taken
   }
 
-  /** One byte as a number. */
+  /** Reads one byte as a number. */
   readByte (): number {
     return this.readBytes(1).readUInt8()
   }
 
-  /** A length as ULEB128. */
+  /** Reads a length in ULEB128. */
   readLength (): number {
     const length = readLength(this.#bytes, this.#offset)
     if (length === undefined) throw new InvalidBcsError('malformed length')
@@ -33,12 +33,12 @@ export class BcsReader {
     return length.value
   }
 
-  /** Bytes with their length before them. */
+  /** Reads bytes prefixed by their length. */
   readSizedBytes (): Buffer {
     return this.readBytes(this.readLength())
   }
 
-  /** Items with their number before them. */
+  /** Reads items prefixed by their count. */
   readItems<Item> (read: () => Item): Item[] {
     const items: Item[] = []
     for (let left = this.readLength(); left > 0; left--) items.push(read())

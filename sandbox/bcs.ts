@@ -1,4 +1,4 @@
-/** Little-endian bytes of an unsigned or two's complement integer. */
+/** Encodes an unsigned or two's complement integer as little-endian bytes. */
 export function integerBytes (value: bigint, size: number): Buffer {
   const bytes = Buffer.alloc(size)
   let rest = BigInt.asUintN(size * 8, value)
@@ -9,12 +9,12 @@ export function integerBytes (value: bigint, size: number): Buffer {
   return bytes
 }
 
-/** Eight little-endian bytes. */
+/** Encodes a u64 as eight little-endian bytes. */
 export function u64Bytes (value: bigint): Buffer {
   return integerBytes(value, 8)
 }
 
-/** A length as ULEB128. */
+/** Encodes a length as ULEB128. */
 export function lengthBytes (length: number): Buffer {
   const bytes: number[] = []
   let rest = length
@@ -26,29 +26,29 @@ export function lengthBytes (length: number): Buffer {
   return Buffer.from(bytes)
 }
 
-/** Bytes with their length before them. */
+/** Prefixes bytes with their length. */
 export function sizedBytes (bytes: Buffer): Buffer {
   return Buffer.concat([lengthBytes(bytes.length), bytes])
 }
 
-/** Text with its length in bytes before it. */
+/** Encodes text as UTF-8, prefixed by its length in bytes. */
 export function textBytes (text: string): Buffer {
   return sizedBytes(Buffer.from(text))
 }
 
-/** A sequence with its length before it. */
+/** Joins encoded items, prefixed by their count. */
 export function sequenceBytes (items: readonly Buffer[]): Buffer {
   return Buffer.concat([lengthBytes(items.length), ...items])
 }
 
-/** Reads a canonical ULEB128 at an offset; undefined when there is none. */
+/** Reads a canonical ULEB128 of up to four bytes at an offset; undefined when there is none. */
 export function readLength (bytes: Buffer, at: number): { value: number, next: number } | undefined {
   let value = 0
   for (let index = 0; index < 4; index++) {
     const byte = bytes[at + index]
     if (byte === undefined) return undefined
     value |= (byte & 0x7f) << (7 * index)
-    // A last group of nothing would be a second spelling of the same number.
+    // Rejects a trailing zero group, which would be a second encoding of the same number.
     if (byte < 0x80) return byte === 0 && index > 0 ? undefined : { value, next: at + index + 1 }
   }
   return undefined

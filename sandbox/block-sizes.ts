@@ -1,11 +1,11 @@
 import { digest } from './digest.js'
 
-// Each of these is a case of its own: more than the transaction cap, and big within it.
+// Covers blocks with more transactions than a response may contain, and large blocks below that limit.
 const bigBlocks: Readonly<Record<number, number>> = { 500: 12_000, 900: 3_500, 1500: 6_000 }
 
 /** Number of versions in the block at a height. */
 export function blockSize (seed: number, height: number): number {
-  // Genesis is one transaction.
+  // The genesis block has a single transaction.
   if (height === 0) return 1
   const big = bigBlocks[height]
   if (big !== undefined) return big

@@ -2,14 +2,14 @@ import { addressOf } from './address.js'
 import { cycleVersions, mayBeAnyKind, placeInCycle } from './kinds/kind-schedule.js'
 import { type Ledger } from './ledger.js'
 
-/** Table whose items are written and later deleted: its keys are u64 numbers. */
+/** Handle of the table whose items are written and later deleted; its keys are u64 numbers. */
 export const bookingsTable = addressOf('b00c')
 
-/** What a transaction does to the table of bookings. */
+/** Change that a transaction makes to the bookings table. */
 export interface Booking {
   readonly key: bigint
   readonly action: 'write' | 'delete'
-  /** Whether nodes tell the item in JSON too. */
+  /** True if the change contains the decoded item, as nodes that know the table's types print it. */
   readonly isDecoded: boolean
 }
 
@@ -18,7 +18,7 @@ interface Lifespan {
   readonly deleted: number
 }
 
-// Odd places of the cycle, where no other kind stands.
+// Uses odd places of the cycle, which no other kind of transaction uses.
 const bookingLifespans = [
   { written: 33, deleted: 49, isDecoded: true },
   { written: 37, deleted: 53, isDecoded: false },
@@ -28,10 +28,10 @@ const bookingLifespans = [
   { written: 101, deleted: 117, isDecoded: false }
 ] as const
 
-// When the resource that goes again is written and deleted.
+// Places of the cycle at which the turn resource is written and deleted.
 const turnLifespan: Lifespan = { written: 99, deleted: 115 }
 
-/** What a transaction that may be of any kind does to the table; mostly nothing. */
+/** Returns the change that a transaction makes to the table, undefined for most; requires `mayBeAnyKind`. */
 export function bookingOf (ledger: Ledger, version: bigint): Booking | undefined {
   const place = placeInCycle(ledger, version)
   const lifespanIndex = bookingLifespans.findIndex(({ written, deleted }) => place === written || place === deleted)
@@ -42,7 +42,7 @@ export function bookingOf (ledger: Ledger, version: bigint): Booking | undefined
   return isBooked(ledger, key, version - 1n) ? { key, action: 'delete', isDecoded: lifespan.isDecoded } : undefined
 }
 
-/** True while an item of the table exists at a version. */
+/** True if an item of the table exists at a version. */
 export function isBooked (ledger: Ledger, key: bigint, version: bigint): boolean {
   const lifespan = bookingLifespans[Number(key % BigInt(bookingLifespans.length))]
   const cycleIndex = key / BigInt(bookingLifespans.length)
@@ -50,14 +50,14 @@ export function isBooked (ledger: Ledger, key: bigint, version: bigint): boolean
     !hasHappened(ledger, cycleIndex, lifespan.deleted, version)
 }
 
-/** True where a transaction writes or deletes the resource that is deleted again. */
+/** True if a transaction writes or deletes the turn resource. */
 export function changesTurnResource (ledger: Ledger, version: bigint): boolean {
   const place = placeInCycle(ledger, version)
   return place === turnLifespan.written ||
     (place === turnLifespan.deleted && turnNumberAt(ledger, version - 1n) !== undefined)
 }
 
-/** The turn of the cycle in which the resource that goes again was written; undefined where it is not there. */
+/** Returns the cycle in which the turn resource was written; undefined while the resource does not exist. */
 export function turnNumberAt (ledger: Ledger, version: bigint): bigint | undefined {
   for (let cycleIndex = (version - ledger.startVersion) / cycleVersions; cycleIndex >= 0n; cycleIndex--) {
     if (hasHappened(ledger, cycleIndex, turnLifespan.deleted, version)) return undefined
@@ -66,7 +66,7 @@ export function turnNumberAt (ledger: Ledger, version: bigint): bigint | undefin
   return undefined
 }
 
-// What stands at a place of which no transaction may make free use does not happen.
+// A place whose transaction has a fixed kind is skipped: its change never happens.
 function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version: bigint): boolean {
   const placeVersion = ledger.startVersion + cycleIndex * cycleVersions + BigInt(place)
   return placeVersion <= version && mayBeAnyKind(ledger.blockOf(placeVersion), placeVersion)

@@ -18,7 +18,7 @@ export const chainCoin = '0x1::aptos_coin::AptosCoin'
 /** The metadata of the chain's own coin as a fungible asset. */
 export const chainAsset = addressOf('a')
 
-// More than a double can tell from its neighbours, so that a client that reads it as one is found out.
+// Exceeds 2^53, so that tests detect a client that parses the amount as a double.
 const initialCoins = 2n ** 53n + 1n
 const initialAssets = 10n ** 12n
 const assetsPerTransaction = 2_000_017n
@@ -56,7 +56,7 @@ export function primaryStore (owner: Address, metadata: Address): Address {
   return hash('sha3-256', Buffer.concat([addressBytes(owner), addressBytes(metadata), Buffer.from([0xfc])]), 'hex')
 }
 
-/** The fungible store at an address that is the primary store of one of the known owners. */
+/** Returns the fungible store at an address; empty unless it is the primary store of a known owner. */
 export function storeDefinitions (address: Address): ResourceDefinition[] {
   const owner = [depositor, ...knownSenders, addressOf('42')].find(known => primaryStore(known, chainAsset) === address)
   if (owner === undefined) return []
@@ -86,7 +86,7 @@ export const assetResources: readonly ResourceDefinition[] = [
     ]))
 ]
 
-// What the destroyed coin store held has moved here, as in the migration of coins.
+// The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
 function assetBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
   if (owner !== depositor) return initialAssets - assetsPerTransaction * nextSequenceAt(ledger, owner, version)
   const { remaking } = ledger

@@ -11,7 +11,7 @@ export function isControlTarget (rawTarget: string): boolean {
   return /^\/sandbox(?:[/?]|$)/.test(rawTarget)
 }
 
-/** Serves the control endpoints; these requests are not counted as node requests. */
+/** Serves the control endpoints; the request log does not count these requests. */
 export async function serveControl (
   node: SandboxNode,
   request: IncomingMessage,
@@ -80,7 +80,7 @@ function describeState ({ settings, ledger, faults, requests }: SandboxNode): un
   }
 }
 
-// A u64 is a string in JSON.
+// Prints a u64 as a string, since JSON.stringify rejects a bigint.
 function printState (value: unknown): string {
   return JSON.stringify(value, (_, member: unknown) => typeof member === 'bigint' ? String(member) : member, 2)
 }

@@ -24,9 +24,9 @@ export function preflightResponse (headers: IncomingHttpHeaders): SandboxRespons
   }
 }
 
-/** An answer as a page of an origin may read it: its body alone, since the nodes name no header that a page may see. */
+/** Adds the CORS headers of nodes, which expose no response header; see docs/node-behaviour.md, "CORS". */
 export function withCorsHeaders (origin: string | undefined, response: SandboxResponse): SandboxResponse {
-  // What the HTTP layer refuses never gets as far as the framework, which says this.
+  // Responses of the HTTP layer, which have no headers, never reach the framework that adds CORS headers.
   if (origin === undefined || response.headers.length === 0) return response
   return { ...response, headers: [...response.headers, ...corsHeaders(origin)] }
 }

@@ -9,7 +9,7 @@ export const depositor = addressOf('cafe')
 
 const blocksPerDeposit = 3
 
-/** One event for each third block, as long as the coin store is not destroyed. */
+/** Stream with one event per third block, for a coin store that is never destroyed. */
 export const depositStream = makeDepositStream(2n, 0, Infinity)
 
 /** Event handle without any event. */
@@ -50,7 +50,7 @@ function makeDepositStream (creationNumber: bigint, from: number, until: number)
       const block = ledger.block((before + sequence + 1) * blocksPerDeposit)
       const amount = amountOf(ledger, before + sequence)
       return {
-        // Where the block has no user transaction, its first one tells the event.
+        // The first transaction emits the event if the block has no user transaction.
         version: block.lastVersion - block.firstVersion >= 2n ? block.firstVersion + 1n : block.firstVersion,
         creationNumber,
         account: depositor,

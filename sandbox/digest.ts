@@ -3,12 +3,12 @@ import { hash } from 'node:crypto'
 /** Input that a digest accepts. */
 export type DigestPart = string | number | bigint | Buffer
 
-/** The one source of everything that looks random: equal parts give equal bytes. */
+/** Derives all content that looks random: equal parts give equal bytes. */
 export function digest (...parts: DigestPart[]): Buffer {
   return hash('sha256', parts.map(textOf).join('/'), 'buffer')
 }
 
-/** A digest as the ledger prints hashes. */
+/** Returns a digest in the form in which the ledger prints hashes. */
 export function digestHex (...parts: DigestPart[]): string {
   return `0x${hash('sha256', parts.map(textOf).join('/'), 'hex')}`
 }
@@ -24,7 +24,7 @@ export function digestsHex (count: number, ...parts: DigestPart[]): string[] {
   return found.slice(0, count)
 }
 
-/** An endless, repeatable run of bytes from one digest. */
+/** Endless, repeatable stream of bytes derived from one digest. */
 export class DigestRandom {
   readonly #seed: string
   #round = 0
@@ -43,7 +43,7 @@ export class DigestRandom {
     return taken
   }
 
-  /** A number from 0 up to, and without, the bound. */
+  /** Returns a number from 0 up to, but not including, the bound. */
   below (bound: number): number {
     return this.bytes(4).readUInt32LE() % bound
   }

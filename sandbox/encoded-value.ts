@@ -3,47 +3,47 @@ import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { type EncodedValue } from './generated-value.js'
 import { printString } from './json-printer.js'
 
-/** A number that JSON prints as text. */
+/** Encodes a u64, which JSON prints as a string. */
 export function u64Value (value: bigint): EncodedValue {
   return { json: `"${value}"`, bytes: integerBytes(value, 8) }
 }
 
-/** A wider number, printed as text as well. */
+/** Encodes a u128, which JSON prints as a string. */
 export function u128Value (value: bigint): EncodedValue {
   return { json: `"${value}"`, bytes: integerBytes(value, 16) }
 }
 
-/** A number that JSON prints as one. */
+/** Encodes a u8, which JSON prints as a number. */
 export function u8Value (value: number): EncodedValue {
   return { json: String(value), bytes: Buffer.from([value]) }
 }
 
-/** A truth value. */
+/** Encodes a boolean. */
 export function boolValue (value: boolean): EncodedValue {
   return { json: String(value), bytes: Buffer.from([value ? 1 : 0]) }
 }
 
-/** An address. */
+/** Encodes an address, which JSON prints in its short form. */
 export function addressValue (value: Address): EncodedValue {
   return { json: `"${shortAddress(value)}"`, bytes: addressBytes(value) }
 }
 
-/** A text. */
+/** Encodes a string. */
 export function textValue (value: string): EncodedValue {
   return { json: printString(value), bytes: textBytes(value) }
 }
 
-/** Bytes. */
+/** Encodes a vector<u8>, which JSON prints as hex. */
 export function bytesValue (value: Buffer): EncodedValue {
   return { json: `"0x${value.toString('hex')}"`, bytes: sizedBytes(value) }
 }
 
-/** A vector. */
+/** Encodes a vector of any type except u8. */
 export function vectorValue (items: readonly EncodedValue[]): EncodedValue {
   return { json: `[${items.map(({ json }) => json).join(',')}]`, bytes: sequenceBytes(items.map(({ bytes }) => bytes)) }
 }
 
-/** A struct: its members are given as declared, printed by name and stored as declared. */
+/** Encodes a struct from members in declared order; JSON sorts them by name, BCS does not. */
 export function structValue (members: ReadonlyArray<readonly [name: string, value: EncodedValue]>): EncodedValue {
   const printed = members.toSorted(([one], [other]) => one < other ? -1 : 1).map(([name, { json }]) =>
     `"${name}":${json}`
@@ -51,7 +51,7 @@ export function structValue (members: ReadonlyArray<readonly [name: string, valu
   return { json: `{${printed.join(',')}}`, bytes: Buffer.concat(members.map(([, { bytes }]) => bytes)) }
 }
 
-/** An option: none or one. */
+/** Encodes an option; without content it is none. */
 export function optionValue (content?: EncodedValue): EncodedValue {
   return structValue([['vec', vectorValue(content === undefined ? [] : [content])]])
 }

@@ -12,7 +12,7 @@ export interface LedgerEvent {
   readonly bytes: Buffer
 }
 
-/** A run of events under one handle. */
+/** Events of one handle, in sequence. */
 export interface EventStream {
   readonly account: Address
   readonly creationNumber: bigint
@@ -21,9 +21,7 @@ export interface EventStream {
   readonly eventAt: (ledger: Ledger, sequence: number) => LedgerEvent
 }
 
-/**
- * How many events of a stream there are at a version: fewer than at the end of its block where one is still to come.
- */
+/** Returns the number of events of a stream at a version, without an event that comes later in the same block. */
 export function eventCountAt (ledger: Ledger, stream: EventStream, version: bigint): number {
   const count = stream.countAtHeight(Number(ledger.blockOf(version).height))
   return count > 0 && stream.eventAt(ledger, count - 1).version > version ? count - 1 : count

@@ -8,7 +8,7 @@ import { type LedgerEvent, type EventStream } from './event-stream.js'
 
 const frameworkAddress = addressOf('1')
 
-/** One event for each block. */
+/** Stream with one event per block. */
 export const newBlockStream: EventStream = {
   account: frameworkAddress,
   creationNumber: 3n,
@@ -16,7 +16,7 @@ export const newBlockStream: EventStream = {
   eventAt: (ledger, sequence) => makeNewBlockEvent(ledger, ledger.block(sequence))
 }
 
-/** One event for each epoch. */
+/** Stream with one event per epoch. */
 export const newEpochStream: EventStream = {
   account: frameworkAddress,
   creationNumber: 2n,
@@ -35,14 +35,14 @@ export const newEpochStream: EventStream = {
   }
 }
 
-/** Every stream that ever had events; any other handle has none. */
+/** Returns every stream that ever had events; any other handle has none. */
 export function streamsOf (ledger: Ledger): EventStream[] {
   return [newBlockStream, newEpochStream, ...depositStreams(ledger)]
 }
 
-/** The events of the streams that a transaction emitted. */
+/** Returns the stream events that a transaction emitted. */
 export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint): LedgerEvent[] {
-  // Every stream emits in one of the first two transactions; huge blocks are quick thanks to this.
+  // Every stream emits in one of the first two transactions, so the rest of a huge block costs nothing.
   if (version > block.firstVersion + 1n) return []
   const height = Number(block.height)
   const emitted = [newBlockStream.eventAt(ledger, height)]
@@ -54,7 +54,7 @@ export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint):
   return emitted.filter(event => event.version === version)
 }
 
-/** An event as transactions print it, without its version. */
+/** Builds the JSON form of an event inside a transaction, which has no version. */
 export function eventRecord (event: LedgerEvent): EventRecord {
   const [module, name] = event.type
   return {
@@ -65,7 +65,7 @@ export function eventRecord (event: LedgerEvent): EventRecord {
   }
 }
 
-/** An event in BCS, after its version: the first kind of event, with the type as a struct tag. */
+/** Encodes an event in BCS after its version: variant 0 of the event enum, with the type as a struct tag. */
 export function eventBytes (event: LedgerEvent): Buffer {
   const [module, name] = event.type
   return Buffer.concat([

@@ -5,7 +5,7 @@ import { type EndpointName } from './routes.js'
 import { Hold } from './hold.js'
 import { snapshotSourceOf, type SnapshotSource } from './snapshot-source.js'
 
-/** A fault that is in force, with where it makes the node stand. */
+/** Active fault, with the source of the snapshot that it makes the node serve from. */
 export interface ActiveFault {
   readonly fault: Fault
   readonly snapshotSource: SnapshotSource | undefined
@@ -32,12 +32,12 @@ export class FaultInjector {
     this.#ledger = ledger
   }
 
-  /** The faults in force. */
+  /** Active faults. */
   get list (): Fault[] {
     return [...this.#active].map(({ fault }) => fault)
   }
 
-  /** Begins a fault, from the next matching request on. */
+  /** Adds a fault, which applies from the next matching request on. */
   add (fault: Fault): { remove: () => void } {
     const entry = { fault, snapshotSource: snapshotSourceOf(fault, this.#ledger), remaining: fault.times ?? Infinity }
     this.#active.add(entry)
@@ -48,13 +48,13 @@ export class FaultInjector {
     }
   }
 
-  /** Removes every fault and releases every held request. */
+  /** Removes every fault and releases every delayed request. */
   clear (): void {
     this.#active.clear()
     for (const hold of this.#holds) hold.release()
   }
 
-  /** Holds matching requests until it is released; with `late` the state is read on arrival and answered on release. */
+  /** Delays matching requests until the hold is released; with `late` the state is read on arrival, not on release. */
   hold (match?: EndpointName, { late = false }: { late?: boolean } = {}): Hold {
     const hold = new Hold(match, late, () => {
       this.#holds.delete(hold)

@@ -3,25 +3,25 @@ import { type EndpointName } from './routes.js'
 
 /** Scope of a fault: the requests that it applies to. */
 export interface FaultScope {
-  /** An endpoint; left out: any. */
+  /** Endpoint to match; default: any. */
   readonly match?: EndpointName
-  /** How many requests; left out: for ever. */
+  /** Number of requests that the fault applies to; default: unlimited. */
   readonly times?: number
-  /** The share of the requests, from 0 to 1, drawn by the seed. */
+  /** Share of the matching requests, from 0 to 1, drawn from the seed. */
   readonly share?: number
 }
 
 /** Kinds of faults that a test can inject. */
 export type FaultBehaviour =
-  /** Answers late; `late` reads the state before the wait, so that the answer is old when it comes. */
+  /** Delays the response; `late` reads the state before the wait, so that the response is old when it is sent. */
   | { readonly kind: 'slow', readonly ms: number, readonly late?: boolean }
-  /** Never answers. */
+  /** Never responds. */
   | { readonly kind: 'hang' }
   /** Resets the connection before any byte. */
   | { readonly kind: 'reset' }
-  /** Ends the connection within the body: after half of the promised length, or before the last chunk. */
+  /** Closes the connection within the body: after half of `content-length`, or before the last chunk. */
   | { readonly kind: 'cutShort', readonly chunked?: boolean }
-  /** Answers an error of the node's own shape. */
+  /** Responds with an error in the node's own format. */
   | {
     readonly kind: 'error',
     readonly code: ErrorCode,
@@ -29,29 +29,29 @@ export type FaultBehaviour =
     readonly stamped?: boolean,
     readonly message?: string
   }
-  /** Answers 429 in plain text, as gateways do. */
+  /** Responds with 429 in plain text, as gateways do. */
   | { readonly kind: 'rateLimited', readonly retryAfter?: string }
-  /** Answers bytes that are not HTTP. */
+  /** Sends bytes that are not HTTP. */
   | { readonly kind: 'garbage' }
-  /** Answers a provider's page with status 200. */
+  /** Responds with an HTML page of a provider and status 200. */
   | { readonly kind: 'html' }
-  /** Answers an error with status 200 and no position, as a panic does. */
+  /** Responds with an error body, status 200 and no position, as a node does after a panic. */
   | { readonly kind: 'panic200' }
-  /** Changes the headers of the answer. */
+  /** Sets or removes response headers. */
   | { readonly kind: 'headers', readonly set?: Readonly<Record<string, string>>, readonly remove?: readonly string[] }
-  /** Keeps so far behind the head, in what it says and in what it reads. */
+  /** Lags behind the head by `blocks` and `versions`, in its position and in the state that it reads. */
   | { readonly kind: 'lag', readonly blocks?: number, readonly versions?: number }
-  /** Stays where the chain was so many blocks before the fault began, as a node restored from a backup. */
+  /** Stays `blocks` below the height at which the fault began, as a node restored from a backup. */
   | { readonly kind: 'fallBack', readonly blocks: number }
-  /** Serves a chain of another content and a later clock, half as long by default. */
+  /** Serves a different chain with later timestamps, half as long by default. */
   | { readonly kind: 'otherChain', readonly chainId?: number, readonly blocks?: number }
-  /** Answers another body under the headers of the true one. */
+  /** Replaces the body and leaves the headers of the correct response. */
   | { readonly kind: 'body', readonly body: string }
 
-/** A fault, and which requests it strikes. */
+/** Fault with its scope. */
 export type Fault = FaultScope & FaultBehaviour
 
-// A record rather than a list, so that a kind that is left out does not compile.
+// Uses a record rather than a list, so that a missing kind does not compile.
 const kinds: Readonly<Record<FaultBehaviour['kind'], true>> = {
   slow: true,
   hang: true,
@@ -69,7 +69,7 @@ const kinds: Readonly<Record<FaultBehaviour['kind'], true>> = {
   body: true
 }
 
-/** Accepts untrusted input by its kind alone; other members stay unchecked. */
+/** Accepts untrusted input by its kind alone; does not check other members. */
 export function isFault (value: unknown): value is Fault {
   return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string' &&
     Object.hasOwn(kinds, value.kind)

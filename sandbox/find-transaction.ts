@@ -3,7 +3,7 @@ import { type LedgerSnapshot } from './request-context.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
 import { transactionHash, pendingTransactions } from './transactions.js'
 
-/** Finds a transaction by hash: the version of a committed one, or the pending transaction. */
+/** Finds a transaction by hash: the version of a committed one, or the pending one; undefined if unknown or pruned. */
 export function findTransaction (
   { ledger, position }: LedgerSnapshot,
   hash: string
@@ -15,7 +15,7 @@ export function findTransaction (
   return version < position.oldestVersion ? undefined : version
 }
 
-// Only what is not pruned can be found, and every version is looked at once.
+// Indexes each version that is not pruned once; the next look-up continues from there.
 function findVersion (ledger: Ledger, hash: string, oldest: bigint): bigint | undefined {
   const { versionsByHash, head } = ledger
   if (versionsByHash.next < oldest) versionsByHash.next = oldest

@@ -19,7 +19,7 @@ import {
 const frameworkAddress = addressOf('1')
 const intervalStream = emptyStream(frameworkAddress, 4n)
 
-/** The resources of the account that holds the framework. */
+/** Resources of the framework account, 0x1. */
 export const frameworkResources: readonly ResourceDefinition[] = [
   accountDefinition(frameworkAddress),
   {

@@ -11,7 +11,7 @@ export const frameworkViewFunctions = {
   timestamp: { now_microseconds: { typeParameterCount: 0, params: [], returns: ['u64'] } }
 } as const satisfies Readonly<Record<string, Readonly<Record<string, ViewDeclaration>>>>
 
-/** View functions of a framework module; empty for any other module. */
+/** Returns the view functions of a framework module; empty for any other module. */
 export function viewDeclarationsOf (address: string, module: string): Readonly<Record<string, ViewDeclaration>> {
   return address === '0x1' && Object.hasOwn(frameworkViewFunctions, module)
     ? frameworkViewFunctions[module as keyof typeof frameworkViewFunctions]

@@ -6,7 +6,7 @@ import { readStructTag } from './type-tag.js'
 
 const valueTypes = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'address']
 
-// So many that a listing has pages; some were not there at first, and some went again.
+// Enough types to test paging; some resources appear after the start, and some are deleted later.
 const resourceTypes = [
   '0x42::game::Cell',
   '0x42::shop::Item',
@@ -20,7 +20,7 @@ const resourceTypes = [
   ].map(type => `0x42::game::Line<${type}>`)
 ]
 
-/** Resources of a player account: each value changes after its own number of versions. */
+/** Defines the generated resources of an account; each value changes after its own number of versions. */
 export function generatedResources (address: Address): ResourceDefinition[] {
   return resourceTypes.map((type, index) => ({
     type,

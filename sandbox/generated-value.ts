@@ -11,7 +11,7 @@ export interface EncodedValue {
   readonly bytes: Buffer
 }
 
-// Text beyond ASCII shows whether bytes are passed on as they are.
+// Includes text beyond ASCII, so that tests detect a proxy that changes bytes.
 const sampleWords = ['alder', 'Ñandú', 'basalt', '漂礫', 'esker', 'kvart "kis"', 'till', 'varve']
 
 /** Draws a value of a type; undefined when the sandbox does not know the type. */
@@ -50,7 +50,7 @@ function generateVector (of: TypeTag, random: DigestRandom, length: number): Enc
     return { json: `"0x${bytes.toString('hex')}"`, bytes: sizedBytes(bytes) }
   }
   const items: EncodedValue[] = []
-  // One more is drawn than kept, so that an unknown type is unknown in an empty vector too.
+  // Draws one item more than needed, so that an empty vector of an unknown type is unknown too.
   for (let index = 0; index <= length; index++) {
     const item = generateValue(of, random)
     if (item === undefined) return undefined
@@ -78,7 +78,7 @@ function generateStruct (tag: StructTag, random: DigestRandom): EncodedValue | u
     fields.push({ ...value, name })
   }
   if (fields.length === 0) return undefined
-  // Members are printed by name and stored as declared.
+  // JSON sorts members by name; BCS has the declared order.
   const members = fields.toSorted((a, b) => a.name < b.name ? -1 : 1).map(({ name, json }) => `"${name}":${json}`)
   return { json: `{${members.join(',')}}`, bytes: Buffer.concat(fields.map(({ bytes }) => bytes)) }
 }

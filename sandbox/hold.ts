@@ -1,15 +1,15 @@
 import { type EndpointName } from './routes.js'
 
-/** Holds matching requests until a test releases them. */
+/** Delays matching requests until a test releases them. */
 export class Hold {
   readonly match: EndpointName | undefined
-  /** Whether the state is read on arrival rather than on release. */
+  /** True if the state is read on arrival rather than on release. */
   readonly late: boolean
-  /** Resolves when the first request is here. */
+  /** Resolves when the first matching request has arrived. */
   readonly arrived: Promise<void>
   readonly released: Promise<void>
   readonly #onRelease: () => void
-  // A promise hands over its resolver at once.
+  // Assigned in the constructor, since a promise calls its executor synchronously.
   #resolveArrived!: () => void
   #resolveReleased!: () => void
   #arrivedCount = 0
@@ -31,13 +31,13 @@ export class Hold {
     return this.#arrivedCount
   }
 
-  /** Marks that a request is here. */
+  /** Counts a request that has arrived. */
   arrive (): void {
     this.#arrivedCount++
     this.#resolveArrived()
   }
 
-  /** Releases all held requests and stops holding new ones. */
+  /** Releases all delayed requests and delays no new ones. */
   release (): void {
     this.#onRelease()
     this.#resolveReleased()

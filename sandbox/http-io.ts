@@ -1,10 +1,10 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type SandboxResponse } from './response.js'
 
-/** How an answer gets onto the wire: whole, or ended within its body. */
+/** Ending of a response on the wire: complete, or cut off within the body. */
 export type BodyEnding = 'whole' | 'half' | 'noLastChunk'
 
-/** Sends an answer with lower-case names and no `connection` line, as the nodes do. */
+/** Sends a response with lower-case header names and without a `connection` header, as nodes do. */
 export function writeResponse (response: ServerResponse, nodeResponse: SandboxResponse, ending: BodyEnding): void {
   const length: Array<[string, string]> = ending === 'noLastChunk'
     ? [['transfer-encoding', 'chunked']]
@@ -13,7 +13,7 @@ export function writeResponse (response: ServerResponse, nodeResponse: SandboxRe
   const added = [...length, ['date', new Date().toUTCString()] as const].filter(([name]) => !setNames.has(name))
   response.sendDate = false
   response.removeHeader('connection')
-  // Where the HTTP layer could not read the request, it trusts the connection no more.
+  // A response without headers means an unreadable request, after which the connection cannot be reused.
   if (nodeResponse.headers.length === 0) response.shouldKeepAlive = false
   response.writeHead(nodeResponse.status, [...nodeResponse.headers, ...added].flat())
   if (ending === 'whole') {
@@ -27,7 +27,7 @@ export function writeResponse (response: ServerResponse, nodeResponse: SandboxRe
   response.write(part, () => response.socket?.destroy())
 }
 
-/** Ends the connection without a byte. */
+/** Resets the connection without sending a byte. */
 export function resetConnection (request: IncomingMessage): void {
   request.socket.resetAndDestroy()
 }
@@ -37,7 +37,7 @@ export function sendGarbage (request: IncomingMessage): void {
   request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n')
 }
 
-/** Reads a body, as far as it comes and as far as it may. */
+/** Reads a body to its end; discards the chunk that exceeds `maxBytes` and all later ones. */
 export async function readBody (request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0

@@ -2,8 +2,8 @@
 export const maxU64 = 2n ** 64n - 1n
 
 /**
- * Reads an integer as the nodes do: leading zeros and a leading plus are fine, blanks and points are not. Text in place
- * of a number is why not, in the words of the nodes' own parser.
+ * Reads an integer as nodes do: leading zeros and a leading plus are valid, blanks and points are not. Returns the
+ * error message of the nodes' own parser if the text is invalid.
  */
 export function readInteger (text: string, min: bigint, max: bigint): bigint | string {
   if (text === '') return 'cannot parse integer from empty string'

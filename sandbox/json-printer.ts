@@ -10,7 +10,7 @@ const shortEscapes: Record<string, string> = {
   '\t': '\\t'
 }
 
-/** Prints compactly, in the order and with the number text that was read. */
+/** Prints compactly, with the member order and the number text of the input. */
 export function printJson (value: Json): string {
   switch (value.kind) {
     case 'null':
@@ -28,7 +28,7 @@ export function printJson (value: Json): string {
   }
 }
 
-/** Escapes only what must be: the shortest form, lower-case hex. */
+/** Escapes only mandatory characters, in the shortest form and with lower-case hex. */
 export function printString (text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what must be escaped.
   return `"${text.replace(/["\\\u0000-\u001f]/g, escapeCharacter)}"`

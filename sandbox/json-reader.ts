@@ -1,6 +1,6 @@
 import { malformedBody } from './problem.js'
 
-/** A JSON value with its numbers as text and its members in order, as nodes keep them. */
+/** JSON value with numbers as text and members in order, as nodes represent it. */
 export type Json =
   | { readonly kind: 'null' }
   | { readonly kind: 'bool', readonly value: boolean }
@@ -13,14 +13,14 @@ export type Json =
     readonly repeatedNames: ReadonlySet<string>
   }
 
-/** An object of JSON. */
+/** JSON object. */
 export type JsonObject = Extract<Json, { kind: 'object' }>
 
-// The parser of the nodes gives up when it would open the 128th level.
+// The nodes' parser fails at the 128th level of nesting.
 const maxDepth = 127
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
 
-/** Reads a whole body, or throws the problem that the node answers. */
+/** Parses a whole body; throws the problem that a node responds with. */
 export function readJson (body: Buffer): Json {
   let text: string
   try {
@@ -79,7 +79,7 @@ class JsonReader {
       const name = this.#readString()
       this.#expect(':')
       if (members.has(name)) repeatedNames.add(name)
-      // A repeated member keeps its first place and takes its last value, as the map of the nodes does.
+      // A repeated member has its first position and its last value, as in the map of the nodes.
       members.set(name, this.#readValue())
     } while (this.#hasMore('}'))
     return { kind: 'object', members, repeatedNames }

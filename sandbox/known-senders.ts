@@ -4,7 +4,7 @@ import { type Block, type Ledger } from './ledger.js'
 /** The known accounts that send transactions, in turn. */
 export const knownSenders: readonly Address[] = [addressOf('a11ce'), addressOf('b0b')]
 
-/** The known account that sends a transaction, and which of its own it is; undefined where another account sends it. */
+/** Returns the known account that sends a transaction, with its sequence number; undefined for any other sender. */
 export function knownSendAt (
   ledger: Ledger,
   block: Block,
@@ -17,7 +17,7 @@ export function knownSendAt (
   return { sender, sequence: BigInt(Math.floor(index / knownSenders.length)) }
 }
 
-/** How many transactions an account had sent once a version was through: the number that its next one carries. */
+/** Returns the sequence number that an account's next transaction has after a version. */
 export function nextSequenceAt (ledger: Ledger, address: Address, version: bigint): bigint {
   const senderIndex = knownSenders.indexOf(address)
   if (senderIndex < 0) return 0n
@@ -26,7 +26,7 @@ export function nextSequenceAt (ledger: Ledger, address: Address, version: bigin
   return BigInt(Math.max(0, Math.ceil((sent - senderIndex) / knownSenders.length)))
 }
 
-/** The version of a transaction of a known account, which must have been sent. */
+/** Returns the version of a known account's transaction, which must be committed. */
 export function versionOfKnownSend (ledger: Ledger, address: Address, sequence: bigint): bigint {
   return ledger.block(
     Number(ledger.knownSendHeights[Number(sequence) * knownSenders.length + knownSenders.indexOf(address)])

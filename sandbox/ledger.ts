@@ -3,7 +3,7 @@ import { digestHex } from './digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
 
-/** How a node answers for events that were pruned: nodes have given each of these. */
+/** Responses of nodes to a read of pruned events; see docs/node-behaviour.md, "Pruned events". */
 export type PrunedEventsMode = 'error500' | 'gone410' | 'empty' | 'gaps' | 'kept'
 
 /** One block of the ledger. */
@@ -16,7 +16,7 @@ export interface Block {
   readonly lastVersion: bigint
 }
 
-/** What a ledger starts from. */
+/** Initial settings of a ledger. */
 export interface LedgerOptions {
   readonly seed: number
   readonly chainId: number
@@ -29,7 +29,7 @@ export interface LedgerOptions {
   readonly remaking?: CoinStoreRemake
 }
 
-/** Heights at which the coin store of 0xcafe is destroyed and made anew, with event handles of new numbers. */
+/** Heights at which the coin store of 0xcafe is destroyed and recreated with new event handles. */
 export interface CoinStoreRemake {
   readonly goneAt: number
   readonly backAt: number
@@ -40,7 +40,7 @@ export const epochBlocks = 200
 
 const blockUsec = 250_000n
 
-/** The chain: the same seed and the same growth give the same bytes, whatever the hour. */
+/** Simulated chain: the same seed and growth give the same bytes, independent of the clock. */
 export class Ledger {
   readonly seed: number
   readonly chainId: number
@@ -49,16 +49,16 @@ export class Ledger {
   /** The `git_hash` of the node's release; it decides how ABIs are rendered. */
   release: string
   prunedEvents: PrunedEventsMode = 'error500'
-  /** How a block in BCS marks its transactions: as an option (00, 01) or bare. */
+  /** Form of the transactions in a BCS block: an option (00, 01) or a bare vector. */
   blockBcs: 'option' | 'bare' = 'option'
-  /** Set it to heights that are still to come: what was before stays as it was. */
+  /** Must be set to heights above the head, so that existing blocks do not change. */
   remaking: CoinStoreRemake | undefined
-  /** The sums of the first deposits, as far as somebody asked: a balance is told without adding all of them up. */
+  /** Running sums of the deposits, extended on demand, so that a balance is one look-up. */
   readonly depositSums: bigint[] = [0n]
-  /** The versions of the transactions by their hashes, as far as somebody asked. */
+  /** Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   readonly #startUsec: bigint
-  // Versions after the start, by height, with the end of the newest block last.
+  // First version of each block relative to the start; the last element is the end of the newest block.
   readonly #firstOffsets = [0]
   readonly #knownSendHeights: number[] = []
   #prunedTo = 0
@@ -80,13 +80,13 @@ export class Ledger {
     return this.#firstOffsets.length - 2
   }
 
-  /** Where the newest block leaves the chain. */
+  /** Version, time, epoch and height of the newest block. */
   get head (): { version: bigint, timestampUsec: bigint, epoch: bigint, blockHeight: bigint } {
     const { version, timestampUsec, epoch, blockHeight } = this.position()
     return { version, timestampUsec, epoch, blockHeight }
   }
 
-  /** What is still there. */
+  /** Oldest version and block that are not pruned. */
   get oldest (): { version: bigint, blockHeight: bigint } {
     const { oldestVersion, oldestBlockHeight } = this.position()
     return { version: oldestVersion, blockHeight: oldestBlockHeight }
@@ -108,20 +108,20 @@ export class Ledger {
   }
 
   /**
-   * Lets the next block destroy the coin store of 0xcafe, and another one so many blocks later make it anew: this
-   * happens once.
+   * Schedules the destruction of 0xcafe's coin store in the next block and its return `blocks` later. Has no effect
+   * after the destruction.
    */
   remake (blocks: number): void {
     if (this.remaking !== undefined && this.remaking.goneAt <= this.height) return
     this.remaking = { goneAt: this.height + 1, backAt: this.height + 1 + blocks }
   }
 
-  /** Forgets everything below a height; what is forgotten stays so. */
+  /** Prunes everything below a height; pruning cannot be undone. */
   pruneTo (height: number | bigint): void {
     this.#prunedTo = Math.max(this.#prunedTo, Math.min(Number(height), this.height))
   }
 
-  /** The position of a node that has got as far as a height: by default the newest. */
+  /** Returns the position of a node whose newest block is at a height; default: the head. */
   position (height: number = this.height): Position {
     const newest = this.block(height)
     const oldest = this.block(Math.max(Math.min(this.#prunedTo, height), height + 1 - this.windowBlocks))
@@ -136,7 +136,7 @@ export class Ledger {
     }
   }
 
-  /** The block of a height, which must exist; pruned ones are still known here. */
+  /** Returns the block at a height, even if pruned; throws if the chain has no such block. */
   block (height: number | bigint): Block {
     const at = Number(height)
     const first = this.#firstOffsets[at]
@@ -145,14 +145,14 @@ export class Ledger {
     return this.#makeBlock(at, first, next)
   }
 
-  /** The block after one that must exist; where that is the newest, what comes next is certain all the same. */
+  /** Returns the block after an existing one; the seed also determines the block after the head. */
   blockAfter (height: number | bigint): Block {
     const at = Number(height) + 1
     const first = Number(this.block(height).lastVersion - this.startVersion) + 1
     return this.#makeBlock(at, first, first + blockSize(this.seed, at))
   }
 
-  /** The block that holds a version, which must lie between the start and the newest. */
+  /** Returns the block that contains a version, which must be between the start and the head. */
   blockOf (version: bigint): Block {
     const offset = Number(version - this.startVersion)
     let low = 0

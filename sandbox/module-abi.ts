@@ -11,7 +11,7 @@ const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'dro
 ]]
 const parameterTypes = ['address', 'u64', 'bool', 'vector<u8>', '0x1::string::String', '&mut signer', 'u128']
 
-/** The record of a module, as a release renders it: the bytecode is of the chain, the ABI is not. */
+/** Builds the JSON form of a module: the bytecode is chain data, the ABI depends on the release. */
 export function moduleRecord (module: Module, rendering: Rendering): ModuleRecord {
   const bytecode = `0x${module.bytecode.toString('hex')}`
   return { bytecode, abi: module.address === oracleAddress ? oracleAbi(rendering) : generateAbi(module, rendering) }
@@ -27,7 +27,7 @@ function generateAbi (module: Module, rendering: Rendering): ModuleRecord['abi']
     friends: traitAt(0) % 3 === 0 ? [`${address}::${module.name}_admin`] : [],
     exposed_functions: [
       ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
-      // What can be called is told of, since clients read here what to send.
+      // Lists the view functions that can be called, since clients read their parameters from the ABI.
       ...Object.entries(viewDeclarationsOf(address, module.name)).map(([name, declared]) =>
         viewFunctionAbi(name, declared)
       )

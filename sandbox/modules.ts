@@ -14,9 +14,9 @@ export interface Module {
 interface ModuleSchedule {
   readonly names: readonly string[]
   readonly initialCount: number
-  /** Versions between two additions, once those of the start are there. */
+  /** Versions between two additions after the initial modules. */
   readonly addEveryVersions: number
-  /** Versions between two upgrades of the first module; later ones are slower. */
+  /** Versions between two upgrades of the first module; later modules are upgraded less often. */
   readonly upgradeEveryVersions: number
 }
 
@@ -79,13 +79,13 @@ const moduleSchedules: ReadonlyArray<readonly [string, ModuleSchedule]> = [
   ['feed', { names: ['oracle'], initialCount: 1, addEveryVersions: 0, upgradeEveryVersions: 5_000 }]
 ]
 
-/** The modules of an account at a version, in the order of their state keys. */
+/** Returns the modules of an account at a version, in the order of their state keys. */
 export function modulesAt (ledger: Ledger, address: Address, version: bigint): Module[] {
   const names = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1].names ?? []
   return names.flatMap(name => moduleAt(ledger, address, name, version) ?? []).sort((a, b) => a.key.compare(b.key))
 }
 
-/** One module of an account at a version; undefined where it is not there. */
+/** Returns one module of an account at a version; undefined if it does not exist. */
 export function moduleAt (ledger: Ledger, address: Address, name: string, version: bigint): Module | undefined {
   const schedule = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1]
   const index = schedule?.names.indexOf(name) ?? -1

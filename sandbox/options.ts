@@ -1,52 +1,52 @@
 import { type CoinStoreRemake } from './ledger.js'
 
-/** What a sandbox node can be started with. */
+/** Options that a sandbox node is started with. */
 export interface SandboxOptions {
   seed?: number
   chainId?: number
-  /** Blocks at the start. */
+  /** Number of blocks at the start. */
   blocks?: number
   /** Blocks below this height are pruned at the start. */
   prunedBlocks?: number
-  /** The node keeps so many blocks, and fewer where it was pruned further. */
+  /** Number of newest blocks that the node retains; an explicit prune leaves fewer. */
   windowBlocks?: number
-  /** A block every so many milliseconds; 0: only by hand. */
+  /** Milliseconds between two blocks; with 0, blocks are added only by `grow`. */
   blockMs?: number
   /** The version of the first transaction of block 0. */
   startVersion?: bigint
-  /** What the position headers' names begin with. */
+  /** Prefix of the names of the position headers. */
   family?: string
   /** The `git_hash` of the release, 40 hex digits. */
   release?: string
-  /** When the coin store of 0xcafe is destroyed and made anew; left out: never. */
+  /** Heights at which the coin store of 0xcafe is destroyed and recreated; default: never. */
   remaking?: CoinStoreRemake
-  /** An address without an account is answered for as an account that never sent anything, as nodes do since 2025. */
+  /** Treats an address without an account as one that has never sent a transaction, as nodes do since 2025. */
   statelessAccounts?: boolean
   jsonOutput?: boolean
   bcsOutput?: boolean
-  /** `/v1/info` answers the index object, as some hosted providers do. */
+  /** Makes `/v1/info` return the index object, as some hosted providers do. */
   infoIsIndex?: boolean
   modulesPage?: number
   resourcesPage?: number
   transactionsDefault?: number
   transactionsMax?: number
-  /** How long a request waits for a transaction that is not committed yet. */
+  /** Milliseconds that `wait_by_hash` waits at most for a pending transaction. */
   waitByHashMs?: number
   eventsDefault?: number
   eventsMax?: number
   blockTransactionsMax?: number
   host?: string
   port?: number
-  /** What stands before `/v1`, such as `/key123`. */
+  /** Path before `/v1`, such as `/key123`. */
   pathPrefix?: string
 }
 
-/** The options of a running sandbox node. */
+/** Options of a running sandbox node. */
 export type Settings =
   & Required<Omit<SandboxOptions, 'release' | 'remaking'>>
   & Pick<SandboxOptions, 'release' | 'remaking'>
 
-/** What a sandbox node is without being told. */
+/** Default options of a sandbox node. */
 export const defaultSettings: Settings = {
   seed: 1,
   chainId: 4,

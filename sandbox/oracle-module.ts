@@ -2,20 +2,20 @@ import { addressOf } from './address.js'
 import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
 
-/** A function as it is declared. */
+/** Declaration of a view function. */
 export interface ViewDeclaration {
   readonly typeParameterCount: number
   readonly params: readonly string[]
   readonly returns: readonly string[]
 }
 
-/** The account of the module whose functions can be called. */
+/** Account of the oracle module. */
 export const oracleAddress = addressOf('feed')
 
-/** The module whose functions can be called. */
+/** Module whose view functions read generated state. */
 export const oracleModule = '0xfeed::oracle'
 
-/** The functions that answer questions; those without a rule of their own give back what they are given. */
+/** View functions of the module; a function without an implementation of its own returns its arguments. */
 export const oracleFunctions = {
   height: { typeParameterCount: 0, params: [], returns: ['u64'] },
   balance_of: { typeParameterCount: 0, params: ['address'], returns: ['u64'] },
@@ -30,7 +30,7 @@ export const oracleFunctions = {
   }
 } as const satisfies Readonly<Record<string, ViewDeclaration>>
 
-/** The interface of the module, as a release renders it. */
+/** Builds the ABI of the module as a release renders it. */
 export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi'] {
   return {
     address: '0xfeed',
@@ -61,7 +61,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
   }
 }
 
-/** A function that answers questions, as an interface tells of it. */
+/** Builds the ABI of a view function. */
 export function viewFunctionAbi (name: string, { typeParameterCount, params, returns }: ViewDeclaration): FunctionAbi {
   return {
     name,

@@ -5,7 +5,7 @@ import { readCursor } from './state-key.js'
 import { decodePercent } from './request-target.js'
 import { isIdentifier, readStructTag, type StructTag } from './type-tag.js'
 
-/** An address in a path, decoded by the router and once more by its type. */
+/** Reads an address in a path, decoded by the router and again by its type. */
 export function addressParam (name: string, segment: string): Address {
   const text = decodedTwice(segment)
   const address = readAddress(text)
@@ -16,7 +16,7 @@ export function addressParam (name: string, segment: string): Address {
   throw pathProblem(name, 'string(Address)', `Invalid account address: Hex characters are invalid: ${reason}`)
 }
 
-/** A struct tag in a path. */
+/** Reads a struct tag in a path. */
 export function structTagParam (name: string, segment: string): StructTag {
   const tag = readStructTag(decodedTwice(segment))
   if (tag === undefined) {
@@ -25,7 +25,7 @@ export function structTagParam (name: string, segment: string): StructTag {
   return tag
 }
 
-/** The type of a coin or the address of the metadata of a fungible asset, in a path. */
+/** Reads an asset in a path: the type of a coin or the metadata address of a fungible asset. */
 export function assetParam (name: string, segment: string): StructTag | Address {
   const text = decodedTwice(segment)
   const asset = readStructTag(text) ?? readAddress(text)
@@ -33,26 +33,26 @@ export function assetParam (name: string, segment: string): StructTag | Address 
   return asset
 }
 
-/** A name of the language in a path. */
+/** Reads a Move identifier in a path. */
 export function identifierParam (name: string, segment: string): string {
   const text = decodedTwice(segment)
   if (!isIdentifier(text)) throw pathProblem(name, 'string(IdentifierWrapper)', `Invalid identifier '${text}'`)
   return text
 }
 
-/** The hash of a transaction in a path, as answers print it. */
+/** Reads a transaction hash in a path; returns it in the form that responses print. */
 export function hashParam (name: string, segment: string): string {
   const digits = decodedTwice(segment).replace(/^0x/, '').toLowerCase()
   if (/^[0-9a-f]{64}$/.test(digits)) return `0x${digits}`
   throw pathProblem(name, 'string(HashValue)', `parse hash value error: ${decodedTwice(segment)}`)
 }
 
-/** A u64 in a path, decoded by the router alone. */
+/** Reads a u64 in a path, decoded by the router alone. */
 export function plainU64Param (name: string, segment: string): bigint {
   return requireU64(decodePercent(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
 }
 
-/** A u64 in a path, decoded by the router and once more by its type. */
+/** Reads a u64 in a path, decoded by the router and again by its type. */
 export function u64Param (name: string, segment: string): bigint {
   const text = decodedTwice(segment)
   return requireU64(
@@ -63,7 +63,7 @@ export function u64Param (name: string, segment: string): bigint {
   )
 }
 
-/** A u64 in a query, decoded as a form and once more by its type. */
+/** Reads a u64 in a query, decoded as a form and again by its type. */
 export function u64Query (query: ReadonlyMap<string, string>, name: string): bigint | undefined {
   const text = query.get(name)
   if (text === undefined) return undefined
@@ -80,14 +80,14 @@ export function u64Query (query: ReadonlyMap<string, string>, name: string): big
   )
 }
 
-/** The limit of a page: a u16. */
+/** Reads the limit of a page, a u16. */
 export function limitQuery (query: ReadonlyMap<string, string>): number | undefined {
   const text = query.get('limit')
   if (text === undefined) return undefined
   return Number(requireU64(text, 65_535n, reason => queryProblem('limit', 'integer(uint16)', reason)))
 }
 
-/** A flag: exactly `true` or `false`. */
+/** Reads a flag in a query, exactly `true` or `false`; absent means false. */
 export function flagQuery (query: ReadonlyMap<string, string>, name: string): boolean {
   const text = query.get(name)
   if (text === undefined || text === 'false') return false
@@ -95,7 +95,7 @@ export function flagQuery (query: ReadonlyMap<string, string>, name: string): bo
   throw queryProblem(name, 'boolean', 'provided string was not `true` or `false`')
 }
 
-/** The cursor of a page of modules or of resources. */
+/** Reads the cursor of a page of modules or of resources. */
 export function cursorQuery (query: ReadonlyMap<string, string>): Buffer | undefined {
   const text = query.get('start')
   if (text === undefined) return undefined

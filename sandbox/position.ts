@@ -1,4 +1,4 @@
-/** Where a node says it stands, all from one moment. */
+/** Position of a node; all members come from one snapshot. */
 export interface Position {
   readonly chainId: number
   readonly version: bigint
@@ -9,7 +9,7 @@ export interface Position {
   readonly oldestBlockHeight: bigint
 }
 
-/** The seven headers that state a position, in the order of the wire. */
+/** Returns the seven position headers in the order in which nodes send them. */
 export function positionHeaders (position: Position, family: string): Array<[string, string]> {
   return [
     [`${family}chain-id`, String(position.chainId)],

@@ -2,7 +2,7 @@ import { type Address, shortAddress } from './address.js'
 import { type ErrorCode } from './schema/error.js'
 import { printTypeTag, type StructTag } from './type-tag.js'
 
-/** The codes of the nodes' errors, with the status that each mostly has. */
+/** Default HTTP status of each error code. */
 export const statusOfCode = {
   account_not_found: 404,
   resource_not_found: 404,
@@ -29,15 +29,15 @@ export const statusOfCode = {
   mempool_is_full: 507
 } as const satisfies Record<ErrorCode, number>
 
-/** Which part of the node an error comes from; only the ledger's own errors carry the position. */
+/** Part of the node that raises an error; only errors of the ledger carry the position. */
 export type ProblemSource = 'framework' | 'verification' | 'ledger'
 
-/** What a node answers in place of a success. */
+/** Error response of a node. */
 export class Problem extends Error {
   readonly status: number
   readonly code: ErrorCode
   readonly source: ProblemSource
-  /** The code of the machine that ran into it, where one did. */
+  /** Status code of the virtual machine, if it raised the error. */
   readonly vmCode: number | null
 
   constructor (
@@ -55,12 +55,12 @@ export class Problem extends Error {
   }
 }
 
-/** A request that the web framework refuses before the node's own code sees it. */
+/** A request that the web framework rejects before the node's own code runs. */
 export function frameworkProblem (message: string, status = 400): Problem {
   return new Problem('framework', 'web_framework_error', message, status)
 }
 
-/** A body that the framework cannot read. */
+/** A body that the framework cannot parse. */
 export function malformedBody (reason: string): Problem {
   return frameworkProblem(`parse request payload error: ${reason}`)
 }
@@ -85,7 +85,7 @@ export function blockPruned (height: bigint): Problem {
   return new Problem('ledger', 'block_pruned', `Block(${height}) has been pruned`)
 }
 
-/** An item that a table does not hold; the key is told as it was sent. */
+/** An item that a table does not contain; the message quotes the key as it was sent. */
 export function itemNotFound (handle: Address, key: string, version: bigint): Problem {
   return new Problem(
     'ledger',
@@ -112,7 +112,7 @@ export function moduleNotFound (address: Address, name: string, version: bigint)
   )
 }
 
-/** A transaction that is neither committed nor waiting, or not committed yet. */
+/** A hash that is neither committed nor pending, or a version above the head. */
 export function transactionNotFound (by: string): Problem {
   return new Problem('ledger', 'transaction_not_found', `Transaction not found by ${by}`)
 }
@@ -138,7 +138,7 @@ export function fieldNotFound (address: Address, tag: StructTag, field: string, 
   )
 }
 
-/** Input that only the ledger can refuse. */
+/** Input that is well-formed but invalid for the ledger. */
 export function invalidInput (message: string): Problem {
   return new Problem('ledger', 'invalid_input', message)
 }

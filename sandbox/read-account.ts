@@ -8,7 +8,7 @@ import { type SandboxResponse } from './response.js'
 import { type Account } from './schema/account.js'
 import { nextSequenceAt } from './known-senders.js'
 
-/** Tells the next sequence number of an account and the key that it is authenticated by. */
+/** Reads the next sequence number and the authentication key of an account. */
 export function readAccount (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const requestedVersion = u64Query(context.query, 'ledger_version')
@@ -29,7 +29,7 @@ export function readAccount (context: RequestContext): SandboxResponse {
   )
 }
 
-/** Tells how much of a coin or of a fungible asset an account has: a bare number, which a double may not hold. */
+/** Reads the balance of a coin or a fungible asset: a bare JSON number that can exceed the precision of a double. */
 export function readBalance (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const asset = assetParam('asset_type', pathParam(context, 1))

@@ -14,7 +14,7 @@ import { type SandboxResponse } from './response.js'
 import { type BlockRecord } from './schema/block.js'
 import { transactionBytes, transactionRecord } from './transactions.js'
 
-/** Fetches the block that holds a version. */
+/** Reads the block that contains a version. */
 export function readBlockByVersion (context: RequestContext): SandboxResponse {
   const requestedVersion = plainU64Param('version', pathParam(context, 0))
   return readBlock(
@@ -24,7 +24,7 @@ export function readBlockByVersion (context: RequestContext): SandboxResponse {
   )
 }
 
-/** Fetches the block of a height. */
+/** Reads the block at a height. */
 export function readBlockByHeight (context: RequestContext): SandboxResponse {
   const requestedHeight = plainU64Param('block_height', pathParam(context, 0))
   return readBlock(context, 'Get block by height', ({ ledger, position }) => {
@@ -51,7 +51,7 @@ function readBlock (
   )
 }
 
-// Cut without a word: that there is more shows only in the range of the block.
+// Truncates without notice, as nodes do: only the version range of the block shows that transactions are missing.
 function versionsOf (block: Block, maxTransactions: number): bigint[] {
   const size = Number(block.lastVersion - block.firstVersion) + 1
   return Array.from({ length: Math.min(size, maxTransactions) }, (_, index) => block.firstVersion + BigInt(index))

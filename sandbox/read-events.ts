@@ -20,7 +20,7 @@ import { resourceAt } from './resources.js'
 import { type LedgerEvent, type EventStream } from './event-stream.js'
 import { type StructTag } from './type-tag.js'
 
-/** Lists the events that were emitted under a handle. */
+/** Lists the events of the stream of an event handle. */
 export function readEvents (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const tag = structTagParam('event_handle', pathParam(context, 1))
@@ -31,7 +31,7 @@ export function readEvents (context: RequestContext): SandboxResponse {
   return eventsResponse(context, format, streamOf(context.snapshot, address, tag, field), start, limit)
 }
 
-/** Lists the events of a stream of an account: the same that its handle finds, as long as there is one. */
+/** Lists the events of a stream by its creation number, even if its handle no longer exists. */
 export function readEventsByNumber (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const number = u64Param('creation_number', pathParam(context, 1))
@@ -65,7 +65,7 @@ function eventsResponse (
   )
 }
 
-// The handle is looked for in the resource as it is at the head, whatever is asked for.
+// Looks the handle up in the resource at the head, whatever `start` is.
 function streamOf ({ ledger, position }: LedgerSnapshot, address: Address, tag: StructTag, field: string): EventStream {
   const resource = resourceAt(ledger, address, tag, position.version)
   if (resource === undefined) throw resourceNotFound(address, tag, position.version)
@@ -98,7 +98,7 @@ function pageOf (
   )
 }
 
-// Nodes have answered for events that are gone in each of these ways; the last keeps more than it advertises.
+// Nodes have responded in each of these ways; with `kept` they serve events below their advertised oldest version.
 function firstServedEvent (
   { ledger }: LedgerSnapshot,
   stream: EventStream,

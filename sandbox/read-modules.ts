@@ -17,7 +17,7 @@ import {
 import { renderingOf } from './release.js'
 import { type SandboxResponse } from './response.js'
 
-/** Lists the modules of an account, a page at a time. */
+/** Lists one page of the modules of an account. */
 export function readModules (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const requestedVersion = u64Query(context.query, 'ledger_version')
@@ -33,7 +33,7 @@ export function readModules (context: RequestContext): SandboxResponse {
   return withCursor(context, response, rest[size]?.key)
 }
 
-/** Fetches one module of an account, the same as in the listing. */
+/** Reads one module of an account, in the form of the listing. */
 export function readModule (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const name = identifierParam('module_name', pathParam(context, 1))
@@ -52,7 +52,7 @@ export function readModule (context: RequestContext): SandboxResponse {
 
 function pageBody (format: ResponseFormat, page: Module[], release: string): string | Buffer {
   if (format === 'json') return JSON.stringify(page.map(module => moduleRecord(module, renderingOf(release))))
-  // The page is cut in the order of the state keys and printed as a map in the order of the names.
+  // Nodes cut the page in the order of state keys but serialise it as a map ordered by name.
   const byName = page.toSorted((a, b) => a.name < b.name ? -1 : 1)
   return sequenceBytes(
     byName.map(({ address, name, bytecode }) =>

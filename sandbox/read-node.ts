@@ -7,7 +7,7 @@ import { type GasEstimate, type HealthRecord, type IndexRecord, type NodeInfo } 
 const chainNames: Readonly<Record<number, string>> = { 1: 'mainnet', 2: 'testnet', 3: 'devnet', 4: 'testing' }
 const gasPriceBuckets = [100, 150, 300, 500, 1_000, 3_000]
 
-/** The index: where the node stands and which release it runs. */
+/** Reads the index: the position and the release of the node. */
 export function readIndex (context: RequestContext): SandboxResponse {
   const format = requestedFormat(context, 'Get ledger info')
   const { position, ledger } = context.snapshot
@@ -47,7 +47,7 @@ export function readIndex (context: RequestContext): SandboxResponse {
   )
 }
 
-/** What the node is configured as: without a position, and in another order of members each time. */
+/** Reads the configuration of the node; the response has no position, and the order of its members varies. */
 export function readInfo (context: RequestContext): SandboxResponse {
   if (context.settings.infoIsIndex) return readIndex(context)
   const { chainId } = context.snapshot.position
@@ -78,7 +78,7 @@ export function readInfo (context: RequestContext): SandboxResponse {
   )
 }
 
-/** What gas costs: it changes every forty blocks. */
+/** Reads the gas estimate, which changes every 40 blocks. */
 export function readGasPrice (context: RequestContext): SandboxResponse {
   const format = requestedFormat(context, 'Estimate gas price')
   const { ledger, position } = context.snapshot
@@ -98,7 +98,7 @@ export function readGasPrice (context: RequestContext): SandboxResponse {
   )
 }
 
-/** That the node is well. */
+/** Reports that the node is healthy. */
 export function readHealth (context: RequestContext): SandboxResponse {
   return successResponse(context, 'json', JSON.stringify({ message: 'aptos-node:ok' } satisfies HealthRecord))
 }

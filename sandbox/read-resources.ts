@@ -15,7 +15,7 @@ import { type SandboxResponse } from './response.js'
 import { type Resource, resourceAt, resourceJson, resourcesAt } from './resources.js'
 import { structTagBytes } from './type-tag-bytes.js'
 
-/** Lists the resources of an account, a page at a time. */
+/** Lists one page of the resources of an account. */
 export function readResources (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const requestedVersion = u64Query(context.query, 'ledger_version')
@@ -34,7 +34,7 @@ export function readResources (context: RequestContext): SandboxResponse {
   return withCursor(context, successResponse(context, format, body), rest[size]?.key)
 }
 
-/** Fetches one resource of an account, the same as in the listing. */
+/** Reads one resource of an account, in the form of the listing. */
 export function readResource (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const tag = structTagParam('resource_type', pathParam(context, 1))

@@ -3,7 +3,7 @@ import { frameworkProblem } from './problem.js'
 import { type RequestContext } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 
-/** The node's OpenAPI document for people, as JSON, and as YAML: whatever form is asked for, and without a position. */
+/** Serves the OpenAPI document as HTML, JSON and YAML; ignores `Accept` and sends no position. */
 export const readSpec = {
   page: (context: RequestContext): SandboxResponse =>
     specResponse(context, 'page', ['content-type', 'text/html; charset=utf-8']),
@@ -21,7 +21,7 @@ function specResponse (
   format: keyof SpecFormats,
   ...headers: SandboxResponse['headers']
 ): SandboxResponse {
-  // Whoever answers without a server has none.
+  // Tests call `respond` without a server and therefore without a document.
   if (spec === undefined) throw frameworkProblem('not found', 404)
   return { status: 200, headers, body: Buffer.from(spec[format]()) }
 }

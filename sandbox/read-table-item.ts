@@ -14,7 +14,7 @@ const u64: TypeTag = { kind: 'primitive', name: 'u64' }
 const text: TypeTag = { kind: 'struct', address: addressOf('1'), module: 'string', name: 'String', args: [] }
 const shopItem: TypeTag = { kind: 'struct', address: addressOf('42'), module: 'shop', name: 'Item', args: [] }
 
-/** Looks up one item of a table. */
+/** Reads one item of a table. */
 export function readTableItem (context: RequestContext): SandboxResponse {
   const handle = addressParam('table_handle', pathParam(context, 0))
   const request = readTableRequest(context.contentType, context.body)
@@ -34,7 +34,7 @@ export function readTableItem (context: RequestContext): SandboxResponse {
   return successResponse(context, format, format === 'json' ? value.json : value.bytes)
 }
 
-/** Looks up the bytes of one item by the bytes of its key. */
+/** Reads the bytes of one item by the bytes of its key. */
 export function readRawTableItem (context: RequestContext): SandboxResponse {
   const handle = addressParam('table_handle', pathParam(context, 0))
   const key = readRawKey(context.contentType, context.body)
@@ -48,8 +48,7 @@ export function readRawTableItem (context: RequestContext): SandboxResponse {
   }
   const format = requestedFormat(context, 'Get raw table item')
   const version = requireVersion(context.snapshot, requestedVersion)
-  // Bytes do not tell their types: eight are taken for a number, which names a number, and others for a text, which
-  // names a ware.
+  // A raw key has no type: 8 bytes select a u64 key and value, any other length a string key and a shop item.
   const [keyType, valueType] = key.length === 8 ? [u64, u64] : [text, shopItem]
   const value = tableItemAt(context.snapshot.ledger, { handle, keyType, key }, valueType, version)
   if (typeof value === 'string') throw itemNotFound(handle, `0x${key.toString('hex')}`, version)

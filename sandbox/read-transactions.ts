@@ -15,7 +15,7 @@ import { type SandboxResponse } from './response.js'
 import { versionOfKnownSend, knownSenders, nextSequenceAt } from './known-senders.js'
 import { transactionBytes, transactionRecord } from './transactions.js'
 
-/** Fetches the transaction of a version. */
+/** Reads the transaction of a version. */
 export function readTransactionByVersion (context: RequestContext): SandboxResponse {
   const version = u64Param('txn_version', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by version')
@@ -29,7 +29,7 @@ export function readTransactionByVersion (context: RequestContext): SandboxRespo
   )
 }
 
-/** Fetches a transaction by its hash, which may be one that still waits to be committed. */
+/** Reads a committed or pending transaction by its hash. */
 export function readTransactionByHash (context: RequestContext): SandboxResponse {
   const hash = hashParam('txn_hash', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by hash')
@@ -49,7 +49,7 @@ export function readTransactionByHash (context: RequestContext): SandboxResponse
   )
 }
 
-/** Whether the transaction of a hash still waits, so that it is worth waiting with it. */
+/** True if the transaction of a hash is pending; false for a malformed hash. */
 export function isPending (snapshot: LedgerSnapshot, segment: string): boolean {
   try {
     return typeof findTransaction(snapshot, hashParam('txn_hash', segment)) === 'object'
@@ -58,7 +58,7 @@ export function isPending (snapshot: LedgerSnapshot, segment: string): boolean {
   }
 }
 
-/** Lists transactions from a version on: the last ones where none is given. */
+/** Lists transactions from a version on; without `start`, the newest ones. */
 export function readTransactions (context: RequestContext): SandboxResponse {
   const requestedStart = u64Query(context.query, 'start')
   const limit = limitQuery(context.query)
@@ -74,7 +74,7 @@ export function readTransactions (context: RequestContext): SandboxResponse {
   return transactionsResponse(context, format, versionsFrom(start, head < start + size ? head : start + size - 1n))
 }
 
-/** Lists the transactions that an account has sent, from a sequence number on: the last ones where none is given. */
+/** Lists the transactions of an account from a sequence number on; without `start`, the newest ones. */
 export function readAccountTransactions (context: RequestContext): SandboxResponse {
   const address = addressParam('address', pathParam(context, 0))
   const requestedStart = u64Query(context.query, 'start')
@@ -86,7 +86,7 @@ export function readAccountTransactions (context: RequestContext): SandboxRespon
   const count = knownSenders.includes(address) ? nextSequenceAt(ledger, address, position.version) : 0n
   const start = requestedStart ?? (count < size ? 0n : count - size)
   const sequences = versionsFrom(start, (count < start + size ? count : start + size) - 1n)
-  // Those that were pruned are left out without a word.
+  // Omits pruned transactions without notice.
   return transactionsResponse(
     context,
     format,
@@ -119,7 +119,7 @@ function transactionJson ({ ledger }: LedgerSnapshot, version: bigint): string {
   return JSON.stringify(transactionRecord(ledger, ledger.blockOf(version), version))
 }
 
-// One transaction in BCS says first whether it is committed or waits.
+// A single transaction in BCS starts with a variant byte: 0 committed, 1 pending.
 function committedBytes ({ ledger }: LedgerSnapshot, version: bigint): Buffer {
   return Buffer.concat([Buffer.from([0]), transactionBytes(ledger, version)])
 }

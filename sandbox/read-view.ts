@@ -21,7 +21,7 @@ import { readValue } from './value-reader.js'
 import { gasUsedBy, type ViewFunction, findViewFunction } from './view-functions.js'
 import { readViewRequest, type ViewRequest } from './view-request.js'
 
-/** Calls a view function at a version; the answer is a list of what it returns, with what the call cost. */
+/** Calls a view function at a version; responds with the list of its results and the gas used. */
 export function readView (context: RequestContext): SandboxResponse {
   const readOn = readViewRequest(context.contentType, context.body)
   const requestedVersion = u64Query(context.query, 'ledger_version')
@@ -93,7 +93,7 @@ function argumentCount ({ params }: ViewFunction, request: ViewRequest, path: st
   }])`
 }
 
-// What came as JSON is read back from its bytes, so that both forms of a request say the same.
+// Decodes JSON arguments from their BCS bytes, so that both request formats behave the same.
 function valueOf (type: TypeTag, bytesOf: (type: TypeTag) => Buffer): EncodedValue {
   const reader = new BcsReader(bytesOf(type))
   const value = readValue(type, reader)

@@ -1,19 +1,19 @@
 import { digest } from './digest.js'
 
-/** Releases of known rank, oldest first: each renders more of an ABI than the one before. */
+/** Releases of known rank, oldest first; each renders more members of an ABI than the one before. */
 export const releases = {
   events: '1111111111111111111111111111111111111111',
   enums: '2222222222222222222222222222222222222222',
   variants: '3333333333333333333333333333333333333333'
 } as const
 
-/** What a release renders in an ABI beyond the oldest form. */
+/** Members of an ABI that a release renders beyond the oldest form. */
 export interface Rendering {
   readonly isEnum: boolean
   readonly variants: boolean
 }
 
-/** How a release renders; one that is not of the table has a rank of its own, fixed by its hash. */
+/** Returns the rendering of a release; an unknown release has a rank derived from its hash. */
 export function renderingOf (release: string): Rendering {
   const known = Object.values<string>(releases).indexOf(release)
   const rank = known >= 0 ? known : digest('release', release).readUInt8() % 3

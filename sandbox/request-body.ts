@@ -1,12 +1,12 @@
 import { type Json, type JsonObject, readJson } from './json-reader.js'
 import { frameworkProblem, malformedBody } from './problem.js'
 
-/** The media type of a body, without its parameters. */
+/** Returns the media type of a body without its parameters. */
 export function essenceOf (contentType: string): string {
   return contentType.replace(/;.*$/s, '').trim().toLowerCase()
 }
 
-/** Reads the body of a request as the framework does; of the members that it knows none may come twice. */
+/** Parses a request body as the framework does; throws if a known member is repeated. */
 export function readJsonObject (
   type: string,
   known: readonly string[],
@@ -28,7 +28,7 @@ export function readJsonObject (
   return request
 }
 
-/** A member that a request must have. */
+/** Returns a required member of a request; throws if it is missing. */
 export function requireMember (type: string, request: JsonObject, name: string): Json {
   const member = request.members.get(name)
   if (member === undefined) throw malformedBody(`failed to parse "${type}": missing field \`${name}\``)

@@ -6,34 +6,34 @@ import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'
 import { type SandboxResponse, makeResponse } from './response.js'
 
-/** What the node can see of its chain while it answers one request. */
+/** Ledger with the position from which one request reads. */
 export interface LedgerSnapshot {
   readonly ledger: Ledger
   readonly position: Position
 }
 
-/** One request, with everything that its answer depends on. */
+/** One request with everything that its response depends on. */
 export interface RequestContext {
-  /** The parameters of the path, as they were sent. */
+  /** Path parameters, still percent-encoded. */
   readonly params: readonly string[]
   readonly query: ReadonlyMap<string, string>
   readonly accept: string | undefined
   readonly contentType: string | undefined
   readonly body: Buffer
-  /** How many requests came before. */
+  /** Number of requests before this one. */
   readonly requestIndex: number
   readonly snapshot: LedgerSnapshot
   readonly settings: Settings
-  /** What the node says of itself, where it was asked for that. */
+  /** OpenAPI document; undefined unless the request is for it. */
   readonly spec: SpecFormats | undefined
 }
 
-/** A parameter of the path; the route has as many as its answer reads. */
+/** Returns a path parameter; each route declares as many as its handler reads. */
 export function pathParam (context: RequestContext, index: number): string {
   return String(context.params[index])
 }
 
-/** The form that is asked for, where the operator has not switched it off. */
+/** Returns the requested format; throws if the operator has disabled it. */
 export function requestedFormat (context: RequestContext, operation: string): ResponseFormat {
   const format = acceptedFormat(context.accept)
   const { jsonOutput, bcsOutput } = context.settings
@@ -45,7 +45,7 @@ export function requestedFormat (context: RequestContext, operation: string): Re
   )
 }
 
-/** The version to read: the head's where none is asked for, so that the stamp tells what was read. */
+/** Returns the version to read, by default the stamped one; throws if it is pruned or above the head. */
 export function requireVersion (snapshot: LedgerSnapshot, requested: bigint | undefined): bigint {
   const version = requested ?? snapshot.position.version
   if (version > snapshot.position.version) throw versionNotFound(version)
@@ -53,13 +53,13 @@ export function requireVersion (snapshot: LedgerSnapshot, requested: bigint | un
   return version
 }
 
-/** The size of a page: never more than the most, and none at all is refused. */
+/** Returns the page size, at most `maxSize`; throws for a limit of 0. */
 export function pageSize (limit: number | undefined, defaultSize: number, maxSize: number): number {
   if (limit === 0) throw new Problem('ledger', 'invalid_input', 'Given limit value (0) must not be zero')
   return Math.min(limit ?? defaultSize, maxSize)
 }
 
-/** A success, stamped with the position. */
+/** Builds a 200 response, stamped with the position. */
 export function successResponse (
   context: RequestContext,
   format: ResponseFormat,
@@ -68,7 +68,7 @@ export function successResponse (
   return makeResponse(200, format, body, { position: context.snapshot.position, family: context.settings.family })
 }
 
-/** A success that is not the last page: the cursor is where the next one begins. */
+/** Adds the cursor of the next page; the last page has none. */
 export function withCursor (
   context: RequestContext,
   response: SandboxResponse,

@@ -1,23 +1,23 @@
 import { type EndpointName } from './routes.js'
 
-/** One request that came in; the body is empty until it has been read. */
+/** One received request; the body is empty until it has been read. */
 export interface RequestLogEntry {
   readonly endpoint: EndpointName
   readonly method: string
   readonly url: string
-  /** Names and values in turn, as they came. */
+  /** Alternating names and values, as received. */
   readonly headers: readonly string[]
   body: string
 }
 
 const maxEntries = 1_000
 
-/** What the node was asked, counted and, for the latest thousand, in full. */
+/** Log of received requests: counts of all, details of the latest 1,000. */
 export class RequestLog {
   readonly #counts = new Map<EndpointName, number>()
   #latest: RequestLogEntry[] = []
 
-  /** How often the node was asked. */
+  /** Number of requests received. */
   get total (): number {
     return [...this.#counts.values()].reduce((sum, count) => sum + count, 0)
   }
@@ -27,24 +27,24 @@ export class RequestLog {
     return this.#latest
   }
 
-  /** The counts by endpoint. */
+  /** Number of requests by endpoint. */
   get counts (): Record<string, number> {
     return Object.fromEntries(this.#counts)
   }
 
-  /** How often one endpoint was asked for. */
+  /** Returns the number of requests for one endpoint. */
   countFor (endpoint: EndpointName): number {
     return this.#counts.get(endpoint) ?? 0
   }
 
-  /** Counts one more. */
+  /** Counts a request and records its details. */
   record (entry: RequestLogEntry): void {
     this.#counts.set(entry.endpoint, this.countFor(entry.endpoint) + 1)
     this.#latest.push(entry)
     if (this.#latest.length > maxEntries) this.#latest.shift()
   }
 
-  /** Begins again at nothing. */
+  /** Clears all counts and details. */
   reset (): void {
     this.#counts.clear()
     this.#latest = []

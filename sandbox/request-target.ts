@@ -1,16 +1,15 @@
-/** A request target, cut but not yet decoded. */
+/** Request target, split but not yet decoded. */
 export interface RequestTarget {
   readonly path: string
   readonly query: string
 }
 
-// What the nodes' HTTP layer lets through unencoded, in a path and in a query; beyond ASCII Node's own parser refuses
-// it.
+// Characters that the HTTP layer of nodes accepts unencoded; the parser of Node.js rejects those beyond ASCII.
 const pathPattern = /^[\u0021\u0022\u0024-\u003b\u003d\u0040-\u005f\u0061-\u007e]*$/
 const queryPattern = /^[\u0021\u0024-\u003b\u003d\u003f-\u007e]*$/
 const maxTargetLength = 65_534
 
-/** Cuts a raw target; a number is the status of the bodyless answer that it gets instead. */
+/** Splits a raw target; returns the status of a response without a body if the target is invalid. */
 export function readTarget (raw: string): RequestTarget | 400 | 414 {
   if (raw.length > maxTargetLength) return 414
   const local = raw.replace(/^https?:\/\/[^/?#]*(?=[/?]|$)/i, '')
@@ -21,14 +20,14 @@ export function readTarget (raw: string): RequestTarget | 400 | 414 {
   return { path, query }
 }
 
-/** Decodes `%xx` once; what is no such triple stays as it is. */
+/** Decodes `%xx` once; leaves invalid triples unchanged. */
 export function decodePercent (text: string): string {
   const bytes = Buffer.from(text).toString('latin1')
   const decoded = bytes.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
   return Buffer.from(decoded, 'latin1').toString()
 }
 
-/** Decodes a query as a form, where a plus is a space; the first of equal names wins. */
+/** Decodes a query as a form, where a plus is a space; the first of repeated parameters wins. */
 export function readQuery (query: string): Map<string, string> {
   const params = new Map<string, string>()
   for (const piece of query.split('&')) {

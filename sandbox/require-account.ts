@@ -4,7 +4,7 @@ import { accountNotFound } from './problem.js'
 import { type RequestContext } from './request-context.js'
 import { resourcesAt } from './resources.js'
 
-/** Refuses an address that holds nothing, where the node does not take every address for an account. */
+/** Throws for an address without account and resources, unless the node treats every address as an account. */
 export function requireAccount ({ snapshot, settings }: RequestContext, address: Address, version: bigint): void {
   if (settings.statelessAccounts || hasAccount(address) || resourcesAt(snapshot.ledger, address, version).length > 0) {
     return

@@ -4,20 +4,20 @@ import { type Ledger } from './ledger.js'
 import { eventCountAt, type EventStream } from './event-stream.js'
 import { addressValue, structValue, u64Value } from './encoded-value.js'
 
-/** What a resource holds at a version. */
+/** Content of a resource at a version. */
 export interface ResourceContent {
   readonly value: EncodedValue
-  /** The streams of those fields that are event handles. */
+  /** Event streams by the name of the field that is their handle. */
   readonly handles: Readonly<Record<string, EventStream>>
 }
 
-/** A resource of an account through all versions; undefined at those where the account does not have it. */
+/** Resource of an account across all versions; `contentAt` returns undefined where it does not exist. */
 export interface ResourceDefinition {
   readonly type: string
   readonly contentAt: (ledger: Ledger, version: bigint) => ResourceContent | undefined
 }
 
-/** A resource without event handles. */
+/** Defines a resource without event handles. */
 export function definePlainResource (
   type: string,
   value: (ledger: Ledger, version: bigint) => EncodedValue
@@ -25,7 +25,7 @@ export function definePlainResource (
   return { type, contentAt: (ledger, version) => ({ value: value(ledger, version), handles: {} }) }
 }
 
-/** The field of an event handle: its counter is the number of events that the stream has at the version. */
+/** Encodes an event handle; its counter is the number of events at the version. */
 export function handleValue (ledger: Ledger, stream: EventStream, version: bigint): EncodedValue {
   return structValue([['counter', u64Value(BigInt(eventCountAt(ledger, stream, version)))], [
     'guid',

@@ -12,23 +12,21 @@ import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
 const depositorDefinitions = [accountDefinition(depositor), coinStore, ...generatedResources(depositor)]
 
-/** A resource of an account as it is at one version. */
+/** Resource of an account at one version. */
 export interface Resource extends ResourceContent {
   readonly address: Address
   readonly tag: StructTag
   readonly key: Buffer
 }
 
-/**
- * A resource of an account at a version, which must lie within the chain; undefined where the account does not have it.
- */
+/** Returns a resource of an account at a version of the chain; undefined if the account does not have it. */
 export function resourceAt (ledger: Ledger, address: Address, tag: StructTag, version: bigint): Resource | undefined {
   const type = printTypeTag(tag)
   const definition = definitionsOf(address).find(definition => definition.type === type)
   return definition && resolveResource(definition, ledger, address, tag, version)
 }
 
-/** Every resource of an account at a version, in the order of their state keys. */
+/** Returns every resource of an account at a version, in the order of their state keys. */
 export function resourcesAt (ledger: Ledger, address: Address, version: bigint): Resource[] {
   return definitionsOf(address).flatMap(definition => {
     const tag = readStructTag(definition.type)
@@ -36,7 +34,7 @@ export function resourcesAt (ledger: Ledger, address: Address, version: bigint):
   }).toSorted((one, other) => one.key.compare(other.key))
 }
 
-/** A resource as JSON prints it. */
+/** Prints a resource as JSON. */
 export function resourceJson ({ tag, value }: Resource): string {
   return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
 }

@@ -7,10 +7,10 @@ import { isPending } from './read-transactions.js'
 import { type EndpointName, type Route, routeOf } from './routes.js'
 import { readQuery, readTarget } from './request-target.js'
 
-/** The largest body of a request. */
+/** Largest request body in bytes; a larger one is rejected with 413. */
 export const maxBodyBytes = 8 * 1024 * 1024
 
-/** A request as it came in. */
+/** Request as received. */
 export interface ReceivedRequest {
   readonly method: string
   readonly rawTarget: string
@@ -19,11 +19,11 @@ export interface ReceivedRequest {
   readonly accept: string | undefined
   readonly body: Buffer
   readonly requestIndex: number
-  /** What the node says of itself, where that is asked for. */
+  /** OpenAPI document, passed only with a request for it. */
   readonly spec?: SpecFormats | undefined
 }
 
-/** Answers a request from what the node can see of its chain: the same request and view give the same bytes. */
+/** Responds to a request from a snapshot; the same request and snapshot give the same bytes. */
 export function respond (request: ReceivedRequest, snapshot: LedgerSnapshot, settings: Settings): SandboxResponse {
   const target = readTarget(request.rawTarget)
   if (typeof target === 'number') return emptyResponse(target)
@@ -35,20 +35,20 @@ export function respond (request: ReceivedRequest, snapshot: LedgerSnapshot, set
     const { read, params } = findRoute(request.method, segments)
     return read({ params, query, accept, contentType, body, requestIndex, snapshot, settings, spec })
   } catch (error) {
-    // What breaks within the ledger is a 500 with the position.
+    // Any other error is reported as a failure of the ledger: a 500 with the position.
     const problem = error instanceof Problem ? error : new Problem('ledger', 'internal_error', String(error))
     return problemResponse(problem, { position: snapshot.position, family: settings.family })
   }
 }
 
-/** Which endpoint a raw target names. */
+/** Returns the endpoint of a raw target; `other` if there is none. */
 export function endpointOf (rawTarget: string, settings: Settings): EndpointName {
   const target = readTarget(rawTarget)
   if (typeof target === 'number') return 'other'
   return routeOf(segmentsOf(target.path, settings.pathPrefix))?.endpoint ?? 'other'
 }
 
-/** Whether a request waits for what is yet to come. */
+/** True if a request is a long poll for a pending transaction. */
 export function isLongPollPending (
   { rawTarget }: ReceivedRequest,
   snapshot: LedgerSnapshot,
@@ -59,7 +59,7 @@ export function isLongPollPending (
   return segmentsOf(target.path, settings.pathPrefix).slice(-1).some(hash => isPending(snapshot, hash))
 }
 
-// The size is looked at before the route.
+// Nodes check the size before the route.
 function requireSize ({ method, contentLength }: ReceivedRequest): void {
   if (method !== 'POST') return
   if (contentLength === undefined) throw frameworkProblem('missing `Content-Length` header', 411)
@@ -69,7 +69,7 @@ function requireSize ({ method, contentLength }: ReceivedRequest): void {
 function findRoute (method: string, segments: readonly string[]): { read: Route['read'], params: string[] } {
   const route = routeOf(segments)
   if (route === undefined) throw frameworkProblem('not found', 404)
-  // What can be read can be asked for by its head alone.
+  // Every GET route accepts HEAD.
   if (method !== route.method && !(method === 'HEAD' && route.method === 'GET')) {
     throw frameworkProblem('method not allowed', 405)
   }

@@ -1,9 +1,9 @@
-/** The two forms of an answer. */
+/** The two response formats. */
 export type ResponseFormat = 'json' | 'bcs'
 
 /**
- * Chooses the form: the first item that is exactly one of the two types, with no parameter, decides. Weights cannot
- * change this, as an item that carries one never is exactly a type.
+ * Chooses the format by the first `Accept` item that is exactly one of the two types. An item with a parameter, such as
+ * a weight, never matches.
  */
 export function acceptedFormat (accept: string | undefined): ResponseFormat {
   for (const item of (accept ?? '').split(',')) {

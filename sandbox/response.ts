@@ -2,27 +2,27 @@ import { type Position, positionHeaders } from './position.js'
 import { type Problem } from './problem.js'
 import { type ErrorBody, type ErrorCode } from './schema/error.js'
 
-/** What is sent: the header `content-length` and the date come with the sending. */
+/** Response of the node; `content-length` and `date` are added when it is sent. */
 export interface SandboxResponse {
   readonly status: number
   readonly headers: ReadonlyArray<readonly [name: string, value: string]>
   readonly body: Buffer
 }
 
-/** The content types of a node's answers; those of its framework name no charset. */
+/** Content types of a node's responses; responses of its framework have no charset. */
 export const contentTypes = {
   json: 'application/json; charset=utf-8',
   bcs: 'application/x-bcs',
   framework: 'application/json'
 } as const
 
-/** Which position an answer is stamped with, under which family of names. */
+/** Position that a response is stamped with, and the prefix of its header names. */
 export interface Stamp {
   readonly position: Position
   readonly family: string
 }
 
-/** An answer with the position, or without where there is none to tell. */
+/** Builds a response; without a stamp it has no position headers. */
 export function makeResponse (
   status: number,
   type: keyof typeof contentTypes,
@@ -39,12 +39,12 @@ export function makeResponse (
   }
 }
 
-/** The error body of the nodes: three members, in this order. */
+/** Prints an error body as nodes do: three members, in this order. */
 export function printErrorBody (message: string, code: ErrorCode, vmCode: number | null = null): string {
   return JSON.stringify({ message, error_code: code, vm_error_code: vmCode } satisfies ErrorBody)
 }
 
-/** The answer that a problem makes. */
+/** Builds the error response of a problem. */
 export function problemResponse (problem: Problem, stamp: Stamp): SandboxResponse {
   const type = problem.source === 'framework' ? 'framework' : 'json'
   return makeResponse(
@@ -55,7 +55,7 @@ export function problemResponse (problem: Problem, stamp: Stamp): SandboxRespons
   )
 }
 
-/** What the HTTP layer answers when it cannot read a request at all. */
+/** Builds the response of the HTTP layer to an unreadable request: no headers, no body. */
 export function emptyResponse (status: number): SandboxResponse {
   return { status, headers: [], body: Buffer.alloc(0) }
 }

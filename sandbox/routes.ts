@@ -16,16 +16,16 @@ import {
 import { readView } from './read-view.js'
 import { type SandboxResponse } from './response.js'
 
-/** One route of the node. */
+/** Route of the node. */
 export interface Route {
   readonly endpoint: string
   readonly method: 'GET' | 'POST'
-  /** The segments of the path; `:` stands for a parameter. */
+  /** Segments of the path; `:` marks a parameter. */
   readonly path: readonly string[]
   readonly read: (context: RequestContext) => SandboxResponse
 }
 
-/** Every route that the node has. */
+/** All routes of the node. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], read: readTableItem },
   { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], read: readRawTableItem },
@@ -85,7 +85,7 @@ export const routes = [
   { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex }
 ] as const satisfies readonly Route[]
 
-/** What the node is asked for; `other` is what it does not know. */
+/** Endpoint of a request; `other` for an unknown path. */
 export type EndpointName = typeof routes[number]['endpoint'] | 'other'
 
 type JoinedPath<Path extends readonly string[]> = Path extends
@@ -95,16 +95,16 @@ type RouteKeyOf<Row> = Row extends
   `${Method} ${JoinedPath<Path>}` :
   never
 
-/** A route by its method and path, by which its description is found. */
+/** Method and path of a route, the key of its OpenAPI operation. */
 export type RouteKey = RouteKeyOf<typeof routes[number]>
 
-/** The key of a route. */
+/** Returns the key of a route. */
 export function routeKey ({ method, path }: typeof routes[number]): RouteKey {
-  // What is joined here is what the type joins.
+  // `JoinedPath` joins the same segments at the type level.
   return `${method} /${path.join('/')}` as RouteKey
 }
 
-/** The route of a path, whatever the method; the segments are compared as they were sent. */
+/** Returns the route of a path for any method; compares segments without decoding them. */
 export function routeOf (segments: readonly string[]): typeof routes[number] | undefined {
   return routes.find(({ path }) =>
     path.length === segments.length &&

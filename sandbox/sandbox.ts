@@ -17,18 +17,18 @@ export { type SandboxOptions } from './options.js'
 export { type EndpointName } from './routes.js'
 export { releases } from './release.js'
 
-/** A running sandbox node. */
+/** Running sandbox node. */
 export interface Sandbox {
-  /** Where it is, with the path prefix and without `/v1`. */
+  /** Base URL with the path prefix, without `/v1`. */
   readonly url: string
   readonly ledger: Ledger
   readonly faults: FaultInjector
   readonly requests: RequestLog
-  /** Ends every connection; resolves when all is down. */
+  /** Closes the server and every connection; resolves when both are closed. */
   close(): Promise<void>
 }
 
-/** Starts a node on a ledger of its own. */
+/** Starts a sandbox node with its own ledger; resolves when it listens. */
 export async function startSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
   const settings: Settings = { ...defaultSettings, ...options }
   const ledger = new Ledger(settings)
@@ -53,7 +53,7 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
   }
 }
 
-// No time limits and room for long targets, as the nodes have.
+// Nodes have no time limits and accept long targets.
 const serverOptions = { maxHeaderSize: 262_144, keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }
 
 function serverOf (node: SandboxNode): Server {
@@ -61,7 +61,7 @@ function serverOf (node: SandboxNode): Server {
     const served = isControlTarget(String(request.url))
       ? serveControl(node, request, response)
       : serveRequest(node, request, response)
-    // What fails here is a client that left within its body, or a fault of the sandbox; neither gets an answer.
+    // Fails if a client disconnects within its body or the sandbox has a bug; neither gets a response.
     served.catch(() => request.socket.destroy())
   })
   server.on('clientError', (_, socket) => socket.end('HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n'))

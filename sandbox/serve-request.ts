@@ -15,7 +15,7 @@ import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage 
 
 const pollMs = 20
 
-/** What a node serves from. */
+/** State that a sandbox node serves from. */
 export interface SandboxNode {
   readonly settings: Settings
   readonly ledger: Ledger
@@ -23,13 +23,13 @@ export interface SandboxNode {
   readonly requests: RequestLog
 }
 
-/** Serves one request: count it, wait as told, read, distort, send. */
+/** Serves one request: log it, wait for its faults, read, apply the faults, send. */
 export async function serveRequest (
   node: SandboxNode,
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<void> {
-  // A browser's own question is nothing that the node is asked.
+  // CORS preflights are not logged and match no fault.
   if (isPreflight(request.method, request.headers)) {
     return writeResponse(response, preflightResponse(request.headers), 'whole')
   }
@@ -49,12 +49,12 @@ async function receive ({ settings, requests }: SandboxNode, request: IncomingMe
   const requestIndex = requests.total
   requests.record(entry)
   const contentLength = headers['content-length']
-  // What is refused for its size is refused unread.
+  // A body that exceeds the limit is rejected unread.
   const body = method === 'POST' && Number(contentLength ?? Infinity) <= maxBodyBytes
     ? await readBody(request, maxBodyBytes)
     : Buffer.alloc(0)
   entry.body = body.toString()
-  // Loaded and made when asked for alone: hardly any node ever is.
+  // Loads the OpenAPI code on demand, since few sandbox nodes ever serve the document.
   const spec = entry.endpoint === 'spec' ? (await import('./openapi/spec.js')).specFormatsOf(settings) : undefined
   return {
     method,
@@ -75,7 +75,7 @@ async function waitForFaults ({ faults, holds }: InjectedFaults, late: boolean):
   }
 }
 
-// Looks again and again, as the nodes do.
+// Polls for the transaction, as nodes do.
 async function pollUntilCommitted (
   node: SandboxNode,
   received: ReceivedRequest,

@@ -2,17 +2,17 @@ import { type Fault } from './fault.js'
 import { Ledger } from './ledger.js'
 import { type LedgerSnapshot } from './request-context.js'
 
-/** Where a node stands that does not stand at the head. */
+/** Source of the snapshots that a fault makes the node serve from. */
 export type SnapshotSource = () => LedgerSnapshot
 
 const dayUsec = 86_400_000_000n
 
-/** What a node at the head sees. */
+/** Returns the snapshot of a node at the head. */
 export function headSnapshot (ledger: Ledger): LedgerSnapshot {
   return { ledger, position: ledger.position() }
 }
 
-/** Where a fault makes the node stand; undefined for a fault that does not move it. */
+/** Returns the snapshot source of a fault; undefined if the fault leaves the node at the head. */
 export function snapshotSourceOf (fault: Fault, ledger: Ledger): SnapshotSource | undefined {
   switch (fault.kind) {
     case 'lag':
@@ -43,7 +43,7 @@ function laggingHeight (ledger: Ledger, blocks: number, versions: bigint): numbe
   return Number(height) - (end > version ? 1 : 0)
 }
 
-// Begun later, so that a lower version goes with a later time.
+// Starts one day after the head, so that a lower version has a later timestamp.
 function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
   const { timestampUsec } = ledger.head
   return new Ledger({

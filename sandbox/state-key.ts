@@ -8,12 +8,12 @@ const accessPath = Buffer.from([0])
 const code = Buffer.from([0])
 const resource = Buffer.from([1])
 
-/** The state key of a module: what pages are ordered by, and what a cursor is in hex. */
+/** Returns the state key of a module; pages are sorted by state key, and a cursor is a state key in hex. */
 export function moduleKey (address: Address, name: string): Buffer {
   return pathKey(address, Buffer.concat([code, addressBytes(address), textBytes(name)]))
 }
 
-/** The state key of a resource. */
+/** Returns the state key of a resource. */
 export function resourceKey (address: Address, tag: StructTag): Buffer {
   return pathKey(address, Buffer.concat([resource, structTagBytes(tag)]))
 }

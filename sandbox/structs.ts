@@ -1,7 +1,7 @@
 import { addressOf } from './address.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
 
-/** A field of a struct, in the order of its declaration. */
+/** Field of a struct. */
 export interface Field {
   readonly name: string
   readonly type: TypeTag
@@ -38,14 +38,14 @@ const declarations: Readonly<Record<string, Declaration>> = {
   '0x1::option::Option': { params: 1, fields: arg => [{ name: 'vec', type: { kind: 'vector', of: arg } }] }
 }
 
-/** The fields of a struct that the sandbox knows; undefined for any other. */
+/** Returns the fields of a struct in declared order; undefined if the sandbox does not know the struct. */
 export function fieldsOf (tag: StructTag): Field[] | undefined {
   const declared = declarations[qualifiedNameOf(tag)]
   if (declared === undefined || declared.params !== tag.args.length) return undefined
   return declared.fields(tag.args[0] ?? tag)
 }
 
-/** The structs with a JSON form of their own; undefined for any other. */
+/** Returns the special JSON format of a struct; undefined if it has none. */
 export function specialFormatOf (tag: StructTag): 'string' | 'object' | 'option' | undefined {
   if (qualifiedNameOf(tag) === '0x1::string::String' && tag.args.length === 0) return 'string'
   if (qualifiedNameOf(tag) === '0x1::object::Object' && tag.args.length === 1) return 'object'

@@ -5,14 +5,14 @@ import { generateValue, type EncodedValue } from './generated-value.js'
 import { type Ledger } from './ledger.js'
 import { printTypeTag, type TypeTag } from './type-tag.js'
 
-/** Which item of which table. */
+/** Identity of a table item. */
 export interface TableItemId {
   readonly handle: Address
   readonly keyType: TypeTag
   readonly key: Buffer
 }
 
-/** When an item was first written, and how often it is written again; undefined for one that never is. */
+/** Returns when an item is first written and how many versions pass between writes; undefined if it never exists. */
 export function itemLifecycleOf (
   seed: number,
   name: TableItemId
@@ -26,7 +26,7 @@ export function itemLifecycleOf (
   return { born: BigInt(born), period: BigInt(period), hash }
 }
 
-/** What an item holds at a version: `absent` when it is not there, `unknown` when its type is not known. */
+/** Returns the value of an item at a version: `absent` if it does not exist, `unknown` if its type is unknown. */
 export function tableItemAt (
   ledger: Ledger,
   name: TableItemId,
@@ -49,7 +49,7 @@ function isBookedItem (ledger: Ledger, { keyType, key }: TableItemId, version: b
   return printTypeTag(keyType) === 'u64' && isBooked(ledger, key.readBigUInt64LE(), version)
 }
 
-// These exist from the first version on, in every table, for examples and tests.
+// Items that exist in every table from the first version on, for examples and tests.
 function isPermanentItem (keyType: string, key: Buffer): boolean {
   if (keyType === 'u64') return key.readBigUInt64LE() < 100n
   return keyType === '0x1::string::String' && ['\u0005alice', '\u0003bob'].includes(key.toString('latin1'))

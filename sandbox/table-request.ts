@@ -3,14 +3,14 @@ import { malformedBody, Problem } from './problem.js'
 import { readJsonObject, requireMember } from './request-body.js'
 import { readTypeTag, type TypeTag } from './type-tag.js'
 
-/** The body of a table lookup; the types are still text, as they are verified later. */
+/** Body of a table item request; the types are still text, since nodes verify them later. */
 export interface TableRequest {
   readonly keyType: string
   readonly valueType: string
   readonly key: Json
 }
 
-/** Reads the body of a table lookup as the framework does. */
+/** Reads the body of a table item request as the framework does. */
 export function readTableRequest (contentType: string | undefined, body: Buffer): TableRequest {
   const request = readJsonObject('TableItemRequest', ['key_type', 'value_type', 'key'], contentType, body)
   return {
@@ -20,7 +20,7 @@ export function readTableRequest (contentType: string | undefined, body: Buffer)
   }
 }
 
-/** Reads the body of a lookup by bytes: the key in hex. */
+/** Reads the key, in hex, from the body of a raw table item request. */
 export function readRawKey (contentType: string | undefined, body: Buffer): Buffer {
   const type = 'RawTableItemRequest'
   const key = requireMember(type, readJsonObject(type, ['key'], contentType, body), 'key')
@@ -34,7 +34,7 @@ export function readRawKey (contentType: string | undefined, body: Buffer): Buff
   )
 }
 
-/** Verifies the text of a type, before the ledger is read. */
+/** Parses the text of a type before the ledger is read; throws if it is invalid. */
 export function requireType (name: string, text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) {

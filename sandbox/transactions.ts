@@ -12,7 +12,7 @@ import { type PendingTransaction } from './schema/transaction-user.js'
 
 export { transactionHash } from './kinds/committed.js'
 
-/** A transaction as JSON prints it. */
+/** Builds the JSON form of a committed transaction. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
   const location = { ledger, block, version }
   if (block.height === 0n) return makeGenesis(location)
@@ -21,18 +21,18 @@ export function transactionRecord (ledger: Ledger, block: Block, version: bigint
   return version === block.firstVersion + 1n ? firstTransaction(location) : makeUserTransaction(location)
 }
 
-/** The transactions that wait for the block after one, as JSON prints them; the chain may have taken them by now. */
+/** Returns the transactions that are pending at a height: those of the next block, which may exist already. */
 export function pendingTransactions (ledger: Ledger, height: number | bigint): PendingTransaction[] {
   const block = ledger.blockAfter(height)
   const pending: PendingTransaction[] = []
-  // Those of the known accounts are not told: their numbers are certain only once the chain has taken them.
+  // Omits known accounts, whose sequence numbers are certain only after the commit.
   for (let version = block.firstVersion; version < block.lastVersion; version++) {
     if (mayBeAnyKind(block, version)) pending.push(makePendingTransaction({ ledger, block, version }))
   }
   return pending
 }
 
-/** A transaction in BCS: where it stands, and bytes that are its own. */
+/** Encodes a transaction in BCS: its version, then bytes unique to it. */
 export function transactionBytes (ledger: Ledger, version: bigint): Buffer {
   return Buffer.concat([
     u64Bytes(version),

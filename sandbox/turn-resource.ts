@@ -2,7 +2,7 @@ import { turnNumberAt } from './bookings.js'
 import { type ResourceDefinition } from './resource-definition.js'
 import { structValue, u64Value } from './encoded-value.js'
 
-/** A resource that is written and deleted in turn by transactions that tell of it. */
+/** Resource that transactions write and delete alternately, with matching write set changes. */
 export const turnDefinition: ResourceDefinition = {
   type: '0x42::game::Turn',
   contentAt (ledger, version) {

@@ -3,7 +3,7 @@ import { sequenceBytes, textBytes } from './bcs.js'
 import { type BcsReader, InvalidBcsError } from './bcs-reader.js'
 import { isIdentifier, type Primitive, primitives, type StructTag, type TypeTag } from './type-tag.js'
 
-// The order in which the language got its types; the gap is the type of functions.
+// Variants in the order in which Move added its types; variant 11 is the function type.
 const variants: Readonly<Record<Primitive, number>> = {
   bool: 0,
   u8: 1,
@@ -25,7 +25,7 @@ const maxDepth = 8
 const vectorVariant = 6
 const structVariant = 7
 
-/** A type in BCS. */
+/** Encodes a type in BCS. */
 export function typeTagBytes (tag: TypeTag): Buffer {
   switch (tag.kind) {
     case 'primitive':
@@ -37,7 +37,7 @@ export function typeTagBytes (tag: TypeTag): Buffer {
   }
 }
 
-/** The type of a struct in BCS, where no other type can stand. */
+/** Encodes a struct tag in BCS, without the variant byte of a type. */
 export function structTagBytes ({ address, module, name, args }: StructTag): Buffer {
   return Buffer.concat([
     addressBytes(address),
@@ -47,7 +47,7 @@ export function structTagBytes ({ address, module, name, args }: StructTag): Buf
   ])
 }
 
-/** Reads a type in BCS. */
+/** Reads a type in BCS; throws if it is invalid or nested too deeply. */
 export function readTypeTagBytes (reader: BcsReader, level = 1): TypeTag {
   if (level > maxDepth) throw new InvalidBcsError('recursion limit exceeded')
   const variant = reader.readByte()
@@ -58,14 +58,14 @@ export function readTypeTagBytes (reader: BcsReader, level = 1): TypeTag {
   return { kind: 'primitive', name }
 }
 
-/** Reads the type of a struct in BCS, where no other type can stand. */
+/** Reads a struct tag in BCS, without the variant byte of a type. */
 export function readStructTagBytes (reader: BcsReader, level = 1): StructTag {
   const address = reader.readBytes(32).toString('hex')
   const [module, name] = [readIdentifierBytes(reader), readIdentifierBytes(reader)]
   return { kind: 'struct', address, module, name, args: reader.readItems(() => readTypeTagBytes(reader, level + 1)) }
 }
 
-/** Reads a name of the language in BCS. */
+/** Reads a Move identifier in BCS. */
 export function readIdentifierBytes (reader: BcsReader): string {
   const name = reader.readSizedBytes().toString()
   if (!isIdentifier(name)) throw new InvalidBcsError('invalid identifier')

@@ -1,6 +1,6 @@
 import { type Address, readAddressDigits, shortAddress } from './address.js'
 
-/** The names of the types without a declaration. */
+/** Names of the primitive types. */
 export const primitives = [
   'bool',
   'u8',
@@ -19,10 +19,10 @@ export const primitives = [
   'signer'
 ] as const
 
-/** The types without a declaration. */
+/** Name of a primitive type. */
 export type Primitive = typeof primitives[number]
 
-/** The type of a struct, with its type arguments. */
+/** Type of a struct with its type arguments. */
 export interface StructTag {
   readonly kind: 'struct'
   readonly address: Address
@@ -31,7 +31,7 @@ export interface StructTag {
   readonly args: readonly TypeTag[]
 }
 
-/** A type as the read API names it. */
+/** Type as the read API names it. */
 export type TypeTag =
   | { readonly kind: 'primitive', readonly name: Primitive }
   | { readonly kind: 'vector', readonly of: TypeTag }
@@ -40,12 +40,12 @@ export type TypeTag =
 const maxDepth = 8
 const tokenPattern = /[ \t\n\f\r]+|::|[<>,]|0[xX][0-9a-fA-F]*|[A-Za-z_$][A-Za-z0-9_$]*/y
 
-/** Whether a name is one of the language: a lone `_` or `$` is none. */
+/** True for a Move identifier; a lone `_` or `$` is not one. */
 export function isIdentifier (text: string): boolean {
   return /^(?:[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+)$/.test(text)
 }
 
-/** Reads a type; undefined when the text is none. */
+/** Reads a type; undefined if the text is not one. */
 export function readTypeTag (text: string): TypeTag | undefined {
   const tokens = tokensOf(text)
   if (tokens === undefined) return undefined
@@ -53,20 +53,20 @@ export function readTypeTag (text: string): TypeTag | undefined {
   return read?.next === tokens.length ? read.tag : undefined
 }
 
-/** The type of a text that the sandbox itself has written. */
+/** Reads a type that the sandbox itself wrote; throws if it is invalid. */
 export function requireTypeTag (text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) throw new RangeError(`no type: ${text}`)
   return tag
 }
 
-/** Reads the type of a struct; undefined when the text is none. */
+/** Reads a struct tag; undefined if the text is not one. */
 export function readStructTag (text: string): StructTag | undefined {
   const tag = readTypeTag(text)
   return tag?.kind === 'struct' ? tag : undefined
 }
 
-/** The one spelling that answers print. */
+/** Prints the canonical form that responses use. */
 export function printTypeTag (tag: TypeTag): string {
   switch (tag.kind) {
     case 'primitive':
@@ -91,7 +91,7 @@ function tokensOf (text: string): string[] | undefined {
   while (tokenPattern.lastIndex < text.length) {
     const found = tokenPattern.exec(text)?.[0]
     if (found === undefined) return undefined
-    // Two words need a blank between them only where they would be one word without; `0x1g` is no pair of words.
+    // Adjacent words need a blank between them, so `0x1g` is invalid.
     const before = text[tokenPattern.lastIndex - found.length - 1] ?? ''
     if (/^\w/.test(found) && /[\w$]/.test(before)) return undefined
     if (!/^[ \t\n\f\r]/.test(found)) tokens.push(found)

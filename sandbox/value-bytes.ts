@@ -6,10 +6,10 @@ import { invalidInput } from './problem.js'
 import { fieldsOf, specialFormatOf } from './structs.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
 
-/** A value that is not of its type. */
+/** Error for a value that does not match its type. */
 export class TypeMismatchError extends Error {}
 
-/** Turns a key into the bytes that name it in the table, so that every spelling of one key is one name. */
+/** Converts a table key to BCS, so that all JSON forms of a key identify the same item. */
 export function keyBytes (type: TypeTag, key: Json): Buffer {
   try {
     return valueBytes(type, key)
@@ -18,7 +18,7 @@ export function keyBytes (type: TypeTag, key: Json): Buffer {
   }
 }
 
-/** Turns a value into its bytes, or throws why it is none of its type. */
+/** Converts a JSON value to BCS; throws TypeMismatchError if it does not match its type. */
 export function valueBytes (type: TypeTag, key: Json): Buffer {
   switch (type.kind) {
     case 'primitive':
@@ -46,7 +46,7 @@ function requireInteger (signed: boolean, bits: number, key: Json): bigint {
   const asNumber = bits <= 32
   if (key.kind !== (asNumber ? 'number' : 'string')) throw typeMismatch(`expected a ${asNumber ? 'number' : 'string'}`)
   const text = key.kind === 'number' ? key.text : key.value
-  // `-0` is a floating number to the nodes' parser, as `1.0` and `1e0` are.
+  // The nodes' parser reads `-0` as a floating-point number, like `1.0` and `1e0`.
   if (asNumber && text === '-0') throw typeMismatch('invalid type: floating point')
   const value = readInteger(text, signed ? -power : 0n, power - 1n)
   if (typeof value === 'string') throw typeMismatch(value)

@@ -5,7 +5,7 @@ import { fieldsOf, specialFormatOf } from './structs.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
 import { addressValue, boolValue, bytesValue, structValue, textValue, vectorValue } from './encoded-value.js'
 
-/** Reads a value of a type in BCS, with the form that JSON prints it in. */
+/** Reads a BCS value of a type, with its JSON form. */
 export function readValue (type: TypeTag, reader: BcsReader): EncodedValue {
   switch (type.kind) {
     case 'primitive':

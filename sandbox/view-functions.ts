@@ -11,7 +11,7 @@ import { nextSequenceAt } from './known-senders.js'
 import { printTypeTag, type TypeTag } from './type-tag.js'
 import { boolValue, u128Value, u64Value } from './encoded-value.js'
 
-/** What a view function is run on. */
+/** Input of a view function. */
 export interface ViewCall {
   readonly ledger: Ledger
   readonly version: bigint
@@ -19,10 +19,10 @@ export interface ViewCall {
   readonly values: readonly EncodedValue[]
 }
 
-/** A function that answers a question about the state; the text in place of values is why it aborted. */
+/** View function; `run` returns a text, the abort message, in place of values if it aborts. */
 export interface ViewFunction {
   readonly typeParameterCount: number
-  /** The types of its parameters; `T0` is its own first type parameter. */
+  /** Types of the parameters; `T0` is the first type parameter. */
   readonly params: readonly string[]
   readonly returns: readonly string[]
   readonly run: (call: ViewCall) => EncodedValue[] | string
@@ -52,12 +52,12 @@ const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
   }]
 ] as ReadonlyArray<readonly [string, ViewFunction]>)
 
-/** A view function by its name in full. */
+/** Returns a view function by its full name; undefined if there is none. */
 export function findViewFunction (address: string, module: string, name: string): ViewFunction | undefined {
   return viewFunctions.get(`${address}::${module}::${name}`)
 }
 
-/** What a call costs: the same at the same version, and more after an epoch that made gas dearer. */
+/** Returns the gas that a call uses, which depends on the function, its arguments and the epoch. */
 export function gasUsedBy (name: string, { ledger, version, values }: ViewCall): bigint {
   const size = values.reduce((sum, { bytes }) => sum + bytes.length, 0)
   return BigInt(2 + digest('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + ledger.blockOf(version).epoch % 3n
@@ -94,7 +94,7 @@ function balanceOf (call: ViewCall): bigint {
   return coin?.kind === 'struct' ? balanceAt(call.ledger, addressArgument(call), coin, call.version) : 0n
 }
 
-// A price stands for fifty versions.
+// A price changes every 50 versions.
 function priceOf ({ ledger, version, types, values }: ViewCall): EncodedValue[] {
   const random = new DigestRandom(
     ledger.seed,

@@ -6,7 +6,7 @@ import { essenceOf, readJsonObject, requireMember } from './request-body.js'
 import { isIdentifier, readTypeTag, type TypeTag } from './type-tag.js'
 import { readIdentifierBytes, readTypeTagBytes } from './type-tag-bytes.js'
 
-/** Which function is called, with which types. */
+/** Function that is called, with its type arguments. */
 export interface ViewTarget {
   readonly address: Address
   readonly module: string
@@ -14,13 +14,13 @@ export interface ViewTarget {
   readonly types: readonly TypeTag[]
 }
 
-/** A call as it was asked for: the arguments are JSON still, or bytes of their types already. */
+/** View request; its arguments are JSON values or BCS bytes. */
 export type ViewRequest = ViewTarget & ({ readonly arguments: readonly Json[] } | { readonly bytes: readonly Buffer[] })
 
 const type = 'ViewRequest'
 const bcsType = 'application/x.aptos.view_function+bcs'
 
-/** Reads the body of a call as the framework does; what is returned reads on, once the ledger is known. */
+/** Parses a view request as the framework does; the returned function checks the rest after the version. */
 export function readViewRequest (contentType: string | undefined, body: Buffer): () => ViewRequest {
   if (contentType !== undefined && essenceOf(contentType) === bcsType) return () => readBcsViewRequest(body)
   const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)

@@ -4,7 +4,7 @@ import { type WriteSetChange } from '../schema/change.js'
 import { type Committed } from '../schema/committed.js'
 import { type TransactionLocation } from './transaction-location.js'
 
-/** Returns the hash of a transaction, which depends on seed and version alone and so is known while it is pending. */
+/** Returns the hash of a transaction; it depends on seed and version alone, so pending transactions have it too. */
 export function transactionHash ({ seed }: Ledger, version: bigint): string {
   return String(digestsHex(1, seed, 'hashes', version)[0])
 }
@@ -22,7 +22,7 @@ export function committedMembersOf (
     hash: String(hash),
     state_change_hash: String(stateChange),
     event_root_hash: String(eventRoot),
-    // Nodes give a state checkpoint hash only in the last transaction of a block.
+    // Nodes send a state checkpoint hash only in the last transaction of a block.
     state_checkpoint_hash: version === block.lastVersion ? digestHex(ledger.seed, 'checkpoint', version) : null,
     gas_used: String(gas),
     success: failure === undefined,

@@ -18,13 +18,13 @@ export function makeGenesis (location: TransactionLocation): GenesisTransaction 
   return makeWriteSetTransaction(location, changes, { changes, events, type: 'direct_write_set' })
 }
 
-/** Builds a administrative write set that lists its changes one by one. */
+/** Builds an administrative write set that lists its changes one by one. */
 export function makeDirectWriteSet (location: TransactionLocation): GenesisTransaction {
   const changes = busyItemChange(location, 100)
   return makeWriteSetTransaction(location, changes, { changes, events: [], type: 'direct_write_set' })
 }
 
-/** Builds a administrative write set that is the result of a script. */
+/** Builds an administrative write set that is the result of a script. */
 export function makeScriptWriteSet (location: TransactionLocation): GenesisTransaction {
   const script = { ...makeScript(location, true), type_arguments: [], arguments: ['0x1'] }
   return makeWriteSetTransaction(location, busyItemChange(location, 100), {

@@ -26,16 +26,13 @@ export function firstTransactionKindOf ({ height }: Block): FirstTransactionKind
   return kinds[Number(height) % 30]
 }
 
-/** Tests that an account has sent the transaction of a version. */
+/** True if an account sent the transaction of a version. */
 export function isUserTransaction (block: Block, version: bigint): boolean {
   if (version <= block.firstVersion || version >= block.lastVersion) return false
   return version > block.firstVersion + 1n || firstTransactionKindOf(block) === undefined
 }
 
-/**
- * Tests that a user transaction may be of any kind; versions that event streams and known accounts refer to keep the
- * usual kind.
- */
+/** True if a user transaction may be of any kind; event streams and known accounts rely on the usual kind. */
 export function mayBeAnyKind (block: Block, version: bigint): boolean {
   if (version > block.firstVersion + 1n) return isUserTransaction(block, version)
   return block.height % 3n !== 0n && block.height % 4n !== 2n && isUserTransaction(block, version)

@@ -96,7 +96,7 @@ export function userTransactionKindOf (location: TransactionLocation): UserTrans
   if (changesTurnResource(location.ledger, location.version)) {
     return { ...usualKind, changes: () => [resourceChange(location, gameAddress, turnTag)] }
   }
-  // Every second place of the cycle, and its remainder, has the usual kind.
+  // Odd places of the cycle, and places beyond the list, have the usual kind.
   const place = placeInCycle(location.ledger, location.version)
   return otherKinds[place / 2] ?? usualKind
 }

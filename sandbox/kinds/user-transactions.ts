@@ -34,9 +34,7 @@ export function makeUserTransaction (location: TransactionLocation): UserTransac
   }
 }
 
-/**
- * Builds the same transaction while it is pending; its version must be a user transaction's and may lie in the future.
- */
+/** Builds a user transaction while it is pending; its version may be above the head. */
 export function makePendingTransaction (location: TransactionLocation): PendingTransaction {
   return {
     hash: transactionHash(location.ledger, location.version),
@@ -74,7 +72,7 @@ function changesOf (
   kind: UserTransactionKind,
   emitted: readonly LedgerEvent[]
 ): WriteSetChange[] {
-  // A failed transaction changes only the item that stands for the gas charge; its key always exists.
+  // A failed transaction changes only the item that represents the gas charge; keys below 100 always exist.
   if (kind.failure !== undefined) return busyItemChange(location, 100)
   const known = knownSendAt(location.ledger, location.block, location.version)
   return [

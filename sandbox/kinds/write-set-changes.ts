@@ -19,10 +19,10 @@ const shopItemTag = tagOf('shop', 'Item', [], '42')
 /** Type of the store of the chain's native coin. */
 export const coinTag = tagOf('coin', 'CoinStore', [tagOf('aptos_coin', 'AptosCoin')])
 
-/** Handle of the table that user transactions write to; keys are u64 numbers below 128, and names. */
+/** Handle of the table that user transactions write to; its keys are u64 numbers below 128 and names. */
 export const busyTable = addressOf('5eed')
 
-/** Writes one table item, chosen by digest; empty where the item does not exist at this version. */
+/** Writes one table item, chosen by digest; empty if the item does not exist at this version. */
 export function busyItemChange (location: TransactionLocation, keys = 128): WriteSetChange[] {
   const key = BigInt(digest(location.ledger.seed, 'written', location.version).readUInt8() % keys)
   return itemChange(location, busyTable, u64KeyOf(key), u64, false)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { hash, u64String } from './scalars.js'
 import { committedTransaction } from './transaction.js'
 
-/** Schema of a block; `transactions` is null unless the request asks for them. */
+/** Schema of a block; `transactions` is null unless they are requested. */
 export const block = z.strictObject({
   block_height: u64String,
   block_hash: hash,
