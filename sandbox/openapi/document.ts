@@ -22,14 +22,12 @@ export interface DocumentSettings {
 const info = {
   title: 'Ledger node read API',
   version: '1',
-  summary: 'What the embedded node of varve answers, to the letter.',
-  description:
-    'Every GET can be asked for by its head alone. Of a parameter given twice the first counts; unknown ones ' +
-    'are ignored. ' +
-    'A target that cannot be read, or is longer than 65,534 characters, is answered 400 or 414 without a body. ' +
-    'To a request with an `Origin` the lines of CORS are added. ' +
-    'Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or ' +
-    '`application/x-bcs` decides, and JSON is the default.',
+  summary: 'The read API of the embedded sandbox node of varve.',
+  description: 'Every GET endpoint accepts HEAD. The first value of a repeated parameter counts, and ' +
+    'unknown parameters are ignored. An invalid request target gets a 400 without a body, a ' +
+    'target longer than 65,534 characters a 414. Responses to a request with an `Origin` header ' +
+    'have CORS headers. The first item of `Accept` that is exactly `application/json` or ' +
+    '`application/x-bcs` selects the format; the default is JSON.',
   license: { name: 'MIT', identifier: 'MIT' }
 }
 

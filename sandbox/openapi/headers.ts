@@ -14,11 +14,11 @@ const u64 = { type: 'integer', format: 'uint64', minimum: 0 } as const
 
 /** Position headers; a response has all of them or none. */
 export const positionHeaderDefinitions: readonly FamilyHeader[] = [
-  { name: 'chain-id', description: 'Which chain it is.', schema: { type: 'integer', format: 'uint8', minimum: 0 } },
+  { name: 'chain-id', description: 'The id of the chain.', schema: { type: 'integer', format: 'uint8', minimum: 0 } },
   { name: 'ledger-version', description: 'The newest ledger version.', schema: u64 },
   { name: 'ledger-oldest-version', description: 'The oldest ledger version that is not pruned.', schema: u64 },
   { name: 'ledger-timestampusec', description: 'The time of the newest block in microseconds.', schema: u64 },
-  { name: 'epoch', description: 'The epoch.', schema: u64 },
+  { name: 'epoch', description: 'The epoch of the newest block.', schema: u64 },
   { name: 'block-height', description: 'The height of the newest block.', schema: u64 },
   { name: 'oldest-block-height', description: 'The height of the oldest block that is not pruned.', schema: u64 }
 ]
@@ -27,10 +27,10 @@ export const positionHeaderDefinitions: readonly FamilyHeader[] = [
 export const perResponseHeaderDefinitions = {
   cursor: {
     name: 'cursor',
-    description: 'Where the next page begins; left out where none follows.',
+    description: 'The cursor of the next page; absent on the last page.',
     schema: { type: 'string', pattern: '^(?:[0-9a-f]{2})+$' }
   },
-  'gas-used': { name: 'gas-used', description: 'What the call cost.', schema: u64 }
+  'gas-used': { name: 'gas-used', description: 'The gas used by the call.', schema: u64 }
 } as const satisfies Record<string, FamilyHeader>
 
 /** Returns header objects with the family's prefix; headers in `always` are marked required. */

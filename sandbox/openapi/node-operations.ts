@@ -9,17 +9,16 @@ const text = z.string()
 export const nodeOperations = {
   'GET /v1': {
     tag: 'node',
-    summary: 'Where the node stands',
-    description: 'The cheapest way to learn the newest version. `/v1/` is the same.',
+    summary: 'The position of the node',
+    description: 'The cheapest way to read the newest version. `/v1/` is an alias.',
     parameterKeys: [],
     responseSchemas: { 'application/json': index, 'application/x-bcs': bcsBody },
     errors: [400, 403, 500, 503]
   },
   'GET /v1/info': {
     tag: 'node',
-    summary: 'What the node is configured as',
-    description:
-      'JSON whatever is asked for, and without a position. Some hosted providers answer the index object here.',
+    summary: 'The configuration of the node',
+    description: 'Always JSON, without position headers. Some hosted providers return the index object instead.',
     parameterKeys: [],
     responseSchemas: { 'application/json': z.union([nodeInfo, index]) },
     isUnstamped: true,
@@ -27,26 +26,27 @@ export const nodeOperations = {
   },
   'GET /v1/estimate_gas_price': {
     tag: 'node',
-    summary: 'What gas costs',
-    description: 'What it would have taken to get into the newest blocks that were full. In BCS the usual price alone.',
+    summary: 'The gas price estimate',
+    description: 'The gas unit prices that recent full blocks would have required. BCS contains only the ' +
+      'standard price.',
     parameterKeys: [],
     responseSchemas: { 'application/json': gasEstimate, 'application/x-bcs': bcsBody },
     errors: [400, 403, 500, 503]
   },
   'GET /v1/-/healthy': {
     tag: 'node',
-    summary: 'Whether the node is well',
-    description: 'Well is a node that is no further behind than it is asked about.',
+    summary: 'The health of the node',
+    description: 'A node is healthy if it lags by at most `duration_secs`.',
     parameterKeys: ['duration_secs'],
     responseSchemas: { 'application/json': health },
     errors: [400, 503]
   },
-  'GET /v1/spec': specOperation('spec', 'This document, for people', { 'text/html': text }),
+  'GET /v1/spec': specOperation('spec', 'This document as HTML', { 'text/html': text }),
   'GET /v1/spec.json': specOperation('spec_json', 'This document as JSON', {
     'application/json': z.looseObject({ openapi: text })
   }),
   'GET /v1/spec.yaml': specOperation('spec_yaml', 'This document as YAML', { 'application/x-yaml': text }, {
-    'content-disposition': 'What to call it as a file.'
+    'content-disposition': 'The file name of the document.'
   })
 } as const satisfies Record<string, Operation>
 
@@ -60,7 +60,7 @@ function specOperation (
     id,
     tag: 'node',
     summary,
-    description: 'Whatever form is asked for, and without a position.',
+    description: 'Ignores `Accept` and has no position headers.',
     parameterKeys: [],
     responseSchemas,
     isUnstamped: true,

@@ -33,9 +33,9 @@ export interface RequestBody {
 export const tags = {
   node: 'The node itself.',
   accounts: 'The state of accounts.',
-  events: 'What was emitted.',
-  tables: 'Items of tables.',
-  view: 'Functions that only read.',
+  events: 'Emitted events.',
+  tables: 'Table items.',
+  view: 'View functions.',
   blocks: 'Blocks.',
   transactions: 'Transactions.'
 } as const
@@ -47,17 +47,17 @@ export type OperationTag = keyof typeof tags
 export const errorStatuses = {
   400: {
     name: 'BadRequest',
-    description: 'The request cannot be valid. Where not even its target can be read, there is no body.',
+    description: 'The request is invalid. If its target is invalid, the response has no body.',
     codes: ['invalid_input', 'web_framework_error']
   },
   403: {
     name: 'Forbidden',
-    description: 'The form that was asked for is switched off, or there is none but the other.',
+    description: 'The requested format is disabled or does not exist.',
     codes: ['api_disabled', 'invalid_input']
   },
   404: {
     name: 'NotFound',
-    description: 'It is not there, or not yet.',
+    description: 'The requested item does not exist, or not yet.',
     codes: [
       'account_not_found',
       'resource_not_found',
@@ -69,22 +69,26 @@ export const errorStatuses = {
       'block_not_found'
     ]
   },
-  410: { name: 'Gone', description: 'It is pruned.', codes: ['version_pruned', 'block_pruned'] },
+  410: {
+    name: 'Gone',
+    description: 'The requested version or block is pruned.',
+    codes: ['version_pruned', 'block_pruned']
+  },
   411: {
     name: 'LengthRequired',
-    description: 'The request does not say how long its body is.',
+    description: 'The request has no `Content-Length`.',
     codes: ['web_framework_error']
   },
   413: { name: 'ContentTooLarge', description: 'The body is larger than 8 MiB.', codes: ['web_framework_error'] },
   415: {
     name: 'UnsupportedMediaType',
-    description: 'The body is of a type that the route does not take.',
+    description: 'The endpoint does not support the content type of the body.',
     codes: ['web_framework_error']
   },
-  500: { name: 'InternalServerError', description: 'The node has failed.', codes: ['internal_error'] },
+  500: { name: 'InternalServerError', description: 'The node has an internal error.', codes: ['internal_error'] },
   503: {
     name: 'ServiceUnavailable',
-    description: 'The node cannot answer now.',
+    description: 'The node is temporarily unable to respond.',
     codes: ['internal_error', 'health_check_failed']
   }
 } as const satisfies Record<number, { name: string, description: string, codes: readonly ErrorCode[] }>

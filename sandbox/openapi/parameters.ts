@@ -23,47 +23,59 @@ export const parameters = {
   address: {
     name: 'address',
     in: 'path',
-    description: 'The account, with or without 0x and leading zeros.',
+    description: 'The address of the account, with or without 0x and leading zeros.',
     schema: anyAddress,
     example: '0x1'
   },
-  table_handle: { name: 'table_handle', in: 'path', description: 'The table.', schema: anyAddress, example: '0x5eed' },
+  table_handle: {
+    name: 'table_handle',
+    in: 'path',
+    description: 'The handle of the table.',
+    schema: anyAddress,
+    example: '0x5eed'
+  },
   event_handle: {
     name: 'event_handle',
     in: 'path',
-    description: 'The struct that holds the event handle, percent-encoded.',
+    description: 'The struct that contains the event handle, percent-encoded.',
     schema: anyStruct,
     example: '0x1::block::BlockResource'
   },
   field_name: {
     name: 'field_name',
     in: 'path',
-    description: 'The field of the struct that is the handle.',
+    description: 'The field of the struct that contains the event handle.',
     schema: identifier,
     example: 'new_block_events'
   },
   creation_number: {
     name: 'creation_number',
     in: 'path',
-    description: 'Which of the account\'s streams of events.',
+    description: 'The creation number of the event stream.',
     schema: u64String,
     example: '3'
   },
   resource_type: {
     name: 'resource_type',
     in: 'path',
-    description: 'The struct that the resource is of, percent-encoded.',
+    description: 'The struct type of the resource, percent-encoded.',
     schema: anyStruct,
     example: '0x1::block::BlockResource'
   },
   asset_type: {
     name: 'asset_type',
     in: 'path',
-    description: 'The coin\'s struct, percent-encoded, or the address of the asset\'s metadata.',
+    description: 'The struct type of a coin, percent-encoded, or the metadata address of a fungible asset.',
     schema: anyStruct,
     example: '0x1::aptos_coin::AptosCoin'
   },
-  module_name: { name: 'module_name', in: 'path', description: 'The module.', schema: identifier, example: 'coin' },
+  module_name: {
+    name: 'module_name',
+    in: 'path',
+    description: 'The name of the module.',
+    schema: identifier,
+    example: 'coin'
+  },
   version: {
     name: 'version',
     in: 'path',
@@ -81,7 +93,7 @@ export const parameters = {
   txn_version: {
     name: 'txn_version',
     in: 'path',
-    description: 'The ledger version that the transaction made.',
+    description: 'The ledger version of the transaction.',
     schema: u64String,
     example: '1000'
   },
@@ -89,44 +101,44 @@ export const parameters = {
   ledger_version: {
     name: 'ledger_version',
     in: 'query',
-    description: 'The version to read at; left out: the newest.',
+    description: 'The ledger version to read at; default: the newest.',
     schema: u64String
   },
   with_transactions: {
     name: 'with_transactions',
     in: 'query',
-    description: 'Whether the transactions come along; left out: they do not.',
+    description: 'Includes the transactions of the block; default: false.',
     schema: z.boolean()
   },
   limit: {
     name: 'limit',
     in: 'query',
-    description:
-      'How many items a page has at most. More than the node gives is cut to that without a word; 0 is refused.',
+    description: 'The maximum number of items on a page. A value above the maximum of the endpoint is ' +
+      'reduced without an error; 0 is rejected.',
     schema: u16.min(1)
   },
   start_cursor: {
     name: 'start',
     in: 'query',
-    description: 'Where the page begins: the cursor header of the page before.',
+    description: 'The start of the page: the cursor header of the previous page.',
     schema: cursor
   },
   start_sequence: {
     name: 'start',
     in: 'query',
-    description: 'The sequence number that the page begins with; left out: the page is the newest.',
+    description: 'The sequence number of the first item on the page; default: the newest page.',
     schema: u64String
   },
   start_version: {
     name: 'start',
     in: 'query',
-    description: 'The version that the page begins with; left out: the page is the newest.',
+    description: 'The version of the first transaction on the page; default: the newest page.',
     schema: u64String
   },
   duration_secs: {
     name: 'duration_secs',
     in: 'query',
-    description: 'How many seconds the node may be behind.',
+    description: 'The maximum lag of the node in seconds.',
     schema: z.int().min(0)
   }
 } as const satisfies Record<string, Parameter>

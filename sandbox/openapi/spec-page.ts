@@ -12,9 +12,9 @@ export function specPage ({ info, paths }: OpenApiDocument): string {
 <head><meta charset="utf-8"><title>${info.title}</title></head>
 <body>
 <h1>${info.title}</h1>
-<p>${info.summary} For programs, as OpenAPI: <a href="spec.json">spec.json</a>, <a href="spec.yaml">spec.yaml</a>.</p>
+<p>${info.summary} OpenAPI documents: <a href="spec.json">spec.json</a>, <a href="spec.yaml">spec.yaml</a>.</p>
 <table>
-<tr><th>method</th><th>path</th><th>answers</th></tr>
+<tr><th>method</th><th>path</th><th>response</th></tr>
 ${rows.join('\n')}
 </table>
 </body>

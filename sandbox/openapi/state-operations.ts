@@ -15,8 +15,8 @@ export const stateOperations = {
   'GET /v1/accounts/:': {
     tag: 'accounts',
     summary: 'An account',
-    description:
-      'In BCS its resource. Newer nodes answer for an account that was never used too: its sequence number is 0.',
+    description: 'BCS contains the account resource. Newer nodes also respond for an account that was never ' +
+      'used, with sequence number 0.',
     parameterKeys: ['address', 'ledger_version'],
     responseSchemas: { 'application/json': account, 'application/x-bcs': bcsBody },
     errors: errorsOfReads
@@ -24,7 +24,7 @@ export const stateOperations = {
   'GET /v1/accounts/:/resources': {
     tag: 'accounts',
     summary: 'The resources of an account',
-    description: 'In the order of their state keys, a page at a time.',
+    description: 'One page, in the order of state keys.',
     parameterKeys: ['address', 'ledger_version', 'start_cursor', 'limit'],
     responseSchemas: { 'application/json': z.array(resource), 'application/x-bcs': bcsBody },
     perResponseHeaders: ['cursor'],
@@ -33,15 +33,16 @@ export const stateOperations = {
   'GET /v1/accounts/:/resource/:': {
     tag: 'accounts',
     summary: 'One resource of an account',
-    description: 'In BCS the bytes of the struct.',
+    description: 'BCS contains the bytes of the struct.',
     parameterKeys: ['address', 'resource_type', 'ledger_version'],
     responseSchemas: { 'application/json': resource, 'application/x-bcs': bcsBody },
     errors: errorsOfReads
   },
   'GET /v1/accounts/:/balance/:': {
     tag: 'accounts',
-    summary: 'How much of an asset an account has',
-    description: 'Of a coin or of a fungible asset, 0 where it has none; in BCS eight bytes.',
+    summary: 'The balance of an account',
+    description: 'The amount of a coin or a fungible asset, 0 if the account has none. BCS contains eight ' +
+      'bytes.',
     parameterKeys: ['address', 'asset_type', 'ledger_version'],
     responseSchemas: { 'application/json': balance, 'application/x-bcs': bcsBody },
     errors: errorsOfReads
@@ -49,9 +50,8 @@ export const stateOperations = {
   'GET /v1/accounts/:/modules': {
     tag: 'accounts',
     summary: 'The modules of an account',
-    description:
-      'In the order of their state keys, a page at a time. Where an account has none, the list is empty. How ' +
-      'an ABI is printed depends on the release of the node.',
+    description: 'One page, in the order of state keys; an empty list for an account without modules. The ' +
+      'form of an ABI depends on the release of the node.',
     parameterKeys: ['address', 'ledger_version', 'start_cursor', 'limit'],
     responseSchemas: { 'application/json': z.array(module), 'application/x-bcs': bcsBody },
     perResponseHeaders: ['cursor'],
@@ -60,7 +60,7 @@ export const stateOperations = {
   'GET /v1/accounts/:/module/:': {
     tag: 'accounts',
     summary: 'One module of an account',
-    description: 'As in the listing; in BCS the bytecode.',
+    description: 'The same form as in the list of modules. BCS contains the bytecode.',
     parameterKeys: ['address', 'module_name', 'ledger_version'],
     responseSchemas: { 'application/json': module, 'application/x-bcs': bcsBody },
     errors: errorsOfReads
@@ -68,30 +68,33 @@ export const stateOperations = {
   'POST /v1/tables/:/item': {
     tag: 'tables',
     summary: 'One item of a table',
-    description: 'The value in the form of its type, which may be a bare number or string; in BCS its bytes. It is a ' +
-      'POST, as keys can be long, and changes nothing.',
+    description: 'The value in the JSON form of its type, which may be a bare number or string. BCS contains ' +
+      'its bytes. The method is POST because keys can be long; the request changes nothing.',
     parameterKeys: ['table_handle', 'ledger_version'],
-    body: { description: 'Which item.', schemas: { 'application/json': tableItemRequest } },
+    body: {
+      description: 'The key of the item, and the types of key and value.',
+      schemas: { 'application/json': tableItemRequest }
+    },
     responseSchemas: { 'application/json': moveValue, 'application/x-bcs': bcsBody },
     errors: errorsOfPosts
   },
   'POST /v1/tables/:/raw_item': {
     tag: 'tables',
     summary: 'One item of a table, by the bytes of its key',
-    description: 'The bytes of the value; there is no JSON of it, and who asks for that is answered 403.',
+    description: 'The bytes of the value. A request for JSON gets a 403, because the value has no JSON form.',
     parameterKeys: ['table_handle', 'ledger_version'],
-    body: { description: 'Which item.', schemas: { 'application/json': rawTableItemRequest } },
+    body: { description: 'The key of the item in BCS.', schemas: { 'application/json': rawTableItemRequest } },
     responseSchemas: { 'application/x-bcs': bcsBody },
     errors: errorsOfPosts
   },
   'POST /v1/view': {
     tag: 'view',
-    summary: 'What a function that only reads gives',
-    description:
-      'A list, as functions may give several values. It is a POST, as arguments can be long, and changes nothing.',
+    summary: 'The results of a view function',
+    description: 'A list, because functions can return several values. The method is POST because arguments ' +
+      'can be long; the request changes nothing.',
     parameterKeys: ['ledger_version'],
     body: {
-      description: 'Which function, and what it is given.',
+      description: 'The function and its arguments.',
       schemas: { 'application/json': viewRequest, 'application/x.aptos.view_function+bcs': bcsBody }
     },
     responseSchemas: { 'application/json': z.array(moveValue), 'application/x-bcs': bcsBody },

@@ -7,7 +7,7 @@ export const account = z.strictObject({
   authentication_key: hash
 }).meta({
   id: 'Account',
-  description: 'The number of the next transaction of an account, and what its key must hash to.'
+  description: 'The next sequence number of an account, and its authentication key.'
 })
 
 /** Schema of a 200 response to `GET /v1/accounts/{address}/balance/{asset_type}`. */
@@ -15,7 +15,7 @@ export const balance = z.number().min(0).meta({
   id: 'Balance',
   type: 'integer',
   format: 'uint64',
-  description: 'How much of an asset: a bare number, which can be longer than a double holds.'
+  description: 'The amount of an asset: a bare number, which can exceed the precision of a double.'
 })
 
 /** Account as JSON prints it. */

@@ -12,8 +12,8 @@ export const block = z.strictObject({
   transactions: z.array(committedTransaction).nullable()
 }).meta({
   id: 'Block',
-  description: 'A block, its time in microseconds, the versions that it spans, and its transactions in order: null ' +
-    'where they were not asked for.'
+  description: 'A block with its time in microseconds, its version range and its transactions in order; ' +
+    '`transactions` is null unless they are requested.'
 })
 
 /** Block as JSON prints it. */

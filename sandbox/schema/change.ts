@@ -16,11 +16,11 @@ const tableChangeShape = { state_key_hash: hash, handle: tableHandle, key: hexBy
 export const change = z.discriminatedUnion('type', [
   z.strictObject({ ...accountChangeShape, data: resource, type: z.literal('write_resource') }).meta({
     id: 'WriteResource',
-    description: 'A resource as the transaction left it.'
+    description: 'A resource after the transaction.'
   }),
   z.strictObject({ ...accountChangeShape, data: module, type: z.literal('write_module') }).meta({
     id: 'WriteModule',
-    description: 'A module as the transaction left it.'
+    description: 'A module after the transaction.'
   }),
   z.strictObject({
     ...tableChangeShape,
@@ -29,22 +29,22 @@ export const change = z.discriminatedUnion('type', [
     type: z.literal('write_table_item')
   }).meta({
     id: 'WriteTableItem',
-    description: 'An item of a table in bytes; nodes that know the types of the table tell `data` too.'
+    description: 'A table item in bytes; nodes that know the types of the table add `data`.'
   }),
   z.strictObject({ ...accountChangeShape, resource: structTag, type: z.literal('delete_resource') }).meta({
     id: 'DeleteResource',
-    description: 'A resource that is there no more.'
+    description: 'A resource that the transaction deleted.'
   }),
   z.strictObject({ ...accountChangeShape, module: moduleId, type: z.literal('delete_module') }).meta({
     id: 'DeleteModule',
-    description: 'A module that is there no more.'
+    description: 'A module that the transaction deleted.'
   }),
   z.strictObject({
     ...tableChangeShape,
     data: z.strictObject({ key: moveValue, key_type: typeTag }).nullable(),
     type: z.literal('delete_table_item')
-  }).meta({ id: 'DeleteTableItem', description: 'An item of a table that is there no more.' })
-]).meta({ id: 'Change', description: 'What a transaction has left of one thing, not what it was before.' })
+  }).meta({ id: 'DeleteTableItem', description: 'A table item that the transaction deleted.' })
+]).meta({ id: 'Change', description: 'A state change: the state after the transaction, never the state before.' })
 
 /** Resource as JSON prints it. */
 export type ResourceRecord = z.infer<typeof resource>

@@ -25,7 +25,7 @@ export const errorCode = z.enum([
   'internal_error',
   'rate_limited',
   'mempool_is_full'
-]).meta({ id: 'ErrorCode', description: 'What went wrong, for programs.' })
+]).meta({ id: 'ErrorCode', description: 'The machine-readable code of an error.' })
 
 /** Schema of every error body, see docs/node-behaviour.md, "Errors". */
 export const errorBody = z.strictObject({
@@ -34,9 +34,7 @@ export const errorBody = z.strictObject({
   vm_error_code: z.int().min(0).nullable()
 }).meta({
   id: 'Error',
-  description:
-    'Why there is no other answer: in words, as a code, and by the number of the virtual machine where it is ' +
-    'that which refuses.'
+  description: 'An error: a message, an error code, and the status code of the virtual machine if it raised the error.'
 })
 
 /** Error code as JSON prints it. */

@@ -3,13 +3,13 @@ import { address, moveValue, structTag, u64String } from './scalars.js'
 
 const guid = z.strictObject({ creation_number: u64String, account_address: address }).meta({
   id: 'EventGuid',
-  description: 'Which stream an event is of; a module\'s own events are of none, and have 0 and 0x0.'
+  description: 'The stream of an event; module events belong to no stream and have 0 and 0x0.'
 })
 
 /** Schema of an event inside a transaction. */
 export const event = z.strictObject({ guid, sequence_number: u64String, type: structTag, data: moveValue }).meta({
   id: 'Event',
-  description: 'An event as the transaction that emitted it tells it.'
+  description: 'An event inside the transaction that emitted it.'
 })
 
 /** Schema of an event in a listing, which adds the version. */

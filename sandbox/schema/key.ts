@@ -19,7 +19,7 @@ export const publicKey = z.discriminatedUnion('type', [
   slhDsa
 ]).meta({
   id: 'PublicKey',
-  description: 'A public key of one of the kinds.'
+  description: 'A public key of one of the supported types.'
 })
 
 /** Schema of a signature, discriminated by type. */
@@ -34,7 +34,7 @@ export const keySignature = z.discriminatedUnion('type', [
 ]).meta({
   id: 'Signature',
   description:
-    'A signature of one of the kinds; `web_authn` is how a device signs with a key of the kind secp256r1_ecdsa.'
+    'A signature of one of the supported types; `web_authn` is a WebAuthn signature by a secp256r1_ecdsa key.'
 })
 
 /** Public key as JSON prints it. */

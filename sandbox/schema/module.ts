@@ -3,12 +3,12 @@ import { address, hexBytes, identifier, moduleId, paramType } from './scalars.js
 
 const ability = z.enum(['copy', 'drop', 'store', 'key']).meta({
   id: 'Ability',
-  description: 'What may be done with a value of a type.'
+  description: 'An operation that a type allows on its values.'
 })
 
 const typeParam = z.strictObject({ constraints: z.array(ability) }).meta({
   id: 'TypeParam',
-  description: 'A type parameter, with what the type given for it must be able to do.'
+  description: 'A type parameter, with the abilities that its type argument must have.'
 })
 
 /** Schema of a function in an ABI; scripts have a single one. */
@@ -22,7 +22,8 @@ export const functionAbi = z.strictObject({
   return: z.array(paramType)
 }).meta({
   id: 'Function',
-  description: 'A function: whether a transaction can call it directly, and what it takes and gives.'
+  description: 'A function with its parameters and results; a transaction can call it directly if `is_entry` ' +
+    'is true.'
 })
 
 const field = z.strictObject({ name: identifier, type: paramType }).meta({
@@ -32,7 +33,7 @@ const field = z.strictObject({ name: identifier, type: paramType }).meta({
 
 const variant = z.strictObject({ name: identifier, fields: z.array(field) }).meta({
   id: 'Variant',
-  description: 'One form of an enum.'
+  description: 'A variant of an enum.'
 })
 
 /** Schema of a struct in an ABI; releases differ in the members they print. */
@@ -45,7 +46,7 @@ export const structAbi = z.strictObject({
   generic_type_params: z.array(typeParam),
   fields: z.array(field),
   variants: z.array(variant).exactOptional()
-}).meta({ id: 'Struct', description: 'A struct; `is_enum` and `variants` are told by newer releases alone.' })
+}).meta({ id: 'Struct', description: 'A struct; only newer releases print `is_enum` and `variants`.' })
 
 /** Schema of the ABI of a module; its JSON depends on the node's release. */
 export const moduleAbi = z.strictObject({
@@ -54,12 +55,12 @@ export const moduleAbi = z.strictObject({
   friends: z.array(moduleId),
   exposed_functions: z.array(functionAbi),
   structs: z.array(structAbi)
-}).meta({ id: 'ModuleAbi', description: 'What a module offers, as the release of the node renders it.' })
+}).meta({ id: 'ModuleAbi', description: 'The interface of a module, as the release of the node renders it.' })
 
 /** Schema of a module; `abi` is null where the bytecode cannot be parsed. */
 export const module = z.strictObject({ bytecode: hexBytes, abi: moduleAbi.nullable() }).meta({
   id: 'Module',
-  description: 'A module; `abi` is null where the node cannot read the bytecode.'
+  description: 'A module; `abi` is null if the node cannot parse the bytecode.'
 })
 
 /** Function ABI as JSON prints it. */

@@ -15,7 +15,8 @@ export const index = z.strictObject({
   encryption_key: z.string().nullable()
 }).meta({
   id: 'Index',
-  description: 'Where the node stands, in versions, heights and microseconds, and by `git_hash` which release it runs.'
+  description: 'The position of the node in versions, heights and microseconds; `git_hash` identifies its ' +
+    'release.'
 })
 
 /** Schema of a 200 response to `GET /v1/info`. */
@@ -37,9 +38,8 @@ export const nodeInfo = z.strictObject({
   fullnode_network_peer_id_Public: z.string().regex(/^[0-9a-f]{64}$/)
 }).meta({
   id: 'NodeInfo',
-  description:
-    'What the node is configured as; `chain_id` is a name where the chain has one. The order of the members ' +
-    'differs from answer to answer.'
+  description: 'The configuration of the node; `chain_id` is a name if the chain has one. The order of the ' +
+    'members differs between responses.'
 })
 
 /** Schema of a 200 response to `GET /v1/estimate_gas_price`. */
@@ -49,13 +49,13 @@ export const gasEstimate = z.strictObject({
   prioritized_gas_estimate: u64Number
 }).meta({
   id: 'GasEstimate',
-  description: 'What a unit of gas costs for who can wait, usually, and for who is in a hurry.'
+  description: 'The price of a unit of gas at low, standard and high priority.'
 })
 
 /** Schema of a 200 response to `GET /v1/-/healthy`. */
 export const health = z.strictObject({ message: z.string() }).meta({
   id: 'Health',
-  description: 'That the node is well.'
+  description: 'A message that the node is healthy.'
 })
 
 export type IndexRecord = z.infer<typeof index>

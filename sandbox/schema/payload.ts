@@ -21,7 +21,7 @@ const entryFunction = z.strictObject({
 })
   .meta({
     id: 'EntryFunctionPayload',
-    description: 'A call of one function of a module.'
+    description: 'A call of an entry function of a module.'
   })
 
 /** Schema of a script with its arguments. */
@@ -30,17 +30,17 @@ export const script = z.strictObject({
   ...callShape
 }).meta({
   id: 'Script',
-  description: 'A script with what it is given; `abi` is null where the node cannot read the bytecode.'
+  description: 'A script with its arguments; `abi` is null if the node cannot parse the bytecode.'
 })
 
 const scriptPayload = z.strictObject({ ...script.shape, type: z.literal('script_payload') }).meta({
   id: 'ScriptPayload',
-  description: 'A script of its own, which may call several functions.'
+  description: 'A script, which may call several functions.'
 })
 
 const moduleBundle = z.strictObject({ type: z.literal('module_bundle_payload') }).meta({
   id: 'ModuleBundlePayload',
-  description: 'An older way to publish modules, of which nothing but the name is left.'
+  description: 'A deprecated payload that published modules; only its type remains.'
 })
 
 const multisig = z.strictObject({
@@ -49,12 +49,13 @@ const multisig = z.strictObject({
   type: z.literal('multisig_payload')
 }).meta({
   id: 'MultisigPayload',
-  description: 'What the owners of an account have agreed on; null where it was told to the chain before.'
+  description: 'A payload approved by the owners of a multisig account; `transaction_payload` is null if it ' +
+    'was stored on chain before.'
 })
 
 const claimedFunction = z.strictObject({ module: moduleId, name: identifier.nullable() }).meta({
   id: 'ClaimedFunction',
-  description: 'Which function an encrypted payload says that it calls.'
+  description: 'The function that an encrypted payload claims to call.'
 })
 
 const encryptedShape = {
@@ -84,14 +85,14 @@ const encrypted = z.discriminatedUnion('encrypted_state', [
   })
 ]).meta({
   id: 'EncryptedPayload',
-  description: 'A payload that nobody could read before its block was agreed on, and what has become of it.'
+  description: 'A payload that is encrypted until its block is agreed on, with the state of its decryption.'
 })
 
 /** Schema of a payload, discriminated by type. */
 export const payload = z.discriminatedUnion('type', [entryFunction, scriptPayload, moduleBundle, multisig, encrypted])
   .meta({
     id: 'Payload',
-    description: 'What a transaction is to do.'
+    description: 'The payload of a transaction.'
   })
 
 /** Payload as JSON prints it. */

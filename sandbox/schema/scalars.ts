@@ -64,7 +64,7 @@ export const u8 = z.int().min(0).max(255).meta({ id: 'U8', description: 'An unsi
 /** Schema of the name of a module, function, struct or field. */
 export const identifier = z.string().regex(new RegExp(`^${name}$`)).meta({
   id: 'Identifier',
-  description: 'The name of a module, a function, a struct or a field; upper and lower case differ.'
+  description: 'The case-sensitive name of a module, a function, a struct or a field.'
 })
 
 /** Schema of a module id: address and name. */
@@ -84,7 +84,8 @@ export const entryFunctionId = z.string().regex(new RegExp(`^${short}::${name}::
 /** Schema of a struct tag in the canonical form that responses print. */
 export const structTag = z.string().regex(new RegExp(`^${short}::${name}::${name}(?:<.+>)?$`)).meta({
   id: 'StructTag',
-  description: 'A struct as {address}::{module name}::{struct name}, its type arguments joined by a comma and a blank.',
+  description: 'A struct as {address}::{module name}::{struct name}, with type arguments separated by a comma ' +
+    'and a space.',
   examples: ['0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>']
 })
 
@@ -107,7 +108,6 @@ export const paramType = z.string().regex(/^(?:&|&mut )?[A-Za-z0-9].*$/).meta({
 /** Schema of any Move value, whose JSON form depends on its type. */
 export const moveValue = z.unknown().meta({
   id: 'MoveValue',
-  description:
-    'A value: numbers of up to 32 bits as numbers, longer ones as strings, vector<u8> as hex, other vectors ' +
-    'as arrays, structs as objects by field name.'
+  description: 'A Move value: integers of up to 32 bits as numbers, larger ones as strings, vector<u8> as ' +
+    'hex, other vectors as arrays, structs as objects by field name.'
 })

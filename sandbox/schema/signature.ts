@@ -5,7 +5,7 @@ import { address, hexBytes, u8 } from './scalars.js'
 const ed25519 = z.strictObject({ public_key: hexBytes, signature: hexBytes, type: z.literal('ed25519_signature') })
   .meta({
     id: 'Ed25519Signature',
-    description: 'One key and its signature.'
+    description: 'An Ed25519 key and its signature.'
   })
 
 const multiEd25519 = z.strictObject({
@@ -16,7 +16,8 @@ const multiEd25519 = z.strictObject({
   type: z.literal('multi_ed25519_signature')
 }).meta({
   id: 'MultiEd25519Signature',
-  description: 'The signatures of some of several keys: the bitmap says which, the threshold how many must sign.'
+  description: 'Signatures by some of several keys: `bitmap` marks the keys that signed, `threshold` is the ' +
+    'required number.'
 })
 
 const singleKey = z.strictObject({
@@ -25,7 +26,7 @@ const singleKey = z.strictObject({
   type: z.literal('single_key_signature')
 }).meta({
   id: 'SingleKeySignature',
-  description: 'One key of any kind, and its signature.'
+  description: 'A key of any type and its signature.'
 })
 
 const multiKey = z.strictObject({
@@ -35,24 +36,24 @@ const multiKey = z.strictObject({
   type: z.literal('multi_key_signature')
 }).meta({
   id: 'MultiKeySignature',
-  description: 'The signatures of some of several keys of any kinds, each with the place of its key.'
+  description: 'Signatures by some of several keys of any type, each with the index of its key.'
 })
 
 const noSignature = z.strictObject({ type: z.literal('no_account_signature') }).meta({
   id: 'NoAccountSignature',
-  description: 'Stands where nobody has signed.'
+  description: 'A missing signature.'
 })
 
 const abstractionShape = { function_info: z.string(), auth_data: hexBytes }
 
 const abstract = z.strictObject({ ...abstractionShape, type: z.literal('abstract_signature') }).meta({
   id: 'AbstractSignature',
-  description: 'What a function of the account itself takes for a signature.'
+  description: 'Authentication data that a function of the account verifies in place of a signature.'
 })
 
 const olderAbstract = z.strictObject({ ...abstractionShape, type: z.literal('abstraction_signature') }).meta({
   id: 'AbstractionSignature',
-  description: 'The older name of an abstract signature.'
+  description: 'An abstract signature under its older name.'
 })
 
 /** Schema of the signature of one account. */
@@ -66,7 +67,7 @@ export const accountSignature = z.discriminatedUnion('type', [
   olderAbstract
 ]).meta({
   id: 'AccountSignature',
-  description: 'How one account has signed.'
+  description: 'The signature of one account.'
 })
 
 const signersShape = {
@@ -87,7 +88,7 @@ const feePayer = z.strictObject({
   type: z.literal('fee_payer_signature')
 }).meta({
   id: 'FeePayerSignature',
-  description: 'The signatures of one or several accounts, and of the one that pays.'
+  description: 'The signatures of one or several accounts and of the fee payer.'
 })
 
 // Nodes replace the inner signature's `type` with `single_sender`, so only the members distinguish the variants.
@@ -98,14 +99,14 @@ const singleSender = z.union([
   z.strictObject({ type: z.literal('single_sender') })
 ]).meta({
   id: 'SingleSenderSignature',
-  description: 'The signature of one account, with the members of the one that it wraps.'
+  description: 'The signature of a single sender, with the members of the signature that it wraps.'
 })
 
 /** Schema of the signature of a transaction. */
 export const transactionSignature = z.union([
   z.discriminatedUnion('type', [ed25519, multiEd25519, multiAgent, feePayer, noSignature]),
   singleSender
-]).meta({ id: 'TransactionSignature', description: 'How a transaction is signed.' })
+]).meta({ id: 'TransactionSignature', description: 'The signature of a transaction.' })
 
 /** Signature of one account as JSON prints it. */
 export type AccountSignature = z.infer<typeof accountSignature>

@@ -7,7 +7,7 @@ const extension = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('v0') }),
   z.strictObject({ randomness: hexBytes.nullable(), type: z.literal('v1') }),
   z.strictObject({ randomness: hexBytes.nullable(), decryption_key: hexBytes.nullable(), type: z.literal('v2') })
-]).meta({ id: 'BlockMetadataExtension', description: 'What later kinds of block metadata hold.' })
+]).meta({ id: 'BlockMetadataExtension', description: 'Members that newer forms of block metadata add.' })
 
 /** Schema of the first transaction of a block. */
 export const blockMetadataTransaction = z.strictObject({
@@ -22,7 +22,10 @@ export const blockMetadataTransaction = z.strictObject({
   timestamp: u64String,
   block_metadata_extension: extension.exactOptional(),
   type: z.literal('block_metadata_transaction')
-}).meta({ id: 'BlockMetadataTransaction', description: 'How a block begins: who proposed it, and when.' })
+}).meta({
+  id: 'BlockMetadataTransaction',
+  description: 'The first transaction of a block, with its proposer and time.'
+})
 
 /** Schema of a block's last transaction in the form without usage details. */
 export const stateCheckpointTransaction = z.strictObject({
@@ -31,7 +34,8 @@ export const stateCheckpointTransaction = z.strictObject({
   type: z.literal('state_checkpoint_transaction')
 }).meta({
   id: 'StateCheckpointTransaction',
-  description: 'How a block ends: `state_checkpoint_hash` is the state at its end.'
+  description: 'The last transaction of a block; `state_checkpoint_hash` is the hash of the state at the end ' +
+    'of the block.'
 })
 
 const endInfo = z.strictObject({
@@ -39,7 +43,7 @@ const endInfo = z.strictObject({
   block_output_limit_reached: z.boolean(),
   block_effective_block_gas_units: u64Number,
   block_approx_output_size: u64Number
-}).meta({ id: 'BlockEndInfo', description: 'How full a block was.' })
+}).meta({ id: 'BlockEndInfo', description: 'The resource usage of a block.' })
 
 /** Schema of a block's last transaction in the form that reports the block's usage. */
 export const blockEpilogueTransaction = z.strictObject({
@@ -47,7 +51,10 @@ export const blockEpilogueTransaction = z.strictObject({
   timestamp: u64String,
   block_end_info: endInfo.nullable(),
   type: z.literal('block_epilogue_transaction')
-}).meta({ id: 'BlockEpilogueTransaction', description: 'How a block ends, and how full it was where that is known.' })
+}).meta({
+  id: 'BlockEpilogueTransaction',
+  description: 'The last transaction of a block, with the resource usage of the block if known.'
+})
 
 /** First transaction of a block as JSON prints it. */
 export type BlockMetadataTransaction = z.infer<typeof blockMetadataTransaction>

@@ -8,13 +8,13 @@ import { committedShape } from './committed.js'
 const writeSet = z.discriminatedUnion('type', [
   z.strictObject({ changes: z.array(change), events: z.array(event), type: z.literal('direct_write_set') }).meta({
     id: 'DirectWriteSet',
-    description: 'What is left, told thing by thing.'
+    description: 'A write set that lists its changes one by one.'
   }),
   z.strictObject({ execute_as: address, script, type: z.literal('script_write_set') }).meta({
     id: 'ScriptWriteSet',
-    description: 'A script that is run as an account.'
+    description: 'A script that is executed as an account.'
   })
-]).meta({ id: 'WriteSet', description: 'What is written past every rule.' })
+]).meta({ id: 'WriteSet', description: 'A write set that is applied without a user transaction.' })
 
 /** Schema of genesis and of later administrative write sets; neither has a sender. */
 export const genesisTransaction = z.strictObject({
@@ -24,7 +24,7 @@ export const genesisTransaction = z.strictObject({
   type: z.literal('genesis_transaction')
 }).meta({
   id: 'GenesisTransaction',
-  description: 'How the chain began, or what its keepers have set right by hand since; it has no timestamp.'
+  description: 'The genesis transaction, or a later administrative write set; it has no timestamp.'
 })
 
 /** Genesis or administrative write set as JSON prints it. */

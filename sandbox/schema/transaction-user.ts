@@ -20,7 +20,7 @@ const requestShape = {
 export const pendingTransaction = z.strictObject({ hash, ...requestShape, type: z.literal('pending_transaction') })
   .meta({
     id: 'PendingTransaction',
-    description: 'A transaction that waits for its block.'
+    description: 'A transaction that is not committed yet.'
   })
 
 /** Schema of a committed transaction of an account. */
@@ -32,7 +32,7 @@ export const userTransaction = z.strictObject({
   type: z.literal('user_transaction')
 }).meta({
   id: 'UserTransaction',
-  description: 'What somebody has sent; `success` and `vm_status` tell what became of it.'
+  description: 'A transaction sent by an account; `success` and `vm_status` are its result.'
 })
 
 /** Members that pending and committed user transactions share. */

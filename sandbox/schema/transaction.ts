@@ -16,13 +16,13 @@ const kinds = [
 /** Schema of a committed transaction, discriminated by type. */
 export const committedTransaction = z.discriminatedUnion('type', kinds).meta({
   id: 'CommittedTransaction',
-  description: 'A transaction that the chain has taken.'
+  description: 'A committed transaction.'
 })
 
 /** Schema of a transaction, committed or pending. */
 export const transaction = z.discriminatedUnion('type', [pendingTransaction, ...kinds]).meta({
   id: 'Transaction',
-  description: 'A transaction, of one of the kinds.'
+  description: 'A transaction, committed or pending.'
 })
 
 /** Committed transaction as JSON prints it. */

@@ -217,7 +217,7 @@ t.test('behind a path prefix the document says so, and a linter of such document
   t.same(await lintComplaints((await requestNode(`${sandbox.url}/v1/spec.yaml`)).text), [])
   t.match(
     await lintComplaints(
-      (await requestNode(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: Where the node stands', 'title: x')
+      (await requestNode(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: The position of the node', 'title: x')
     ),
     [/./],
     'the linter can complain'
