@@ -29,8 +29,9 @@ export default [
   // Comments and strings of other folders do not follow the glossary everywhere yet.
   {
     files: [
-      'src/{api,chain,clients,cluster,http,metrics,redis,upstreams,workers}/**/*.{ts,js}',
-      'grafana/source/**/*.js'
+      'src/{api,chain,clients,cluster,http,metrics,proxy,redis,upstreams,workers}/**/*.{ts,js}',
+      'grafana/source/**/*.js',
+      'sandbox/**/*.ts'
     ],
     plugins: { varve: { rules: { 'trade-words': tradeWords } } },
     rules: { 'varve/trade-words': 'error' }
