@@ -33,88 +33,89 @@ const about = {
   version: '1',
   summary: 'The caching read proxy for ledger nodes: history is immutable, so read it once.',
   description: [
-    'The reads of a ledger node, answered from the cache where they are of history that is kept, and by a ' +
-    'node where not. Other routes under /v1 are passed on as `passThrough` of the configuration says, and ' +
-    'are not described here.',
-    '- Where the chain stands is told with every success, under the names of the specification (`X-NODE-*`; ' +
-    'the epoch where the node tells it) and, unless `headers.emit` says otherwise, under the node\'s own ' +
-    'names too, for which `x-aptos-*` stand here. With history it is the present; with all else it is what ' +
-    'the answer was read at.',
-    '- Objects and lists of words are those of today\'s nodes. Newer nodes add to both: let programs pass ' +
-    'over what they do not know.',
-    '- Every GET can be asked for by its head alone. A parameter given twice is refused, an unknown one is ignored.',
-    '- Where a form can be chosen, the first item of `Accept` that is exactly `application/json` or ' +
-    '`application/x-bcs` decides, and JSON is the default.',
-    '- A page of another origin that `cors.origins` allows is told by the lines of CORS that it may read the ' +
-    'answer and its headers. Every response varies by `Origin` then, also one to a request without it.',
-    '- What cannot be taken for a request at all is answered 400, 405, 408, 414, 417 or 431, in the shape of ' +
-    'any other error.',
-    '- What is kept for how long, and what `Cache-Status` can say: what-is-kept.md, beside this file.'
+    'The read API of a ledger full node. varve answers cached reads itself and fetches the others from an ' +
+    'upstream. It forwards other routes under /v1 as `passThrough` of the configuration says; they are not ' +
+    'described here.',
+    '- Every success carries the position of the chain, under the names of the specification (`X-NODE-*`; the ' +
+    'epoch if the upstream reports it) and, unless `headers.emit` says otherwise, under the upstream\'s own ' +
+    'names too, here `x-aptos-*`. History carries the present position; all else the position it was read at.',
+    '- Objects and enumerations are those of today\'s nodes. Newer nodes extend both, so clients must ignore ' +
+    'unknown members.',
+    '- HEAD works wherever GET does. A repeated parameter is rejected, an unknown one is ignored.',
+    '- The first item of `Accept` that is exactly `application/json` or `application/x-bcs` chooses the format; ' +
+    'JSON is the default.',
+    '- CORS headers let pages of the origins in `cors.origins` read the response and its headers. Every ' +
+    'response varies by `Origin` then, also one to a request without it.',
+    '- Invalid requests get 400, 405, 408, 414, 417 or 431, in the format of any other error.',
+    '- what-is-kept.md, beside this file, lists what is cached for how long, and the values of `Cache-Status`.'
   ].join('\n').replace('\n', '\n\n'),
   license: { name: 'MIT', identifier: 'MIT' }
 }
 
-// What of an answer is kept, by what it is keyed by.
-const keeping: Readonly<Record<Keying, (why: string) => string>> = {
-  version: why => `Kept where \`ledger_version\` is given: ${why}.`,
-  block: why => `Kept once another block follows: ${why}.`,
-  height: why => `Kept once another block follows: ${why}.`,
-  transaction: why => `Kept: ${why}.`,
-  hash: why => `Kept in JSON, once it is committed: ${why}.`,
-  list: why => `Kept in JSON, where \`start\` is given and nothing can be added: ${why}.`,
-  page: why => `Kept in JSON, where \`start\` is given and the page is full: ${why}.`,
-  moment: why => `Of the moment, and kept no longer than one: ${why}.`
+// Says when a response is cached, by its key.
+const cachingRules: Readonly<Record<Keying, (why: string) => string>> = {
+  version: why => `Cached if \`ledger_version\` is given: ${why}.`,
+  block: why => `Cached once another block follows: ${why}.`,
+  height: why => `Cached once another block follows: ${why}.`,
+  transaction: why => `Cached: ${why}.`,
+  hash: why => `Cached in JSON, once it is committed: ${why}.`,
+  list: why => `Cached in JSON, if \`start\` is given and nothing can be added: ${why}.`,
+  page: why => `Cached in JSON, if \`start\` is given and the page is full: ${why}.`,
+  moment: why => `Always changing, so only micro-cached: ${why}.`
 }
 
 const errors = {
-  400: ['BadRequest', 'The request cannot be valid: `invalid_input`, or `web_framework_error` from a node.'],
-  401: ['Unauthorized', 'A client key is required, and none that is known was sent: `web_framework_error`.'],
+  400: ['BadRequest', 'The request is invalid: `invalid_input`, or `web_framework_error` from an upstream.'],
+  401: ['Unauthorized', 'A client key is required, and no known key was sent: `web_framework_error`.'],
   403: [
     'Forbidden',
-    'The node has switched it off: `api_disabled`. Or a page of that origin may not ask: `web_framework_error`.'
+    'The upstream has disabled the endpoint: `api_disabled`. Or the origin is not allowed: `web_framework_error`.'
   ],
   404: [
     'NotFound',
-    'It is not there, or not yet: the code tells what; `version_not_found` where a node has not got as far.'
+    'Not found; the code says what is missing. `version_not_found`: the version is above the head.'
   ],
   410: [
     'Gone',
-    'It is pruned, and was not kept: `version_pruned`, `block_pruned`. Gateways add where an archive is, and ' +
-    'so does varve then.'
+    'Pruned and not cached: `version_pruned`, `block_pruned`. If gateways name an archive, varve names it too.'
   ],
   413: ['ContentTooLarge', 'The body is larger than `limits.bodyKb`: `web_framework_error`.'],
   415: [
     'UnsupportedMediaType',
-    'The body is compressed, or of a type that the read does not take: `web_framework_error`.'
+    'The body is compressed, or of a type that the endpoint does not accept: `web_framework_error`.'
   ],
   429: [
     'TooManyRequests',
-    'This client has asked too much (`web_framework_error`), or a gateway has been asked too much, which may ' +
-    'say so in plain text.'
+    'This client exceeds its limit (`web_framework_error`), or varve exceeds a gateway\'s, which may answer in ' +
+    'plain text.'
   ],
-  500: ['InternalServerError', 'Something has failed: `internal_error`.'],
-  503: ['ServiceUnavailable', 'No node can answer now, and it was not kept: `internal_error`.']
+  500: ['InternalServerError', 'An unexpected failure: `internal_error`.'],
+  503: ['ServiceUnavailable', 'No upstream can answer now, and the response is not cached: `internal_error`.']
 } as const satisfies Partial<Record<ErrorResponseStatus, readonly [name: string, description: string]>>
 
 const text = { type: 'string' }
 const ofVarve: Readonly<Record<string, OpenApiObject>> = {
   'Cache-Status': {
-    description: 'Where the answer comes from (RFC 9211).',
+    description: 'Source of the response (RFC 9211).',
     required: true,
     schema: text,
     example: 'varve; hit; detail=memory'
   },
   'Cache-Control': { description: 'What caches between varve and a client may do.', schema: text, example: 'no-cache' },
   ETag: {
-    description: 'The tag of the body in its coding; none with what streams.',
+    description: 'Tag of the body in its coding; streamed responses have none.',
     schema: { type: 'string', pattern: '^(?:W/)?".*"$' }
   },
-  Vary: { description: 'What the form depends on.', schema: text, example: 'Accept, Accept-Encoding, Origin' },
-  'Content-Encoding': { description: 'The coding, where the client takes one.', schema: text },
-  'Retry-After': { description: 'After how many seconds to come again.', schema: text, example: '1' },
-  'WWW-Authenticate': { description: 'That a bearer key is taken.', schema: text },
+  Vary: {
+    description: 'Request headers that the response depends on.',
+    schema: text,
+    example: 'Accept, Accept-Encoding, Origin'
+  },
+  'Content-Encoding': { description: 'Coding of the body, if the client accepts one.', schema: text },
+  'Retry-After': { description: 'Seconds to wait before a retry.', schema: text, example: '1' },
+  'WWW-Authenticate': { description: 'Scheme of authentication: a bearer key.', schema: text },
   [`${upstream}archival-endpoint`]: {
-    description: 'Where a gateway says that an archive is, under its own name.',
+    description: 'Address of an archive, as a gateway reports it.',
     schema: text
   }
 }
@@ -127,7 +128,7 @@ const moreOf: Readonly<Record<string, readonly string[]>> = {
   503: ['Retry-After']
 }
 
-/** What the document says of a read is what the embedded node's says, but for what varve does with it. */
+/** Takes the description of a read from the sandbox's document, which varve's differs from in caching alone. */
 function operationOf ({ name, path, query }: Endpoint): Operation {
   const route = routes.find(({ endpoint }) => endpoint === name)
   const key = route && routeKey(route)
@@ -140,7 +141,7 @@ function operationOf ({ name, path, query }: Endpoint): Operation {
   return operation
 }
 
-/** The OpenAPI document of varve's public listener, made of the table of reads. */
+/** Builds the OpenAPI document of varve's public listener from the endpoint table. */
 export function publicDocument (): OpenApiObject {
   const reads = endpoints.map(endpoint => ({ endpoint, operation: operationOf(endpoint) }))
   const all = reads.map(({ operation }) => operation)
@@ -149,7 +150,7 @@ export function publicDocument (): OpenApiObject {
   return opened({
     openapi: '3.1.0',
     info: about,
-    servers: [{ url: 'http://127.0.0.1:8080', description: 'Where varve listens unless it is told otherwise.' }],
+    servers: [{ url: 'http://127.0.0.1:8080', description: 'Default listener of varve.' }],
     security: [{}, { bearer: [] }, { apiKey: [] }],
     tags: Object.entries(tags).flatMap(([name, description]) =>
       used.has(name as keyof typeof tags) ? [{ name, description }] : []
@@ -215,7 +216,7 @@ function operationPiece (endpoint: Endpoint, operation: Operation, schemas: Sche
     operationId: endpoint.name,
     tags: [tag],
     summary,
-    description: `${description} ${keeping[endpoint.keyedBy](endpoint.why)}`,
+    description: `${description} ${cachingRules[endpoint.keyedBy](endpoint.why)}`,
     parameters: [...parameterKeys, ...Object.keys(headerParameters)].map(key => ({
       $ref: `#/components/parameters/${key}`
     })),
