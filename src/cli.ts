@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { isatty } from 'node:tty'
 
-// `varve check | head` closes the pipe early, which is nobody's mistake.
+// `varve check | head` closes the pipe early, which is no error.
 process.stdout.on('error', () => {})
-// Nor is it varve's end when nobody hears what it complains of.
+// A closed standard error must not end varve.
 process.stderr.on('error', () => {})
 
 const isTerminal = process.stdout.isTTY === true
@@ -21,7 +21,7 @@ try {
       process.stderr.write(text)
     },
     isTerminal,
-    // What hangs up is no terminal any more.
+    // The descriptor of a closed terminal is no TTY.
     hasLostTerminal: () => isTerminal && !isatty(process.stdout.fd),
     program: { file: import.meta.filename, flags: process.execArgv },
     onSignal: (signal, listener) => {
@@ -40,13 +40,12 @@ try {
     }
   })
 } catch (error) {
-  // What cannot even be read from disk, as where too few files may be open, has nobody yet who could say it better.
+  // Loading a module can fail, for example for lack of file descriptors, before any other error handler exists.
   process.stderr.write(`varve: cannot start: ${(error as Error).message}\n`)
   process.exitCode = 1
 }
 
-// What a library left behind, such as a timer for a connection that is gone, must not keep a process alive whose work
-// is done.
+// Exits although a library left a handle open, such as a timer for a closed connection.
 setTimeout(() => {
   process.exit()
 }, 1000).unref()

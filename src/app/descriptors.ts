@@ -29,7 +29,7 @@ export function watchDescriptors (
   }
 }
 
-/** Opens and closes a file in this thread, because a descriptor used by another thread could be missing for Node. */
+/** Opens and closes a file in this thread, because a descriptor used by another one could be missing for Node.js. */
 export function isDescriptorLeft (): boolean {
   try {
     closeSync(openSync(devNull, 'r'))

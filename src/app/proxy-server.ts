@@ -197,7 +197,7 @@ export async function buildProxyServer (
   }
 
   function httpContextOf (of: Config): HttpContext {
-    // Cached responses have their header lines already printed under the names of the first configuration.
+    // Cached responses have headers that were printed under the names of the first configuration.
     const proxyContext: ProxyContext = {
       ...proxy,
       rejectIfOverloaded: () => {

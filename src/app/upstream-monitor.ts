@@ -108,7 +108,8 @@ export function buildUpstreamMonitor (
       await monitored.find(({ config: upstream }) => upstream.name === name)?.poll.poll()
     },
     pollHealthy: () => {
-      // Down upstreams have their own polls and rate limits stand; busy upstreams give slots to reads before polls.
+      // Skips down upstreams, which have their own polls, rate-limited ones, and busy ones, whose slots belong to
+      // reads.
       for (const { upstream: { isUp, health, client }, poll } of monitored) {
         if (isUp && !health.isBackingOff && !client.budget.isBusy()) poll.poll().catch(() => {})
       }

@@ -62,7 +62,7 @@ export class Compressor {
       .finally(() => {
         this.#inFlight.delete(entry.key)
       })
-    // zlib has no reason to fail on a valid buffer; after a failure the entry keeps its other forms.
+    // zlib has no reason to fail on a valid buffer; after a failure the other forms stay usable.
     this.#inFlight.set(entry.key, work.catch(() => {}))
   }
 

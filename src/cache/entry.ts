@@ -9,67 +9,66 @@ import { printHeaders } from './print-headers.js'
 export interface Representation {
   readonly body: Buffer
   readonly etag: string
-  /** All the header lines that belong to the answer in this form, flat: type, coding, length, tag, cursor, gas. */
+  /** Headers of this form as a flat list of names and values: type, coding, length, ETag, cursor, gas. */
   readonly rawHeaders: readonly string[]
-  /** The same printed, but for the length; undefined where they cannot be. */
+  /** Printed headers without content-length; undefined if a header is invalid. */
   readonly headerText: string | undefined
 }
 
-/** An answer as it is kept; it is itself the form without a coding. */
+/** Cached response; the entry itself is the form without a coding. */
 export interface Entry extends Representation {
   readonly key: string
   readonly status: 200 | 404
   readonly contentType: string
-  /** Lines such as the cursor, under every name that they are sent by. */
+  /** Headers such as the cursor, once under each of their names. */
   readonly perResponseHeaders: readonly string[]
-  /** The coded forms made so far; where a coding gains nothing, the entry's own form stands for it. */
+  /** Compressed forms made so far; a coding that saves nothing has the entry's own body. */
   readonly encoded: Readonly<Partial<Record<Coding, Representation>>>
-  /** The release that rendered it; undefined where it was not known (law 8). */
+  /** Upstream release that rendered the body; undefined if unknown (law 8). */
   readonly release: string | undefined
-  /** When it stops being believed, on the clock of this process; undefined: never. */
+  /** Expiry on the clock of this process; undefined for entries that never expire. */
   readonly expiresAtMs: number | undefined
-  /** The block that it is; it answers for each of these versions. */
+  /** Validity interval of a block; undefined for other entries. */
   readonly block: BlockRange | undefined
-  /** The events that it is a page of, as the index files it. */
+  /** Events of a page, as the page index records them; undefined for other entries. */
   readonly page: StreamEvents | undefined
-  /** The lowest version that it tells of, where the read itself names none. */
+  /** Lowest version that the body refers to, if the read names none; the served position is never below it (law 4). */
   readonly lowestVersion: bigint | undefined
-  /** The position that it was read at, where it was read at the head. */
+  /** Position at which a latest response was fetched; undefined for other reads, and without position headers. */
   readonly readAt: Position | undefined
 }
 
-/** Which versions a block answers for, and where the index files it. */
+/** Validity interval of a block, and its key in the block index. */
 export interface BlockRange {
   readonly blockIndexKey: string
   readonly first: bigint
   readonly last: bigint
 }
 
-/** What an entry is made of. */
+/** Input of `makeEntry`. */
 export type EntryParts =
   & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
   & Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'page' | 'lowestVersion' | 'readAt'>>
 
-// Measured as resident memory (bench/NOTES.md): the entry, its strings and array, the Buffer and its header, its slot
-// in the LRU's tables, with what the allocator takes for them; and what of all that waits to be collected while a full
-// cache makes room.
+// Measured as resident memory (bench/NOTES.md): the entry, strings, array, Buffer and LRU slot, allocator overhead, and
+// uncollected garbage while a full cache evicts.
 const entryOverheadBytes = 1800
 const overheadFactor = 1.25
 const blockOverheadBytes = 200
 const pageOverheadBytes = 500
 const representationOverheadBytes = 600
 
-// One for all that have none, since most never do.
+// Shared, because most entries never get a compressed form.
 const noneEncoded: Entry['encoded'] = {}
 
-/** Prepares an entry. */
+/** Builds an entry with its ETag and printed headers; the body is copied. */
 export function makeEntry (parts: EntryParts): Entry {
   const { key, status, contentType, perResponseHeaders, release, expiresAtMs, block, page, lowestVersion, readAt } =
     parts
   const body = copyBytes(parts.body)
   const etag = etagOf(contentType, body)
   const rawHeaders = rawHeadersOf(parts, body, etag, [])
-  // Each by its name: an object that is put together from others takes several times the memory.
+  // Names each property, because an object built by spreading takes several times the memory.
   return {
     key,
     status,
@@ -89,20 +88,20 @@ export function makeEntry (parts: EntryParts): Entry {
   }
 }
 
-/** The same entry with one more form. */
+/** Returns a copy of the entry with one more form. */
 export function withRepresentation (entry: Entry, coding: Coding, body: Buffer): Entry {
-  // Not the entry itself where nothing is gained, or it would live on behind what has become of it.
+  // Copies the fields, because a reference to the replaced entry would prevent its collection.
   const own = { body: entry.body, etag: entry.etag, rawHeaders: entry.rawHeaders, headerText: entry.headerText }
   const form = body.length < entry.body.length ? makeEncoded(entry, coding, copyBytes(body)) : own
   return { ...entry, encoded: { ...entry.encoded, [coding]: form } }
 }
 
-/** The tag of an entry's body in a coding: another form is another representation (RFC 9110, section 8.8.3.3). */
+/** Returns the ETag of a coded form: each coding is another representation (RFC 9110, section 8.8.3.3). */
 export function etagForCoding (entry: Representation, coding: Coding): string {
   return flattenString(`${entry.etag.slice(0, -1)}-${coding}"`)
 }
 
-/** The memory that the process needs to keep an entry. */
+/** Returns the true memory cost of an entry in bytes (law 10). */
 export function costOf (entry: Entry): number {
   const representations = [entry, ...Object.values(entry.encoded).filter(({ body }) => body !== entry.body)]
   const indexBytes = (entry.block === undefined ? 0 : blockOverheadBytes) +
@@ -118,9 +117,9 @@ export function costOf (entry: Entry): number {
   return Math.ceil((overhead + bytes) * overheadFactor)
 }
 
-/** A strong tag of a body of some type. */
+/** Returns a strong ETag of content type and body. */
 export function etagOf (contentType: string, body: Buffer): string {
-  // By a call that leaves no object behind, which the collector alone could free.
+  // A one-shot hash leaves no object for the garbage collector.
   const digest = hash('sha256', Buffer.concat([Buffer.from(`${contentType}\n`), body]), 'base64url').slice(0, 27)
   return flattenString(`"${digest}"`)
 }
@@ -149,7 +148,7 @@ function rawHeadersOf (
   ]
 }
 
-// A pooled or sliced buffer would keep its whole slab alive; a body of its own costs what it is counted as.
+// A pooled or sliced buffer retains its whole slab; a copy uses exactly the memory that is counted.
 function copyBytes (body: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(body.length)
   body.copy(copy)

@@ -4,47 +4,41 @@ import { type StoredEntry } from './stored-entry.js'
 
 export { type StreamEvents } from './page-index.js'
 
-/**
- * An answer to be shared, the family of blocks that it is filed under if it is one, the events that it has if it is a
- * page, and how long it stays true.
- */
+/** Entry to write to Redis, with its index records and its lifetime. */
 export interface RedisWrite {
   readonly stored: StoredEntry
   readonly blockIndexKey: string | undefined
   readonly page?: StreamEvents | undefined
-  /** Where the path leads that it was asked for by, where other replicas are to be told. */
+  /** Stream that the requested path resolves to, so that other replicas resolve it too; undefined if not shared. */
   readonly streamName?: StreamNameWrite | undefined
-  /** Undefined: for as long as Redis keeps anything. */
+  /** Undefined means the maximum lifetime of the Redis tier. */
   readonly ttlMs: number | undefined
 }
 
-/** A name in the form of an answer, and for how long it is believed. */
+/** Stream name in the form of an entry, with its lifetime. */
 export interface StreamNameWrite {
   readonly stored: StoredEntry
   readonly ttlMs: number
 }
 
-/** An answer that waits to be shared, and since when. */
+/** Write in the queue, with the time at which waiting began. */
 export interface QueuedWrite extends RedisWrite {
   readonly queuedAtMs: number
 }
 
-/**
- * What is to be forgotten: the keys of entries, where a block is known by a version, and where pages are by what they
- * have any event of.
- */
+/** Entries to invalidate: by key, blocks by any version inside, pages by any event inside. */
 export interface Invalidation {
   readonly keys: readonly string[]
   readonly blocks: ReadonlyArray<{ readonly blocks: string, readonly version: bigint }>
   readonly pages?: readonly StreamEvents[] | undefined
 }
 
-/** The names that an answer is shared under. */
+/** Key and index records that identify an entry in Redis. */
 type EntryIdentity = Pick<StoredEntry, 'key' | 'range'> & Pick<RedisWrite, 'blockIndexKey'> & {
   readonly page?: StreamEvents | undefined
 }
 
-/** Whether an answer is of those that are to be forgotten. */
+/** Returns true if an invalidation covers an entry. */
 export function invalidates (
   { keys, blocks, pages = [] }: Invalidation,
   { key, range, blockIndexKey: family, page }: EntryIdentity
@@ -59,7 +53,7 @@ function doOverlap (one: StreamEvents, other: StreamEvents): boolean {
   return one.stream === other.stream && one.first <= other.last && other.first <= one.last
 }
 
-/** What this process wrote since the others may have heard of a purge. */
+/** Writes of the last 2 s, any of which may have followed another replica's delete. */
 export class RecentWrites {
   readonly #identities = new LRUCache<string, EntryIdentity>({ max: 5000, ttl: 2000 })
 
@@ -67,7 +61,7 @@ export class RecentWrites {
     this.#identities.set(key, { key, range, blockIndexKey, page })
   }
 
-  /** Whether any of it is to be forgotten. */
+  /** Returns true if an invalidation covers any recent write. */
   hasAnyInvalidated (what: Invalidation): boolean {
     return [...this.#identities.values()].some(names => invalidates(what, names))
   }

@@ -1,12 +1,11 @@
-// Measured (bench/NOTES.md): the read, its parts and keys, the last reply, and its slot in the table; a long spelling
-// comes back in several of these.
+// Measured (bench/NOTES.md): the read, its parts and keys, the memoised response, and a table slot; a long request
+// variant is copied into several of them.
 const overheadBytes = 1500
 const copiesPerKey = 4
 
 /**
- * What each spelling of a read means, so that none that is often used is parsed twice; bounded in bytes (law 10). What
- * was not asked for while half of the room was filled anew is forgotten: coarser than an order of use for each, and one
- * look into one table where it is found.
+ * Caches parsed requests by request variant, bounded in bytes (law 10). When the young half is full, it replaces the
+ * old half, whose unused variants are dropped: coarser than LRU, but a hit costs one lookup.
  */
 export class ParsedRequestCache<Known extends object> {
   readonly #maxHalfBytes: number

@@ -1,12 +1,11 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 
 /**
- * Header lines as they go onto the wire, checked as Node checks them: done once for what many answers have in common,
- * where Node would check and print each line of each answer. Without the length, which Node wants to see for itself;
- * undefined where it would refuse a line.
+ * Prints headers for the wire, validated as Node.js does for each response; done once for many responses. Omits
+ * content-length, which Node.js must see itself; returns undefined if a header is invalid.
  */
 export function printHeaders (rawHeaders: readonly string[]): string | undefined {
-  // Of pieces that are joined once: a text that grows by them would be put together from pieces for ever.
+  // Joins once, because repeated concatenation builds a V8 rope, which is flattened on every write.
   const pieces = new Array<string>(rawHeaders.length * 2).fill('')
   try {
     for (let at = 0; at < rawHeaders.length; at += 2) {

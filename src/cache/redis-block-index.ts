@@ -1,29 +1,27 @@
 import { type RedisClient } from '../redis/connection-options.js'
 import { type VersionRange } from './stored-entry.js'
 
-// A key of the index holds the blocks of so many versions.
+// Number of versions per index key.
 const versionsPerBucket = 1024n
-// No chain has such blocks; a node that says so could make a key of the index for each of their thousands of versions.
+// Limits the index keys per block (law 10): no chain has longer blocks, but a faulty upstream could report one.
 const maxBuckets = 65n
 
-/** A block as the index tells of it. */
+/** Block as recorded in the index. */
 export interface IndexedBlock extends VersionRange {
   readonly height: string
 }
 
-/**
- * What the index says of a version: the blocks that may hold it, and whether a record is missing where one was found.
- */
+/** Blocks that may contain a version; `isIncomplete` marks missing or contradicting records. */
 export interface BlockLookup {
   readonly blocks: readonly IndexedBlock[]
   readonly isIncomplete: boolean
 }
 
 /**
- * From a version to the block that holds it, in Redis. The versions are cut into lengths of 1,024, twice, the second
- * time half a length further on; each length has a key, and a block is recorded under every key that it touches. So the
- * loss of any key loses nothing: the other cut still leads to the block. Records are texts in the order of the
- * alphabet, exact for every u64, and no command needs two keys.
+ * Maps a version to the block that contains it, in Redis. Versions are partitioned into buckets of 1,024, twice, the
+ * second time shifted by half a bucket. A block is recorded in every bucket that it touches, so after the loss of a key
+ * the other partitioning still finds it. Records sort alphabetically, which is exact for every u64, and no command
+ * needs two keys.
  */
 export class RedisBlockIndex {
   readonly #prefix: string
@@ -34,13 +32,13 @@ export class RedisBlockIndex {
     this.#ttlSeconds = ttlSeconds
   }
 
-  /** Whether a block is one that the index takes. */
+  /** Returns false for an empty range, and for one that is too long for a real block. */
   accepts ({ first, last }: VersionRange): boolean {
     return first <= last && (last / versionsPerBucket) - (first / versionsPerBucket) < maxBuckets
   }
 
   async find (client: RedisClient, blocks: string, version: bigint): Promise<BlockLookup> {
-    // The record with the highest first version that is not above the one asked for.
+    // Finds the record with the highest first version at or below the requested one.
     const lookups = await Promise.allSettled(partitionings.map(async cut => {
       const records = await client.zrevrangebylex(
         this.#keyOf(blocks, cut, bucketOf(cut, version)),
@@ -52,7 +50,7 @@ export class RedisBlockIndex {
       )
       return readRecord(records[0], version)
     }))
-    // One cut is enough, also where the other cannot be asked.
+    // One partitioning is enough if the lookup in the other fails.
     const [failed] = lookups.filter(cut => cut.status === 'rejected')
     const found = lookups.filter(cut => cut.status === 'fulfilled').map(cut => cut.value)
     if (failed !== undefined && found.every(block => block === undefined)) throw failed.reason
@@ -69,10 +67,10 @@ export class RedisBlockIndex {
     await Promise.all(
       this.#keysOf(blocks, range).flatMap(key => [
         client.zadd(key, 0, record),
-        // Another that begins inside would hide this one; which of them is true cannot be told, so the older word goes.
+        // Removes older records that start inside this block: they would hide it, and nothing proves either one.
         client.zremrangebylex(key, `[${first}`, `(${record}`),
         client.zremrangebylex(key, `(${record}`, `(${last}g`),
-        // More than a record for each version cannot be true.
+        // A bucket cannot contain more blocks than versions.
         client.zremrangebyrank(key, 0, -(Number(versionsPerBucket) + 1)),
         client.expire(key, this.#ttlSeconds)
       ])

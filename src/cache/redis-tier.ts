@@ -13,7 +13,7 @@ import { WriteQueue } from './write-queue.js'
 export { type FoundEntry, type RedisTierOptions, type RedisTierTally, redisKeyPrefix } from './redis-tier-options.js'
 export { type Invalidation, type RedisWrite } from './invalidation.js'
 
-/** The store that replicas share, in Redis. What it cannot give in time it does not have. */
+/** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */
 export class RedisTier {
   readonly #link: RedisLink
   readonly #options: RedisTierOptions
@@ -41,7 +41,7 @@ export class RedisTier {
     })
   }
 
-  /** What replicas have of a read; undefined also where Redis cannot tell in time. */
+  /** Looks up a read; undefined also if Redis is down or too slow. */
   async get (keys: ReadKeys, version: bigint | undefined): Promise<FoundEntry | undefined> {
     const { blockIndexKey } = keys
     return blockIndexKey === undefined
@@ -55,7 +55,7 @@ export class RedisTier {
       )
   }
 
-  /** The page of a stream with these events that replicas have; undefined also where Redis cannot tell in time. */
+  /** Looks up the page with exactly these events; undefined also if Redis is down or too slow. */
   async findPage (page: StreamEvents): Promise<FoundEntry | undefined> {
     return await this.#look('find', async client => {
       const found = await this.#getEntry(client, redisPageKeyOf(page))
@@ -64,7 +64,7 @@ export class RedisTier {
     })
   }
 
-  /** Shares an entry, when there is time for it: no answer waits for this. */
+  /** Queues an entry for Redis; no response waits for the write. */
   put (item: RedisWrite): void {
     const { stored: { key, body, range } } = item
     if (range === undefined || this.#blockIndex.accepts(range)) {
@@ -72,10 +72,10 @@ export class RedisTier {
     }
   }
 
-  /** Forgets entries, also those that still wait to be written; fails where Redis cannot be told. */
+  /** Invalidates entries, including queued writes; rejects if Redis is unreachable. */
   async invalidate (invalidation: Invalidation): Promise<void> {
     this.dropQueued(invalidation)
-    // Or what lands after this look would stay.
+    // A write that finished after the lookup would survive the invalidation.
     await this.#writeQueue.waitForInFlight()
     const { keys, removeRecords } = await this.#link.run(
       'find',
@@ -86,7 +86,7 @@ export class RedisTier {
     })
   }
 
-  /** The same to forget, and where paths lead that replicas know of. */
+  /** Extends an invalidation by the streams that Redis knows for its paths. */
   async resolveStreams (invalidation: Invalidation): Promise<Invalidation> {
     return await this.#link.run(
       'get',
@@ -94,41 +94,41 @@ export class RedisTier {
     )
   }
 
-  /** Forgets what this store itself may have written just after another replica had it deleted. */
+  /** Invalidates again if a write of this process may have followed another replica's delete. */
   async invalidateOwnWrites (invalidation: Invalidation): Promise<void> {
     this.dropQueued(invalidation)
     await this.#writeQueue.waitForInFlight()
     if (this.#recentWrites.hasAnyInvalidated(invalidation)) await this.invalidate(invalidation)
   }
 
-  /** Lets go of what waits to be written. */
+  /** Drops the queued writes that an invalidation covers, and retries of such writes in flight. */
   dropQueued (invalidation: Invalidation): void {
     this.#writeQueue.drop(({ stored: { key, range }, blockIndexKey, page }) =>
       invalidates(invalidation, { key, range, blockIndexKey, page })
     )
   }
 
-  /** Lets go of all that waits to be written. */
+  /** Drops all queued writes, and retries of writes in flight. */
   dropAllQueued (): void {
     this.#writeQueue.drop(() => true)
   }
 
-  /** Writes what has waited for Redis to come back. */
+  /** Starts writes that waited for Redis. */
   resumeWrites (): void {
     this.#writeQueue.resume()
   }
 
-  /** Resolves when nothing waits that could be written. */
+  /** Resolves when nothing is in flight and no queued write can start. */
   async waitUntilIdle (): Promise<void> {
     await this.#writeQueue.waitUntilIdle()
   }
 
-  /** How many entries wait to be written. */
+  /** Number of queued writes. */
   get queued (): number {
     return this.#writeQueue.size
   }
 
-  /** Why the last write was refused; undefined while writes go through. */
+  /** Reason for the last failed or dropped write; undefined after a successful one. */
   get writeError (): string | undefined {
     return this.#writeError
   }
@@ -142,7 +142,7 @@ export class RedisTier {
     look: (client: RedisClient) => Promise<FoundEntry | undefined>
   ): Promise<FoundEntry | undefined> {
     if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
-    // Counted by the link where it fails.
+    // The link counts failures.
     return await this.#link.run(operation, look).catch(() => undefined)
   }
 
@@ -159,14 +159,14 @@ export class RedisTier {
       const found = await this.#getEntry(client, blockKeyOf(blocks, height))
       const range = found?.stored.range
       if (found === undefined || range === undefined || version < range.first || version > range.last) continue
-      // One cut still knew it: the other learns it again.
+      // One partitioning still has the record, so the other gets it again.
       if (isIncomplete) this.#reindex(blocks, range, height)
       return found
     }
     return undefined
   }
 
-  // A block that no record leads to is not served, so that whoever purges it by a version finds all that is.
+  // Serves only indexed blocks, so that a purge by version finds every served block.
   async #getIndexed (client: RedisClient, blocks: string, key: string): Promise<FoundEntry | undefined> {
     const found = await this.#getEntry(client, key)
     const range = found?.stored.range
@@ -178,7 +178,8 @@ export class RedisTier {
   }
 
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
-    // One server has both, so they go and come together; the clocks of replicas need not agree on when it expires.
+    // Reads the remaining lifetime from Redis, because clocks of replicas may differ; both commands need one round
+    // trip.
     const [value, ttlMs] = await Promise.all([client.getBuffer(this.#prefix + key), client.pttl(this.#prefix + key)])
     if (value === null || ttlMs === -2) return undefined
     try {
@@ -192,11 +193,11 @@ export class RedisTier {
   async #write (item: QueuedWrite): Promise<void> {
     const { stored: { key, range }, blockIndexKey, page, streamName } = item
     const ttlMs = this.#ttlMsOf(item, item)
-    // It has waited for longer than it is true.
+    // Expired while queued.
     if (ttlMs < 1) return
     try {
       await this.#set(item.stored, ttlMs)
-      // After the entry, so that the index leads to nothing that is not there yet.
+      // Indexed after the entry is written, so that no record points to a missing entry.
       if (blockIndexKey !== undefined && range !== undefined) {
         await this.#link.run('index', async client => {
           await this.#blockIndex.add(client, blockIndexKey, range, key.slice(blockIndexKey.length + 1))
@@ -209,7 +210,7 @@ export class RedisTier {
       }
       if (streamName !== undefined) await this.#set(streamName.stored, Math.max(1, this.#ttlMsOf(streamName, item)))
     } finally {
-      // What was not confirmed may still have been done.
+      // A failed command may still have been executed.
       this.#recentWrites.add(item)
     }
     this.#options.tally.wroteToRedis()
@@ -229,12 +230,12 @@ export class RedisTier {
   }
 
   #reindex (blocks: string, range: NonNullable<StoredEntry['range']>, height: string): void {
-    // Counted by the link; the next to find it torn tries again.
+    // The link counts failures; the next incomplete lookup tries again.
     this.#link.run('index', async client => {
       await this.#blockIndex.add(client, blocks, range, height)
     }, writeTimeoutMs).catch(() => {})
   }
 }
 
-// Nobody waits for a write, and a large value takes its time.
+// No client waits for a write, and large values take longer.
 const writeTimeoutMs = 1000

@@ -107,7 +107,7 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
   const length = reader.u32()
   const packed = reader.rest()
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
-  // These texts become header lines; an invalid one would fail every response that carries it.
+  // These texts become headers; an invalid one would fail every response that carries it.
   if (
     !isFamily(family) ||
     printHeaders(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined

@@ -90,7 +90,7 @@ function explainPassThrough (target: string, { method, accept, data }: Explained
   }
 }
 
-// Chain id and generation come from upstreams, which this command does not contact, so placeholders stand for them.
+// Chain id and generation come from upstreams, which this command does not contact, so placeholders replace them.
 function explainKey (read: Read, config: Config): Explanation {
   const chain = { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' }
   const keys = keysOf(read, chain)

@@ -171,7 +171,7 @@ function joinNegative (args: readonly string[], options: NonNullable<ParseArgsCo
   }, [])
 }
 
-// Keeps the first sentence of the library's message; the rest is advice for other situations.
+// Returns the first sentence of the library's message; the rest is advice for other situations.
 function sentenceOf (message: string): string {
   const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ??
     []

@@ -12,16 +12,16 @@ const forwardSecretAead = [
 ]
 
 /**
- * The cipher list for Node; null means forward secrecy and AEAD only, since CBC and RSA key exchange are broken too
- * often.
+ * Returns the cipher list for Node.js; null means forward secrecy and AEAD only, because attacks on CBC and RSA key
+ * exchange recur.
  */
 export function cipherListOf (ciphers: string | null): string {
   const items = ciphers?.split(':') ?? forwardSecretAead
-  // Node would switch TLS 1.3 off where no suite of it is named; nginx and others leave TLS 1.3 alone.
+  // Node.js disables TLS 1.3 if the list names none of its suites; nginx and others leave TLS 1.3 on.
   return [...(items.some(isOfTls13) ? [] : tls13), ...items].join(':')
 }
 
-/** Says why a text is no cipher list; undefined where it is one. OpenSSL itself ignores items that it does not know. */
+/** Returns the mistake in a cipher list, or undefined; OpenSSL itself ignores unknown items. */
 export function mistakeInCiphers (ciphers: string): string | undefined {
   const items = ciphers.split(':')
   const unknown = items.findIndex(item => !isKnown(item))
@@ -31,7 +31,7 @@ export function mistakeInCiphers (ciphers: string): string | undefined {
 
 function isKnown (item: string): boolean {
   if (isOfTls13(item)) return getCiphers().includes(item.toLowerCase())
-  // An exclusion may name what this build has not got; a command such as @STRENGTH names no cipher.
+  // Exclusions may name ciphers that this build lacks; commands such as @STRENGTH name none.
   if (/^[!+-][A-Za-z0-9_+-]+$|^@[A-Z]+(?:=[0-9])?$/.test(item)) return true
   return /^[A-Za-z0-9_+-]+$/.test(item) && isUsable(item)
 }

@@ -8,7 +8,7 @@ import { type Environment, isSwitchedOn, unknownVariables } from './variables.js
 
 export { type Environment } from './variables.js'
 
-/** What the command line may set; strings as they were typed. */
+/** Settings from the command line, as typed. */
 export interface Flags {
   readonly config?: string | undefined
   readonly sandbox?: boolean | undefined
@@ -20,24 +20,24 @@ export interface Flags {
   readonly 'log-level'?: string | undefined
 }
 
-/** What a command does with a configuration, and so what must be right beyond each key. */
+/** Checks that a command needs beyond the validity of each key. */
 export interface LoadOptions {
-  /** Opens the listeners, which thus are no upstreams. */
+  /** Rejects upstreams that are varve's own listeners. */
   readonly opensListeners?: boolean
-  /** Cannot do without an upstream, or the sandbox asked for by name. */
+  /** Rejects a configuration without an upstream, unless the sandbox is requested by name. */
   readonly needsUpstream?: boolean
 }
 
-/** A configuration, and what of it is never shown. */
+/** Valid configuration, with the keys that are never shown. */
 export interface LoadedConfig {
   readonly config: Config
-  /** Dotted paths of every key whose value a file of its own has a part in, which is never shown. */
+  /** Dotted paths of keys whose values contain the text of a secret file, which is never shown. */
   readonly fromFiles: readonly string[]
-  /** Whether the sandbox was asked for by flag or environment (law 14: made-up data is never served by accident). */
+  /** True if a flag or the environment requests the sandbox (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
 }
 
-/** What the environment and the command line may set beside the file, and the key that each sets. */
+/** Variables and flags that override a key of the file. */
 export const overrides = [
   { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
   { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
@@ -84,7 +84,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Loa
 const unresolved = 'expected no ${: references are replaced in the configuration file alone; ' +
   'give the value itself, or name the key in a file'
 
-/** Where data comes from: upstreams, or the sandbox asked for by name, and never both. */
+/** Requires one source of data: upstreams, or the sandbox requested by name, and never both. */
 function upstreamSourceMistakes (
   { upstreams }: ConfigTree,
   sources: ReadonlyMap<string, string>,
@@ -113,7 +113,7 @@ function pathWithSource (path: string, sources: ReadonlyMap<string, string>): st
   return source === undefined ? path : `${path} (from ${source})`
 }
 
-/** Validates; a text from the environment or a flag is read as the number or flag that its key expects. */
+/** Validates the tree; converts texts from the environment or a flag to the type that their key expects. */
 function validate (
   tree: ConfigTree,
   texts: Map<string, string>,
@@ -129,7 +129,7 @@ function validate (
   }
   const secondParse = configSchema.safeParse(tree)
   if (secondParse.success && earlier.length === 0) return secondParse.data
-  // What came of a reference that leads nowhere is no second mistake.
+  // An unresolved reference counts once, so the mistakes that follow from it are left out.
   const issues = (secondParse.error?.issues ?? []).filter(issue =>
     !earlier.some(({ isOf }) => isOf === issue.path.join('.'))
   )
@@ -139,7 +139,7 @@ function validate (
   ], file)
 }
 
-/** What a text means where a number, a flag or nothing is expected. */
+/** Converts a text to a number, a boolean or null; any other text is returned unchanged. */
 function scalarOf (text: string): unknown {
   if (text === '' || text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
@@ -158,6 +158,6 @@ function setAt (tree: ConfigTree, path: readonly string[], value: unknown): void
     return
   }
   const next = tree[key] ?? (tree[key] = {})
-  // What is no map stays, and is refused.
+  // A value that is no map stays, so that validation rejects it.
   if (typeof next === 'object') setAt(next as ConfigTree, rest, value)
 }

@@ -2,16 +2,16 @@ import { z } from 'zod'
 import { isSecret, shownPath } from './secrets.js'
 import { configSchema } from './schema.js'
 
-/** One mistake: the key's path and what was expected there. */
+/** Path of a key, and what was expected there. */
 export interface Mistake {
   readonly path: string
   readonly message: string
 }
 
-/** A configuration that varve does not wholly understand, and so does not start on. */
+/** Error for a configuration that varve does not fully understand. */
 export class ConfigError extends Error {
   readonly mistakes: readonly Mistake[]
-  /** The file that was read, where one was and the mistakes do not name it themselves. */
+  /** Configuration file; undefined without one, or if the mistakes name it. */
   readonly file: string | undefined
 
   constructor (mistakes: readonly Mistake[], file?: string) {
@@ -21,7 +21,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Every mistake, each with its path, where it was set if not in the file, and what was expected. */
+/** Lists all mistakes, each with its path, its source if not the file, and what was expected. */
 export function mistakesIn (
   issues: readonly z.core.$ZodIssue[],
   tree: unknown,
@@ -74,8 +74,7 @@ function withArticle (expected: string): string {
   return `a ${word}`
 }
 
-// A secret that was mistyped, or put in another's place, must not end up in a terminal's history or a log: no text is
-// repeated.
+// Quotes no text but file paths: a mistyped or misplaced secret must not appear in a log or a terminal's history.
 function gotText (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
@@ -90,14 +89,14 @@ function gotText (issue: z.core.$ZodIssue, path: readonly string[], tree: unknow
   return String(value).length <= maxShownChars ? `, got ${String(value)}` : ''
 }
 
-// A number of more signs may be a secret that happens to have digits alone.
+// Longer numbers may be secrets made of digits.
 const maxShownChars = 7
 
 function isFileKey (path: readonly string[]): boolean {
   return /\.[a-z]+File$/.test(path.join('.'))
 }
 
-// A key's own text, where the path of its file belongs, looks otherwise.
+// Distinguishes paths from key material, which is easily given instead of its file.
 function isPathLike (text: string): boolean {
   return /^(?:\.{0,2}\/|[A-Za-z]:\\).{0,200}$|^.{1,200}\.(?:pem|crt|cer|key)$/.test(text)
 }
@@ -112,7 +111,7 @@ function valueAt (tree: unknown, path: readonly string[]): unknown {
   )
 }
 
-// In braces, a text alone is a key without a value.
+// In braces YAML parses a lone text as a key without a value, so such a key may be a secret.
 function isEmptyValue (value: unknown): boolean {
   return value === null || value === undefined
 }

@@ -1,13 +1,13 @@
 /**
- * The name that the fewest edits make of a text: a sign put in, left out, exchanged for another, or swapped with the
- * next.
+ * Returns the name with the smallest edit distance: insertions, deletions, substitutions, and swaps of neighbouring
+ * characters.
  */
 export function nearestOf (text: string, names: readonly [string, ...string[]]): string {
   const distances = names.map(name => editsBetween(text, name))
   return names[distances.indexOf(Math.min(...distances))] ?? names[0]
 }
 
-// Keeps every row of the table, since a swap looks two rows back.
+// Stores every row of the table, because a swap looks two rows back.
 function editsBetween (from: string, to: string): number {
   const rows: number[][] = [Array.from({ length: to.length + 1 }, (_none, column) => column)]
   const at = (row: number, column: number): number => rows[row]?.[column] ?? Infinity

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 
-/** Networks that have a name, as proxies' own documentation calls them. */
+/** Named networks, with the names that other proxies use. */
 export const namedNetworks: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1/128'],
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
@@ -11,7 +11,7 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
-/** Whether a text is an address, a network as ADDRESS/BITS, or the name of networks. */
+/** Accepts an address, a network as ADDRESS/BITS, or the name of a named network. */
 export function isNetwork (text: string): boolean {
   const [address = '', bits, more] = text.split('/')
   const family = isIP(address)
@@ -21,7 +21,7 @@ export function isNetwork (text: string): boolean {
       (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))
 }
 
-/** Tells whether a host, an address or a name, is this machine alone. */
+/** Returns true for addresses and names that only this machine can reach. */
 export function isLoopback (host: string): boolean {
   const family = isIP(host)
   return family === 0 ? /^(?:.+\.)?localhost$/i.test(host) : loopback.check(host, family === 4 ? 'ipv4' : 'ipv6')

@@ -25,18 +25,18 @@ export function ownAddressMistakes (config: Config, interfaces: Interfaces = add
 function isOwnListener (url: string, listen: string, interfaces: Interfaces): boolean {
   const { hostname, port, protocol } = new URL(url)
   const own = hostAndPort(listen)
-  // Port 0 is a free one, which nobody could have configured as an upstream.
+  // Port 0 picks a free port, which no configuration can name as an upstream.
   if (own.port === 0 || Number(port || (protocol === 'https:' ? 443 : 80)) !== own.port) return false
   const [to, at] = [canonicalHost(hostname), canonicalHost(own.host)]
   if (to === at) return true
-  // A connection to 0.0.0.0 or :: goes to this machine itself.
+  // Connections to 0.0.0.0 or :: reach this machine.
   if (isUnspecified(at)) {
     return isUnspecified(to) || isLoopbackHost(to) || interfaces().some(({ address }) => canonicalHost(address) === to)
   }
   return isMainLoopback(at) && (isUnspecified(to) || (isMainLoopback(to) && (at === 'localhost' || to === 'localhost')))
 }
 
-/** Writes a host in one form: lower case, no brackets, no dot at its end, and IPv4 as itself where IPv6 wraps it. */
+/** Normalises a host: lower case, no brackets, no final dot, and IPv4-mapped IPv6 as IPv4. */
 function canonicalHost (host: string): string {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase().replace(/\.$/, '')
   if (!bare.includes(':')) return bare
@@ -55,7 +55,7 @@ function isLoopbackHost (host: string): boolean {
   return isMainLoopback(host) || (isIPv4(host) && host.startsWith('127.'))
 }
 
-// The addresses that `localhost` stands for.
+// Hosts that `localhost` resolves to.
 function isMainLoopback (host: string): boolean {
   return host === 'localhost' || host === '127.0.0.1' || host === '::1'
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { type Document, type ErrorCode, parseDocument, YAMLError } from 'yaml'
 import { ConfigError, type Mistake } from './mistakes.js'
 
-/** A file's keys as they stand, not yet checked. */
+/** Keys of a file before validation. */
 export type ConfigTree = Record<string, unknown>
 
 const bareReference =
@@ -11,7 +11,7 @@ const bareReference =
   // eslint-disable-next-line no-template-curly-in-string
   '"Bearer ${NAME}" }'
 
-/** Reads a YAML file; throws a ConfigError with every mistake of its syntax, none of which quotes the file. */
+/** Reads a YAML file; throws a ConfigError with every syntax mistake and without any text of the file. */
 export function readYaml (file: string): ConfigTree {
   let tree: unknown
   try {
@@ -20,7 +20,7 @@ export function readYaml (file: string): ConfigTree {
     const mistakes = syntaxMistakes(file, text, document)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     tree = document.toJS()
-    // An alias can make a value a part of itself, which nobody could read to its end.
+    // An alias can make a value contain itself; printing the tree throws on such a cycle.
     JSON.stringify(tree)
   } catch (error) {
     throw error instanceof ConfigError
@@ -34,7 +34,7 @@ export function readYaml (file: string): ConfigTree {
   return tree as ConfigTree
 }
 
-// All that the parser says behind the brace of such a reference follows from it.
+// An unquoted reference causes further parser errors after its brace, so these are left out.
 function syntaxMistakes (file: string, text: string, { errors, warnings }: Document): Mistake[] {
   const bare = errors.findIndex(({ pos: [offset] }) => offset > 0 && text.startsWith('${', offset - 1))
   const reported = bare === -1 ? [...errors, ...warnings] : errors.slice(0, bare + 1)
@@ -48,8 +48,8 @@ function placeIn (file: string, at: YAMLError['linePos']): string {
   return at === undefined ? file : `${file}, line ${at[0].line}, column ${at[0].col}`
 }
 
-// What a sentence of the parser has after a colon is the file's own text, which may be the line of a secret; some have
-// it before that.
+// Removes text of the file from the parser's message, because it may be a secret: mostly after a colon, sometimes
+// earlier.
 function withoutSource (error: Error): string {
   if (error instanceof YAMLError) return messageByErrorCode[error.code] ?? firstClauseOf(error)
   if (error instanceof ReferenceError) return firstClauseOf(error)

@@ -1,31 +1,31 @@
 import { readSecretFile } from './secret-file.js'
 import { isSecret } from './secrets.js'
 
-/** What the references in a file's values have come to. */
+/** Configuration tree with resolved references. */
 export interface ResolvedTree {
   readonly value: unknown
-  /** The texts that the environment alone made, by dotted path: they come as text whatever they mean. */
+  /** Texts without file content, by dotted path; validation may convert them to numbers or booleans. */
   readonly texts: ReadonlyMap<string, string>
-  /** Dotted paths of the values that a file has a part in. */
+  /** Dotted paths of the values that contain the text of a secret file. */
   readonly fromFiles: readonly string[]
-  /** The variables that the file refers to. */
+  /** Environment variables that the file refers to. */
   readonly variables: ReadonlySet<string>
   readonly badReferences: readonly BadReference[]
 }
 
-/** A reference that leads nowhere, and where it stands. */
+/** Unresolved reference, and the path of its key. */
 export interface BadReference {
   readonly path: readonly string[]
   readonly message: string
 }
 
-// A dollar that begins none of these matches alone.
+// A dollar sign outside these forms matches alone.
 const reference = /\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\{file:)(?:([^}]*)\})?)?/g
 // eslint-disable-next-line no-template-curly-in-string
 const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar; $NAME and ${NAME:-x} are not ' +
   'replaced'
 
-/** Puts texts in place of `${NAME}`, `${file:PATH}` and `$$`, in values alone and never in what was put in. */
+/** Replaces `${NAME}`, `${file:PATH}` and `$$` in values, but not in keys and not in replaced text. */
 export function resolveReferences (
   tree: unknown,
   environment: Readonly<Record<string, string | undefined>>
@@ -69,9 +69,9 @@ export function resolveReferences (
         return 'text' in found ? found.text : addBadReference(path, `the file ${JSON.stringify(file)} ${found.fault}`)
       }
     )
-    // Told once and without the text, which may be a password with a dollar in it.
+    // Reported once, and without the text, which may be a password that contains a dollar sign.
     if (hasStray) addBadReference(path, strayDollar)
-    // What a file holds is text, also where it looks like a number: a secret loses its zeros otherwise.
+    // File content is never converted to a number, because a secret would lose its leading zeros.
     if (hasFile) fromFiles.push(path.join('.'))
     else texts.set(path.join('.'), text)
     return text
@@ -81,7 +81,7 @@ export function resolveReferences (
     variables.add(name)
     const text = environment[name]
     if (text === undefined) return addBadReference(path, `the environment variable ${name} is not set`)
-    // Law 9: an upstream that asks for credentials would be sent none.
+    // An upstream that requires credentials would get none (law 9: credentials stay).
     if (text.trim() === '' && isSecret(path)) {
       return addBadReference(
         path,

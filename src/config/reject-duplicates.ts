@@ -1,8 +1,8 @@
 import { type z } from 'zod'
 
 /**
- * Refuses two nodes of one name, be it the one by their place. Told beside the other mistakes, so the list may hold
- * anything yet.
+ * Rejects two upstreams with one name, including default names by position. Runs beside the other checks, so the list
+ * may still be invalid.
  */
 export function rejectDuplicateNames (upstreams: readonly unknown[], context: z.RefinementCtx): void {
   rejectDuplicates(
@@ -13,10 +13,7 @@ export function rejectDuplicateNames (upstreams: readonly unknown[], context: z.
   )
 }
 
-/**
- * Rejects an upstream that is there twice: the second would get a share of the reads, and no failure of the first would
- * be one less.
- */
+/** Rejects an upstream that is listed twice, because the second adds no redundancy but gets a share of the reads. */
 export function rejectDuplicateUpstreams (upstreams: readonly unknown[], context: z.RefinementCtx): void {
   const identities = upstreams.map(identityOf)
   identities.forEach((identity, at) => {
@@ -31,10 +28,7 @@ export function rejectDuplicateUpstreams (upstreams: readonly unknown[], context
   })
 }
 
-/**
- * Refuses two clients of one name, who could not be told apart in a log, or of one key, who could not be told apart at
- * all.
- */
+/** Rejects clients with equal names, which a log could not distinguish, or with equal keys. */
 export function rejectDuplicateClients (clients: readonly unknown[], context: z.RefinementCtx): void {
   for (const key of ['name', 'key']) {
     rejectDuplicates(
@@ -46,7 +40,7 @@ export function rejectDuplicateClients (clients: readonly unknown[], context: z.
   }
 }
 
-// Neither text is repeated: it may be a secret.
+// The message quotes neither text, because either may be a secret.
 function rejectDuplicates (
   list: string,
   key: string,
@@ -65,7 +59,7 @@ function rejectDuplicates (
   })
 }
 
-// The same address in one form, and names of headers as HTTP compares them.
+// Normalises the URL, and compares header names without case as HTTP does.
 function identityOf (upstream: unknown): string | undefined {
   const url = textIn(upstream, 'url')
   if (url === undefined || !URL.canParse(url)) return undefined

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Config } from './schema.js'
 
-// What a process reads once, when it starts.
+// Keys that a process reads only at start.
 const restartPaths: ReadonlyArray<readonly string[]> = [
   ['listen'],
   ['tls', 'certFile'],
@@ -16,14 +16,14 @@ const restartPaths: ReadonlyArray<readonly string[]> = [
   ['cache']
 ]
 
-/** The keys that are other ones now, and that a process takes in at its start alone. */
+/** Lists the changed keys that take effect only after a restart. */
 export function keysNeedingRestart (before: Config, after: Config): string[] {
   return restartPaths.filter(path => !isDeepStrictEqual(valueAt(before, path), valueAt(after, path))).map(path =>
     path.join('.')
   )
 }
 
-/** Whether a key is taken in when varve is started, and not by a process that runs. */
+/** Returns true for a key that a reload does not apply. */
 export function needsRestart (key: string): boolean {
   return restartPaths.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
 }

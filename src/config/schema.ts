@@ -10,7 +10,7 @@ const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of lett
 )
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
-// What no type says is said in words, for the reference in docs/configuration.md.
+// Descriptions state what no type expresses, for the reference in docs/configuration.md.
 const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file')
   .nullable().default(null)
 
@@ -27,13 +27,12 @@ const upstreamUrl = z.string().refine(
     'http://127.0.0.1:8081'
 ).describe('an http or https URL')
 const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://127.0.0.1:6379')
-  // The library would take its own settings from a query, above varve's.
+  // The Redis library would read options from a query, and they would override varve's.
   .refine(
     text => !/[?#]/.test(text),
     'expected a URL without query or fragment: what may be set has keys of its own beside it'
   )
-  // A slash that was not escaped in a password would make a host of the user's name, and a path of what is to stay
-  // secret.
+  // An unescaped slash in a password would turn the user name into a host and the rest into a visible path.
   .refine(
     text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname),
     'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F'
@@ -48,7 +47,7 @@ const cipherList = z.string().describe('a cipher list of OpenSSL').superRefine((
     message: `expected a cipher list of OpenSSL, such as ECDHE+AESGCM:ECDHE+CHACHA20: ${mistake}`
   })
 })
-// Node would throw on anything else when the first request is sent, long after the start.
+// Node.js would throw on any other character, but only when the first request is sent.
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name')
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a header value without line breaks')
 
@@ -68,7 +67,7 @@ const secret = z.string().refine(
   'expected a text that is not empty: set it, or remove the key'
 ).describe('a text that is not empty')
 
-// It travels in a header, behind a word and a blank.
+// Clients send the key in a header, after a scheme and a blank.
 const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printable ASCII without blanks').describe(
   'printable ASCII without blanks'
 )
@@ -209,7 +208,7 @@ export const configSchema = z.strictObject({
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
 }).superRefine(({ listen, admin, workers, upstreams, head }, context) => {
-  // Port 0 is another one each time.
+  // Port 0 picks a different free port each time.
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {
     context.addIssue({
       code: 'custom',
@@ -227,27 +226,27 @@ export const configSchema = z.strictObject({
   }
 })
 
-/** A whole, valid configuration. */
+/** Valid configuration with all defaults applied. */
 export type Config = z.output<typeof configSchema>
 
-/** Whether a Redis is configured. */
+/** Returns true if a server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
 }
 
-/** Splits HOST:PORT; an IPv6 host stands in brackets. */
+/** Splits HOST:PORT; the brackets of an IPv6 host are removed. */
 export function hostAndPort (text: string): { host: string, port: number } {
   const at = text.lastIndexOf(':')
   return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
 }
 
-/** Whether a text is HOST:PORT. */
+/** Accepts HOST:PORT, with an IPv6 host in brackets. */
 export function isAddress (text: string): boolean {
-  // A host has no sign that could part it from a user and a password.
+  // Excludes the characters that separate a host from credentials.
   return /^(?:\[[0-9a-fA-F:.]+\]|[\p{L}\p{N}_.-]+):[0-9]{1,5}$/u.test(text) && hostAndPort(text).port <= 65_535
 }
 
-// The scheme alone, as `Bearer ` with an empty key behind it, is no credential.
+// A scheme without a key, such as `Bearer `, is no credential.
 function isEmptySecret (name: string, value: string): boolean {
   return /^(?:proxy-)?authorization$/i.test(name)
     ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value)
@@ -259,15 +258,15 @@ function isRedisUrl (text: string): boolean {
 }
 
 function isUpstreamUrl (text: string): boolean {
-  // With a slash in it, what stands before an @ would be taken for a host, and the rest for a path.
+  // A slash in credentials would turn the text before it into the host and the rest into a path.
   if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)
-  // Client libraries are given the /v1; varve adds it, and /v1/v1 would be asked of the node.
+  // Client libraries expect /v1 in the URL, but varve adds it, so requests would go to /v1/v1.
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
     !/\/v1\/?$/.test(url.pathname)
 }
 
-// Compared to the letter with what a browser sends: no path, no port that goes without saying, lower case.
+// Browsers send origins in lower case without path and default port, and the comparison is exact.
 function isOrigin (text: string): boolean {
   return text === 'null' || (URL.canParse(text) && new URL(text).origin === text)
 }

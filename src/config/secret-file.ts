@@ -1,13 +1,11 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** What a file says, or why it cannot be taken. */
+/** Content of a secret file, or the reason why it is unusable. */
 export type SecretFileResult = { readonly text: string } | { readonly fault: string }
 
 const maxBytes = 65_536
 
-/**
- * The text of a file without the line break at its end; what is wrong with it is told without a word of what it holds.
- */
+/** Reads a file without its final line break; a fault never quotes the content. */
 export function readSecretFile (file: string): SecretFileResult {
   try {
     const bytes = readPlainFile(file)
@@ -24,7 +22,7 @@ export function readSecretFile (file: string): SecretFileResult {
 }
 
 function readPlainFile (file: string): Buffer | string {
-  // A pipe that nobody writes to would keep varve from starting, and from answering at a reload.
+  // A pipe without a writer would block the start, and all responses at a reload.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!fstatSync(descriptor).isFile()) return 'is no plain file'
@@ -36,7 +34,7 @@ function readPlainFile (file: string): Buffer | string {
   }
 }
 
-// What it says of its size is not asked: a file may be one that is made while it is read.
+// Ignores the reported size, because the file may be generated while it is read.
 function readFully (descriptor: number, bytes: Buffer): number {
   let length = 0
   for (;;) {

@@ -1,18 +1,18 @@
 import { type Config } from './schema.js'
 
 const mask = '***'
-// A shorter text is masked only where it stands alone, or it would take the middle out of every other word.
+// A shorter secret is masked only as a whole word, or parts of unrelated words would be masked.
 const minUnboundedLength = 8
-// Of hundreds of configurations, or of thousands of clients (law 10).
+// Enough for hundreds of reloads or thousands of clients (law 10).
 const maxSecrets = 20_000
 
 /**
- * Takes what the configuration keeps secret out of any text, whoever wrote it: a library may quote a URL with its
- * credentials, a node a header that it was sent. What an earlier configuration kept is still secret: it may be in use
- * until the next start, and what is under way may speak of it.
+ * Masks configured secrets in any text: a library may quote a URL with credentials, an upstream may quote a request
+ * header. Secrets of earlier configurations stay masked, because requests in flight and keys that need a restart still
+ * use them.
  */
 export class SecretMasker {
-  // Those that were taken last at the end.
+  // Most recently added last, so that the oldest are dropped first.
   readonly #secrets = new Set<string>()
   #pattern: RegExp | undefined
 
@@ -20,7 +20,7 @@ export class SecretMasker {
     this.addSecretsOf(config)
   }
 
-  /** From now on the secrets of another configuration are masked too, be it used or refused. */
+  /** Masks the secrets of another configuration too, even if that is rejected later. */
   addSecretsOf (config: Config): void {
     for (const secret of secretsIn(config)) {
       this.#secrets.delete(secret)
@@ -30,14 +30,14 @@ export class SecretMasker {
     this.#pattern = patternOf([...this.#secrets])
   }
 
-  /** The text without them. */
+  /** Returns the text with all secrets masked. */
   mask (text: string): string {
     return this.#pattern === undefined ? text : text.replace(this.#pattern, mask)
   }
 
   /**
-   * A line of JSON without them: each text in it is looked at as it reads, since a secret may be spelled otherwise
-   * between quotes. Names of the log's own are short words.
+   * Masks the decoded texts of a JSON line, because JSON may escape characters of a secret. Short member names belong
+   * to the log itself and stay.
    */
   maskJson (line: string): string {
     return line.replace(/"(?:[^"\\]|\\.)*"(:?)/g, (literal, colon: string) => {
@@ -63,17 +63,17 @@ function secretsIn ({ admin, upstreams, clients, cache: { redis } }: Config): st
   )
 }
 
-// The key after the name of a scheme is what is secret of `Bearer KEY`.
+// The secret of `Bearer KEY` is the word after the scheme.
 function headerSecretsOf (value: string): string[] {
   return [value, ...value.split(/\s+/).slice(1)]
 }
 
-/** Its credentials and its path, where hosted gateways put the key. */
+/** Lists the credentials and the path of a URL, because hosted gateways put API keys in the path. */
 function urlSecretsOf (text: string): string[] {
   if (!URL.canParse(text)) return []
   const { username, password, pathname } = new URL(text)
   const path = pathname.replace(/\/+$/, '')
-  // The number of a database of Redis is no secret.
+  // The database number of a Redis URL is no secret.
   const isPath = path !== '' && !/^\/[0-9]{1,4}$/.test(path)
   return [
     ...secretUserNames(username),
@@ -82,7 +82,7 @@ function urlSecretsOf (text: string): string[] {
   ]
 }
 
-// What is called by one word, as most users are, would take that word out of every sentence.
+// Most user names are single words, and masking them would damage ordinary sentences.
 function secretUserNames (username: string): string[] {
   return /^[A-Za-z]*$/.test(username) ? [] : [username]
 }
@@ -101,7 +101,7 @@ function decodedUri (text: string): string {
 
 function patternOf (secrets: readonly string[]): RegExp | undefined {
   if (secrets.length === 0) return undefined
-  // The longest first, or what is left of it would still be readable.
+  // Longest first, or the rest of a longer secret would stay readable.
   const alternatives = secrets.toSorted((a, b) => b.length - a.length).map(secret => {
     const text = secret.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
     return secret.length < minUnboundedLength ? `(?<![A-Za-z0-9_])${text}(?![A-Za-z0-9_])` : text

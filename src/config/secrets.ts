@@ -3,8 +3,8 @@ import { type Config } from './schema.js'
 const mask = '***'
 
 /**
- * Whether a key holds what must never be shown: tokens, keys, the nodes' own headers, and URLs, which may carry either;
- * so does what stands in the place of the map or list around one, where a secret is easily put by mistake.
+ * Returns true for keys whose values are never shown: tokens, client keys, upstream headers, and URLs, which may
+ * contain credentials. Parents of such keys count too, because a secret is easily put there by mistake.
  */
 export function isSecret (path: readonly string[]): boolean {
   const [top, second, third] = path
@@ -17,28 +17,26 @@ export function isSecret (path: readonly string[]): boolean {
 }
 
 /**
- * Whether a text that stands where a name belongs may be shown: words of letters, as keys and header names are. A
- * secret that has slipped into such a place has digits, or is longer, or has other signs in it.
+ * Returns true for words of letters, as in keys and header names. A misplaced secret is longer, or contains digits or
+ * other characters.
  */
 export function isNameLike (text: string): boolean {
   return /^_*[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}){0,4}_*$/.test(text)
 }
 
-/** A key's path as it may be shown: what is neither a name nor a place in a list is masked. */
+/** Formats a key's path for display; parts that are neither a name nor a list position are masked. */
 export function shownPath (path: readonly string[]): string {
   return path.map(key => isNameLike(key) || /^[0-9]{1,4}$/.test(key) ? key : mask).join('.')
 }
 
-/**
- * The effective settings as they may be shown to anybody; without what came from files of its own, wherever that is.
- */
+/** Returns the effective settings for display, without secrets and without values from secret files. */
 export function maskSecrets (config: Config, fromFiles: readonly string[] = []): Config {
   const shown = structuredClone(maskSecretKeys(config))
   for (const path of fromFiles) maskAt(shown, path.split('.'))
   return shown
 }
 
-// A header's name may have dots in it, and is masked already; what a flag has taken the place of is not there.
+// Ignores missing paths: header values are already masked, and a flag may have replaced the value.
 function maskAt (value: unknown, [key = '', ...rest]: readonly string[]): void {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return
   const at = value as Record<string, unknown>
@@ -72,8 +70,8 @@ function maskRedis (redis: Config['cache']['redis']): Config['cache']['redis'] {
 }
 
 /**
- * A URL without its credentials; a path is masked too, since hosted gateways put the key there; that of a Redis is the
- * number of a database.
+ * Masks the credentials and the path of a URL, because hosted gateways put API keys in the path. The path of a Redis
+ * URL is a database number and stays.
  */
 export function maskUrl (text: string): string {
   const url = new URL(text)

@@ -36,7 +36,7 @@ export function unknownVariables (environment: Environment, referredTo: Readonly
   }))
 }
 
-/** Whether a switch in the environment is on, or undefined where it says neither. */
+/** Parses a switch in the environment; undefined if the text means neither on nor off. */
 export function isSwitchedOn (text: string | undefined): boolean | undefined {
   if (text === undefined || text === '' || text === '0' || text === 'false') return false
   return text === '1' || text === 'true' ? true : undefined

@@ -1,13 +1,13 @@
 import { isLoopback } from './networks.js'
 import { type Config, hostAndPort } from './schema.js'
 
-/** A setting that is valid but seldom meant. */
+/** Setting that is valid but rarely intended. */
 export interface ConfigWarning {
   readonly key: string
   readonly message: string
 }
 
-/** Lists what an operator should know of a valid configuration. */
+/** Lists the rarely intended settings of a valid configuration. */
 export function warningsOf ({ admin }: Config): readonly ConfigWarning[] {
   if (admin.token !== null || isLoopback(hostAndPort(admin.listen).host)) return []
   const message = 'the admin listener is reachable from other machines and there is no admin.token: ' +

@@ -1,10 +1,10 @@
 import { workerBoundsOf } from './upstream-shares.js'
 import { type Config } from './schema.js'
 
-// Whole bytes are what memory is counted in.
+// Memory is counted in whole bytes.
 const bytesPerMb = 1024 * 1024
 
-/** What one of several workers is configured with: of all that an operator has given a bound, its share. */
+/** Returns the configuration of one worker, with its share of each limit of the process group. */
 export function workerConfigOf (config: Config): Config {
   const { workers, upstreams, cache, hedge, limits, head: { pollMs } } = config
   return {

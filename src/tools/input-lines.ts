@@ -5,7 +5,7 @@ import { readLines } from './read-lines.js'
 import { type InputLine } from './warm/request-file-job.js'
 import { UsageError } from '../app/io.js'
 
-/** File name that stands for standard input. */
+/** File name that means standard input. */
 export const stdinName = '-'
 
 // Largest request body plus the rest of its line; longer lines are no requests.

@@ -24,7 +24,7 @@ const maxHeadBytes = 262_144
 // POST endpoints that are safe to retry; a POST elsewhere may be a transaction.
 const repeatablePosts = /\/v1\/(?:view$|view\?|tables\/)/
 
-/** Client of the recorded upstream. Uses `node:http` because header lines must keep their order and spelling. */
+/** Client of the recorded upstream. Uses `node:http`, which preserves the order and the case of headers. */
 export class RecordedUpstream {
   readonly #url: URL
   readonly #headers: Readonly<Record<string, string>>

@@ -84,7 +84,7 @@ export type RecordedExchange = z.output<typeof pair>
 /** Recorded response. */
 export type RecordedResponse = z.output<typeof answer>
 
-/** Header lines in order, with repeated names on separate lines. */
+/** Headers in order, with a pair for each occurrence of a repeated name. */
 export type HeaderLines = ReadonlyArray<readonly [name: string, value: string]>
 
 /** Parsed line, or the expectation that it did not meet. */

@@ -55,7 +55,7 @@ export function semanticKeyOf (request: RecordedRequest): string {
   }
 }
 
-// Repeated header lines form one list (RFC 9110, section 5.3).
+// Repeated headers form one list (RFC 9110, section 5.3).
 function joinedHeaderValues (headers: HeaderLines, wanted: string): string {
   return headers.filter(([name]) => name.toLowerCase() === wanted).map(([, value]) => value).join(', ')
 }

@@ -12,7 +12,7 @@ const hopByHopNames = new Set([
   'upgrade'
 ])
 
-/** Returns the header lines as received, in order. */
+/** Returns the headers as received, in order. */
 export function headerLinesOf ({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): HeaderLines {
   return rawHeaders.flatMap((name, at) => at % 2 === 0 ? [[name, rawHeaders[at + 1] ?? ''] as const] : [])
 }

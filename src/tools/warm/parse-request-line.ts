@@ -36,7 +36,7 @@ function requestIn (text: string): LoggedRequest | undefined {
   const method = object.textOf('method') === undefined ? 'GET' : object.stringOf('method')
   const isAcceptWrong = object.textOf('accept') !== undefined && !/^[ -~]+$/.test(accept ?? '')
   if (url === undefined || method === undefined || isAcceptWrong) return undefined
-  // A body inside the line keeps its digits (law 2).
+  // A body inside the line must not lose digits (law 2: bytes are sacred).
   return { method, url, body: object.stringOf('body') ?? object.textOf('body'), accept }
 }
 
