@@ -16,13 +16,13 @@ export function bannerOf (
   page    ${varve.adminUrl}/status
   ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${
     isSandbox
-      ? 'sandbox, the embedded node: made-up data (take --upstream URL instead for a real one)'
+      ? 'sandbox, the embedded node: made-up data (--upstream URL for a real one)'
       : upstreamLinesOf(config)
   }
   memory  ${config.cache.memory.maxMb} MB
   redis   ${redis}
 
-  a miss, a hit, and a hit by another spelling with the position moved on:
+  a miss, a hit, and a hit by another request variant at a newer position:
 ${exampleCommands(varve.url, isSandbox).map(line => `    ${line}\n`).join('')}
 `
 }
@@ -44,5 +44,5 @@ function upstreamLinesOf ({ upstreams }: Config): string {
 function redisTextOf ({ url, cluster, sentinel }: Config['cache']['redis']): string {
   if (url !== null) return maskUrl(url)
   if (cluster.length > 0) return `a cluster (${cluster.join(', ')})`
-  return sentinel.name === null ? 'none: what is read is not shared' : `${sentinel.name}, as its sentinels say`
+  return sentinel.name === null ? 'none: cached responses are not shared' : `${sentinel.name} (through its sentinels)`
 }

@@ -81,7 +81,7 @@ export function buildComponents (
   const tracker = new Tracker(config.chainId ?? undefined, now, {
     onReset: stamped => {
       metrics.chainReset()
-      log.warn('the chain was reset: a new generation of keys begins')
+      log.warn('chain reset: a new key generation starts')
       upstreams.resetChain()
       generations.recordReset(stamped)
       hooks.onChainReset?.()
@@ -130,21 +130,20 @@ export function buildComponents (
         lowestRequested.clear()
         // Queued writes carry the previous generation, which may belong to another chain (law 7).
         redisBackend?.tier.dropAllQueued()
-        log.info({ generation }, 'keys are of this generation')
+        log.info({ generation }, 'key generation changed')
         redisBackend?.sync().catch(() => {})
       },
       onChainReplaced: () => {
         // Upstreams reset one after another, so some may still serve the old chain.
         upstreams.resetChain()
         metrics.chainReset()
-        log.warn('another replica has noticed that the chain was reset')
+        log.warn('chain reset reported by another replica')
         hooks.onChainReset?.()
       },
       onConflictingChain: generation => {
         log.error(
           { generation },
-          'other replicas share this Redis and read another chain of the same name: give each chain a ' +
-            'keyPrefix of its own'
+          'another chain with the same chain id uses this Redis and this keyPrefix: give each chain its own keyPrefix'
         )
       }
     }

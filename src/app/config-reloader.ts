@@ -69,7 +69,7 @@ export class ConfigReloader {
         : [(error as Error).message]
       this.#log.error(
         { file: error instanceof ConfigError ? error.file : undefined, reasons },
-        'new configuration rejected: the old one stays'
+        'new configuration rejected: the previous one stays in use'
       )
     }
   }

@@ -21,8 +21,8 @@ export function watchDescriptors (
     if (isExhausted === wasExhausted) return
     if (isExhausted) {
       onExhausted()
-      log.error('no file descriptor is left: new connections are closed unanswered until others end (ulimit -n)')
-    } else log.info('there are file descriptors again')
+      log.error('no file descriptor left: new connections are closed until others end (ulimit -n)')
+    } else log.info('file descriptors available again')
   }, everyMs).unref()
   return () => {
     clearInterval(timer)

@@ -15,9 +15,9 @@ export function listenError (
 }
 
 const adviceByCode: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'stop what listens there, or take another address with FLAG (port 0 is a free one)',
-  EACCES: 'ports below 1024 need the right to bind them: take a higher one with FLAG',
-  EADDRNOTAVAIL: 'this machine does not have that address: 0.0.0.0 with FLAG stands for all that it has',
-  ENOTFOUND: 'the name leads to no address: give one in numbers with FLAG',
-  EAI_AGAIN: 'the name leads to no address by now: give one in numbers with FLAG'
+  EADDRINUSE: 'stop the process that listens there, or choose another address with FLAG (port 0 picks a free port)',
+  EACCES: 'ports below 1024 need a privilege: choose a higher one with FLAG',
+  EADDRNOTAVAIL: 'this machine does not have that address: use FLAG with 0.0.0.0 for all its addresses',
+  ENOTFOUND: 'DNS lookup failed: give an IP address with FLAG',
+  EAI_AGAIN: 'DNS lookup failed temporarily: retry, or give an IP address with FLAG'
 }

@@ -22,7 +22,7 @@ export function openLog (io: Io, config: Config): Log {
     // Terminals get readable lines, programs get JSON.
     render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line,
     onRecovered: lines => {
-      log.warn({ lost: lines }, 'lines of this log found no room and are lost')
+      log.warn({ lost: lines }, 'log lines lost: the log buffer was full')
     }
   })
   const log = pino({ level: config.log.level }, { write })

@@ -163,13 +163,13 @@ export async function buildProxyServer (
       if (reason !== undefined) {
         log.error(
           { reason },
-          'no upstream serves the configured chain, and until one does reads are refused with 503: is ' +
-            'chainId that of your upstreams?'
+          'no upstream serves the configured chain: reads get 503 until one does; check that chainId is the chain of ' +
+            'your upstreams'
         )
       } else if (tracker.chain === undefined) {
         log.warn(
-          'no node has answered yet, and until one does reads are refused with 503: is each url of upstreams ' +
-            'right, without /v1, and is GET /v1 answered there?'
+          'no upstream has responded yet: reads get 503 until one does; check each url of upstreams, which must not ' +
+            'end with /v1, and that GET /v1 works there'
         )
       }
     },
@@ -230,7 +230,7 @@ export async function buildProxyServer (
     if (isReduced) {
       log.warn(
         { key: 'limits.connections', limit },
-        'this process may open too few files for so many connections beside those to nodes: so many are let in'
+        'connection limit reduced: too few file descriptors for limits.connections and upstream connections'
       )
     }
     return limit

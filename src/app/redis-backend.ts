@@ -84,7 +84,7 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
     now,
     tally: metrics,
     onUp: () => {
-      log.info('Redis answers')
+      log.info('Redis is up')
       Promise.all([health.check(), sync()]).catch(() => {})
     },
     onDown: reason => {
@@ -119,12 +119,12 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
       link.isUp
         ? [
           ...health.warnings,
-          ...(tier.writeError === undefined ? [] : [`Redis refuses writes: ${tier.writeError}`]),
+          ...(tier.writeError === undefined ? [] : [`Redis rejects writes: ${tier.writeError}`]),
           ...(buckets?.scriptError === undefined
             ? []
-            : [`Redis does not count for clients' limits, which hold for each process alone: ${buckets.scriptError}`]),
+            : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
           ...(purges.hasPending || generations?.isPurgeAllPending === true
-            ? ['Redis is not read: purges wait to be delivered']
+            ? ['Redis tier not read: purges are not delivered yet']
             : [])
         ]
         : [`Redis ${link.fault}: ${link.lastError}`],

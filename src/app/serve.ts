@@ -68,7 +68,7 @@ export async function startServing (
   const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
   log.warn(
     { url: sandbox.url },
-    'sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks'
+    'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
   )
   try {
     const varve = await start(sandbox.url)

@@ -7,15 +7,15 @@ const serveText = `varve serve: the caching read proxy (the default command)
   --sandbox              instead: an embedded node with made-up data   (VARVE_SANDBOX=1)
   --listen HOST:PORT     public listener, default 127.0.0.1:8080       (VARVE_LISTEN)
   --admin HOST:PORT      admin listener, default 127.0.0.1:9464        (VARVE_ADMIN)
-  --redis URL            shared store                                  (VARVE_REDIS)
+  --redis URL            tier that replicas share                      (VARVE_REDIS)
   --workers N            processes that share the listener, default 1  (VARVE_WORKERS)
   --log-level LEVEL      fatal, error, warn, info, debug, trace, silent (VARVE_LOG_LEVEL)
 
-A flag is stronger than the environment, that than the file, that than the default.
-SIGHUP reads the configuration anew; SIGTERM and Ctrl-C finish what is under way.
-Port 0 takes a free one. Without an upstream varve needs --sandbox, and says with each response that its data is made up.
-An unknown VARVE_* variable is rejected, as an unknown flag is.
-The log is for people at a terminal (without colours where NO_COLOR is set), and one JSON object a line elsewhere.
+A flag overrides the environment, which overrides the file, which overrides the default.
+SIGHUP reloads the configuration; SIGTERM and Ctrl-C exit after requests in flight have finished.
+Port 0 picks a free port. Without an upstream varve needs --sandbox, and marks each response as made-up data.
+Unknown VARVE_* variables are rejected, as unknown flags are.
+Log lines are readable at a terminal (without colours if NO_COLOR is set), and JSON objects elsewhere.
 
   varve --upstream http://127.0.0.1:8081
   varve --sandbox
@@ -30,9 +30,9 @@ const sandboxText = `varve sandbox: the embedded node alone, on made-up but cons
   --listen HOST:PORT     default 127.0.0.1:8081
   --seed N               equal seeds make equal ledgers, default 1
   --blocks N             blocks at the start, default 1000
-  --block-ms N           a block every so many milliseconds, default 250; 0: only by hand
+  --block-ms N           milliseconds between blocks, default 250; 0: blocks only on request
   --chain-id N           default 4
-  --family PREFIX        of the position headers, default x-aptos-
+  --family PREFIX        prefix of the position headers, default x-aptos-
 
   varve sandbox --seed 7 --block-ms 0
   curl -X POST 'http://127.0.0.1:8081/sandbox/grow?blocks=10'
@@ -44,46 +44,46 @@ const checkText = `varve check: validates a configuration
 
   --config FILE          the same as FILE                              (VARVE_CONFIG)
 
-Exit 0 and the effective settings, secrets masked; or exit 2 and every mistake, each with its key and what was expected.
-Without a FILE: the environment and the defaults.
+Prints the effective settings, secrets masked, and exits with 0; or lists every mistake with its key and exits with 2.
+Without a FILE it checks the environment and the defaults.
 
   varve check config/varve.yaml
   VARVE_LISTEN=0.0.0.0:8080 varve check
 `
 
-const explainText = `varve explain: what varve would do with a request, without asking a node
+const explainText = `varve explain: how varve would serve a request, without contacting an upstream
 
   varve explain METHOD PATH [flags]
 
   --data JSON            the body of a POST
   --accept TYPE          the client's Accept
-  --config FILE          settings; passThrough, pages, latest and limits bear on the answer
+  --config FILE          settings; passThrough, pages, latest and limits affect the result
 
-PATH may be a whole URL. It prints the endpoint, the canonical request upstream, the key, the class (immutable, page,
-moving, pass-through, refused) and why. The exit code is 0 whatever comes of it.
+PATH may be a whole URL. Prints the endpoint, the canonical upstream request, the key, the class (immutable, page,
+moving, pass-through, refused) and the reason. The exit code is 0 for every class.
 
   varve explain GET '/v1/accounts/1/modules?ledger_version=%2B007'
   varve explain POST /v1/tables/0x5eed/item?ledger_version=7 --data '{"key_type":"u64","value_type":"u64","key":"07"}'
 `
 
-const warmText = `varve warm: reads into the cache through a running varve
+const warmText = `varve warm: fills the cache through a running varve
 
   varve warm --from V --to V [flags]
   varve warm FILE... [flags]
 
-  --from V, --to V       the blocks that hold these ledger versions, both included
-  --transactions         with their transactions
+  --from V, --to V       the blocks that contain these ledger versions, both included
+  --transactions         reads the blocks with their transactions
   --url URL              the running varve, default http://127.0.0.1:8080
-  --concurrency N        reads at once, default 8
-  --rate N               reads a second at most; without it as many as varve answers
-  --skip N               leaves out the first N lines, counted over all files
-  --json                 lines for programs: one each ten seconds, and one at the end
+  --concurrency N        concurrent reads, default 8
+  --rate N               maximum reads per second; default: no limit
+  --skip N               skips the first N lines, counted over all files
+  --json                 JSON lines for programs: one every ten seconds, and one at the end
 
-A FILE has one read a line: a path, or a request as JSON with "method", "url", "body" and "accept", of which "url" is
-required; - is what comes from a pipe. docs/operations.md turns access logs of nginx and Caddy into paths. Only what can
-be stored is requested. What varve or its upstreams have no time for is requested again. Ctrl-C ends the run and prints
-the command that goes on. Exit 0 when all was read; 1 where something was not, such as a line that is no request, which is
-named and left out; 2 where a FILE cannot be read.
+A FILE has one read per line: a path, or a JSON request with "method", "url", "body" and "accept", of which "url" is
+required; - is standard input. docs/operations.md turns access logs of nginx and Caddy into paths. Only cacheable reads
+are requested. A read is retried when varve or its upstreams are overloaded. Ctrl-C ends the run and prints the command
+that resumes it. Exit 0: everything was read; 1: something was not, such as a line that is no request, which is reported
+and skipped; 2: a FILE cannot be read.
 VARVE_CLIENT_KEY in the environment is sent as the client's key.
 
   varve warm --from 0 --to 100000 --transactions
@@ -91,38 +91,38 @@ VARVE_CLIENT_KEY in the environment is sent as the client's key.
   cut -f 2 requests.tsv | varve warm -
 `
 
-const recordText = `varve record: passes on to a node, and writes what it is asked and answers to a file
+const recordText = `varve record: forwards requests to an upstream, and records requests and responses in a file
 
   varve record --upstream URL --out FILE [flags]
 
-  --upstream URL         the node, as varve serve is given it; may carry a path prefix before /v1
-  --out FILE             what is written, for its owner alone
-  --listen HOST:PORT     where it is asked, default 127.0.0.1:8082
-  --header 'NAME: VALUE' sent to the node with each question; may be given more than once; \${NAME} is taken from the environment
-  --force                replaces a file of that name
-  --max-body-mb N        a longer body is passed on and not written, default 16
-  --max-mb N             how long the file may become, default 256; what comes after is passed on and not written
+  --upstream URL         the upstream, as for varve serve; may have a path prefix before /v1
+  --out FILE             the recording, readable by its owner only
+  --listen HOST:PORT     default 127.0.0.1:8082
+  --header 'NAME: VALUE' sent upstream with each request; may be given more than once; \${NAME} is taken from the environment
+  --force                replaces an existing file
+  --max-body-mb N        longer bodies are forwarded but not recorded, default 16
+  --max-mb N             maximum file size, default 256; further requests are forwarded but not recorded
 
-A question and its answer are a line of JSON, written when the answer has ended, byte for byte as it came. Left out is who asks: credentials in
-headers, cookies, the path before /v1, keys in a query, addresses; where an answer repeats a credential *** stands in its place.
-Ctrl-C ends it, and everything is on the disk. Exit 1 where the file cannot be written any more.
+Each request and its response become one line of JSON, byte for byte, after the response has ended. Credentials and
+addresses of clients are left out: in headers, cookies, the path before /v1 and the query; *** replaces a credential
+that a response repeats. Ctrl-C ends the recording and flushes it to disk. Exit 1: the file cannot be written.
 
   varve record --upstream http://127.0.0.1:8081 --out report.jsonl
   varve record --upstream https://node.example/key --header 'authorization: Bearer \${NODE_KEY}' --out report.jsonl
   varve serve --upstream http://127.0.0.1:8082
 `
 
-const replayText = `varve replay: a node that answers from a file of varve record
+const replayText = `varve replay: an upstream that serves the responses in a file of varve record
 
   varve replay FILE [flags]
 
   --listen HOST:PORT     default 127.0.0.1:8081
-  --timing               each answer takes as long as it took
+  --timing               each response takes as long as the recorded one
 
-What was answered to the very same question is given again, byte for byte; else what was answered to one that means the same (another
-spelling of an address, of a number). Several answers to a question are given in their order, and the last one then for ever. What
-broke off breaks off again. What is not in the file is answered with 404 and told of. All of the file is checked first: exit 2 and every
-mistake, each with its line.
+An identical request gets the recorded response, byte for byte; else a request variant of the same read does, such as
+another form of an address or a number. Several responses to a request are served in recorded order, and the last one
+repeats. A response that was cut off is cut off again. A request without a recorded response gets 404 and is reported.
+The whole file is checked first; mistakes are listed with their lines, and varve exits with 2.
 
   varve replay report.jsonl
   varve replay report.jsonl --timing --listen 127.0.0.1:9000
@@ -134,15 +134,15 @@ const varveText = `varve: the caching read proxy for ledger nodes
   varve [serve]          the proxy
   varve sandbox          the embedded node alone
   varve check [FILE]     validates a configuration
-  varve explain METHOD PATH   what varve would do with a request
-  varve warm             reads into the cache through a running varve
-  varve record           writes what a node is asked and answers to a file
-  varve replay FILE      a node that answers from it
+  varve explain METHOD PATH   how varve would serve a request
+  varve warm             fills the cache through a running varve
+  varve record           records requests to an upstream and its responses
+  varve replay FILE      serves the responses of a recording
 
-  varve COMMAND --help   the flags of one, with examples; also varve help COMMAND
-  varve --version, -V    which release this is
+  varve COMMAND --help   the flags of a command, with examples; also varve help COMMAND
+  varve --version, -V    prints the release
 
-  varve --sandbox        to look round: in front of an embedded node with made-up data
+  varve --sandbox        to try varve on an embedded node with made-up data
   varve serve --upstream http://127.0.0.1:8081
 `
 

@@ -26,7 +26,7 @@ export function mistakeInCiphers (ciphers: string): string | undefined {
   const items = ciphers.split(':')
   const unknown = items.findIndex(item => !isKnown(item))
   if (unknown !== -1) return `item ${unknown + 1} matches no cipher of this Node.js`
-  return isUsable(ciphers) ? undefined : 'what its items exclude leaves none'
+  return isUsable(ciphers) ? undefined : 'its exclusions leave no cipher'
 }
 
 function isKnown (item: string): boolean {

@@ -81,8 +81,8 @@ export function loadConfig (environment: Environment, flags: Flags, options: Loa
   return { config, fromFiles, isSandbox: isSandbox === true }
 }
 
-const unresolved = 'expected no ${: references are replaced in the configuration file alone; ' +
-  'give the value itself, or name the key in a file'
+const unresolved = 'expected no ${: references work only in the configuration file; ' +
+  'give the value itself, or set the key in a file'
 
 /** Requires one source of data: upstreams, or the sandbox requested by name, and never both. */
 function upstreamSourceMistakes (

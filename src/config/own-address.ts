@@ -16,8 +16,8 @@ export function ownAddressMistakes (config: Config, interfaces: Interfaces = add
     const own = listeners.filter(({ address }) => isOwnListener(url, address, interfaces))
     return own.map(({ key, flag }) => ({
       path: `upstreams.${at}.url`,
-      message: `expected the address of a full node, got varve's own: it is that of ${key}; ` +
-        `correct the URL, or take another address for varve with ${flag} or ${key}`
+      message: `expected the address of a full node, got varve's own (${key}): ` +
+        `correct the URL, or choose another address for varve with ${flag} or ${key}`
     }))
   })
 }

@@ -7,7 +7,7 @@ export type ConfigTree = Record<string, unknown>
 
 const bareReference =
   // eslint-disable-next-line no-template-curly-in-string
-  'a value with ${NAME} or ${file:PATH} in it stands in quotes within { } and [ ], such as { authorization: ' +
+  'a value with ${NAME} or ${file:PATH} in it needs quotes within { } and [ ], such as { authorization: ' +
   // eslint-disable-next-line no-template-curly-in-string
   '"Bearer ${NAME}" }'
 
@@ -55,21 +55,21 @@ function withoutSource (error: Error): string {
   if (error instanceof ReferenceError) return firstClauseOf(error)
   return 'code' in error
     ? messageByErrno[String(error.code)] ?? error.message
-    : 'expected values that are no part of themselves'
+    : 'expected values that do not contain themselves'
 }
 
 const messageByErrno: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given',
-  EACCES: 'may not be read by the user that varve runs as (EACCES)',
+  ENOENT: 'no such file (ENOENT): check the path given with --config, VARVE_CONFIG or varve check',
+  EACCES: 'not readable by the user that runs varve (EACCES)',
   EISDIR: 'is a folder (EISDIR): expected a file'
 }
 
 const messageByErrorCode: Partial<Record<ErrorCode, string>> = {
-  BAD_DIRECTIVE: 'unknown directive; a value that begins with % stands in quotes',
-  BAD_DQ_ESCAPE: 'unknown escape between double quotes; a backslash is written twice there',
-  BAD_SCALAR_START: 'a value that begins with such a sign stands in quotes',
+  BAD_DIRECTIVE: 'unknown directive; a value that begins with % needs quotes',
+  BAD_DQ_ESCAPE: 'unknown escape between double quotes; write a backslash twice there',
+  BAD_SCALAR_START: 'a value that begins with this character needs quotes',
   KEY_OVER_1024_CHARS: 'a key is longer than 1,024 characters',
-  TAG_RESOLVE_FAILED: 'unknown tag; a value that begins with ! stands in quotes'
+  TAG_RESOLVE_FAILED: 'unknown tag; a value that begins with ! needs quotes'
 }
 
 function firstClauseOf ({ message }: Error): string {

@@ -53,7 +53,7 @@ function rejectDuplicates (
       context.addIssue({
         code: 'custom',
         path: [at, key],
-        message: `expected a ${key} of its own, but that of ${list}.${first} is the same`
+        message: `expected a unique ${key}, but ${list}.${first} has the same one`
       })
     }
   })

@@ -30,12 +30,12 @@ const redisUrl = z.string().refine(isRedisUrl, 'expected a URL such as redis://1
   // The Redis library would read options from a query, and they would override varve's.
   .refine(
     text => !/[?#]/.test(text),
-    'expected a URL without query or fragment: what may be set has keys of its own beside it'
+    'expected a URL without query or fragment: use the keys beside it instead'
   )
   // An unescaped slash in a password would turn the user name into a host and the rest into a visible path.
   .refine(
     text => !isRedisUrl(text) || /^(?:\/[0-9]{0,5})?$/.test(new URL(text).pathname),
-    'expected a URL with nothing but the number of a database behind the host; a / in a password is written %2F'
+    'expected only a database number after the host; write / in a password as %2F'
   ).describe('a redis or rediss URL')
 const origin = z.string().refine(isOrigin, 'expected an origin as browsers send it, such as https://app.example')
   .describe('an origin')
@@ -108,7 +108,7 @@ const redis = z.strictObject({
 )
   .refine(
     ({ url, tls, caFile }) => caFile === null || tls || url?.startsWith('rediss:') === true,
-    'expected tls: true, or a rediss:// URL, where there is a caFile'
+    'expected tls: true or a rediss:// URL together with a caFile'
   )
 
 /** The whole configuration, each key with its default; unknown keys are rejected. */
@@ -188,7 +188,7 @@ export const configSchema = z.strictObject({
       exemptHits: z.boolean().default(true)
     }).prefault({}).refine(
       ({ requestsPerSecond, burst }) => burst === null || requestsPerSecond !== null,
-      'expected requestsPerSecond too where there is a burst'
+      'expected requestsPerSecond together with burst'
     )
   }).prefault({}),
   clients: z.strictObject({
@@ -198,7 +198,11 @@ export const configSchema = z.strictObject({
       .superRefine(rejectDuplicateClients, { when: ({ value }) => Array.isArray(value) })
   }).prefault({}).superRefine(({ required, keys }, context) => {
     if (required && keys.length === 0) {
-      context.addIssue({ code: 'custom', path: ['keys'], message: 'expected a key where one is required' })
+      context.addIssue({
+        code: 'custom',
+        path: ['keys'],
+        message: 'expected at least one key, because required is true'
+      })
     }
   }),
   passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
@@ -213,7 +217,7 @@ export const configSchema = z.strictObject({
     context.addIssue({
       code: 'custom',
       path: ['admin', 'listen'],
-      message: 'expected an address of its own, not that of listen'
+      message: 'expected another address than listen'
     })
   }
   const few = upstreams.findIndex(upstream => !canShareAmong(workers, upstream, head.pollMs))
@@ -221,7 +225,7 @@ export const configSchema = z.strictObject({
     context.addIssue({
       code: 'custom',
       path: ['workers'],
-      message: `expected so few that each has a share of upstreams.${few}.maxConcurrent and requestsPerSecond`
+      message: `expected fewer workers: each needs a share of upstreams.${few}.maxConcurrent and requestsPerSecond`
     })
   }
 })

@@ -10,13 +10,13 @@ export function readSecretFile (file: string): SecretFileResult {
   try {
     const bytes = readPlainFile(file)
     if (typeof bytes === 'string') return { fault: bytes }
-    if (bytes.includes(0)) return { fault: 'holds a NUL byte' }
+    if (bytes.includes(0)) return { fault: 'contains a NUL byte' }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
     return text.trim() === '' ? { fault: 'is empty' } : { text }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return {
-      fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is no UTF-8 text' : `cannot be read (${String(code)})`
+      fault: code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is not UTF-8 text' : `cannot be read (${String(code)})`
     }
   }
 }
@@ -25,7 +25,7 @@ function readPlainFile (file: string): Buffer | string {
   // A pipe without a writer would block the start, and all responses at a reload.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    if (!fstatSync(descriptor).isFile()) return 'is no plain file'
+    if (!fstatSync(descriptor).isFile()) return 'is not a regular file'
     const bytes = Buffer.alloc(maxBytes + 1)
     const length = readFully(descriptor, bytes)
     return length > maxBytes ? 'is larger than 64 KiB' : bytes.subarray(0, length)

@@ -11,7 +11,7 @@ export interface ConfigWarning {
 export function warningsOf ({ admin }: Config): readonly ConfigWarning[] {
   if (admin.token !== null || isLoopback(hostAndPort(admin.listen).host)) return []
   const message = 'the admin listener is reachable from other machines and there is no admin.token: ' +
-    'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and keep strangers ' +
-    'out by a firewall'
+    'anyone who reaches it reads metrics and status; listen on 127.0.0.1, or set a token and restrict ' +
+    'access with a firewall'
   return [{ key: 'admin.listen', message }]
 }

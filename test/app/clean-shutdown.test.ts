@@ -21,7 +21,7 @@ t.test('a clean stop with Redis logs "stopped" last, and no warning', async t =>
   ])
   const connections = async (): Promise<number> =>
     String(await redis.client.client('LIST')).split('name=varve ').length - 1
-  await varve.waitForOutput(/Redis answers/)
+  await varve.waitForOutput(/Redis is up/)
   t.ok(await connections() > 0)
   varve.signal('SIGTERM')
   t.equal(await varve.code, 0)

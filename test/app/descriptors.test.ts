@@ -27,11 +27,11 @@ t.test('exhausted file descriptors are logged and counted once, and so is their 
   isLeft = false
   await after(5)
   t.same([log.length, exhausted], [1, 1])
-  t.match(log[0], /"level":50.*no file descriptor is left/)
+  t.match(log[0], /"level":50.*no file descriptor left/)
   isLeft = true
   await after(5)
   t.same([log.length, exhausted], [2, 1])
-  t.match(log[1], /there are file descriptors again/)
+  t.match(log[1], /file descriptors available again/)
 })
 
 t.test('a descriptor is free if a file can be opened', async t => {

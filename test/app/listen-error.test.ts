@@ -7,13 +7,13 @@ t.test('a listen error names address and key, and a fix if the cause is known', 
       .message
   t.match(
     said('EADDRINUSE'),
-    'cannot listen on h:80 (admin.listen): listen EADDRINUSE; stop what listens there, or take another ' +
-      'address with --admin'
+    'cannot listen on h:80 (admin.listen): listen EADDRINUSE; stop the process that listens there, ' +
+      'or choose another address with --admin'
   )
-  t.match(said('EACCES'), '; ports below 1024 need the right to bind them: take a higher one with --admin')
-  t.match(said('EADDRNOTAVAIL'), '; this machine does not have that address: 0.0.0.0 with --admin')
+  t.match(said('EACCES'), '; ports below 1024 need a privilege: choose a higher one with --admin')
+  t.match(said('EADDRNOTAVAIL'), '; this machine does not have that address: use --admin with 0.0.0.0')
   for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
-    t.match(said(code), /; the name leads to no address.*: give one in numbers with --admin$/)
+    t.match(said(code), /; DNS lookup failed.* give an IP address with --admin$/)
   }
   t.equal(said('EOTHER'), 'cannot listen on h:80 (admin.listen): listen EOTHER')
 })

@@ -182,7 +182,7 @@ t.test(
     const { command, adminUrl } = await sandbox(t, ['--sandbox'])
     t.match(command.log()[0], {
       level: 40,
-      msg: 'sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks'
+      msg: 'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
     })
     const { status, body } = await sendRequest(adminUrl, '/readyz')
     t.same([status, JSON.parse(body)], [200, { ready: true, degraded: ['sandbox'] }])

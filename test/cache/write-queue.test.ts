@@ -330,10 +330,10 @@ t.test('a write error of Redis is reported, reads go on, and recovery is reporte
   const degraded = async (): Promise<string> => (await sendRequest(a.adminUrl, '/readyz')).body
   await a.get(modules(2000))
   await until(async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
-  t.notMatch(await degraded(), 'Redis refuses writes:')
+  t.notMatch(await degraded(), 'Redis rejects writes:')
   await redis.client.config('SET', 'maxmemory', '1')
   for (const version of [2001, 2002]) t.equal((await a.get(modules(version))).status, 200)
-  await until(async () => /Redis refuses writes: OOM/.test(await degraded()), 'the refusal is told')
+  await until(async () => /Redis rejects writes: OOM/.test(await degraded()), 'the refusal is told')
   await until(
     async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6,
     'each was tried three times'
@@ -342,7 +342,7 @@ t.test('a write error of Redis is reported, reads go on, and recovery is reporte
   await redis.client.config('SET', 'maxmemory', '64mb')
   await until(async () => {
     await a.get(modules(2003))
-    return !(await degraded()).includes('Redis refuses writes:')
+    return !(await degraded()).includes('Redis rejects writes:')
   }, 'it is told that this is over')
   t.same((await redis.client.keys('*modules*')).map(key => /ledger_version=(\d+)/.exec(key)?.[1]).sort(), [
     '2000',

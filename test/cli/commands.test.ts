@@ -41,12 +41,12 @@ t.test(
     const [, url = '', adminUrl = ''] = await varve.waitForOutput(/ reads {3}(\S+)\/v1\n {2}admin {3}(\S+)\/metrics/)
     t.match(
       varve.out(),
-      / node {4}sandbox, the embedded node: made-up data \(take --upstream URL instead for a real one\)\n/
+      / node {4}sandbox, the embedded node: made-up data \(--upstream URL for a real one\)\n/
     )
     t.match(varve.log(), [
       {
         level: 40,
-        msg: /^sandbox: serving made-up data of the embedded node, as --sandbox or VARVE_SANDBOX asks$/,
+        msg: /^sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX$/,
         url: /^http:\/\/127\.0\.0\.1:\d+$/
       },
       { msg: 'listening', url, adminUrl },
@@ -161,8 +161,8 @@ t.test('the banner names Redis as URL, cluster or sentinel set, without credenti
   const cases: [string, string][] = [
     ['url: "redis://s3cret:s3cret@127.0.0.1:1/2"', 'redis://***:***@127.0.0.1:1/2'],
     ['cluster: ["127.0.0.1:1", "127.0.0.1:2"], password: s3cret', 'a cluster (127.0.0.1:1, 127.0.0.1:2)'],
-    ['sentinel: { name: main, hosts: ["127.0.0.1:1"], password: s3cret }', 'main, as its sentinels say'],
-    ['keyPrefix: other', 'none: what is read is not shared']
+    ['sentinel: { name: main, hosts: ["127.0.0.1:1"], password: s3cret }', 'main (through its sentinels)'],
+    ['keyPrefix: other', 'none: cached responses are not shared']
   ]
   const dir = t.testdir(
     Object.fromEntries(cases.map(([redis], at) => [`${at}.yaml`, `cache: { redis: { ${redis} } }`]))
@@ -228,19 +228,19 @@ t.test(
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (listen): listen EADDRINUSE: address already in use ${taken}; stop ` +
-        'what listens there, or take another address with --listen (port 0 is a free one)\n'
+        'the process that listens there, or choose another address with --listen (port 0 picks a free port)\n'
     })
     t.same(await runCommand(t, ['--listen', '127.0.0.1:0', '--admin', taken, ...quiet]), {
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (admin.listen): listen EADDRINUSE: address already in use ` +
-        `${taken}; stop what listens there, or take another address with --admin (port 0 is a free one)\n`
+        `${taken}; stop the process that listens there, or choose another address with --admin (port 0 picks a free port)\n`
     })
     t.same(await runCommand(t, ['sandbox', '--listen', taken]), {
       code: 1,
       out: '',
       err: `varve: cannot listen on ${taken} (--listen): listen EADDRINUSE: address already in use ${taken}; ` +
-        'stop what listens there, or take another address with --listen (port 0 is a free one)\n'
+        'stop the process that listens there, or choose another address with --listen (port 0 picks a free port)\n'
     })
   }
 )
@@ -340,7 +340,7 @@ t.test('check ends with 2 and prints every mistake, without secrets', together()
     out: '',
     err: `\n  ${
       join(dir, 'missing.yaml')
-    }: there is no such file (ENOENT): see the path that --config, VARVE_CONFIG or check was given\n`
+    }: no such file (ENOENT): check the path given with --config, VARVE_CONFIG or varve check\n`
   })
 })
 
@@ -467,7 +467,7 @@ t.test(
 
 t.test('the log says that no upstream responds at the start, and what to check', together(), async t => {
   const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
-  await varve.waitForOutput(/no node has answered yet/)
+  await varve.waitForOutput(/no upstream has responded yet/)
   t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, {
     level: 40,
     msg: /is each url of upstreams right, without \/v1/

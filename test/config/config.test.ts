@@ -317,7 +317,7 @@ __proto__: 1
     'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -',
     'cache.size': keys('memory, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
-    'limits.client': 'expected requestsPerSecond too where there is a burst',
+    'limits.client': 'expected requestsPerSecond together with burst',
     'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
     'limits.body': keys('bodyKb, headerKb, connections, loopLagMs, client'),
     'clients.keys.0.key': 'expected a key of printable ASCII without blanks',
@@ -414,7 +414,7 @@ t.test('upstream URLs have no credentials, query or fragment, and Redis URLs nee
 })
 
 t.test('a Redis URL with query or fragment is rejected, since it could override varve\'s options', async t => {
-  const mistake = 'expected a URL without query or fragment: what may be set has keys of its own beside it'
+  const mistake = 'expected a URL without query or fragment: use the keys beside it instead'
   for (
     const url of ['redis://h?enableOfflineQueue=true', 'rediss://:s3cret@h:1/2?db=3', 'redis://h/?', 'redis://h#a']
   ) {
@@ -433,8 +433,8 @@ t.test('two upstreams cannot share a name, given or generated', async t => {
           '"http://i" }, { url: "http://h/d" }, { name: node-4, url: "http://h/e" }]'
       ),
     {
-      'upstreams.2.name': 'expected a name of its own, but that of upstreams.0 is the same',
-      'upstreams.4.name': 'expected a name of its own, but that of upstreams.3 is the same'
+      'upstreams.2.name': 'expected a unique name, but upstreams.0 has the same one',
+      'upstreams.4.name': 'expected a unique name, but upstreams.3 has the same one'
     }
   )
 })
@@ -455,11 +455,11 @@ t.test('TLS needs both files or neither', async t => {
 
 t.test('settings that cannot start or have no effect are rejected', async t => {
   expectMistakes(t, () => load(t, 'listen: 127.0.0.1:8080\nadmin: { listen: 127.0.0.1:8080 }'), {
-    'admin.listen': 'expected an address of its own, not that of listen'
+    'admin.listen': 'expected another address than listen'
   })
   t.equal(load(t, 'listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }').config.admin.listen, '127.0.0.1:0')
   expectMistakes(t, () => load(t, 'limits: { client: { burst: 20 } }'), {
-    'limits.client': 'expected requestsPerSecond too where there is a burst'
+    'limits.client': 'expected requestsPerSecond together with burst'
   })
 })
 
@@ -495,7 +495,7 @@ t.test('Redis is configured as a URL, a cluster, or sentinels with a master name
 })
 
 t.test('a Redis CA without TLS, or an unreadable one, is rejected', async t => {
-  const mistake = { 'cache.redis': 'expected tls: true, or a rediss:// URL, where there is a caFile' }
+  const mistake = { 'cache.redis': 'expected tls: true or a rediss:// URL together with a caFile' }
   for (const redis of ['url: "redis://h", caFile: LICENSE', 'cluster: ["h:1"], caFile: LICENSE', 'caFile: LICENSE']) {
     expectMistakes(t, () => load(t, `cache: { redis: { ${redis} } }`), mistake)
   }
@@ -522,7 +522,7 @@ t.test('a file that is not a configuration is reported with its name', async t =
     dir: {}
   })
   const said: [string, RegExp][] = [
-    ['missing.yaml', /^there is no such file \(ENOENT\): see the path/],
+    ['missing.yaml', /^no such file \(ENOENT\): check the path/],
     ['dir', /^is a folder \(EISDIR\): expected a file$/],
     ['list.yaml', /^expected a map of keys$/],
     ['text.yaml', /^expected a map of keys$/],
@@ -651,7 +651,7 @@ t.test('printed settings mask both Redis passwords, and show null if there are n
 
 t.test('more workers than an upstream\'s limits can be divided among are rejected', async t => {
   const refused = (at: number): Record<string, string> => ({
-    workers: `expected so few that each has a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3`
+    workers: `expected fewer workers: each needs a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3`
   })
   expectMistakes(
     t,
@@ -733,7 +733,7 @@ t.test('an unset variable, an invalid value and a duplicate name are reported to
     {
       workers: 'the environment variable NO_WORKERS is not set',
       listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
-      'upstreams.1.name': 'expected a name of its own, but that of upstreams.0 is the same',
+      'upstreams.1.name': 'expected a unique name, but upstreams.0 has the same one',
       'upstreams.1.url':
         'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
         'http://127.0.0.1:8081',
@@ -753,7 +753,7 @@ t.test('YAML errors are all reported with line and column, without text from the
     ['admin:\n  token: "s3cret\n', [`${config}, line 3, column 1: Missing closing "quote`]],
     ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
     ['admin: { token: !s3cret s3cret }\n', [
-      `${config}, line 1, column 17: unknown tag; a value that begins with ! stands in quotes`
+      `${config}, line 1, column 17: unknown tag; a value that begins with ! needs quotes`
     ]]
   ]
   for (const [text, mistakes] of texts) {

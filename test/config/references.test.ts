@@ -113,7 +113,7 @@ t.test('a setting that is not a secret may be an empty variable, which means nul
 t.test('an unquoted reference in a YAML map or list is one mistake with its place and a fix', async t => {
   const said = `a value with ${braced('NAME')} or ${
     braced('file:PATH')
-  } in it stands in quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
+  } in it needs quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
   const cases: Array<[string, string]> = [
     [
       `upstreams:\n  - url: http://h\n    headers: { authorization: Bearer ${braced('X')} }\nworkers: 1\n`,
@@ -137,7 +137,7 @@ t.test('an unquoted reference in a YAML map or list is one mistake with its plac
 t.test('a reference in a flag or a variable is rejected, since only files replace references', async t => {
   const url = `https://gateway.example/${braced('NODE_KEY')}`
   const said = 'expected no $' +
-    '{: references are replaced in the configuration file alone; give the value itself, or name the key in a file'
+    '{: references work only in the configuration file; give the value itself, or set the key in a file'
   t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: url }), {
     code: 2,
     err: `\n  upstreams (from VARVE_UPSTREAM): ${said}\n`

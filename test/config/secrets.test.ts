@@ -335,11 +335,11 @@ t.test('an unusable referenced file is reported with key and path, without its c
     ['empty/x', 'cannot be read (ENOTDIR)'],
     ['empty', 'is empty'],
     ['break', 'is empty'],
-    ['nul', 'holds a NUL byte'],
-    ['bytes', 'is no UTF-8 text'],
+    ['nul', 'contains a NUL byte'],
+    ['bytes', 'is not UTF-8 text'],
     ['long', 'is larger than 64 KiB'],
-    ['folder', 'is no plain file'],
-    ['pipe', 'is no plain file']
+    ['folder', 'is not a regular file'],
+    ['pipe', 'is not a regular file']
   ]
   for (const [file, fault] of cases) {
     const path = join(dir, file)
@@ -415,12 +415,12 @@ t.test('client names and keys are unique, keys fit a header, and required: true 
   const key = 'expected a key of printable ASCII without blanks'
   t.equal(
     said('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ')
-      .filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('of its own')).join('; '),
-    'clients.keys.2.name: expected a name of its own, but that of clients.keys.0 is the same; ' +
-      'clients.keys.2.key: expected a key of its own, but that of clients.keys.0 is the same'
+      .filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('unique')).join('; '),
+    'clients.keys.2.name: expected a unique name, but clients.keys.0 has the same one; ' +
+      'clients.keys.2.key: expected a unique key, but clients.keys.0 has the same one'
   )
-  t.equal(said('{ required: true }'), 'clients.keys: expected a key where one is required')
-  t.equal(said('{ required: true, keys: [] }'), 'clients.keys: expected a key where one is required')
+  t.equal(said('{ required: true }'), 'clients.keys: expected at least one key, because required is true')
+  t.equal(said('{ required: true, keys: [] }'), 'clients.keys: expected at least one key, because required is true')
   for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) {
     t.equal(said(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
   }
@@ -440,18 +440,18 @@ t.test('words like keys and headers count as names, and texts that may be secret
 t.test('YAML beyond texts, numbers, lists and maps is rejected, without text from the file', async t => {
   const dir = t.testdir({})
   const cases: ReadonlyArray<[string, RegExp]> = [
-    ['admin: &a { token: *a }', /varve\.yaml: expected values that are no part of themselves$/],
-    ['admin: &a [*a]', /no part of themselves$/],
+    ['admin: &a { token: *a }', /varve\.yaml: expected values that do not contain themselves$/],
+    ['admin: &a [*a]', /do not contain themselves$/],
     ['a: &x s3cret\n*x : 2', /line 2, column 1: With stringKeys, all keys must be strings$/],
     ['? { s3cret: 1 }\n: 2', /all keys must be strings$/],
-    ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! stands in quotes$/],
+    ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! needs quotes$/],
     ['admin: !!omap [ s3cret: 1 ]', /unknown tag/],
     ['admin: { token: !!binary s3cret }', /unknown tag/],
     ['admin: { token: !s3cret x }', /unknown tag/],
-    ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; a backslash is written twice there$/],
-    ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % stands in quotes$/],
+    ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; write a backslash twice there$/],
+    ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % needs quotes$/],
     [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/],
-    ['admin: { token: @s3cret }', /a value that begins with such a sign stands in quotes$/],
+    ['admin: { token: @s3cret }', /a value that begins with this character needs quotes$/],
     ['admin: |s3cret', /Block scalar header includes extra characters$/]
   ]
   for (const [text, expected] of cases) {

@@ -232,7 +232,7 @@ t.test('what was packed is installed for all users, and runs from any folder wit
   t.match(await runProgram(varve, ['check', 'missing.yaml'], bare), {
     code: 2,
     stdout: '',
-    stderr: /missing\.yaml: there is no such file \(ENOENT\)/
+    stderr: /missing\.yaml: no such file \(ENOENT\)/
   })
 
   const child = spawn(varve, [

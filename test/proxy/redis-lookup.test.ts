@@ -342,7 +342,7 @@ t.test('a Redis lookup that ends in another generation is a miss', async t => {
     body: '{"all":true}'
   })
   await until(
-    () => b.log.some(({ msg, generation }) => msg === 'keys are of this generation' && generation === 2),
+    () => b.log.some(({ msg, generation }) => msg === 'key generation changed' && generation === 2),
     'a generation has begun'
   )
   network.release()

@@ -26,7 +26,7 @@ export function portOf ({ url }: Sandbox): number {
 
 /** The generations that a replica has gone over to, in their order. */
 export function adoptedGenerations (varve: TestVarve): unknown[] {
-  return varve.log.filter(({ msg }) => msg === 'keys are of this generation').map(({ generation }) => generation)
+  return varve.log.filter(({ msg }) => msg === 'key generation changed').map(({ generation }) => generation)
 }
 
 /** The generations that replicas have published. */

@@ -63,7 +63,8 @@ t.test('two chains of one name that share a Redis never mix, whoever comes first
     const truth = [one, other].map(({ ledger }) => String(ledger.blockOf(2000n).height))
     for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a), heightAt(x)]), truth)
     await until(
-      () => [a, x].some(({ log }) => log.some(line => /another chain of the same name/.test(String(line['msg'])))),
+      () =>
+        [a, x].some(({ log }) => log.some(line => /another chain with the same chain id/.test(String(line['msg'])))),
       'the log says so'
     )
     for (let round = 0; round < 8; round++) {

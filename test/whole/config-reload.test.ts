@@ -143,7 +143,7 @@ t.test('a wrong configuration is refused with every reason, and the old one goes
   const { url, adminUrl, reload, command } = await reloadable(t, text)
   t.match(await reload('upstreams: [{ url: nowhere, headers: { x: s3cret } }]\ncolour: red\n'), {
     level: 50,
-    msg: 'new configuration rejected: the old one stays',
+    msg: 'new configuration rejected: the previous one stays in use',
     reasons: [/^upstreams\.0\.url: expected an http/, /^colour: unknown key/]
   })
   t.match(await reload('upstreams: ['), { level: 50 })
@@ -232,8 +232,8 @@ t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of
   writeFileSync(secret, 'th1rd-s3cret\0')
   t.match(await reload(text), {
     reasons: [
-      `upstreams.0.headers.authorization: the file "${secret}" holds a NUL byte`,
-      `admin.token: the file "${secret}" holds a NUL byte`
+      `upstreams.0.headers.authorization: the file "${secret}" contains a NUL byte`,
+      `admin.token: the file "${secret}" contains a NUL byte`
     ]
   })
   t.match(await reload('admin: { token: "s3cond-s3cret }\n'), { msg: /rejected/ })

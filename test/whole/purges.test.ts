@@ -181,7 +181,7 @@ t.test('purging everything starts a new generation on every replica; what the ol
     t.ok(await isIn(generation - 1), 'it stands there until it expires')
     await until(async () => await isIn(generation), 'what is read now is in Redis')
     for (const varve of [a, b]) {
-      t.match(varve.log.filter(({ msg }) => msg === 'keys are of this generation').at(-1), { generation })
+      t.match(varve.log.filter(({ msg }) => msg === 'key generation changed').at(-1), { generation })
     }
   }
   t.equal(await a.metric('varve_chain_resets_total'), 0, 'it is no reset')
@@ -292,7 +292,7 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   t.same(await degraded(), [])
   await redis.client.config('SET', 'min-replicas-to-write', '1')
   t.match(await purge(a, { url: modules }), { status: 202 })
-  t.match(await degraded(), ['Redis is not read: purges wait to be delivered'])
+  t.match(await degraded(), ['Redis tier not read: purges are not delivered yet'])
   for (const target of [modules, other]) t.equal((await a.get(target)).headers[cacheStatusHeader], storedMissStatus)
   t.match(await sendRequest(a.adminUrl, '/readyz'), { status: 200 })
   await redis.client.config('SET', 'min-replicas-to-write', '0')
@@ -300,7 +300,7 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   await until(async () => (await degraded()).length === 0, 'all is well again')
   await redis.client.config('SET', 'min-replicas-to-write', '1')
   t.match(await purge(a, { all: true }), { status: 202 })
-  t.match(await degraded(), ['Redis is not read: purges wait to be delivered'])
+  t.match(await degraded(), ['Redis tier not read: purges are not delivered yet'])
   await redis.client.config('SET', 'min-replicas-to-write', '0')
   await until(
     () => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a),

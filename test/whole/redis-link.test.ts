@@ -80,7 +80,7 @@ t.test('a Redis that is full and evicts nothing is up, answers what it has and s
   const refused = [newTarget(), newTarget(), newTarget()]
   t.ok(await slowestOf(t, first, refused) < marginMs)
   await until(async () => ((await redisErrorsOf(first)).set ?? 0) > 0, 'the refusal is counted')
-  await checkDegraded(t, first, /^Redis refuses writes: OOM/)
+  await checkDegraded(t, first, /^Redis rejects writes: OOM/)
   t.ok(await isRedisUp(first), 'it answers, so it is up')
   t.equal((await second.get(had)).headers['cache-status'], 'varve; hit; detail=redis', 'what it has is shared')
   await redis.client.config('SET', 'maxmemory', '64mb')
@@ -88,7 +88,7 @@ t.test('a Redis that is full and evicts nothing is up, answers what it has and s
   const asked = upstream.requests.length
   for (const target of refused) checkResponse(t, await second.get(target), target)
   t.equal(upstream.requests.length, asked)
-  t.notOk((await readiness(first)).degraded.some(text => text.includes('Redis refuses')), 'it does not say so any more')
+  t.notOk((await readiness(first)).degraded.some(text => text.includes('Redis rejects')), 'it does not say so any more')
 })
 
 t.test('a read-only replica is up, answers what it has and says what it refuses', async t => {
@@ -114,7 +114,7 @@ t.test('a read-only replica is up, answers what it has and says what it refuses'
   await until(
     async () =>
       await isRedisUp(first) &&
-      (await readiness(first)).degraded.some(text => text.startsWith('Redis refuses writes: READONLY')),
+      (await readiness(first)).degraded.some(text => text.startsWith('Redis rejects writes: READONLY')),
     'it says so, and is up'
   )
   await replicate(redis, undefined)
@@ -160,7 +160,7 @@ t.test('what waited while Redis was away is written when it is back, or said to 
   await redis.client.config('SET', 'maxmemory', '1')
   net.isRefusing = false
   await until(
-    async () => (await readiness(first)).degraded.some(text => text.startsWith('Redis refuses writes: OOM')),
+    async () => (await readiness(first)).degraded.some(text => text.startsWith('Redis rejects writes: OOM')),
     'it says so, though nobody asks for more'
   )
   await redis.client.config('SET', 'maxmemory', '64mb')

@@ -60,7 +60,7 @@ t.test('a wrong chainId is told apart from upstreams that do not answer, with a 
       /^here is quarantined/
     ]
   })
-  t.notMatch(JSON.stringify(varve.log), /no node has answered yet/)
+  t.notMatch(JSON.stringify(varve.log), /no upstream has responded yet/)
 })
 
 t.test('once an upstream on the configured chain answers, others are no reason for a 503', async t => {

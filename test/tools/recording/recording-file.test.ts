@@ -234,7 +234,9 @@ t.test('an incomplete or invalid command line is rejected with exit code 2', asy
   t.match(await runCommand(t, ['record', ...both, '--listen', taken]), {
     code: 1,
     out: '',
-    err: new RegExp(`^varve: cannot listen on ${taken} \\(--listen\\): .*EADDRINUSE.*; stop what listens there`)
+    err: new RegExp(
+      `^varve: cannot listen on ${taken} \\(--listen\\): .*EADDRINUSE.*; stop the process that listens there`
+    )
   })
   t.notOk(existsSync(out), 'no file is left behind')
   writeFileSync(out, '{"form":"varve-recording","version":1,"made":"2026-11-22T10:00:00.000Z","by":"me"}\n')
