@@ -23,7 +23,7 @@ const often = 50
 interface Place {
   readonly redis: RedisProcess
   readonly sandbox: Sandbox
-  /** Starts a replica; one that is not told how often to ask for the head notices nothing by itself. */
+  /** Starts a replica; without a poll interval it notices no reset by itself. */
   start(pollMs?: number): Promise<TestVarve>
 }
 
@@ -35,7 +35,7 @@ async function place (t: Test): Promise<Place> {
   return { redis, sandbox, start }
 }
 
-/** Reads from all what they will keep, and waits until they are of one mind about the chain. */
+/** Reads cacheable and moving targets from all replicas and waits until they agree on the chain. */
 async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<void> {
   for (const varve of varves) for (const target of targets) await varve.get(target)
   await until(
@@ -52,7 +52,7 @@ async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<vo
   }
 }
 
-/** Every target is answered with what the node has now, and with its position. */
+/** Expects every target to carry the upstream's current content and position. */
 async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<void> {
   for (const target of targets) {
     const direct = await sendRequest(sandbox.url, target)
@@ -67,7 +67,7 @@ async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<
 const resets = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_chain_resets_total')
 
 for (const isMessageLost of [false, true]) {
-  t.test(`a reset that one replica notices is heard by every other within a second${isMessageLost ? ', also when the message is lost' : ''}: nothing of the old chain is served`, async t => {
+  t.test(`all replicas adopt a reset within a second and serve no old data${isMessageLost ? ', even if the message is lost' : ''}`, async t => {
     const here = await place(t)
     const varves = [await here.start(often), await here.start(), await here.start()]
     const [first, ...others] = varves
@@ -91,7 +91,7 @@ for (const isMessageLost of [false, true]) {
   })
 }
 
-t.test('replicas that all notice a reset at once begin one generation together, and stay on it', async t => {
+t.test('replicas that notice a reset at the same time start one generation and stay on it', async t => {
   const here = await place(t)
   const varves = await Promise.all([1, 2, 3, 4].map(async () => await here.start(often)))
   await warm(here, varves)
@@ -99,7 +99,7 @@ t.test('replicas that all notice a reset at once begin one generation together, 
   await Promise.all(varves.map(async varve => await varve.get('/v1/accounts/0x1/modules?limit=1')))
   await until(() => varves.every(varve => adoptedGenerations(varve).length > 0), 'all have noticed')
   for (const varve of varves) await isOfNow(t, here, varve)
-  // Whoever would go on to another does so when it has looked.
+  // Gives a replica time to look at Redis: a further generation would follow that look.
   await untilAllSynced(here.redis)
   t.same(varves.map(adoptedGenerations), [[2], [2], [2], [2]])
   t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
@@ -109,7 +109,7 @@ t.test('replicas that all notice a reset at once begin one generation together, 
   }
 })
 
-t.test('a chain that has grown longer than the old one, so that only its blocks differ, is noticed when the node returns', async t => {
+t.test('varve notices a longer new chain by its blocks when the upstream returns', async t => {
   const here = await place(t)
   const varves = [await here.start(often), await here.start()]
   const [first, second] = varves
@@ -123,7 +123,7 @@ t.test('a chain that has grown longer than the old one, so that only its blocks 
     t.match(
       await second?.get(target),
       { status: 200, headers: { [cacheStatusHeader]: /hit/ } },
-      'history is served all the same'
+      'history is served during the outage'
     )
   }
   here.sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
@@ -135,7 +135,7 @@ t.test('a chain that has grown longer than the old one, so that only its blocks 
   t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
 })
 
-t.test('the answer with which a node returns is compared before it is given: with a longer chain nothing of the old one is served from then on', async t => {
+t.test('varve checks the first response of a returning upstream before serving it', async t => {
   const here = await place(t)
   const varve = await here.start()
   await warm(here, [varve])
@@ -147,7 +147,7 @@ t.test('the answer with which a node returns is compared before it is given: wit
   await isOfNow(t, here, varve)
 })
 
-t.test('a node that was started anew with a longer chain between two questions is noticed by its lost connection', async t => {
+t.test('varve notices a longer new chain when the upstream\'s connection drops', async t => {
   const here = await place(t)
   const varve = await here.start()
   await warm(here, [varve])
@@ -165,7 +165,7 @@ t.test('a node that was started anew with a longer chain between two questions i
   await isOfNow(t, here, varve)
 })
 
-t.test('a reset that nobody was there to see is noticed at start, before anything kept is served', async t => {
+t.test('varve notices a reset that happened while it was stopped before it serves a hit', async t => {
   for (const blocks of [500, 1500]) {
     const here = await place(t)
     const before = await here.start()
@@ -179,7 +179,7 @@ t.test('a reset that nobody was there to see is noticed at start, before anythin
   }
 })
 
-t.test('an answer of the old chain that is still on its way when the new one is known is not given under the new one\'s position', async t => {
+t.test('a late response of the old chain never gets the position of the new chain', async t => {
   const here = await place(t)
   const varve = await here.start()
   await warm(here, [varve])

@@ -35,7 +35,7 @@ async function heightAt (varve: TestVarve, target = block): Promise<string> {
   return (JSON.parse((await varve.get(target)).body) as { block_height: string }).block_height
 }
 
-t.test('a node that lags, or was restored from a backup, is no reset: hits stay hits', async t => {
+t.test('a lagging or restored upstream is no reset: hits stay hits', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox, { head: { pollMs: 20 } })
@@ -54,7 +54,7 @@ t.test('a node that lags, or was restored from a backup, is no reset: hits stay 
   t.same([await a.metric('varve_chain_resets_total'), await publishedGenerations(redis)], [0, ['g1']])
 })
 
-t.test('two chains of one name that share a Redis never mix, whoever comes first and also at once; each stays with its own', async t => {
+t.test('two chains of one name that share a Redis never mix, also when both start at once', async t => {
   for (const atOnce of [false, true]) {
     const redis = await startRedis(t)
     const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })]
@@ -73,12 +73,12 @@ t.test('two chains of one name that share a Redis never mix, whoever comes first
         [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height))
       )
     }
-    t.same(await publishedGenerations(redis), ['g1', 'g2'], 'they do not take turns')
+    t.same(await publishedGenerations(redis), ['g1', 'g2'], 'the generations do not alternate')
     t.same([await a.metric('varve_chain_resets_total'), await x.metric('varve_chain_resets_total')], [0, 0])
   }
 })
 
-t.test('where two chains could be meant and no node can tell, the answer is 503', async t => {
+t.test('varve responds 503 while two chains are possible and no upstream can decide', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t)
   const a = await replica(t, redis, sandbox)
@@ -87,7 +87,7 @@ t.test('where two chains could be meant and no node can tell, the answer is 503'
   const [key = ''] = await redis.client.keys('varve:1:upstream *')
   const mapped = await redis.client.get(key)
   await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
-  // Another replica, in front of another node, has begun a new generation since this one was seen.
+  // Starts another replica on another upstream, which begins a new generation meanwhile.
   const rival = await replica(t, redis, await startSandboxNode(t, { seed: 3, blocks: 1500 }))
   await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'the rival has its own')
   await a.stop({ drainMs: 0 })
@@ -99,7 +99,7 @@ t.test('where two chains could be meant and no node can tell, the answer is 503'
   t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 503 })
 })
 
-t.test('replicas whose nodes run two releases read each rendering once; when the old one is gone everywhere it is read afresh', async t => {
+t.test('replicas on two releases read each rendering once; varve revalidates after the upgrade', async t => {
   const redis = await startRedis(t)
   const [old, fresh] = [
     await startSandboxNode(t, { release: 'a'.repeat(40) }),
@@ -123,11 +123,11 @@ t.test('replicas whose nodes run two releases read each rendering once; when the
   t.equal(
     old.requests.countFor('account_modules') + fresh.requests.countFor('account_modules'),
     0,
-    'they do not take turns in reading anew'
+    'the replicas do not refresh in turn'
   )
 })
 
-t.test('a rendering that one replica has read afresh is taken from there by the others', async t => {
+t.test('replicas use a rendering that another replica has refreshed', async t => {
   const redis = await startRedis(t)
   const sandbox = await startSandboxNode(t, { release: 'a'.repeat(40) })
   const [a, b] = [
@@ -138,7 +138,7 @@ t.test('a rendering that one replica has read afresh is taken from there by the 
   await shared(redis, '*modules*')
   t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
   sandbox.ledger.release = 'b'.repeat(40)
-  // What the other replicas say of the old release is heard until they say otherwise.
+  // Waits for the expiry of what other replicas published about the old release.
   await until(
     async () =>
       /^varve; fwd=uri-miss; fwd-status=200; stored/.test(
@@ -153,7 +153,7 @@ t.test('a rendering that one replica has read afresh is taken from there by the 
   t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
 
-t.test('a latest read at a node that has not got as far as another replica has shown is asked once, and told to be late', async t => {
+t.test('varve forwards a latest read once if no upstream has the served head, and marks it stale', async t => {
   const redis = await startRedis(t)
   const [ahead, behind] = [await startSandboxNode(t), await startSandboxNode(t, { blocks: 900 })]
   const a = await replica(t, redis, ahead)

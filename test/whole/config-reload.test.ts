@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-/** varve with a file that a test may change, and have read anew. */
+/** Starts varve with a configuration file that a test may change and reload. */
 async function reloadable (
   t: Test,
   text: string,
@@ -43,7 +43,7 @@ async function reloadable (
   }
 }
 
-t.test('SIGHUP exchanges nodes, limits and keys in the process that runs, which loses neither its cache nor its connections', async t => {
+t.test('SIGHUP reloads upstreams, limits and keys and keeps the cache and all connections', async t => {
   const [one, two] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
   const { url, adminUrl, reload } = await reloadable(
     t,
@@ -96,7 +96,7 @@ t.test('SIGHUP exchanges nodes, limits and keys in the process that runs, which 
   t.notMatch(metrics, /varve_upstream_up\{upstream="one"\}/)
 })
 
-t.test('client keys, limits and proxies that are believed are exchanged, and what a client has had of its limit stays had', async t => {
+t.test('SIGHUP reloads client keys, limits and trusted proxies and keeps used budgets', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const text = (...more: string[]): string => [`upstreams: [{ url: "${node.url}" }]`, ...more, ''].join('\n')
   const keyed = (key: string): string => `clients: { required: true, keys: [{ name: shop, key: ${key} }] }`
@@ -106,14 +106,16 @@ t.test('client keys, limits and proxies that are believed are exchanged, and wha
     (await sendRequest(url, modules(version), { headers: { 'x-api-key': key, 'x-forwarded-for': from } })).status
   t.same([await get(2000, 'k-before'), await get(2000, 'k-before'), await get(2000, 'k-after')], [200, 200, 401])
   await reload(text(keyed('k-after'), limited))
-  t.same([await get(2000, 'k-before'), await get(2000, 'k-after')], [401, 200], 'a key that was renewed')
+  t.same([await get(2000, 'k-before'), await get(2000, 'k-after')], [401, 200], 'a renewed key')
   let version = 2000
   await until(async () => await get(++version, 'k-after') === 429, 'its client is the same')
   await reload(text('trustProxy: [127.0.0.1]', limited))
   await until(async () => await get(++version, '', '203.0.113.2') === 429, 'one has had its own')
   t.equal(await get(++version, '', '203.0.113.3'), 200)
   await reload(text())
-  for (let nth = 0; nth < 5; nth++) t.equal(await get(++version, '', '203.0.113.2'), 200, 'nobody is limited any more')
+  for (let nth = 0; nth < 5; nth++) {
+    t.equal(await get(++version, '', '203.0.113.2'), 200, 'no client is limited any more')
+  }
   t.match(
     (await sendRequest(adminUrl, '/metrics')).body,
     /varve_client_requests_total\{client="shop",outcome="miss"\} [1-9]/
@@ -121,7 +123,7 @@ t.test('client keys, limits and proxies that are believed are exchanged, and wha
   t.notMatch(command.out(), /k-before|k-after/)
 })
 
-t.test('what a node is being asked when it leaves the configuration is answered', async t => {
+t.test('varve finishes requests to an upstream that a reload removes', async t => {
   const [leaves, stays] = [
     await startSandboxNode(t, { prunedBlocks: 0 }),
     await startSandboxNode(t, { prunedBlocks: 0 })
@@ -134,10 +136,10 @@ t.test('what a node is being asked when it leaves the configuration is answered'
   t.match(await asked, { status: 200 })
   leaves.requests.reset()
   t.match(await sendRequest(url, modules(2001)), { status: 200 })
-  t.same(leaves.requests.counts, {}, 'nothing more is asked of it')
+  t.same(leaves.requests.counts, {}, 'no further request goes to it')
 })
 
-t.test('a wrong configuration is refused with every reason, and the old one goes on; so is one whose files cannot be used', async t => {
+t.test('varve rejects an invalid configuration with all reasons and keeps running on the old one', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const text = `upstreams: [{ url: "${node.url}" }]\n`
   const { url, adminUrl, reload, command } = await reloadable(t, text)
@@ -149,15 +151,15 @@ t.test('a wrong configuration is refused with every reason, and the old one goes
   t.match(await reload('upstreams: ['), { level: 50 })
   t.match((await sendRequest(adminUrl, '/metrics')).body, /varve_config_reloads_total\{result="rejected"\} 2\n/)
   t.match(await sendRequest(url, modules(2000)), { status: 200 })
-  t.match(await reload(text), { level: 30 }, 'the next one is looked at as ever')
+  t.match(await reload(text), { level: 30 }, 'the next reload is read as usual')
   t.notMatch(command.out(), /s3cret/)
 })
 
-t.test('a renewed certificate is taken at once by SIGHUP; one that cannot be used is refused with the configuration, and the one before is shown on', async t => {
+t.test('SIGHUP loads a renewed certificate; an unusable one is rejected and the old one stays', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const text = `upstreams: [{ url: "${node.url}" }]\ntls: { certFile: "${dir}/c.pem", keyFile: "${dir}/k.pem" }\n`
-  // The directory of a test is made once.
+  // Writes the file itself, because tap creates a test directory only once.
   const file = join(dir, 'v.yaml')
   writeFileSync(file, text)
   const { url, adminUrl, reload } = await reloadable(t, text, file)
@@ -175,7 +177,7 @@ t.test('a renewed certificate is taken at once by SIGHUP; one that cannot be use
   t.match(await sendRequest(adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
 })
 
-t.test('a key that a running process cannot take in is named, and the rest is exchanged', async t => {
+t.test('a reload names each key that needs a restart and applies the others', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const { url, reload, command } = await reloadable(t, `upstreams: [{ url: "${node.url}" }]\n`)
   t.match(
@@ -191,7 +193,7 @@ t.test('a key that a running process cannot take in is named, and the rest is ex
   t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
 })
 
-t.test('a node of another chain that is put in the place of all is not believed: history is served on, and nothing of the other chain', async t => {
+t.test('a reload to upstreams of another chain serves history and nothing of the other chain', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const foreign = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
@@ -203,7 +205,7 @@ t.test('a node of another chain that is put in the place of all is not believed:
   t.match(await sendRequest(url, modules(15)), { status: 503 })
 })
 
-t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of the log has it, be it right or wrong', async t => {
+t.test('SIGHUP reloads secrets from their files, and no log line contains a secret', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = mkdtempSync(join(tmpdir(), 'varve-'))
   t.teardown(() => {
@@ -244,6 +246,6 @@ t.test('a secret in a file of its own is taken in anew at SIGHUP, and no line of
       /^\*\*\*: unknown key/
     ]
   })
-  t.equal(await purge('s3cond-s3cret'), 200, 'the old one goes on')
+  t.equal(await purge('s3cond-s3cret'), 200, 'the old configuration stays')
   t.notMatch(command.out() + command.err(), /s3cret/)
 })

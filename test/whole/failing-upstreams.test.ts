@@ -16,7 +16,7 @@ const page = (start: number, limit = 5): string =>
   `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=${limit}`
 const shape = /"error_code":"internal_error","vm_error_code":null/
 
-t.test('a version below one node\'s window is read from the node that still has it, at once and without asking the other', async t => {
+t.test('varve reads a version below one upstream\'s window at once from the upstream that has it', async t => {
   const { upstreams, get, takeRequestCounts } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}])
   const oldest = String(upstreams[1]?.ledger.block(0).firstVersion)
   for (let version = 20; version < 30; version++) {
@@ -25,7 +25,7 @@ t.test('a version below one node\'s window is read from the node that still has 
   t.same(takeRequestCounts(), [0, 10])
 })
 
-t.test('the oldest version shown is the oldest that a live node can serve: it rises when that node dies, and falls when it is back', async t => {
+t.test('the oldest version shown is the oldest that a healthy upstream can serve', async t => {
   const { upstreams, get, upStates } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}])
   const [pruned = '', whole = ''] = upstreams.map(({ ledger }, at) =>
     String(ledger.block(at === 0 ? 500 : 0).firstVersion)
@@ -41,7 +41,7 @@ t.test('the oldest version shown is the oldest that a live node can serve: it ri
   t.equal(await shown(), whole)
 })
 
-t.test('whatever a node fails by, no client sees it while another is able, and the node is used again within two seconds of being mended, as its gauge says', async t => {
+t.test('no client sees an upstream fail while another is healthy; a fixed one is used within 2 s', async t => {
   const { upstreams: [one], get, upStates, takeRequestCounts } = await startWithTwoUpstreams(t, { timeoutMs: 3000 })
   const faults = [
     { kind: 'reset' },
@@ -71,10 +71,7 @@ t.test('whatever a node fails by, no client sees it while another is able, and t
   }
 })
 
-/**
- * Reads while the first of two fails: none of it is seen, after a while it is down, and then it is asked with its polls
- * alone for what it failed with.
- */
+/** Reads while the first of two upstreams fails: reads succeed, it becomes unhealthy, then only polls reach it. */
 async function leavesAlone (
   t: Test,
   { upstreams: [first], get, takeRequestCounts, upStates, statusOf }: VarveWithUpstreams
@@ -85,7 +82,7 @@ async function leavesAlone (
   for (let version = 2000; version < 2300 && (await statusOf('n1'))['circuit'] !== 'open'; version++) {
     await read(version)
   }
-  t.equal(await upStates(), '0,1', 'it is down')
+  t.equal(await upStates(), '0,1', 'the upstream is unhealthy')
   takeRequestCounts()
   for (let nth = 0; nth < 30; nth++) await read(2400 + nth)
   const { index: polls = 0 } = first?.requests.counts ?? {}
@@ -93,7 +90,7 @@ async function leavesAlone (
   t.ok(again <= polls + 2, `${again} times, with ${polls} polls`)
 }
 
-t.test('five failures in a row open a node\'s circuit: it is asked no more while another is able, and still is when none is', async t => {
+t.test('five failures in a row open an upstream\'s circuit; a lone upstream still gets reads', async t => {
   const served = await startWithTwoUpstreams(t)
   const { upstreams: [one, two], get, takeRequestCounts, statusOf, varve } = served
   one?.faults.add({ kind: 'error', code: 'internal_error' })
@@ -107,12 +104,12 @@ t.test('five failures in a row open a node\'s circuit: it is asked no more while
     'it is logged'
   )
   two?.faults.add({ kind: 'reset' })
-  t.match(await get(modules(2200)), { status: 500, body: shape }, 'the real answer of the one that gave one')
+  t.match(await get(modules(2200)), { status: 500, body: shape }, 'the real response of the upstream that gave one')
   t.ok((takeRequestCounts()[0] ?? 0) >= 1)
   two?.faults.clear()
 })
 
-t.test('a node whose reads fail while it says well where it stands is down all the same, and is up when what it failed with is answered, though nobody asks', async t => {
+t.test('an upstream that fails reads but answers polls is unhealthy until the failed read succeeds', async t => {
   for (
     const fault of [{ kind: 'error', code: 'internal_error', match: 'account_modules' }, {
       kind: 'panic200',
@@ -130,26 +127,25 @@ t.test('a node whose reads fail while it says well where it stands is down all t
   }
 })
 
-t.test('a read that hangs costs a node its place in the order: the next reads do not wait for it', async t => {
-  // Each poll that it answers speaks for it again, and it may be asked beside one that is late: how often depends on
-  // the machine.
+t.test('an upstream on which a read hangs loses its rank: the next reads do not wait for it', async t => {
+  // Turns polls off: each poll response improves the rank, and their number depends on the speed of the machine.
   const { upstreams: [one], get, takeRequestCounts } = await startWithTwoUpstreams(t, { timeoutMs: 4000 }, {
     head: { pollMs: 600_000 },
     hedge: { share: 0, burst: 0 }
   })
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
   for (let version = 2000; version < 2100; version++) t.match(await get(modules(version)), { status: 200 })
-  t.same(takeRequestCounts(), [1, 100], 'the first was put to it')
+  t.same(takeRequestCounts(), [1, 100], 'the first read went to it')
 })
 
-t.test('a 429 rests that node alone, for as long as it says; with none else it is handed on as it is', async t => {
+t.test('a 429 backs off that upstream alone for as long as it says; a lone 429 is forwarded', async t => {
   const { upstreams: [busy, other], get, takeRequestCounts, statusOf, upStates } = await startWithTwoUpstreams(t)
   const fault = busy?.faults.add({ kind: 'rateLimited', retryAfter: '3', match: 'account_modules' })
   const rests = performance.now()
   for (let version = 2100; version < 2110; version++) t.match(await get(modules(version)), { status: 200 })
   t.same(takeRequestCounts(), [1, 10])
   t.match(await statusOf('n1'), { state: 'backing_off' })
-  t.equal(await upStates(), '1,1', 'a busy node is not down')
+  t.equal(await upStates(), '1,1', 'a rate-limiting upstream is not unhealthy')
   other?.faults.add({ kind: 'reset' })
   t.match(await get(modules(2200)), { status: 429, headers: { 'content-type': /text\/plain/, 'retry-after': '3' } })
   fault?.remove()
@@ -158,13 +154,13 @@ t.test('a 429 rests that node alone, for as long as it says; with none else it i
   t.ok(performance.now() - rests > 2950)
 })
 
-t.test('history is gone only when every node lacks it: a 410 that one gives is asked of the others, and while one that may have it is down the answer is 503', async t => {
+t.test('varve responds 410 only when every upstream lacks the version; 503 if one is unknown', async t => {
   const { upstreams: [one, two], get, takeRequestCounts, upStates } = await startWithUpstreams(t, [{
     prunedBlocks: 500
   }, {}], {
     head: { pollMs: 600_000 }
   })
-  // It has forgotten more since its last word.
+  // Prunes more than the upstream has reported so far.
   one?.ledger.pruneTo(800)
   const between = one?.ledger.block(700).firstVersion ?? 0n
   for (let nth = 0n; nth < 6n; nth++) t.match(await get(modules(between + nth)), { status: 200 })
@@ -174,17 +170,21 @@ t.test('history is gone only when every node lacks it: a 410 that one gives is a
   two?.faults.clear()
   await until(async () => await upStates() === '1,1', 'it is back', 2000)
   two?.ledger.pruneTo(900)
-  t.match(await get(modules(6)), { status: 410, body: /"version_pruned"/ }, 'in the words of the last that had it')
+  t.match(
+    await get(modules(6)),
+    { status: 410, body: /"version_pruned"/ },
+    'the body comes from the last upstream that had it'
+  )
   takeRequestCounts()
   t.match(await get(modules(7)), {
     status: 410,
     body: /"version_pruned"/,
     headers: { [cacheStatusHeader]: 'varve; detail=gone' }
   })
-  t.same(takeRequestCounts(), [0, 0], 'and nobody is asked any more')
+  t.same(takeRequestCounts(), [0, 0], 'and no upstream gets a request')
 })
 
-t.test('a 410 is no answer while a node that may have the version says nothing of it: a sick one, or one that rests, has not spoken', async t => {
+t.test('varve does not trust a 410 while an unhealthy or backing-off upstream may have the version', async t => {
   for (
     const fault of [{ kind: 'error', code: 'internal_error', status: 503 }, {
       kind: 'rateLimited',
@@ -201,7 +201,7 @@ t.test('a 410 is no answer while a node that may have the version says nothing o
   }
 })
 
-t.test('what is kept is served with the node gone that had it, also where what all nodes have pruned is not', async t => {
+t.test('varve serves cached reads after the upstream that had them is gone and the rest is pruned', async t => {
   const { upstreams: [, two], get, upStates } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}], {
     pruned: { serveCached: false }
   })
@@ -214,7 +214,7 @@ t.test('what is kept is served with the node gone that had it, also where what a
   await until(async () => await upStates() === '1,1' && (await get(modules(20))).status === 410, 'all have pruned it')
 })
 
-t.test('a slow answer is not cut at half of its time for the sake of a node that is down', async t => {
+t.test('varve does not halve a slow response\'s time for the sake of an unhealthy upstream', async t => {
   const { upstreams: [one, two], get, upStates } = await startWithUpstreams(t, [{}, {}], {}, { timeoutMs: 3000 })
   two?.faults.add({ kind: 'reset' })
   await until(async () => await upStates() === '1,0', 'it is down')
@@ -222,7 +222,7 @@ t.test('a slow answer is not cut at half of its time for the sake of a node that
   t.match(await get(modules(2000)), { status: 200 })
 })
 
-t.test('a node that was never heard of is not waited for where another is ahead of all', async t => {
+t.test('a read does not wait for an upstream that never answered if another is ahead of all', async t => {
   const silent = await startStubUpstream(t, () => {}, () => {})
   const well = await startSandboxNode(t, { prunedBlocks: 0 })
   const { get, upStates } = await startInFrontOf(t, [well, silent as never])
@@ -234,7 +234,7 @@ t.test('a node that was never heard of is not waited for where another is ahead 
   t.equal(silent.requests.length, asked)
 })
 
-t.test('a version above one node\'s head is read from another, and one ahead of every head is asked for once, of the furthest', async t => {
+t.test('varve reads a version above one head from another, above all heads from the furthest', async t => {
   const { upstreams: [one, two], get, takeRequestCounts, varve } = await startWithUpstreams(t, [{}, {}])
   two?.ledger.grow(20)
   const head = two?.ledger.head.version ?? 0n
@@ -249,13 +249,13 @@ t.test('a version above one node\'s head is read from another, and one ahead of 
   t.match(
     await get(modules(head - 2n)),
     { status: 503, body: shape },
-    'the other denies what was shown, which is no answer'
+    'the other denies a served version: not a usable response'
   )
   one?.ledger.grow(20)
-  t.match(await get(modules(head - 3n)), { status: 200 }, 'it may have got there by now')
+  t.match(await get(modules(head - 3n)), { status: 200 }, 'it may have reached the version by now')
 })
 
-t.test('the position never goes back, also when the node furthest ahead dies: latest reads of the others are theirs, and counted', async t => {
+t.test('the position never goes back when the furthest upstream dies; stale reads are counted', async t => {
   const { upstreams: [one, two], get, varve } = await startWithUpstreams(t, [{}, {}])
   two?.ledger.grow(20)
   const [behind, ahead] = [one, two].map(node => String(node?.ledger.head.version))
@@ -272,7 +272,7 @@ t.test('the position never goes back, also when the node furthest ahead dies: la
   t.equal(await varve.metric('varve_upstream_lag_versions{upstream="n1"}'), Number(ahead) - Number(behind))
 })
 
-t.test('events are asked of the longest history first, and what a node with a shorter one leaves out is not believed while that one cannot be asked', async t => {
+t.test('varve reads events from the longest history and trusts no shorter one in its absence', async t => {
   const { upstreams: [short, long], get, takeRequestCounts, upStates, varve } = await startWithUpstreams(t, [{
     prunedBlocks: 500
   }, {}])
@@ -283,19 +283,23 @@ t.test('events are asked of the longest history first, and what a node with a sh
   t.same(takeRequestCounts(), [0, 6])
   long?.faults.add({ kind: 'reset' })
   await until(async () => await upStates() === '1,0', 'it is down')
-  t.match(await get(page(991, 9)), { status: 200, body: /"sequence_number":"991"/ }, 'what the other has all of')
+  t.match(
+    await get(page(991, 9)),
+    { status: 200, body: /"sequence_number":"991"/ },
+    'pages that the other upstream has in full'
+  )
   for (const way of ['gone410', 'error500', 'gaps', 'empty'] as const) {
     if (short !== undefined) short.ledger.prunedEvents = way
     t.match(await get(page(100 + way.length)), { status: 503, body: shape }, way)
     t.match(
       await varve.get(page(200), { headers: { accept: 'application/x-bcs' } }),
       { status: 503, body: shape },
-      `${way} in BCS, which cannot be read`
+      `${way} in BCS, which varve cannot parse`
     )
   }
 })
 
-t.test('an empty page of a stream that nobody has read yet is not believed of a node with a short history either', async t => {
+t.test('varve does not trust an empty page of an unread stream from an upstream with short history', async t => {
   const { upstreams: [short, long], get, upStates } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}])
   if (short !== undefined) short.ledger.prunedEvents = 'empty'
   long?.faults.add({ kind: 'reset' })
@@ -304,20 +308,20 @@ t.test('an empty page of a stream that nobody has read yet is not believed of a 
   long?.faults.clear()
   await until(async () => await upStates() === '1,1', 'it is back', 2000)
   t.match(await get(page(100)), { status: 200, body: /"sequence_number":"100"/ })
-  t.match(await get(page(5000)), { status: 200, body: '[]' }, 'the longest history is believed')
+  t.match(await get(page(5000)), { status: 200, body: '[]' }, 'the longest history is trusted')
 })
 
-t.test('what is passed through is retried before its first byte, goes where the version is that it names, and does not lead back in time', async t => {
+t.test('varve retries forwarded reads before their first byte and never leads them back in time', async t => {
   const { upstreams: [one, two], get, varve } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}])
   const passed = '/v1/-/healthy'
   const wasAsked = (): boolean => one?.requests.latest.some(({ url }) => url.startsWith(passed)) === true
   for (let nth = 0; nth < 5; nth++) t.match(await get(`${passed}?ledger_version=${30 + nth}`), { status: 200 })
-  t.notOk(wasAsked(), 'the shorter history would not have it')
+  t.notOk(wasAsked(), 'the shorter history lacks it')
   const pruned = one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
-  // Many at once, so that both are busy enough to have some.
+  // Sends many at once, so that both upstreams are busy enough to get some.
   for (
     const got of await Promise.all(Array.from({ length: 20 }, async (_, nth) => await get(`${passed}?nth=${nth}`)))
-  ) t.match(got, { status: 200 }, 'a 410 of one is asked of another')
+  ) t.match(got, { status: 200 }, 'a 410 of one upstream goes to another')
   t.ok(wasAsked())
   pruned?.remove()
   two?.ledger.grow(20)
@@ -330,13 +334,13 @@ t.test('what is passed through is retried before its first byte, goes where the 
   t.match(
     await get(passed),
     { status: 200, headers: { 'x-node-ledger-version': String(one?.ledger.head.version) } },
-    'where no other is left it is what it is'
+    'a 410 is final when no other upstream is left'
   )
   one?.faults.add({ kind: 'error', code: 'version_pruned', match: 'healthy' })
-  t.match(await get(passed), { status: 503, body: shape }, 'the one that may have it cannot be asked')
+  t.match(await get(passed), { status: 503, body: shape }, 'the upstream that may have it is down')
 })
 
-t.test('a block asked for by its height is read from whoever has it, and the index does not lead back in time', async t => {
+t.test('varve reads a block by height from any upstream that has it; the index never goes back', async t => {
   const { upstreams: [one, two], get, takeRequestCounts, varve } = await startWithUpstreams(t, [
     { prunedBlocks: 500 },
     {}
@@ -344,7 +348,7 @@ t.test('a block asked for by its height is read from whoever has it, and the ind
     latest: { indexMs: 0 }
   })
   for (let nth = 0; nth < 10; nth++) {
-    t.match(await get(`/v1/blocks/by_height/${30 + nth}`), { status: 200 }, 'a 410 of one is asked of another')
+    t.match(await get(`/v1/blocks/by_height/${30 + nth}`), { status: 200 }, 'a 410 of one upstream goes to another')
   }
   two?.ledger.grow(20)
   const ahead = String(two?.ledger.head.version)
@@ -362,23 +366,23 @@ t.test('a block asked for by its height is read from whoever has it, and the ind
     status: 200,
     headers: { 'x-node-ledger-version': behind },
     body: new RegExp(`"ledger_version":"${behind}"`)
-  }, 'where no other is left it is what it is')
+  }, 'a 410 is final when no other upstream is left')
   t.match(
     await get('/v1/blocks/by_height/45'),
     { status: 503, body: shape },
-    'the one that may have it cannot be asked'
+    'the upstream that may have it is down'
   )
   t.match(await get('/v1/blocks/by_height/900'), { status: 200 })
   takeRequestCounts()
   t.match(
     await get('/v1/blocks/by_height/35'),
     { status: 200, headers: { [cacheStatusHeader]: /hit/ } },
-    'what was read of it is kept'
+    'the block is cached'
   )
   t.same(takeRequestCounts(), [0, 0])
 })
 
-t.test('what is passed through with a version that was shown is not denied either', async t => {
+t.test('varve does not forward the denial of a version that it has already served', async t => {
   const lags = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"not yet","error_code":"version_not_found","vm_error_code":null}'
@@ -391,7 +395,7 @@ t.test('what is passed through with a version that was shown is not denied eithe
   t.match(await get('/v1/accounts/0x1/transactions?ledger_version=15000'), { status: 503, body: shape })
 })
 
-t.test('a posted read is retried like any other, and what may write is put to one node alone', async t => {
+t.test('varve retries a POST read like any other, and sends a possible write to one upstream only', async t => {
   const asked: string[] = []
   const failing = await startStubUpstream(t, (request, response) => {
     asked.push(`failing ${request.url}`)
@@ -415,5 +419,7 @@ t.test('a posted read is retried like any other, and what may write is put to on
   for (let nth = 0; nth < 4; nth++) {
     t.equal((await post('/v1/view', `{"function":"0x1::a::f","type_arguments":[],"arguments":[${nth}]}`))[0], 200)
   }
-  for (let nth = 0; nth < 4; nth++) t.equal((await post('/v1/transactions', '{}')).length, 2, 'a status and one node')
+  for (let nth = 0; nth < 4; nth++) {
+    t.equal((await post('/v1/transactions', '{}')).length, 2, 'one status and one upstream')
+  }
 })

@@ -34,7 +34,7 @@ async function replica (t: Test, redisUrl: string, node: Sandbox, pollMs = 600_0
 const heightsIn = (text: string | null): number[] =>
   [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
 
-/** Whether a block is the one that this very node has, whoever answers. */
+/** Expects the block that this very node has, whichever upstream varve reads from. */
 async function isOf (t: Test, node: Sandbox, varve: TestVarve, version: number): Promise<void> {
   t.match(
     await varve.get(blockTarget(version)),
@@ -43,7 +43,7 @@ async function isOf (t: Test, node: Sandbox, varve: TestVarve, version: number):
   )
 }
 
-t.test('a chain is known by final blocks at both ends of the window and between, read by height, renewed with the head, and never put in the cache', async t => {
+t.test('varve renews anchors at both ends and inside the window, by height and outside the cache', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const varve = await replica(t, redis.url, node, 50)
@@ -60,7 +60,7 @@ t.test('a chain is known by final blocks at both ends of the window and between,
   t.same((await redis.client.keys('*')).filter(key => !/^varve:1:(?:control|upstream) /.test(key)), [])
 })
 
-t.test('what an upstream had is remembered under a digest: neither its URL nor a secret stands in Redis', async t => {
+t.test('Redis stores upstreams under a digest: no URL and no secret appears in it', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t, { pathPrefix: '/key-s3cret' })
   const varve = await varveAt(t, node.url, {
@@ -86,7 +86,7 @@ t.test('what an upstream had is remembered under a digest: neither its URL nor a
   t.match(await redis.client.get((await upstreams())[0] ?? ''), /\{"chainId":4,"generation":1[,}]/)
 })
 
-t.test('of the generations of one chain the highest wins: each that an operator begins is followed by all, and old ones are forgotten', async t => {
+t.test('all replicas follow the highest generation of their chain; old generations expire', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const [a, b] = [await replica(t, redis.url, node), await replica(t, redis.url, node)]
@@ -98,14 +98,14 @@ t.test('of the generations of one chain the highest wins: each that an operator 
   t.same(
     [await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')],
     [0, 0],
-    'the chain is the same'
+    'the chain is unchanged'
   )
   const late = await replica(t, redis.url, node)
   t.same(adoptedGenerations(late), [7])
   await isOf(t, node, late, 2000)
 })
 
-t.test('who starts while Redis is dead serves its node, and takes up the higher generation of its chain when Redis comes back', async t => {
+t.test('a replica that starts without Redis adopts its chain\'s higher generation later', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const node = await startSandboxNode(t)
@@ -121,10 +121,10 @@ t.test('who starts while Redis is dead serves its node, and takes up the higher 
   await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
   t.same(adoptedGenerations(b), [3])
   t.match(await b.get(blockTarget(2000)), { status: 200, headers: { [cacheStatusHeader]: redisHitStatus } })
-  t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the number that it had by itself')
+  t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the replica\'s own number')
 })
 
-t.test('what was kept while Redis was away, under a number that turns out to be another chain\'s, is never written there', async t => {
+t.test('entries cached without Redis are never written under another chain\'s number', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
@@ -144,7 +144,7 @@ t.test('what was kept while Redis was away, under a number that turns out to be 
   await isOf(t, one, a, 2000)
 })
 
-t.test('two chains of one name whose replicas both began without Redis do not take the same number when it comes back', async t => {
+t.test('two chains of one name that both start without Redis get different numbers later', async t => {
   const redis = await startRedis(t)
   const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
   for (const way of ways) way.isRefusing = true
@@ -156,10 +156,10 @@ t.test('two chains of one name whose replicas both began without Redis do not ta
   for (const [nth, varve] of varves.entries()) {
     for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, nodes[nth] as Sandbox, varve, version)
   }
-  t.same(varves.map(varve => adoptedGenerations(varve).length).sort(), [0, 1], 'one keeps the number that it had')
+  t.same(varves.map(varve => adoptedGenerations(varve).length).sort(), [0, 1], 'one chain keeps its number')
 })
 
-t.test('of two chains that settle on one number at the very same time one alone has it, though neither had heard of the other', async t => {
+t.test('of two chains that take one number at the same time only one gets it', async t => {
   const redis = await startRedis(t)
   const { link } = await openRedisTier(t, redis.url)
   const settle = async (hash: string): Promise<GenerationChoice> => {
@@ -192,10 +192,10 @@ t.test('of two chains that settle on one number at the very same time one alone 
   }
   const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
   t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
-  t.equal((await settle('0xbb')).generation, decided[1].generation, 'and who comes later is told by their marks')
+  t.equal((await settle('0xbb')).generation, decided[1].generation, 'and later replicas decide by their anchors')
 })
 
-t.test('a number that is too old for anyone to tell of is not taken again: what another chain left under it is not served', async t => {
+t.test('varve never reuses a number whose owner is forgotten: entries under it are not served', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
@@ -214,7 +214,7 @@ t.test('a number that is too old for anyone to tell of is not taken again: what 
   await isOf(t, one, a, 2000)
 })
 
-t.test('nodes that do not serve blocks by height are known by their positions: replicas share, and a reset that these show is noticed', async t => {
+t.test('positions identify the chain of upstreams without blocks by height, resets included', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
@@ -233,7 +233,7 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
     await isOf(t, node, varve, 2000)
   }
   for (const varve of [a, b, c]) await varve.stop({ drainMs: 0 })
-  // A lower version at a later time is all that there is to tell by for one that starts.
+  // Leaves a lower version at a later time as the only sign of a reset that a starting replica has.
   node.faults.clear()
   node.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
   node.faults.add({
@@ -244,7 +244,7 @@ t.test('nodes that do not serve blocks by height are known by their positions: r
   t.same(adoptedGenerations(late), [3])
 })
 
-t.test('of the generations that are known a chain is the highest that it is proven to be; the very highest, unless something speaks against it, where nothing is', async t => {
+t.test('varve adopts the highest generation proven to be its chain, or the highest not disproved', async t => {
   const candidates: GenerationCandidate[] = [5, 4, 3].map(
     generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
   )
@@ -258,7 +258,7 @@ t.test('of the generations that are known a chain is the highest that it is prov
   t.equal(await chosen('other', 'unknown', 'unknown'), undefined)
 })
 
-t.test('who was cut off from Redis reads and writes nothing there until it has heard the others: another chain may bear its number by now', async t => {
+t.test('after a Redis outage varve uses no entries until it knows the other replicas\' generations', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const [one, other] = [
@@ -287,7 +287,7 @@ t.test('who was cut off from Redis reads and writes nothing there until it has h
   t.same([adoptedGenerations(a), adoptedGenerations(b), await publishedGenerations(redis)], [[2], [], ['g1', 'g2']])
 })
 
-t.test('what is purged while it is not known which generation the others are on stays purged when that is known', async t => {
+t.test('entries purged while the generation is unknown stay purged', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const node = await startSandboxNode(t)
@@ -304,11 +304,11 @@ t.test('what is purged while it is not known which generation the others are on 
   )
   node.requests.reset()
   for (const varve of [b, a]) await varve.get(blockTarget(2000))
-  t.ok(node.requests.countFor('block_by_version') >= 1, 'it is read anew')
-  t.equal((await redis.client.keys('varve:1:4.1 json blocks 446')).length, 1, 'and not had from what lies there still')
+  t.ok(node.requests.countFor('block_by_version') >= 1, 'it is fetched again')
+  t.equal((await redis.client.keys('varve:1:4.1 json blocks 446')).length, 1, 'and not taken from the stored entry')
 })
 
-t.test('whose node is away when Redis comes back goes by what it last said', async t => {
+t.test('a replica without its upstream uses the last known anchors when Redis comes back', async t => {
   for (const isSame of [true, false]) {
     const redis = await startRedis(t)
     const slow = await slowRedis(t, redis)
@@ -336,13 +336,13 @@ t.test('whose node is away when Redis comes back goes by what it last said', asy
   }
 })
 
-t.test('a replica that hears of another chain just when its own node has changed to a third goes on to a generation of its own', async t => {
+t.test('a replica that learns of another chain as its upstream changes starts its own generation', async t => {
   const redis = await startRedis(t)
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
   await a.get(blockTarget(2000))
   await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
-  // Behind the same connection, as behind a balancer: nothing tells a that anything has changed.
+  // Keeps the connection, as a load balancer does: nothing tells replica a of the change.
   one.faults.add({ kind: 'otherChain', blocks: 1400 })
   const b = await replica(t, redis.url, other)
   await until(() => adoptedGenerations(a).length > 0, 'it has asked its node')
@@ -353,7 +353,7 @@ t.test('a replica that hears of another chain just when its own node has changed
   }
 })
 
-t.test('a node that turns to another chain id is fenced: what is kept is served, and nothing that it says', async t => {
+t.test('an upstream that changes its chain id is quarantined: varve serves cached reads only', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const a = await replica(t, redis.url, node)

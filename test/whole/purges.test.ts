@@ -15,7 +15,7 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const table = '/v1/tables/0xab/item?ledger_version=500'
 const token = 't0ken'
 
-/** How a replica is reached and reaches Redis. */
+/** Redis configuration of a replica. */
 const at = (url: string, timeoutMs = 500): object => ({
   cache: { redis: { url, timeoutMs } },
   admin: { listen: '127.0.0.1:0', token }
@@ -31,7 +31,7 @@ async function purge (varve: TestVarve, what: object): Promise<TestResponse> {
 
 const lastGeneration = (varve: TestVarve): unknown => adoptedGenerations(varve).at(-1)
 
-/** Waits until a replica has forgotten, and tells what it said then and after how long. */
+/** Waits until a replica has dropped an entry; returns its response and the delay. */
 async function forgotten (
   varve: TestVarve,
   target: string,
@@ -39,7 +39,7 @@ async function forgotten (
   old: string
 ): Promise<{ got: TestResponse, afterMs: number }> {
   const started = performance.now()
-  // What the whole process stood still is no part of it.
+  // Subtracts the time for which the whole process was blocked.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
   for (;;) {
@@ -54,7 +54,7 @@ async function listeners (redis: RedisProcess): Promise<number> {
   return Number((await redis.client.pubsub('NUMSUB', 'varve:1:news') as unknown[])[1])
 }
 
-t.test('a purge on one replica is a purge on all, in Redis and in their memories: at once by message, within a second where messages do not come', async t => {
+t.test('a purge applies to Redis and all replicas: at once by message, within 1 s without', async t => {
   const redis = await startRedis(t)
   await redis.client.call('ACL', 'SETUSER', 'deaf', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
   const node = await startCountingUpstream(t)
@@ -88,13 +88,13 @@ t.test('a purge on one replica is a purge on all, in Redis and in their memories
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
     const [atB, atDeaf] = await Promise.all([forgotten(b, target, how, old), forgotten(deaf, target, how, old)])
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
-    t.ok(atDeaf.afterMs < 1000, `by looking, after ${atDeaf.afterMs} ms`)
+    t.ok(atDeaf.afterMs < 1000, `by polling, after ${atDeaf.afterMs} ms`)
     t.not((await a.get(target, how)).body, old)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'what is read now is shared')
   }
 })
 
-t.test('where the connections that messages come by break off just then, the others forget within a second all the same', async t => {
+t.test('other replicas purge within a second even if their message connections break', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
@@ -113,7 +113,7 @@ t.test('where the connections that messages come by break off just then, the oth
   await until(async () => await listeners(redis) === 2, 'and they listen again')
 })
 
-t.test('purging one version of a block purges the block in all its forms on every replica, and its neighbours stay', async t => {
+t.test('purging one version of a block purges all its forms on every replica, not its neighbours', async t => {
   const redis = await startRedis(t)
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, at(redis.url))
   const b = await varveAt(t, sandbox.url, at(redis.url))
@@ -157,7 +157,7 @@ t.test('purging one version of a block purges the block in all its forms on ever
   }
 })
 
-t.test('purging everything starts a new generation on every replica; what the old one kept is out of reach in memory and in Redis', async t => {
+t.test('purging everything starts a new generation on all replicas and hides the old entries', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
@@ -178,16 +178,16 @@ t.test('purging everything starts a new generation on every replica; what the ol
     t.ok(afterMs < 1000, `${afterMs} ms`)
     t.equal(got.headers[cacheStatusHeader], storedMissStatus)
     t.not((await a.get(target)).body, old)
-    t.ok(await isIn(generation - 1), 'it stands there until it expires')
+    t.ok(await isIn(generation - 1), 'the entry stays until it expires')
     await until(async () => await isIn(generation), 'what is read now is in Redis')
     for (const varve of [a, b]) {
       t.match(varve.log.filter(({ msg }) => msg === 'key generation changed').at(-1), { generation })
     }
   }
-  t.equal(await a.metric('varve_chain_resets_total'), 0, 'it is no reset')
+  t.equal(await a.metric('varve_chain_resets_total'), 0, 'no reset is counted')
 })
 
-t.test('with Redis away a purge holds here at once, is told as taken but not everywhere, and nothing purged comes back when Redis does', async t => {
+t.test('a purge without Redis applies here at once, and purged entries never come back with Redis', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
@@ -205,7 +205,7 @@ t.test('with Redis away a purge holds here at once, is told as taken but not eve
   const fresh = await a.get(modules)
   t.equal(fresh.headers[cacheStatusHeader], storedMissStatus)
   t.notOk(old.includes(fresh.body))
-  t.match(await b.get(modules), { body: old[0] }, 'whom it could not tell knows nothing yet')
+  t.match(await b.get(modules), { body: old[0] }, 'unreachable replicas know nothing yet')
   network.isRefusing = false
   const seen = new Set<string>()
   await until(async () => {
@@ -213,15 +213,15 @@ t.test('with Redis away a purge holds here at once, is told as taken but not eve
     return await a.metric('varve_redis_up') === 1
   }, 'Redis is back')
   const atB = await forgotten(b, modules, {}, old[0] ?? '')
-  t.ok(atB.afterMs < 1500, `the others hear of it then, after ${atB.afterMs} ms`)
-  // The second purge is news of its own, which may come a moment later.
+  t.ok(atB.afterMs < 1500, `the others apply it then, after ${atB.afterMs} ms`)
+  // Waits again: the second purge is a message of its own and may come later.
   await forgotten(b, other, {}, old[1] ?? '')
   for (const target of [modules, other]) for (const varve of [a, b]) seen.add((await varve.get(target)).body)
-  t.notOk(old.some(body => seen.has(body)), 'and nobody says again what was purged')
+  t.notOk(old.some(body => seen.has(body)), 'and no replica serves a purged entry again')
 })
 
 for (const last of [2, 6]) {
-  t.test(`everything purged on two replicas, one of them cut off from Redis while the other is at generation ${last}, is out of reach on both: none takes a number that the other had`, async t => {
+  t.test(`purging everything on two replicas, one without Redis, at generation ${last} takes new numbers`, async t => {
     const begun = Array.from({ length: last - 1 }, (_, at) => at + 2)
     const redis = await startRedis(t)
     const node = await startCountingUpstream(t)
@@ -248,7 +248,7 @@ for (const last of [2, 6]) {
     t.match(
       await purge(a, { all: true }),
       { status: 202, body: '{"purged":true,"everywhere":false}' },
-      'which number it will have is not known yet'
+      'the number is not known yet'
     )
     const seen = new Set<string>()
     network.isRefusing = false
@@ -258,11 +258,11 @@ for (const last of [2, 6]) {
     }, 'it is above the number that the other had')
     await until(() => lastGeneration(b) === last + 1, 'and the other follows')
     for (const varve of [a, b]) seen.add((await varve.get(modules)).body)
-    t.notOk(seen.has(old), 'nobody says again what was purged')
+    t.notOk(seen.has(old), 'no replica serves a purged entry again')
   })
 }
 
-t.test('everything purged on several replicas at the very same time is a number for each, and all end up at the highest', async t => {
+t.test('simultaneous purges of everything get a number each; all replicas end on the highest', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const varves = [
@@ -274,11 +274,11 @@ t.test('everything purged on several replicas at the very same time is a number 
     t.match(got, { status: 200, body: /"everywhere":true/ })
   }
   const numbers = (await publishedGenerations(redis)).map(field => Number(field.slice(1)))
-  t.ok(numbers.length >= 4, `one for each, and the one that was left: ${numbers.join()}`)
+  t.ok(numbers.length >= 4, `one for each, and the earlier one: ${numbers.join()}`)
   await until(() => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)), 'all are at the highest')
 })
 
-t.test('while Redis takes no purge it is not read, /readyz says so, and what was purged is told when it takes it', async t => {
+t.test('while Redis rejects purges varve reads nothing from it, reports so, and resends later', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const [a, b] = [await varveAt(t, node.url, at(redis.url)), await varveAt(t, node.url, at(redis.url))]
@@ -309,7 +309,7 @@ t.test('while Redis takes no purge it is not read, /readyz says so, and what was
   await until(async () => (await degraded()).length === 0, 'all is well again')
 })
 
-t.test('a purge of who began without Redis counts for the generation that the others have', async t => {
+t.test('a purge of a replica that started without Redis applies to the others\' generation', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
@@ -326,7 +326,7 @@ t.test('a purge of who began without Redis counts for the generation that the ot
   const { got } = await forgotten(b, modules, {}, old)
   t.not(got.body, old)
   t.match(await a.get(modules), { body: got.body, headers: { [cacheStatusHeader]: redisHitStatus } })
-  // One that reaches Redis but cannot see yet what the others have agreed on.
+  // Reaches Redis, but lacks the permission to read the generation of the others.
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-hgetall')
   const c = await varveAt(t, node.url, at(`redis://blind:pw@${redis.host}`))
   t.equal(await c.metric('varve_redis_up'), 1)
@@ -335,7 +335,7 @@ t.test('a purge of who began without Redis counts for the generation that the ot
   t.not((await forgotten(b, modules, {}, got.body)).got.body, got.body)
 })
 
-t.test('who began while Redis was away and has what was purged meanwhile forgets it when it hears of it', async t => {
+t.test('a replica that starts while Redis is away drops entries purged meanwhile', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
@@ -348,10 +348,10 @@ t.test('who began while Redis was away and has what was purged meanwhile forgets
   network.isRefusing = false
   t.not((await forgotten(late, modules, {}, old)).got.body, old)
   const after = await a.get(modules)
-  t.not(after.body, old, 'nor has it brought it back for others')
+  t.not(after.body, old, 'nor has it stored them again for others')
 })
 
-t.test('what is being fetched from Redis or from a node while it is purged is not kept', async t => {
+t.test('entries purged while being fetched from Redis or an upstream are not stored', async t => {
   const redis = await startRedis(t)
   const node = await startCountingUpstream(t)
   const network = await slowRedis(t, redis)
@@ -363,7 +363,7 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
   const asks = network.receivedCount
   const reading = a.get(modules)
   await until(() => network.receivedCount > asks, 'it looks into Redis')
-  // Its memory forgets at once; Redis is told behind the look that is under way.
+  // Purges memory at once; Redis gets the purge after the read in progress.
   const purging = purge(a, { url: modules })
   await until(() => network.receivedCount > asks + 1, 'it tells Redis')
   network.release()
@@ -390,15 +390,15 @@ t.test('what is being fetched from Redis or from a node while it is purged is no
     await until(() => held.length === 1, 'the node is asked again')
     held.shift()?.()
     t.not((await next).body, body)
-    // Writes leave in their order, so the first would be there by now.
+    // Relies on the order of writes: the first would be stored by now.
     if (target !== modules) {
       await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'what came after it is in Redis')
     }
-    if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'of the first nothing was shared')
+    if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'nothing of the first is stored')
   }
 })
 
-t.test('without a Redis a purge and a new generation are of this process alone', async t => {
+t.test('without Redis a purge or a new generation applies to this process only', async t => {
   const node = await startCountingUpstream(t)
   const varve = await varveAt(t, node.url, { admin: { listen: '127.0.0.1:0', token } })
   const { body: old } = await varve.get(modules)

@@ -16,7 +16,7 @@ async function varveWith (t: Test, redis: RedisConfigChange): Promise<TestVarve>
   return await varveAt(t, node.url, { cache: { redis } })
 }
 
-/** Sees that /readyz, /status.json and the log name the rejection, and that none of them repeats a password. */
+/** Expects /readyz, /status.json and the log to name the rejection, and none of them to repeat a password. */
 async function saysSo (t: Test, varve: TestVarve, reason: RegExp): Promise<void> {
   await until(() => varve.log.some(({ msg }) => msg === message), 'it is logged')
   t.match(varve.log.filter(({ msg }) => msg === message), [{ level: 40, reason }], 'once')
@@ -25,11 +25,11 @@ async function saysSo (t: Test, varve: TestVarve, reason: RegExp): Promise<void>
   t.match(JSON.parse(readiness), { degraded: [reason] })
   const { body: status } = await sendRequest(varve.adminUrl, '/status.json')
   t.match(JSON.parse(status), { tiers: { redis: { state: 'down', reason: 'authentication failed' } } })
-  t.match(await varve.get(modules), { status: 200 }, 'reads go on')
+  t.match(await varve.get(modules), { status: 200 }, 'reads continue')
   t.notMatch(readiness + status + JSON.stringify(varve.log), /s3cret|r1ght/)
 }
 
-t.test('a wrong Redis password, or none where one is wanted, is reported as failed authentication', async t => {
+t.test('varve reports a wrong or missing Redis password as failed authentication', async t => {
   const redis = await startRedis(t, { password: 'r1ght' })
   for (
     const [place, reason] of [[{ url: `redis://:s3cret@${redis.host}` }, /WRONGPASS/], [{
@@ -40,13 +40,13 @@ t.test('a wrong Redis password, or none where one is wanted, is reported as fail
   }
 })
 
-t.test('a Redis user without the permissions that varve needs is reported as failed authentication', async t => {
+t.test('varve reports a Redis user without the needed permissions as failed authentication', async t => {
   const redis = await startRedis(t)
   await redis.client.acl('SETUSER', 'cache', 'on', '>s3cret', '~other:*', '+@all')
   await saysSo(t, await varveWith(t, { url: redis.url, username: 'cache', password: 's3cret' }), /NOPERM/)
 })
 
-t.test('a Redis password that is changed while varve runs is reported, and used again once it is right', async t => {
+t.test('varve reports a Redis password changed at run time and reconnects once it is right', async t => {
   const redis = await startRedis(t)
   const varve = await varveWith(t, { url: redis.url })
   await until(async () => await isRedisUp(varve), 'it is up')

@@ -41,7 +41,7 @@ t.beforeEach(async () => {
   await client.flushall()
 })
 
-t.test('every version of a block leads to it, and the versions beside it do not', async t => {
+t.test('every version of a block leads to it, and neighbouring versions do not', async t => {
   for (
     const { first, last } of [
       block(1000n, 3999n, 1),
@@ -94,7 +94,7 @@ const chains = fc.record({
     }).filter(({ first }) => first <= highest)
   })
 
-t.test(`of blocks that follow one another each version leads to its own, anywhere in the u64 range, and still does when any one key of the index has gone (${seedTitle})`, async t => {
+t.test(`each version of adjacent blocks finds its own, also after the loss of one index key (${seedTitle})`, async t => {
   await checkAsync(
     fc.asyncProperty(chains, fc.nat(), fc.nat(), async (blocks, lost, order) => {
       await client.flushall()
@@ -119,14 +119,14 @@ t.test(`of blocks that follow one another each version leads to its own, anywher
   )
 })
 
-t.test('a hole is a hole: a version between two kept blocks leads to neither', async t => {
+t.test('a version in a gap between two stored blocks finds neither', async t => {
   await add(block(100n, 109n, 1), block(120n, 129n, 2))
   t.same(await find(109n), [block(100n, 109n, 1)])
   for (const version of [99n, 110n, 115n, 119n, 130n]) t.same(await find(version), [])
   t.same(await find(120n), [block(120n, 129n, 2)])
 })
 
-t.test('versions and heights that differ in their last digit alone stay apart, up to the highest there are', async t => {
+t.test('versions and heights that differ in their last digit stay distinct, up to the u64 maximum', async t => {
   for (const base of [2n ** 53n, 2n ** 63n, highest - 9n]) {
     const blocks = Array.from(
       { length: 10 },
@@ -137,7 +137,7 @@ t.test('versions and heights that differ in their last digit alone stay apart, u
   }
 })
 
-t.test('the index says when a record is missing in one of its two cuts, and not when all is there or nothing is', async t => {
+t.test('the index reports a record missing in one of its two cuts, and no other case', async t => {
   await add(block(1000n, 1500n, 1))
   const keys = await client.keys('*')
   t.ok(keys.length >= 3)
@@ -153,7 +153,7 @@ t.test('the index says when a record is missing in one of its two cuts, and not 
   }
 })
 
-t.test('no command needs two keys, so that the index works in a cluster', async t => {
+t.test('no command needs two keys, so the index works in a cluster', async t => {
   const commands: string[][] = []
   const monitor = await client.monitor()
   t.teardown(() => {
@@ -169,7 +169,7 @@ t.test('no command needs two keys, so that the index works in a cluster', async 
   for (const command of commands) t.ok(command.filter(word => word.startsWith('p:')).length <= 1, command.join(' '))
 })
 
-t.test('a block that is taken out leads nowhere, and its neighbours in the same keys stay', async t => {
+t.test('removing a block removes it from the index and leaves its neighbours in the same keys', async t => {
   const blocks = [block(1020n, 1023n, 1), block(1024n, 3000n, 2), block(3001n, 3001n, 3)]
   await add(...blocks)
   await index.remove(client, family, block(1024n, 3000n, 2), '2')
@@ -177,7 +177,7 @@ t.test('a block that is taken out leads nowhere, and its neighbours in the same 
   t.same([await find(1023n), await find(3001n)], [[blocks[0]], [blocks[2]]])
 })
 
-t.test('what stands in the index beside its own records is no block', async t => {
+t.test('the index ignores foreign values beside its own records', async t => {
   await add(block(100n, 199n, 1))
   for (const key of await client.keys('*')) {
     await client.zadd(
@@ -188,10 +188,10 @@ t.test('what stands in the index beside its own records is no block', async t =>
     )
   }
   t.same(await find(110n), [block(100n, 199n, 1)], 'below the junk')
-  t.same(await find(150n), [], 'behind the junk: a miss, and never a wrong one')
+  t.same(await find(150n), [], 'behind the junk: a miss, never a wrong block')
 })
 
-t.test('of blocks that share a version the newer word counts, and no lie keeps another block from being found', async t => {
+t.test('of blocks that share a version the newer record wins; false records hide no other block', async t => {
   const truth = block(500n, 509n, 50)
   const all = Array.from({ length: 10 }, (_, step) => 500n + BigInt(step))
   for (
@@ -212,12 +212,12 @@ t.test('of blocks that share a version the newer word counts, and no lie keeps a
     await client.flushall()
     await add(lie, truth)
     for (const version of all) {
-      t.same(await find(version), [truth], `${version} after the lie of ${lie.first}..${lie.last}`)
+      t.same(await find(version), [truth], `${version} after the false record ${lie.first}..${lie.last}`)
     }
     for (const beside of [499n, 510n]) t.notMatch(await find(beside), [truth])
     await index.remove(client, family, truth, truth.height)
     if (lie.first >= truth.first) {
-      for (const version of all) t.same(await find(version), [], 'nor does it come back when the newer has gone')
+      for (const version of all) t.same(await find(version), [], 'nor does it come back without the newer one')
     }
   }
   await add(truth, block(505n, 505n, 9))
@@ -225,7 +225,7 @@ t.test('of blocks that share a version the newer word counts, and no lie keeps a
   t.same(await find(504n), [truth])
 })
 
-t.test('a key of the index holds a bounded number of records and always expires', async t => {
+t.test('an index key has a bounded number of records and always expires', async t => {
   const lies = Array.from({ length: 1200 }, (_, step) => block(BigInt(step), 1100n, step))
   for (const lie of lies) await add(lie)
   const keys = await client.keys('*')
@@ -237,7 +237,7 @@ t.test('a key of the index holds a bounded number of records and always expires'
   t.ok(keys.length < 6)
 })
 
-t.test('a full key still holds a block for each of its versions, and one that began before', async t => {
+t.test('a full index key still finds a block for each of its versions, also one that began before', async t => {
   const ones = Array.from({ length: 1024 }, (_, step) => block(1024n + BigInt(step), 1024n + BigInt(step), 5000 + step))
   const all = [block(900n, 1023n, 1), ...ones, block(2048n, 2100n, 2)]
   await add(...all)
@@ -248,7 +248,7 @@ t.test('a full key still holds a block for each of its versions, and one that be
   for (const one of [begun, ...rest]) t.same([await find(one.last), await isTorn(one.last)], [[one], false])
 })
 
-t.test('a block that is wider than any can be is not taken, nor one whose end is before its beginning', async t => {
+t.test('the index rejects blocks wider than the maximum and blocks whose end precedes their start', async t => {
   const { takes } = { takes: (first: bigint, last: bigint) => index.accepts({ first, last }) }
   t.ok(takes(0n, 0n))
   t.ok(takes(highest, highest))
@@ -257,7 +257,7 @@ t.test('a block that is wider than any can be is not taken, nor one whose end is
   t.notOk(takes(0n, 65n * 1024n))
   t.notOk(takes(0n, highest))
   await add(block(1023n, 1023n + 64n * 1024n, 1))
-  t.ok((await client.keys('*')).length <= 132, 'the widest that is taken makes no more keys than this')
+  t.ok((await client.keys('*')).length <= 132, 'the widest accepted block makes no more keys')
 })
 
 const isWritten = async (varve: TestVarve, count: number): Promise<void> => {
@@ -283,7 +283,7 @@ async function sandboxOf (t: Test, options: Parameters<typeof startSandbox>[0] =
   return sandbox
 }
 
-t.test('one read of a node serves a block of 12,000 versions on every replica, whichever version each is asked for', async t => {
+t.test('one fetch serves a block of 12,000 versions on every replica, for any of its versions', async t => {
   const sandbox = await sandboxOf(t)
   const [a, b] = await replicas(t, sandbox.url)
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(500)
@@ -310,7 +310,7 @@ t.test('one read of a node serves a block of 12,000 versions on every replica, w
     const led = await Promise.all(steps.map(async version => await shared.find(client, family, version)))
     t.ok(
       led.every(({ blocks, isIncomplete }) => !isIncomplete && blocks.length === 1 && blocks[0]?.height === '500'),
-      `every version from ${from} on leads to it`
+      `every version from ${from} on finds it`
     )
     const found = await Promise.all(
       steps.filter((_, step) => step % 20 === 0).map(async version => await store.get(keysAt(version), version))
@@ -319,11 +319,11 @@ t.test('one read of a node serves a block of 12,000 versions on every replica, w
   }
   for (const version of [first - 1n, last + 1n]) {
     t.equal(await store.get(keysAt(version), version), undefined)
-    t.equal((await b.get(at(version))).headers[status], stored, 'what is beside it was never read')
+    t.equal((await b.get(at(version))).headers[status], stored, 'versions beside it were never read')
   }
 })
 
-t.test('the loss of any key of the index loses nothing: alone, one after another, and all at once but for one read of the node', async t => {
+t.test('losing any or all keys of the index costs one fetch at most and no data', async t => {
   const sandbox = await sandboxOf(t)
   const [a] = await replicas(t, sandbox.url, 1)
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(500)
@@ -337,7 +337,7 @@ t.test('the loss of any key of the index loses nothing: alone, one after another
     const found = await Promise.all(versions.map(async version => await store.get(keysAt(version), version)))
     t.ok(found.every(one => one?.stored.body.toString() === body), what)
   }
-  // All are asked at once, so none waits for what another mends.
+  // Sends all requests at once, so that none waits for a key that another request restores.
   for (const key of keys) {
     await client.rename(key, 'aside')
     await serves(`without ${key}`)
@@ -359,7 +359,7 @@ t.test('the loss of any key of the index loses nothing: alone, one after another
   t.same(await indexKeys(), keys)
 })
 
-t.test('a block whose entry was evicted while the index still leads to it is read once and shared again', async t => {
+t.test('a block evicted while the index still leads to it is fetched once and shared again', async t => {
   const sandbox = await sandboxOf(t)
   const [a, b] = await replicas(t, sandbox.url)
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(500)
@@ -372,10 +372,10 @@ t.test('a block whose entry was evicted while the index still leads to it is rea
   const [c] = await replicas(t, sandbox.url, 1)
   t.match(await c.get(at(first)), { body, headers: { [status]: fromRedis } })
   t.equal(sandbox.requests.countFor('block_by_version'), 1)
-  t.equal(await c.metric('varve_corrupt_entries_total'), 0, 'what was evicted is not damaged')
+  t.equal(await c.metric('varve_corrupt_entries_total'), 0, 'an evicted entry is not damaged')
 })
 
-t.test('with and without transactions, in JSON and in BCS, blocks are apart in Redis too', async t => {
+t.test('blocks with and without transactions, in JSON and in BCS, are separate entries in Redis', async t => {
   const sandbox = await sandboxOf(t)
   const { firstVersion: first, lastVersion: last } = sandbox.ledger.block(452)
   const forms = ['', '?with_transactions=true'].flatMap(query =>
@@ -398,7 +398,7 @@ t.test('with and without transactions, in JSON and in BCS, blocks are apart in R
   }
 })
 
-t.test('a wider block than any chain has is answered, and neither it nor an index of it is shared', async t => {
+t.test('varve serves a block wider than the maximum, and shares neither it nor its index', async t => {
   const body = (height: number, first: number, last: number): string =>
     JSON.stringify({
       block_height: String(height),
@@ -419,7 +419,7 @@ t.test('a wider block than any chain has is answered, and neither it nor an inde
     response.writeHead(200, { 'content-type': 'application/json', ...stamps(wide) }).end('{"git_hash":"aaaa"}')
   })
   const [a, b] = await replicas(t, stub.url)
-  t.match((await a.get(at(5_000_000))).headers, { [status]: stored }, 'kept in memory')
+  t.match((await a.get(at(5_000_000))).headers, { [status]: stored }, 'cached in memory')
   t.match((await a.get(at(9_500_007))).headers, { [status]: stored })
   await isWritten(a, 1)
   t.same((await client.keys('*blocks*')).filter(key => !isIndex(key)).map(key => key.slice(-3)), [' 51'])
@@ -428,7 +428,7 @@ t.test('a wider block than any chain has is answered, and neither it nor an inde
   t.match((await b.get(at(9_560_000))).headers, { [status]: fromRedis })
 })
 
-t.test('a block at the far end of the u64 range is found on every replica, and its neighbours are not taken for it', async t => {
+t.test('replicas find a block at the far end of the u64 range and do not confuse its neighbours', async t => {
   const head = highest
   const at64 = {
     'x-aptos-ledger-version': String(head),
@@ -477,7 +477,7 @@ t.test('a block at the far end of the u64 range is found on every replica, and i
   t.equal(stub.requests.filter(target => target.includes('by_version')).length, blocks.length)
 })
 
-t.test('where one cut cannot be asked the other is enough; where neither can be, or the other has nothing, it is said', async t => {
+t.test('one readable cut of the index is enough; the index fails if no cut can be read', async t => {
   await client.flushall()
   await index.add(client, family, { first: 100n, last: 109n }, '7')
   const [one = '', other = ''] = (await client.keys('*')).filter(isIndex)

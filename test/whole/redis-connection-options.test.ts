@@ -18,7 +18,7 @@ import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
-/** The certificate of the servers, in a file as an operator has it. */
+/** Writes the certificate of the servers to a file, as an operator has it. */
 function caFileOf (t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'varve-ca-'))
   t.teardown(() => {
@@ -33,7 +33,7 @@ async function shares (t: Test, redis: RedisConfigChange): Promise<void> {
   const sharers = await startReplicaPair(t, { timeoutMs: 500, ...redis })
   await until(async () => await isRedisUp(sharers.first) && await isRedisUp(sharers.second), 'it is up', 5000)
   await untilShared(sharers)
-  t.pass('it is shared')
+  t.pass('the entry is shared')
 }
 
 async function isRefused (t: Test, redis: RedisConfigChange, by: RegExp): Promise<void> {
@@ -44,7 +44,7 @@ async function isRefused (t: Test, redis: RedisConfigChange, by: RegExp): Promis
   t.equal(await redisWriteCount(first), 0, 'nothing is written')
 }
 
-t.test('a password in the URL, with signs that a URL must not hold as they are, and a database', async t => {
+t.test('varve connects with a URL that has an escaped password and a database', async t => {
   const redis = await startRedis(t, { password: 'p@ss:w/rd?%&' })
   await shares(t, { url: `${redis.url}/3` })
   t.match(await redis.client.info('keyspace'), /db3:/)
@@ -52,7 +52,7 @@ t.test('a password in the URL, with signs that a URL must not hold as they are, 
   await isRefused(t, { url: `redis://${redis.host}` }, /NOAUTH/)
 })
 
-t.test('a user with a password, in the URL or beside it, who may touch nothing but what is varve\'s', async t => {
+t.test('varve connects as a user that may access only varve\'s keys, in the URL or beside it', async t => {
   const redis = await startRedis(t, { password: 'of the default user' })
   await redis.client.call(
     'ACL',
@@ -78,7 +78,7 @@ t.test('a user with a password, in the URL or beside it, who may touch nothing b
   await isRefused(t, { url: `redis://${redis.host}`, username: 'cache', password: 'wrong' }, /WRONGPASS/)
 })
 
-t.test('TLS, where the certificate is believed for its caFile alone', async t => {
+t.test('varve connects over TLS and trusts the certificate because of its caFile alone', async t => {
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   const caFile = caFileOf(t)
   await shares(t, { url: redis.url, caFile })
@@ -88,7 +88,7 @@ t.test('TLS, where the certificate is believed for its caFile alone', async t =>
   await isRefused(t, { url: redis.url.replace('rediss:', 'redis:') }, /connection closed|ECONNRESET/)
 })
 
-t.test('a cluster behind TLS and a password', async t => {
+t.test('varve connects to a cluster behind TLS and a password', async t => {
   const cluster = await startCluster(t, { tls: true, password: 'secret' })
   await shares(t, { cluster: cluster.hosts, password: 'secret', tls: true, caFile: caFileOf(t) })
   await isRefused(t, { cluster: cluster.hosts, password: 'wrong', tls: true, caFile: caFileOf(t) }, /WRONGPASS/)
@@ -99,7 +99,7 @@ t.test('a cluster behind TLS and a password', async t => {
   )
 })
 
-t.test('sentinels behind TLS and a password of their own', async t => {
+t.test('varve connects to sentinels behind TLS and a password of their own', async t => {
   const set = await startSentinel(t, { tls: true, password: 'secret', sentinelPassword: 'other' })
   const sentinel = { name: set.name, hosts: set.hosts, password: 'other' }
   const caFile = caFileOf(t)

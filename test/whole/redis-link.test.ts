@@ -18,33 +18,33 @@ import { replicate, startRedis } from '../support/redis-server.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
-// Long enough for a Redis that answers, however busy the machine is.
+// Gives a responding Redis enough time even on a busy machine.
 const timeoutMs = 500
-// Short, where nothing comes and all of it is waited for.
+// Keeps the wait short where no response comes at all.
 const soonMs = 100
 
-t.test('with a Redis that is dead at the start varve starts, is ready, answers, and uses it once it is there', async t => {
+t.test('with Redis down at the start varve starts, is ready, and uses Redis once it is up', async t => {
   const port = await freePort()
   const waited = startIdleMeter()
   const sharers = await startReplicaPair(t, { url: `redis://127.0.0.1:${port}`, timeoutMs })
-  t.ok(waited() < 2000, 'it starts at once')
+  t.ok(waited() < 2000, 'the start does not wait')
   const { first, newTarget } = sharers
   t.notOk(await isRedisUp(first))
   await checkDegraded(t, first, /^Redis unreachable: connect ECONNREFUSED/)
   t.ok(await slowestOf(t, first, [newTarget(), newTarget(), newTarget()]) < marginMs)
-  t.ok((await redisErrorsOf(first)).connect, 'it is counted')
+  t.ok((await redisErrorsOf(first)).connect, 'the error is counted')
   await startRedis(t, { port })
   await until(async () => await isRedisUp(first) && await isRedisUp(sharers.second), 'it is up', 3500)
   await checkShared(t, sharers, 'it is shared')
   t.same((await readiness(first)).degraded, [])
 })
 
-t.test('with a Redis that takes connections at the start and says nothing varve starts all the same', async t => {
+t.test('varve starts although Redis accepts connections and never answers', async t => {
   const redis = await startRedis(t)
   redis.freeze()
   const waited = startIdleMeter()
   const sharers = await startReplicaPair(t, { url: redis.url, timeoutMs: soonMs })
-  t.ok(waited() < 2 * 10 * soonMs + 2000, 'it does not wait for ever')
+  t.ok(waited() < 2 * 10 * soonMs + 2000, 'the start does not wait for ever')
   const { first, second, newTarget } = sharers
   t.notOk(await isRedisUp(first))
   await checkDegraded(t, first, /^Redis unreachable: (?:not connected yet|Command timed out)/)
@@ -54,7 +54,7 @@ t.test('with a Redis that takes connections at the start and says nothing varve 
   await untilShared(sharers)
 })
 
-t.test('with a wrong password varve says so, answers, and uses Redis once the password is right', async t => {
+t.test('with a wrong password varve reports it and responds, and uses Redis once it is right', async t => {
   const redis = await startRedis(t, { password: 'right' })
   const sharers = await startReplicaPair(t, { url: `redis://${redis.host}`, password: 'wrong', timeoutMs })
   const { first, newTarget } = sharers
@@ -67,7 +67,7 @@ t.test('with a wrong password varve says so, answers, and uses Redis once the pa
   await checkShared(t, sharers, 'it is shared')
 })
 
-t.test('a Redis that is full and evicts nothing is up, answers what it has and says what it refuses; what waits is written when there is room', async t => {
+t.test('a full Redis with noeviction stays up, serves hits and reports its rejected writes', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const sharers = await startReplicaPair(t, { url: redis.url, timeoutMs })
   const { first, second, upstream, newTarget } = sharers
@@ -81,17 +81,17 @@ t.test('a Redis that is full and evicts nothing is up, answers what it has and s
   t.ok(await slowestOf(t, first, refused) < marginMs)
   await until(async () => ((await redisErrorsOf(first)).set ?? 0) > 0, 'the refusal is counted')
   await checkDegraded(t, first, /^Redis rejects writes: OOM/)
-  t.ok(await isRedisUp(first), 'it answers, so it is up')
-  t.equal((await second.get(had)).headers['cache-status'], 'varve; hit; detail=redis', 'what it has is shared')
+  t.ok(await isRedisUp(first), 'it responds, so it is up')
+  t.equal((await second.get(had)).headers['cache-status'], 'varve; hit; detail=redis', 'stored entries are shared')
   await redis.client.config('SET', 'maxmemory', '64mb')
   await until(async () => await redisWriteCount(first) >= 1 + refused.length, 'what has waited is written')
   const asked = upstream.requests.length
   for (const target of refused) checkResponse(t, await second.get(target), target)
   t.equal(upstream.requests.length, asked)
-  t.notOk((await readiness(first)).degraded.some(text => text.includes('Redis rejects')), 'it does not say so any more')
+  t.notOk((await readiness(first)).degraded.some(text => text.includes('Redis rejects')), 'the report is gone')
 })
 
-t.test('a read-only replica is up, answers what it has and says what it refuses', async t => {
+t.test('a read-only Redis replica is up, serves hits and reports its rejected writes', async t => {
   const master = await startRedis(t)
   const redis = await startRedis(t)
   const sharers = await startReplicaPair(t, { url: redis.url, timeoutMs })
@@ -102,7 +102,7 @@ t.test('a read-only replica is up, answers what it has and says what it refuses'
   await until(async () => await redisWriteCount(writer.first) === had.length, 'all is written at the master')
   await replicate(redis, master)
   await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 3500)
-  // For a moment after each look whether another server is behind the name it is not known what others say.
+  // Retries: after each check for another server behind the name, the state of the other replicas is unknown.
   await until(
     async () => (await second.get(had.pop() ?? '')).headers['cache-status'] === 'varve; hit; detail=redis',
     'what it has is had'
@@ -110,7 +110,7 @@ t.test('a read-only replica is up, answers what it has and says what it refuses'
   const refused = [newTarget(), newTarget()]
   t.ok(await slowestOf(t, first, refused) < marginMs)
   await until(async () => ((await redisErrorsOf(first)).set ?? 0) > 0, 'the refusal is counted')
-  // It looks now and then whether another server is behind the name by now, and stays where it is not.
+  // Waits for a periodic check for another server behind the name, which finds none and stays.
   await until(
     async () =>
       await isRedisUp(first) &&
@@ -122,7 +122,7 @@ t.test('a read-only replica is up, answers what it has and says what it refuses'
   await checkShared(t, sharers, 'it is shared')
 })
 
-t.test('a Redis without maxmemory is used, and said to grow', async t => {
+t.test('varve uses a Redis without maxmemory and reports that it grows without limit', async t => {
   const redis = await startRedis(t, { maxmemory: '0' })
   const sharers = await startReplicaPair(t, { url: redis.url, timeoutMs })
   await until(async () => (await readiness(sharers.first)).degraded.length > 0, 'it says so')
@@ -130,7 +130,7 @@ t.test('a Redis without maxmemory is used, and said to grow', async t => {
   await checkShared(t, sharers, 'it is shared')
 })
 
-t.test('a connection that leads nowhere is given up for another while Redis is probed', async t => {
+t.test('varve replaces a dead connection while it probes Redis', async t => {
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
   const { first, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs: soonMs })
@@ -144,18 +144,18 @@ t.test('a connection that leads nowhere is given up for another while Redis is p
   await until(async () => await isRedisUp(first), 'it is up', 3500)
 })
 
-t.test('what waited while Redis was away is written when it is back, or said to be refused, also where it refuses what replicas tell each other first', async t => {
+t.test('pending writes are flushed when Redis returns, or reported as rejected', async t => {
   const redis = await startRedis(t, { maxmemoryPolicy: 'noeviction' })
   const net = await slowRedis(t, redis)
   const { first, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs })
   net.isRefusing = true
   net.dropConnections()
   await until(async () => !await isRedisUp(first), 'it is known to be away')
-  // Only from here on does what is read surely wait: what was under way before may have been written all the same.
+  // Reads only now: earlier reads may have been written already, these surely wait.
   const had = [newTarget(), newTarget(), newTarget()]
   const written = await redisWriteCount(first)
   await slowestOf(t, first, had)
-  // So that there is something to tell first.
+  // Empties Redis, so that control messages must be written first.
   await redis.client.flushall()
   await redis.client.config('SET', 'maxmemory', '1')
   net.isRefusing = false
@@ -167,7 +167,7 @@ t.test('what waited while Redis was away is written when it is back, or said to 
   await until(async () => await redisWriteCount(first) === written + had.length, 'what has waited is written')
 })
 
-t.test('a connection for news that breaks off while it is renewed is renewed again, and nothing else comes of it', async t => {
+t.test('a subscriber connection that breaks while it is renewed is renewed again', async t => {
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
   const sharers = await startReplicaPair(t, { url: net.url, timeoutMs })

@@ -41,14 +41,14 @@ async function purge (varve: TestVarve, url: string): Promise<TestResponse> {
 }
 
 const isAway = async (redis: RedisProcess, key: string): Promise<boolean> => await redis.client.exists(key) === 0
-/** What a replica says to a page, which must be the node's. */
+/** Returns the Cache-Status of a page whose body must be the upstream's. */
 const saidOf = async (varve: TestVarve, target: string, body: string): Promise<string> => {
   const got = await varve.get(target)
   t.equal(got.body, body, target)
   return String(got.headers[cacheStatusHeader])
 }
 
-t.test('a page that one replica read by either path is every replica\'s by both, without a node', async t => {
+t.test('a page that one replica read by either path is a hit for all by both paths', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const a = await replica(t, node.url, redis)
   for (const start of [0, 50]) {
@@ -59,7 +59,7 @@ t.test('a page that one replica read by either path is every replica\'s by both,
   for (const paths of [[handlePath, streamPath(7)], [streamPath(7), handlePath]] as const) {
     const b = await replica(t, node.url, redis)
     t.equal(await saidOf(b, pageAt(paths[0], 50, 50), node.page(50, 50)), redisHitStatus)
-    // The path of the handle is unknown until Redis is asked for it, so that look goes to Redis too.
+    // Counts another Redis read: the replica must ask Redis first for the stream that the handle names.
     t.equal(
       await saidOf(b, pageAt(paths[1], 50, 50), node.page(50, 50)),
       paths[1] === handlePath ? redisHitStatus : memoryHitStatus
@@ -75,7 +75,7 @@ t.test('a page that one replica read by either path is every replica\'s by both,
   )
 })
 
-t.test('pages at both ends of the numbers and across keys of the index are found and purged', async t => {
+t.test('pages at both ends of the number range and across index keys are found and purged', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t, { count: 5000, max: 2000 })]
   const a = await replica(t, node.url, redis)
   for (const [start, limit] of [[0, 1], [1000, 30], [1020, 30], [1040, 1500]] as const) {
@@ -91,13 +91,13 @@ t.test('pages at both ends of the numbers and across keys of the index are found
     )
   }
   t.match(await purge(b, pageAt(streamPath(7), 2100, 1)), { status: 200 })
-  t.ok(await isAway(redis, pageKey(7, 1040, 1500)), 'it has events in three keys of the index')
+  t.ok(await isAway(redis, pageKey(7, 1040, 1500)), 'its events are in three keys of the index')
   t.equal(await redis.client.exists(pageKey(7, 0, 1), pageKey(7, 1000, 30), pageKey(7, 1020, 30)), 3)
   t.equal((await b.get(`${handlePath}?start=18446744073709551615&limit=5`)).body, '[]')
   t.equal((await b.get(`${handlePath}?start=5&limit=0`)).status, 400)
 })
 
-t.test('a Redis that has lost everything takes nothing away, and what is read after that is shared again; one that is back is read again', async t => {
+t.test('losing all data in Redis loses no reads; new reads are shared again', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const [a, b] = [await replica(t, node.url, redis), await replica(t, node.url, redis)]
   for (const start of [0, 50]) {
@@ -115,7 +115,7 @@ t.test('a Redis that has lost everything takes nothing away, and what is read af
   t.equal(await saidOf(c, pageAt(handlePath, 50, 50), node.page(50, 50)), storedMissStatus)
 })
 
-t.test('a page in Redis that a purge would not find is not served', async t => {
+t.test('varve does not serve a page in Redis that a purge could not find', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t, { count: 5000 })]
   const a = await replica(t, node.url, redis)
   const pages = [[0, 50], [1000, 50]] as const
@@ -125,7 +125,7 @@ t.test('a page in Redis that a purge would not find is not served', async t => {
   t.same([await redis.client.zcard(`${index} 0`), await redis.client.zcard(`${index} 1`)], [2, 1])
   t.ok(
     await redis.client.pttl(`${index} 0`) > 3_000_000 && await redis.client.pttl(`${index} 0`) <= 3_600_000,
-    'as long as its last page'
+    'the key lives as long as its last page'
   )
   const asked = async (start: number): Promise<string> => {
     const varve = await replica(t, node.url, redis)
@@ -134,7 +134,7 @@ t.test('a page in Redis that a purge would not find is not served', async t => {
     return said
   }
   for (const [start] of pages) t.equal(await asked(start), redisHitStatus)
-  // Either key alone leads a purge to only some of its events.
+  // Deletes one key of two: either alone leads a purge to only some of the events.
   for (const key of [`${index} 0`, `${index} 1`]) {
     await redis.client.del(key)
     t.equal(await asked(1000), storedMissStatus, key)
@@ -147,7 +147,7 @@ t.test('a page in Redis that a purge would not find is not served', async t => {
   t.ok(await isAway(redis, pageKey(7, 0, 50)), 'records of another form harm no purge')
 })
 
-t.test('what a path was seen to lead to last is what replicas that have not asked are told; what is no name leads nowhere', async t => {
+t.test('replicas learn the latest stream of a path from Redis; an invalid name leads nowhere', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const a = await replica(t, node.url, redis)
   await a.get(pageAt(handlePath, 0, 50))
@@ -178,7 +178,7 @@ t.test('what a path was seen to lead to last is what replicas that have not aske
   }
 })
 
-t.test('a page of a stream that no guid names is shared for its path; one that was kept so though its guid is known is not believed', async t => {
+t.test('a page of a stream without guid is shared by path, and distrusted once the guid is known', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t, { account: 'one' })]
   const a = await replica(t, node.url, redis)
   await a.get(pageAt(handlePath, 0, 50))
@@ -199,7 +199,7 @@ t.test('a page of a stream that no guid names is shared for its path; one that w
   )
 })
 
-t.test('a purge of a page forgets every page that has any of its events, in all memories and in Redis, under both paths, and nothing else', async t => {
+t.test('purging a page purges every page that shares an event, everywhere and by both paths', async t => {
   for (const path of [handlePath, streamPath(7)]) {
     const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
     const [a, b, c] = [
@@ -210,14 +210,14 @@ t.test('a purge of a page forgets every page that has any of its events, in all 
     const pages = [[0, 50], [50, 50], [30, 40], [45, 10], [100, 50]] as const
     for (const [start, limit] of pages) await a.get(pageAt(handlePath, start, limit))
     await untilWritten(a, pages.length)
-    // Each knows what it knows by another path.
+    // Gives each replica its page by another path.
     for (const [varve, by] of [[b, streamPath(7)], [c, handlePath]] as const) {
       for (const [start, limit] of pages) {
         t.equal((await varve.get(pageAt(by, start, limit))).headers[cacheStatusHeader], redisHitStatus)
       }
     }
     node.state.versionOf = sequence => 1001 + sequence * 2
-    // By one that has asked by no handle yet.
+    // Purges on a replica that has not used the handle yet.
     t.match(await purge(b, pageAt(path, 49, 2)), { status: 200, body: /"everywhere":true/ })
     for (const [start, limit] of pages.slice(0, -1)) t.ok(await isAway(redis, pageKey(7, start, limit)))
     t.notOk(await isAway(redis, pageKey(7, 100, 50)))
@@ -232,7 +232,7 @@ t.test('a purge of a page forgets every page that has any of its events, in all 
       t.equal(
         (await varve.get(pageAt(streamPath(7), 100, 50))).headers[cacheStatusHeader],
         memoryHitStatus,
-        'what has none of them in common stays'
+        'pages without a shared event stay'
       )
       for (
         const [by, start, limit] of [[handlePath, 30, 40], [streamPath(7), 45, 10], [handlePath, 0, 50], [
@@ -245,7 +245,7 @@ t.test('a purge of a page forgets every page that has any of its events, in all 
   }
 })
 
-t.test('a purge while a page of the same events is being read leaves nothing of it, by whatever path it is read and purged', async t => {
+t.test('a purge during a read of the same events leaves no page, by any pair of paths', async t => {
   for (
     const [read, purged] of [[handlePath, handlePath], [handlePath, streamPath(7)], [streamPath(7), handlePath], [
       streamPath(7),
@@ -254,7 +254,7 @@ t.test('a purge while a page of the same events is being read leaves nothing of 
   ) {
     const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
     const varve = await replica(t, node.url, redis)
-    // By creation number and by handle there is one name where it is known which.
+    // Reads by handle first: then the name by creation number is known for both paths.
     if (read !== purged) await varve.get(pageAt(handlePath, 400, 1))
     const asked = node.requests.length
     let release: () => void = () => {}
@@ -270,7 +270,7 @@ t.test('a purge while a page of the same events is being read leaves nothing of 
   }
 })
 
-t.test('a purge while Redis is asked where a path leads, or for a page, leaves nothing of what was on its way', async t => {
+t.test('a purge during a look-up in Redis leaves nothing of the response in transit', async t => {
   for (
     const [isNamed, command, path] of [[false, 'get', handlePath], [true, 'get', handlePath], [
       true,
@@ -300,16 +300,16 @@ t.test('a purge while Redis is asked where a path leads, or for a page, leaves n
     await until(async () => isHeld, `Redis has answered ${command}`)
     const before = network.receivedCount
     const purging = purge(b, pageAt(path, 10, 1))
-    // It is forgotten here before Redis is asked what that means.
+    // Purges memory before it asks Redis for the meaning of the path.
     await until(async () => network.receivedCount > before, 'it is forgotten')
     network.release()
     t.match(await purging, { status: 200 })
-    t.equal((await reading).headers[cacheStatusHeader], storedMissStatus, 'what is read of a node after that')
+    t.equal((await reading).headers[cacheStatusHeader], storedMissStatus, 'pages fetched after the purge')
     t.equal((await b.get(pageAt(handlePath, 0, 50))).body, node.page(0, 50))
   }
 })
 
-t.test('a page that cannot be of this chain is not served, and a purge of numbers that no stream has harms nothing', async t => {
+t.test('varve does not serve a page of another chain, and purging numbers of no stream is harmless', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const a = await replica(t, node.url, redis)
   await a.get(pageAt(handlePath, 0, 50))
@@ -317,7 +317,7 @@ t.test('a page that cannot be of this chain is not served, and a purge of number
   const key = pageKey(7, 0, 50)
   const kept = await decodeEntry(key.slice('varve:1:'.length), await redis.client.getBuffer(key) ?? Buffer.alloc(0))
   const { position } = kept.stamped
-  // A lower version at a later time.
+  // Forges a lower version at a later time.
   const head = { ...position.head, version: 500n, timestampUsec: position.head.timestampUsec * 2n }
   await redis.client.set(
     key,
@@ -334,7 +334,7 @@ t.test('a page that cannot be of this chain is not served, and a purge of number
   t.equal(await saidOf(b, pageAt(streamPath(7), 0, 50), node.page(0, 50)), memoryHitStatus)
 })
 
-t.test('a handle that a node has said to be gone is not led by what other replicas saw of it before that, and is by what is seen after it', async t => {
+t.test('after an upstream reports a handle as gone, older shared records of it are ignored', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const a = await replica(t, node.url, redis)
   t.equal(await saidOf(a, pageAt(handlePath, 0, 10), node.page(0, 10)), storedMissStatus)
@@ -345,7 +345,7 @@ t.test('a handle that a node has said to be gone is not led by what other replic
   t.equal(
     await saidOf(a, pageAt(streamPath(7), 0, 10), node.page(0, 10, 7)),
     memoryHitStatus,
-    'its stream is there still'
+    'its stream is still there'
   )
   node.state.creation = 7
   node.state.head += 1000
@@ -353,7 +353,7 @@ t.test('a handle that a node has said to be gone is not led by what other replic
   t.equal(await saidOf(a, pageAt(handlePath, 0, 10), node.page(0, 10)), memoryHitStatus)
 })
 
-t.test('a page of more events than any node gives costs Redis little more than any other', async t => {
+t.test('a page of more events than any node returns costs Redis hardly more than others', async t => {
   const [redis, node] = [await startRedis(t), await startEventUpstream(t)]
   const varve = await replica(t, node.url, redis)
   const commands = async (): Promise<number> =>

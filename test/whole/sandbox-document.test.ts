@@ -29,7 +29,7 @@ const errorOf = (status: number, code: string, stamped = status !== 403 && statu
   times: 1
 })
 
-t.test('every operation of the document is asked, and answers in each form, and with each error, what the document says', async t => {
+t.test('every operation of the document responds as documented, in each form and with each error', async t => {
   const { sandbox, checker } = await start(t)
   const [{ hash }] = (await requestNode(`${sandbox.url}/v1/transactions?limit=1`)).json
   const asked = operationRequests(hash)
@@ -46,7 +46,7 @@ t.test('every operation of the document is asked, and answers in each form, and 
       check(got, `as ${got.headers['content-type']}`)
       forms.add(String(got.headers['content-type']).replace(/;.*/, ''))
     }
-    t.same([...forms], Object.keys(responses[200]?.content ?? {}), `${operationId} has these forms`)
+    t.same([...forms], Object.keys(responses[200]?.content ?? {}), `forms of ${operationId}`)
     for (const status of Object.keys(responses).map(Number).filter(status => status !== 200)) {
       sandbox.faults.add(errorOf(status, 'internal_error'))
       const got = await requestNode(sandbox.url + wish.path, wish)
@@ -57,12 +57,12 @@ t.test('every operation of the document is asked, and answers in each form, and 
     t.same(
       checker.complaints(operationId, { status: 400, headers: {}, body: Buffer.alloc(0) }),
       [],
-      `${operationId}, where the target cannot be read`
+      `${operationId}, with a malformed target`
     )
   }
 })
 
-t.test('what goes wrong by itself is told as the document says too', async t => {
+t.test('internal errors match the document too', async t => {
   const { sandbox, checker } = await start(t, { prunedBlocks: 500, bcsOutput: false })
   const { table_item: item = { path: '' }, view = { path: '' } } = operationRequests('')
   const cases: ReadonlyArray<readonly [operationId: string, status: number, wish: OperationRequest]> = [
@@ -94,7 +94,7 @@ t.test('what goes wrong by itself is told as the document says too', async t => 
   }
 })
 
-t.test('every kind that the document speaks of occurs in the ledger, and every block is as it says', async t => {
+t.test('every transaction kind of the document occurs in the ledger, and every block matches it', async t => {
   const { sandbox, checker } = await start(t, { prunedBlocks: 0, blocks: 120 })
   const met = new Set<string>()
   const meet = (value: unknown): void => {
@@ -119,7 +119,7 @@ t.test('every kind that the document speaks of occurs in the ledger, and every b
   for (const kind of checker.kinds) t.ok(met.has(kind), kind)
 })
 
-t.test('an answer that is not as the document says is told from one that is: the check can fail', async t => {
+t.test('the check finds a response that differs from the document', async t => {
   const { sandbox, checker } = await start(t)
   const truth = await requestNode(`${sandbox.url}/v1/estimate_gas_price`)
   t.same(checker.complaints('estimate_gas_price', truth), [])
@@ -132,12 +132,12 @@ t.test('an answer that is not as the document says is told from one that is: the
   t.match(
     await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, more: 1 }) }),
     /additional.*"more"/,
-    'a member too many'
+    'an extra member'
   )
   t.match(
     await changed({ kind: 'body', body: JSON.stringify({ gas_estimate: 1 }) }),
     /required.*deprioritized_gas_estimate/,
-    'a member too few'
+    'a missing member'
   )
   t.match(
     await changed({ kind: 'body', body: JSON.stringify({ ...truth.json, gas_estimate: '1' }) }),
@@ -171,9 +171,9 @@ t.test('an answer that is not as the document says is told from one that is: the
   t.match(
     checker.complaints('info', truth).join('; '),
     /x-aptos-epoch is not spoken of/,
-    'the position, where there is none to tell'
+    'a position where there is none'
   )
-  // A kind of transaction is strict about its own members.
+  // Checks one transaction kind: each is strict about its own members.
   const block = await requestNode(`${sandbox.url}/v1/blocks/by_height/200?with_transactions=true`)
   t.same(checker.complaints('block_by_height', block), [])
   const [first, ...rest] = block.json.transactions
@@ -188,7 +188,7 @@ t.test('an answer that is not as the document says is told from one that is: the
   )
 })
 
-t.test('the document is served as JSON, as YAML and as a page, whatever is accepted, and without a position; it tells of every route and of the family in use', async t => {
+t.test('the sandbox serves its document as JSON, YAML and a page, with all routes and header names', async t => {
   const { sandbox, checker } = await start(t, { family: 'x-other-' })
   for (const headers of [{}, bcs, { accept: 'text/html' }]) {
     const [page, json, yaml] = await Promise.all(
@@ -205,12 +205,16 @@ t.test('the document is served as JSON, as YAML and as a page, whatever is accep
   const told = Object.entries(checker.document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map(method => `${method.toUpperCase()} ${path.replace(/\{[^}]+\}/g, ':')}`)
   )
-  // The index is one operation under two paths.
+  // Counts the index once, although it has two paths.
   t.same(told, routes.map(({ method, path }) => `${method} /${path.join('/')}`).filter(key => key !== 'GET /v1/'))
-  t.same(checker.complaints('index', await requestNode(`${sandbox.url}/v1/`)), [], 'under the names of that family')
+  t.same(
+    checker.complaints('index', await requestNode(`${sandbox.url}/v1/`)),
+    [],
+    'with the header names of that family'
+  )
 })
 
-t.test('behind a path prefix the document says so, and a linter of such documents finds nothing in it', async t => {
+t.test('behind a path prefix the document names the prefix, and a linter accepts it', async t => {
   const { sandbox } = await start(t)
   const { url } = await startPrefixed(t)
   t.same((await requestNode(`${url}/v1/spec.json`)).json.servers, [{ url: '/key', description: 'This node.' }])
@@ -220,11 +224,11 @@ t.test('behind a path prefix the document says so, and a linter of such document
       (await requestNode(`${sandbox.url}/v1/spec.yaml`)).text.replace('summary: The position of the node', 'title: x')
     ),
     [/./],
-    'the linter can complain'
+    'the linter can find faults'
   )
 })
 
-t.test('what describes the node is loaded when it is asked for, and not with the node', async t => {
+t.test('the sandbox loads its document on request, not at the start', async t => {
   const folder = join(import.meta.dirname, '../../sandbox')
   const files = readdirSync(folder).filter(name => name.endsWith('.ts'))
   const imports = files.flatMap(file =>
@@ -235,14 +239,14 @@ t.test('what describes the node is loaded when it is asked for, and not with the
   )
   t.ok(imports.length > 10)
   for (const { file, names } of imports) {
-    t.ok(names.split(/,\s+/).every(name => name.startsWith('type ')), `${file} takes types alone: ${names}`)
+    t.ok(names.split(/,\s+/).every(name => name.startsWith('type ')), `${file} imports only types: ${names}`)
   }
   t.same(files.filter(file => readFileSync(join(folder, file), 'utf8').includes('await import(\'./openapi/')), [
     'serve-request.ts'
   ])
 })
 
-t.test('who answers without a server has no document', async t => {
+t.test('the responder has no document when no server runs', async t => {
   const ledger = new Ledger(defaultSettings)
   const asks = {
     method: 'GET',

@@ -6,7 +6,7 @@ import { startSandboxNode } from '../support/replicas.js'
 const bcs = { accept: 'application/x-bcs' }
 const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
 
-t.test('an item holds one value for some versions and then another, and a latest read is a read at the stamped version', async t => {
+t.test('an item has one value per version range; a latest read is a read at the stamped version', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const item = { key_type: 'u64', value_type: 'u128', key: '7' }
   const latest = await requestTableItem(url, item)
@@ -28,7 +28,7 @@ t.test('an item holds one value for some versions and then another, and a latest
   t.equal(changes, values.size)
 })
 
-t.test('the first hundred u64 keys and two names are in every table; of the others most are, some from later on', async t => {
+t.test('every table has the first hundred u64 keys and two names; most others exist, some later', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (
     const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], [
@@ -56,7 +56,7 @@ t.test('the first hundred u64 keys and two names are in every table; of the othe
   t.ok(ledger.head.version > 6_000n)
 })
 
-t.test('values are told in JSON by their type, and in BCS as the same value', async t => {
+t.test('JSON values depend on their type, and BCS encodes the same values', async t => {
   const { url } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const value = async (type: string): Promise<[NodeResponse, Buffer]> => {
     const item = { key_type: 'u64', value_type: type, key: '3' }
@@ -114,7 +114,7 @@ t.test('values are told in JSON by their type, and in BCS as the same value', as
   }
 })
 
-t.test('a version above the head is not there yet, and one below the oldest is gone', async t => {
+t.test('a version above the head is not found yet, and one below the oldest is pruned', async t => {
   const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const above = ledger.head.version + 1n
   const below = ledger.oldest.version - 1n
@@ -144,7 +144,7 @@ t.test('a version above the head is not there yet, and one below the oldest is g
   t.equal((await requestNode(`${url}/v1/blocks/by_version/${above}`)).status, 200)
 })
 
-t.test('modules come in the order of their state keys, a page at a time, and every page follows the last', async t => {
+t.test('modules come in the order of their state keys, and each page continues the one before', async t => {
   const { url } = await startSandboxNode(t)
   const whole = await requestNode(`${url}/v1/accounts/0x1/modules`)
   t.ok(whole.json.length >= 30)
@@ -198,7 +198,7 @@ t.test('modules come in the order of their state keys, a page at a time, and eve
   }
 })
 
-t.test('modules are added and upgraded as versions pass; other accounts have none', async t => {
+t.test('later versions add and upgrade modules; other accounts have none', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   const at = async (account: string, version: bigint) =>
     await requestNode(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
@@ -211,7 +211,7 @@ t.test('modules are added and upgraded as versions pass; other accounts have non
   t.equal((await at('0xdead', 5n)).text, '[]')
 })
 
-t.test('the interface is rendered by the release, the bytecode and the BCS are not', async t => {
+t.test('the release renders the interface; bytecode and BCS do not change with it', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const seen = new Map<string, { json: any, bytes: Buffer }>()
   for (const release of [...Object.values(releases), 'a'.repeat(40)]) {
@@ -235,7 +235,7 @@ t.test('the interface is rendered by the release, the bytecode and the BCS are n
   t.equal(bytes.toString('latin1', 34, 41), 'account')
 })
 
-t.test('events: one for each block, the last ones by default, in rising order', async t => {
+t.test('events come one per block in rising order, the last ones by default', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 600 })
   const path = `${url}/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events`
   const latest = await requestNode(path)
@@ -263,7 +263,7 @@ t.test('events: one for each block, the last ones by default, in rising order', 
   t.equal(binary.body.readBigUInt64LE(1), block.firstVersion)
 })
 
-t.test('events of every third block and of every epoch are also in the transactions that emitted them', async t => {
+t.test('events of every third block and of every epoch are also in their transactions', async t => {
   const { url } = await startSandboxNode(t)
   for (
     const path of [
@@ -284,7 +284,7 @@ t.test('events of every third block and of every epoch are also in the transacti
   t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
 })
 
-t.test('a handle is found in every spelling, and what is no handle is told apart', async t => {
+t.test('the sandbox accepts every form of a handle and tells invalid handles apart', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const spellings = [
     coins,
@@ -355,7 +355,7 @@ t.test('a handle is found in every spelling, and what is no handle is told apart
   }
 })
 
-t.test('events that were pruned are answered in each of the ways that nodes have', async t => {
+t.test('pruned events give each of the responses that nodes give', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') =>
     await requestNode(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
@@ -385,7 +385,7 @@ t.test('events that were pruned are answered in each of the ways that nodes have
   t.equal((await at(5, `0xcafe/events/${coins}/deposit_events`)).text, '[]')
 })
 
-t.test('every version of a block finds the same block, with an explicit null for transactions not asked for', async t => {
+t.test('every version of a block finds the same block, with null for transactions not requested', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(501)
   const answers = await Promise.all(
@@ -407,7 +407,7 @@ t.test('every version of a block finds the same block, with an explicit null for
   )
 })
 
-t.test('a block begins with its metadata and ends with a checkpoint or an epilogue, and a written item is what a lookup finds', async t => {
+t.test('a block begins with its metadata and ends with a checkpoint or an epilogue', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 60, prunedBlocks: 0 })
   for (let height = 0; height < 30; height++) {
     const { firstVersion, lastVersion } = ledger.block(height)
@@ -447,7 +447,7 @@ t.test('a block begins with its metadata and ends with a checkpoint or an epilog
   })
 })
 
-t.test('what breaks within the ledger is a 500 with the position', async t => {
+t.test('a fault inside the ledger is a 500 with the position', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
   Object.assign(ledger, {
     blockOf () {
@@ -460,7 +460,7 @@ t.test('what breaks within the ledger is a 500 with the position', async t => {
   t.ok(refused.headers['x-aptos-chain-id'])
 })
 
-t.test('the transactions of a huge block are cut at the most, without a word', async t => {
+t.test('the transactions of a huge block are truncated at the maximum without notice', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(500)
   const huge = await requestNode(`${url}/v1/blocks/by_version/${block.lastVersion}?with_transactions=true`)
@@ -469,7 +469,7 @@ t.test('the transactions of a huge block are cut at the most, without a word', a
   t.equal(huge.json.transactions.at(-1).version, `${block.firstVersion + 9_999n}`)
 })
 
-t.test('a block in BCS has its head at fixed offsets, and its transactions marked in one of two ways', async t => {
+t.test('a block in BCS has its head at fixed offsets and its transactions marked in two ways', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const block = ledger.block(501)
   const read = async (flag: boolean) =>
@@ -497,7 +497,7 @@ t.test('a block in BCS has its head at fixed offsets, and its transactions marke
   t.equal(huge.toString('hex', 64, 66), '904e')
 })
 
-t.test('a block is found by its height too, the very one that its versions find, in every form', async t => {
+t.test('a block by height is the same block as by its versions, in every form', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const height of [0, 1, 452, 999]) {
     for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
@@ -518,7 +518,7 @@ t.test('a block is found by its height too, the very one that its versions find,
   t.equal((await requestNode(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
 })
 
-t.test('a height above the head is not there yet, one below the oldest is gone, and one that is no number is refused', async t => {
+t.test('a height above the head is not found, one below the oldest is gone, others are invalid', async t => {
   const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
   const { blockHeight: oldest } = ledger.oldest
   const { blockHeight: head } = ledger.head

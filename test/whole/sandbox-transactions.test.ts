@@ -13,7 +13,7 @@ async function firstWaiting ({ url, ledger }: Awaited<ReturnType<typeof startSan
   }
 }
 
-t.test('a transaction by its version, by its hash and in its block is one and the same', async t => {
+t.test('a transaction by version, by hash and in its block is the same', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const height of [0, 1, 7, 400, 501, 999]) {
     const block = (await requestNode(`${url}/v1/blocks/by_height/${height}?with_transactions=true`)).text
@@ -43,7 +43,7 @@ t.test('a transaction by its version, by its hash and in its block is one and th
   t.equal((await requestNode(`${url}/v1/transactions/by_version/%252B007`)).json.version, '7')
 })
 
-t.test('a transaction that waits is told as pending, and is committed under the same hash once the chain has grown', async t => {
+t.test('a pending transaction is reported so, and is committed under its hash as the chain grows', async t => {
   const sandbox = await startSandboxNode(t)
   const hash = await firstWaiting(sandbox)
   const { url, ledger } = sandbox
@@ -62,14 +62,14 @@ t.test('a transaction that waits is told as pending, and is committed under the 
   t.equal(
     (await requestNode(`${url}/v1/transactions/by_hash/${hash}`)).text,
     pending.text,
-    'a node that is behind has it waiting still'
+    'it is still pending on a lagging node'
   )
   sandbox.faults.clear()
   sandbox.faults.add({ kind: 'lag', blocks: 2 })
   t.equal((await requestNode(`${url}/v1/transactions/by_hash/${hash}`)).status, 404)
 })
 
-t.test('a hash that is unknown or pruned is not found, and a version is too new or pruned', async t => {
+t.test('an unknown or pruned hash is not found, and a version is too new or pruned', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const { version } = ledger.head
   const unknown = await requestNode(`${url}/v1/transactions/by_hash/${'AB'.repeat(32)}`)
@@ -120,7 +120,7 @@ t.test('a hash that is unknown or pruned is not found, and a version is too new 
   }
 })
 
-t.test('transactions are listed from a version on, the last ones by default, and as many as the node lets', async t => {
+t.test('transactions are listed from a version, the last ones by default, up to the limit', async t => {
   const { url, ledger } = await startSandboxNode(t)
   const { version: head } = ledger.head
   const versions = async (query: string) =>
@@ -179,7 +179,7 @@ t.test('transactions are listed from a version on, the last ones by default, and
   )
 })
 
-t.test('an account has sent what it says: its transactions carry every sequence number below its next one', async t => {
+t.test('an account\'s transactions have every sequence number below its next one', async t => {
   const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0, blocks: 1_600 })
   for (const account of ['0xa11ce', '0xb0b']) {
     const { sequence_number: next } = (await requestNode(`${url}/v1/accounts/${account}`)).json
@@ -222,7 +222,7 @@ t.test('an account has sent what it says: its transactions carry every sequence 
   }
 })
 
-t.test('what is waited for by its hash comes when it is committed; what is not waiting is told at once, and patience ends', async t => {
+t.test('waiting by hash ends with the commit, at once if nothing is pending, or at the timeout', async t => {
   const sandbox = await startSandboxNode(t, { waitByHashMs: 60_000 })
   const hash = await firstWaiting(sandbox)
   const { url, ledger } = sandbox
@@ -251,7 +251,7 @@ t.test('what is waited for by its hash comes when it is committed; what is not w
   })
 })
 
-t.test('reads of transactions name the form that is switched off', async t => {
+t.test('reads of transactions name the disabled form', async t => {
   const { url } = await startSandboxNode(t, { jsonOutput: false, blocks: 5, prunedBlocks: 0 })
   for (
     const [path, operation] of [
@@ -271,7 +271,7 @@ t.test('reads of transactions name the form that is switched off', async t => {
   }
 })
 
-t.test('what a transaction says that it has left is what reads at its version find', async t => {
+t.test('a read at a transaction\'s version finds the state that its changes name', async t => {
   const { url, ledger } = await startSandboxNode(t, {
     prunedBlocks: 0,
     blocks: 320,
@@ -284,7 +284,7 @@ t.test('what a transaction says that it has left is what reads at its version fi
       for (const change of changes) {
         const count = kinds.get(change.type) ?? 0
         kinds.set(change.type, count + 1)
-        // Of every kind the first ones, as there are many.
+        // Checks the first transactions of each kind; there are many.
         if (count >= 40) continue
         const account = `${url}/v1/accounts/${change.address}`
         const at = `?ledger_version=${version}`

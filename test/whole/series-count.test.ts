@@ -28,7 +28,7 @@ const heads = [
   'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\nConnection: close\r\n\r\n'
 ]
 
-/** What a node can do to whoever counts: any status and error code, and no answer in many ways. */
+/** Returns any status and error code, or fails in many ways, to make as many series as it can. */
 function hostileAnswer (request: IncomingMessage, response: ServerResponse): void {
   const [, what = '', of = '404'] = /hostile=([a-z]+)(?:-(\d+))?/.exec(request.url ?? '') ??
     /ledger_version=()(\d+)/.exec(request.url ?? '') ?? []
@@ -81,7 +81,7 @@ async function askAll (
   }))
 }
 
-/** Holds every metric to what is published of it: how many series, and which labels. */
+/** Expects every metric to have only the published labels and number of series. */
 function holdToBudget (t: Test, shown: ReadonlyMap<string, Scraped>): void {
   for (const row of metricList.filter(({ name }) => shown.has(name))) {
     const series = shown.get(row.name)?.series ?? []
@@ -103,7 +103,7 @@ function holdToBudget (t: Test, shown: ReadonlyMap<string, Scraped>): void {
   )
 }
 
-t.test('whatever clients and nodes make up, no metric has more series than is published of it, nor a label that is not in its list', async t => {
+t.test('no client or upstream can create more series or other labels than each metric publishes', async t => {
   const node = await startStubUpstream(t, hostileAnswer)
   const varve = await varveAt(t, node.url, {
     upstream: { timeoutMs: 2000, maxConcurrent: 16 },
@@ -113,7 +113,7 @@ t.test('whatever clients and nodes make up, no metric has more series than is pu
   })
   const before = await scrape(varve.adminUrl)
   holdToBudget(t, before)
-  // One that has asked for rest is asked no more: that comes last.
+  // Sends 429 last, because varve stops requests to an upstream that it backs off from.
   await askAll(varve, statuses.filter(status => status !== 429).map(status => [`/v1/any?hostile=status-${status}`]))
   await askAll(
     varve,
@@ -148,19 +148,19 @@ t.test('whatever clients and nodes make up, no metric has more series than is pu
   t.strictSame(
     [...statusLabels].filter(label => !counted('varve_requests_total', 'status').has(label)),
     [],
-    'every status of the list was seen, and every class'
+    'every listed status was seen, and every class'
   )
   for (const label of ['timeout', 'truncated', 'invalid_response', '4xx', 'other']) {
     t.ok(counted('varve_upstream_requests_total', 'status').has(label), label)
   }
   t.notOk(
     counted('varve_requests_total', 'status').has('418'),
-    'one that nobody knows by itself is counted as its class'
+    'an unlisted status is counted by its class'
   )
   t.same([...counted('varve_client_requests_total', 'client')], ['shop'])
 })
 
-t.test('a status has a label of its own, or that of its class, and the whole list is what can come of it', async t => {
+t.test('each status has its own label or that of its class, all from the published list', async t => {
   const failures = upstreamStatusLabels.filter(label => !statusLabels.includes(label))
   const seen = new Set(Array.from({ length: 1100 }, (_, status) => statusLabelOf(status)))
   t.same([...seen].sort(), [...statusLabels].sort())
@@ -175,11 +175,11 @@ t.test('a status has a label of its own, or that of its class, and the whole lis
     '2xx',
     '3xx'
   ])
-  t.same(failures.map(statusLabelOf), failures, 'why there was none stands for itself')
+  t.same(failures.map(statusLabelOf), failures, 'a failure reason is its own label')
   t.same(['', '2000', '20', '-404', 'no such reason'].map(statusLabelOf), ['other', 'other', 'other', 'other', 'other'])
 })
 
-t.test('the number of series is counted by what is configured, and a histogram\'s by its lines', async t => {
+t.test('the series budget counts configured upstreams and clients, and a histogram\'s lines', async t => {
   const row = {
     name: 'x',
     type: 'histogram',

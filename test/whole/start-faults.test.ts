@@ -8,14 +8,14 @@ import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.j
 import { startCommand } from '../cli/command.js'
 
 t.jobs = 6
-// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+// Creates an object per test: tap writes into it, so tests with one object would run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 const free = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const unhandled = (text: string, kind: string): string | undefined =>
   new RegExp(`^varve_unhandled_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]
 
 t.test(
-  'a second signal ends varve at once with the code of that signal, and one that comes with the first, as from a terminal and npm, is the same word',
+  'a second signal ends varve at once with its code; an immediate repeat counts as the same',
   together(),
   async t => {
     const node = await startStubUpstream(t, (_request, response) => {
@@ -27,14 +27,14 @@ t.test(
       varve.signal('SIGTERM')
       varve.signal('SIGTERM')
       await pause(60)
-      t.notOk(varve.hasExited(), 'nobody has said it twice')
+      t.notOk(varve.hasExited(), 'the signal was not repeated')
       varve.signal(signal)
       t.equal(await varve.exited, code)
     }
   }
 )
 
-t.test('a second signal ends varve while it starts, and a terminal that is gone counts as one', together(), async t => {
+t.test('a second signal ends varve while it starts, and a closed terminal counts as one', together(), async t => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   t.teardown(() => silent.close())
@@ -48,11 +48,11 @@ t.test('a second signal ends varve while it starts, and a terminal that is gone 
   await pause(60)
   varve.signal('SIGHUP')
   t.equal(await varve.exited, 129)
-  t.notMatch(varve.out(), /stopping/, 'it was still starting')
+  t.notMatch(varve.out(), /stopping/, 'varve was still starting')
 })
 
 t.test(
-  'a promise that fails for nobody is logged without secrets and counted, and varve goes on',
+  'an unhandled rejection is logged without secrets and counted, and varve continues',
   together(),
   async t => {
     const node = await startStubUpstream(t, (_request, response) => {
@@ -101,7 +101,7 @@ t.test(
 )
 
 t.test(
-  'an error that nobody caught ends varve with 1 when what was under way has been answered, and one fatal line and one sentence without secrets say why',
+  'an uncaught exception drains varve and ends it with 1 and one fatal line without secrets',
   together(),
   async t => {
     let answer = (): void => {}
@@ -140,7 +140,7 @@ t.test(
   }
 )
 
-t.test('an error that nobody caught while varve starts ends it at once', together(), async t => {
+t.test('an uncaught exception ends varve at once while it starts', together(), async t => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   t.teardown(() => silent.close())
@@ -154,7 +154,7 @@ t.test('an error that nobody caught while varve starts ends it at once', togethe
   t.equal(await varve.exited, 1)
 })
 
-t.test('a start that fails says why without the secrets that the reason quotes', together(), async t => {
+t.test('a failed start gives its reason without the secrets that the reason quotes', together(), async t => {
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
   t.teardown(() => taken.close())

@@ -23,11 +23,11 @@ async function replica (t: Test, redisUrl: string, nodeUrl: string, change: obje
 }
 
 const upstreamsIn = async (redis: RedisProcess): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
-/** What its one upstream is remembered to have had. */
+/** Returns the stored record of the single upstream. */
 const rememberedIn = async (redis: RedisProcess): Promise<string> =>
   await redis.client.get((await upstreamsIn(redis))[0] ?? '') ?? ''
 
-/** Has a replica read some blocks and share all that there is to be shared, and stops it. */
+/** Starts a replica that reads some blocks and stores them in Redis, and stops it. */
 async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = 'hash'): Promise<Map<number, string>> {
   const varve = await replica(t, redis.url, node.url)
   const bodies = new Map<number, string>()
@@ -46,12 +46,12 @@ async function readBefore (t: Test, redis: RedisProcess, node: Sandbox, sign = '
   return bodies
 }
 
-/** A node whose port nobody is given while it is away. */
+/** Starts a node whose port stays reserved while it is away. */
 async function nodeThatGoes (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   return await startSandboxNode(t, { ...options, port: await freePort() })
 }
 
-/** Has a replica start with its node down, and serve what another has shared. */
+/** Starts a replica without its upstream, which serves entries of another replica. */
 async function startAlone (
   t: Test
 ): Promise<{ redis: RedisProcess, node: Sandbox, bodies: Map<number, string>, late: TestVarve }> {
@@ -64,7 +64,7 @@ async function startAlone (
   return { redis, node, bodies, late }
 }
 
-t.test('the position that is shown is the newest that the entries prove, and rises with them, under the names of the node that they came from too', async t => {
+t.test('without upstreams varve shows the newest position that served entries prove', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t, { family: 'x-movement-' })
   const before = await replica(t, redis.url, node.url)
@@ -119,12 +119,12 @@ t.test('the position of the control key counts where it is newer than all entrie
   t.match(await late.get(blockTarget(2000)), {
     status: 200,
     headers: { [cacheStatusHeader]: redisHitStatus, 'x-node-ledger-version': newest, 'x-aptos-ledger-version': newest }
-  }, 'also under another spelling of its URL')
-  t.match(await late.get('/v1/accounts/0x1/modules'), { status: 503 }, 'what moves is not made up')
+  }, 'also with another form of its URL')
+  t.match(await late.get('/v1/accounts/0x1/modules'), { status: 503 }, 'moving reads are not made up')
   t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 200 })
 })
 
-t.test('a node that takes connections and never answers keeps nobody waiting for what Redis has', async t => {
+t.test('an upstream that accepts connections and never answers delays no hit from Redis', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const bodies = await readBefore(t, redis, node)
@@ -140,7 +140,7 @@ t.test('a node that takes connections and never answers keeps nobody waiting for
   t.ok(performance.now() - began < 7000, `${Math.round(performance.now() - began)} ms`)
 })
 
-t.test('when the node comes back with the same chain it goes on, further on or restored from a backup: hits stay hits', async t => {
+t.test('when the upstream returns with the same chain, even restored from a backup, hits stay hits', async t => {
   for (const blocks of [1200, 700]) {
     const { node, bodies, late } = await startAlone(t)
     const back = await startSandboxNode(t, { blocks, port: portOf(node) })
@@ -161,7 +161,7 @@ t.test('when the node comes back with the same chain it goes on, further on or r
   }
 })
 
-t.test('when the node comes back with another chain, shorter or longer, of the same id or another, nothing old is served', async t => {
+t.test('when the upstream returns with another chain, varve serves nothing of the old one', async t => {
   const others: SandboxOptions[] = [{ seed: 2, blocks: 1500 }, { seed: 2, blocks: 1500, chainId: 9 }]
   for (const options of others) {
     const { redis, node, late } = await startAlone(t)
@@ -175,7 +175,7 @@ t.test('when the node comes back with another chain, shorter or longer, of the s
       })
     }
     if (options.chainId !== undefined) {
-      t.same(await publishedGenerations(redis, 'varve:1:control 9'), ['g1'], 'each id counts by itself')
+      t.same(await publishedGenerations(redis, 'varve:1:control 9'), ['g1'], 'each chain id counts for itself')
     }
   }
   const redis = await startRedis(t)
@@ -199,7 +199,7 @@ for (const isNodeFirst of [true, false]) {
   const order = isNodeFirst ? 'whoever finds the node there' : 'whoever starts before the node'
   const moving = '/v1/accounts/0x1/modules?limit=1'
 
-  /** Loses the control key while no replica runs, and starts one and the node, which may be another by now. */
+  /** Deletes the control key while no replica runs, then starts one and the upstream, perhaps on another chain. */
   const lose = async (
     t: Test,
     options: SandboxOptions,
@@ -217,7 +217,7 @@ for (const isNodeFirst of [true, false]) {
     t.match(
       await late?.get(blockTarget(1500)),
       isNodeFirst ? undefined : { status: 200, body: bodies.get(1500) },
-      'the old chain is all there is'
+      'only the old chain exists'
     )
     const back = await startSandboxNode(t, { ...options, port: portOf(node) })
     for (const fault of faults) back.faults.add(fault)
@@ -227,7 +227,7 @@ for (const isNodeFirst of [true, false]) {
     return { redis, back, late: started }
   }
 
-  t.test(`${order} with another chain, the control key lost while no replica ran, begins above the number that the upstream is remembered to have had: nothing old is served`, async t => {
+  t.test(`${order} with another chain and a lost control key starts above its recorded generation`, async t => {
     const { redis, back, late } = await lose(t, { seed: 2, blocks: 1500 })
     for (const version of known) {
       t.match(await late.get(blockTarget(version)), {
@@ -242,7 +242,7 @@ for (const isNodeFirst of [true, false]) {
     )
   })
 
-  t.test(`${order} with the same chain, further on or restored from a backup, goes on in its generation although the control key is lost: hits stay hits`, async t => {
+  t.test(`${order} with the same chain and a lost control key continues its generation: hits stay hits`, async t => {
     for (const blocks of [1200, 700]) {
       const { redis, back, late } = await lose(t, { blocks })
       for (const version of known) {
@@ -256,7 +256,7 @@ for (const isNodeFirst of [true, false]) {
     }
   })
 
-  t.test(`${order} and cannot tell its chain by blocks any more takes nothing up that only the upstream's record speaks of`, async t => {
+  t.test(`${order} without a block to compare adopts nothing that only the upstream's record names`, async t => {
     const { back, late } = await lose(t, { seed: 2, blocks: 1500 }, [noBlocksByHeight])
     for (const version of known) {
       t.match(await late.get(blockTarget(version)), {
@@ -266,7 +266,7 @@ for (const isNodeFirst of [true, false]) {
     }
   })
 
-  t.test(`${order}, which never served blocks by height, goes by its position`, async t => {
+  t.test(`${order}, without blocks by height, is identified by its position`, async t => {
     const same = await lose(t, { blocks: 1200 }, [noBlocksByHeight], [noBlocksByHeight])
     for (const version of known) {
       t.match(await same.late.get(blockTarget(version)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
@@ -286,7 +286,7 @@ for (const isNodeFirst of [true, false]) {
   })
 }
 
-t.test('with the control key lost a new chain has a number above every one that its upstream is remembered to have had, also of who began without Redis', async t => {
+t.test('without the control key a new chain gets a number above every recorded one', async t => {
   for (const isRefusing of [false, true]) {
     const redis = await startRedis(t)
     const slow = await slowRedis(t, redis)
@@ -312,7 +312,7 @@ t.test('with the control key lost a new chain has a number above every one that 
   }
 })
 
-t.test('a record of an older version, which bears only a number, leads to what the control key says of it; where that is lost it proves nothing', async t => {
+t.test('a record of an older release has only a number: useless without the control key', async t => {
   const redis = await startRedis(t)
   const node = await nodeThatGoes(t)
   const bodies = await readBefore(t, redis, node)
@@ -335,7 +335,7 @@ t.test('a record of an older version, which bears only a number, leads to what t
   t.same(await publishedGenerations(redis), ['g2'])
 })
 
-t.test('a chain that is taken up from another id is known by its own blocks alone', async t => {
+t.test('a chain taken over from another id is identified by its own blocks alone', async t => {
   const redis = await startRedis(t)
   const [four, nine] = [await nodeThatGoes(t, { blocks: 1400 }), await startSandboxNode(t, { chainId: 9, seed: 2 })]
   await readBefore(t, redis, four)
@@ -348,7 +348,7 @@ t.test('a chain that is taken up from another id is known by its own blocks alon
   t.match(await late.get(blockTarget(2000)), { status: 200 })
   await startSandboxNode(t, { chainId: 9, seed: 2, port: portOf(four) })
   t.match(await late.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
-  // Whoever publishes a mark too many does so when it has looked.
+  // Waits one interval: a replica that publishes an extra anchor does so after its next look.
   const signs = async (): Promise<number> =>
     (await redis.client.hkeys('varve:1:control 9')).filter(field => field.startsWith('r')).length
   await until(async () => await signs() === 2, 'it has looked')
@@ -356,7 +356,7 @@ t.test('a chain that is taken up from another id is known by its own blocks alon
   t.equal(await other.metric('varve_chain_resets_total'), 0)
 })
 
-t.test('a later generation of the same chain, which another replica began since, is the one that is served', async t => {
+t.test('varve serves the later generation that another replica started on the same chain', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   await readBefore(t, redis, node)
@@ -375,10 +375,10 @@ t.test('a later generation of the same chain, which another replica began since,
   await redis.client.set(upstream, mapped)
   const late = await replica(t, redis.url, node.url)
   t.match((await late.get(blockTarget(1500))).headers, { [cacheStatusHeader]: redisHitStatus })
-  t.match(await late.get(blockTarget(1000)), { status: 503 }, 'what was purged stays so')
+  t.match(await late.get(blockTarget(1000)), { status: 503 }, 'purged entries stay purged')
 })
 
-t.test('where it is not known which chain is meant, the answer is 503: of another URL, of a record that is damaged or lost, of a chain id that is not the configured one', async t => {
+t.test('varve responds 503 if its chain is unclear: unknown URL, damaged record or other chain id', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const bodies = await readBefore(t, redis, node)
@@ -403,12 +403,12 @@ t.test('where it is not known which chain is meant, the answer is 503: of anothe
     t.match(
       await late.get(blockTarget(2000)),
       { status: 200, body: bodies.get(2000) },
-      'and it is served as soon as that is known'
+      'and reads succeed once the chain is known'
     )
   }
 })
 
-t.test('with Redis dead as well there is nothing to serve, until it comes back', async t => {
+t.test('with Redis down as well varve serves nothing until Redis returns', async t => {
   const redis = await startRedis(t)
   const slow = await slowRedis(t, redis)
   const node = await startSandboxNode(t)

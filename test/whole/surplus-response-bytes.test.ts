@@ -6,7 +6,7 @@ import { WireClient } from '../support/deceptive/wire-client.js'
 import { encodeChunked, thenHang, thenKeep, responseBytes } from '../support/deceptive/response-bytes.js'
 import { until } from '../support/until.js'
 
-// A whole and well-formed answer to something else, which every kind of read would take if it took it for its own.
+// Builds a complete response to another read, which every kind of read would accept as its own.
 const poison = (kind: ReadKind): string => responseBytes({ ...kind.trueResponse(66_666), nth: 0 })
 
 const surplus: ReadonlyArray<readonly [string, (kind: ReadKind) => string]> = [
@@ -19,7 +19,7 @@ const surplus: ReadonlyArray<readonly [string, (kind: ReadKind) => string]> = [
   ['a 408', () => 'HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n']
 ]
 
-t.test('what a node sends behind an answer is nobody\'s answer, whatever is asked next', async t => {
+t.test('varve discards bytes after a response, whatever it reads next', async t => {
   await tryLies(
     t,
     surplus.flatMap(([name, more]) =>
@@ -46,7 +46,7 @@ t.test('what a node sends behind an answer is nobody\'s answer, whatever is aske
   )
 })
 
-/** Has a read answered, and then bytes sent that nobody asked for; every read after that must have its own answer. */
+/** Sends surplus bytes after a response; every later read must still get its own response. */
 async function sendLate (
   t: Test,
   { varve, upstream, next }: DeceptionSetup,
@@ -65,44 +65,44 @@ async function sendLate (
   const connection = upstream.last
   setTrueResponse(second)
   if (isAtOnce) {
-    // Both stand before varve when it looks again.
+    // Sends both before varve reads the socket again.
     const asked = client.send(kind.request(second.nth))
     connection?.write(more, 'latin1')
-    t.same(faultsIn('truth', second, await asked), [], `${name}: ${kind.name}, asked at the same time`)
+    t.same(faultsIn('truth', second, await asked), [], `${name}: ${kind.name}, at the same time`)
   } else {
     connection?.write(more, 'latin1')
-    // Blank lines before an answer mean nothing (RFC 9112, section 2.2).
+    // Skips blank lines: before a response they mean nothing (RFC 9112, section 2.2).
     if (more.trim() !== '') await until(() => connection?.destroyed === true, 'varve lets go of that connection')
     t.same(
       faultsIn('truth', second, await client.send(kind.request(second.nth))),
       [],
-      `${name}: ${kind.name}, asked later`
+      `${name}: ${kind.name}, later`
     )
   }
   setTrueResponse(third)
   t.same(
     faultsIn('truth', third, await client.send(kind.request(third.nth))),
     [],
-    `${name}: ${kind.name}, asked after that`
+    `${name}: ${kind.name}, after that`
   )
-  t.equal(client.unexpectedText, '', `${name}: ${kind.name}, one answer each`)
+  t.equal(client.unexpectedText, '', `${name}: ${kind.name}, one response each`)
 }
 
-t.test('what a node sends on an idle connection is nobody\'s answer: the connection ends', async t => {
+t.test('bytes on an idle upstream connection are discarded, and the connection closes', async t => {
   const stage = await startDeception(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const [name, more] of surplus) {
     for (const kind of readKinds) await sendLate(t, stage, kind, name, more(kind), false)
   }
 })
 
-t.test('what a node has sent before it was asked is nobody\'s answer, though it came with the question', async t => {
+t.test('varve discards bytes that an upstream sent before the request, even if they arrive together', async t => {
   const stage = await startDeception(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of readKinds) {
     for (let round = 0; round < 5; round++) await sendLate(t, stage, kind, 'a whole answer', poison(kind), true)
   }
 })
 
-t.test('what waits for a connection is not answered by what is left over on it', async t => {
+t.test('a read that waits for a connection never gets bytes left over on it', async t => {
   const { varve, upstream, next } = await startDeception(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of readKinds.filter(({ isStored, isForwarded }) => isStored || isForwarded)) {
     const [first, second] = [
@@ -120,10 +120,10 @@ t.test('what waits for a connection is not answered by what is left over on it',
     await until(() => upstream.requests.length > count, 'the first is asked')
     answers.push(clients[1].send(readKindOf(kind.name === 'modules' ? 'table item' : 'modules').request(second.nth)))
     const before = await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="info",status="200"}')
-    t.equal(before, undefined, 'nothing else is asked')
+    t.equal(before, undefined, 'no other request is sent')
     upstream.last?.write(responseBytes(first) + poison(kind), 'latin1')
-    t.same(faultsIn('truth', first, await answers[0] ?? never()), [], `${kind.name}: the one under way`)
-    t.same(faultsIn('truth', second, await answers[1] ?? never()), [], `${kind.name}: the one that waited`)
+    t.same(faultsIn('truth', first, await answers[0] ?? never()), [], `${kind.name}: the read in progress`)
+    t.same(faultsIn('truth', second, await answers[1] ?? never()), [], `${kind.name}: the waiting read`)
     upstream.lies.clear()
   }
 })

@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 const modules = (version: number | bigint): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const block = (version: number | bigint): string => `/v1/blocks/by_version/${version}`
 
-t.test('a node of another chain id is never asked for data, is said to be down with the reason, once in the log, and comes back by itself when it is mended', async t => {
+t.test('an upstream on another chain id gets no reads, is logged once as unhealthy, and recovers', async t => {
   const { upstreams, get, upStates, takeRequestCounts, statusOf, varve } = await startWithUpstreams(t, [{}, {}])
   const [, other] = upstreams
   const fault = other?.faults.add({ kind: 'otherChain', chainId: 9 })
@@ -48,7 +48,7 @@ t.test('a node of another chain id is never asked for data, is said to be down w
   t.equal(await varve.metric('varve_chain_resets_total'), 0)
 })
 
-t.test('where nodes disagree at the start the first in the configured order decides, however late it answers, by its chain id and by its blocks', async t => {
+t.test('if upstreams disagree at the start, the first configured decides, however slow it is', async t => {
   for (const options of [{ chainId: 9 }, { seed: 7 }]) {
     const nodes = [
       await startSandboxNode(t, { prunedBlocks: 0 }),
@@ -66,7 +66,7 @@ t.test('where nodes disagree at the start the first in the configured order deci
   }
 })
 
-t.test('a first node that does not answer in time leaves the decision to the next, and a configured chain id to the first that has it', async t => {
+t.test('a first upstream that times out leaves the decision to the next, or to chainId', async t => {
   const [silent, next] = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   silent.faults.add({ kind: 'hang' })
   const { get } = await startInFrontOf(t, [silent, next], {}, { timeoutMs: 200 })
@@ -77,7 +77,7 @@ t.test('a first node that does not answer in time leaves the decision to the nex
   await until(async () => await chosen.upStates() === '0,1', 'the other is fenced')
 })
 
-t.test('a node that comes back with other blocks under the same name is fenced before anything of it is believed, however long its chain', async t => {
+t.test('varve quarantines an upstream that returns with other blocks, however long its chain', async t => {
   for (const blocks of [500, 3000]) {
     const stays = await startSandboxNode(t, { prunedBlocks: 0 })
     const before = await startSandbox({ blockMs: 0, prunedBlocks: 0, seed: 1 })
@@ -90,11 +90,11 @@ t.test('a node that comes back with other blocks under the same name is fenced b
     }
     await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'it is fenced')
     t.match(String((await statusOf('n2'))['reason']), /chain with the same chain id/)
-    t.notOk(after.requests.latest.some(({ endpoint }) => endpoint === 'block_by_version'), 'it is asked for no data')
+    t.notOk(after.requests.latest.some(({ endpoint }) => endpoint === 'block_by_version'), 'it gets no reads')
   }
 })
 
-t.test('a node that is sick when it comes back is not believed for that: it is compared when it can be', async t => {
+t.test('varve compares an upstream that returns unhealthy as soon as it can', async t => {
   const ports = [await freePort(), await freePort()]
   const [stays, before] = await Promise.all(
     ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port }))
@@ -113,7 +113,7 @@ t.test('a node that is sick when it comes back is not believed for that: it is c
   t.equal((await get(block(2000))).body, (await sendRequest(back.url, block(2000))).body)
 })
 
-t.test('one answer that a node of the old chain fails with does not mean that it is gone: another chain elsewhere is fenced all the same', async t => {
+t.test('one failed response of an old-chain upstream does not lift the quarantine of others', async t => {
   const stays = await startSandboxNode(t, { prunedBlocks: 0 })
   const before = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
   const { get, upStates, statusOf, varve } = await startInFrontOf(t, [stays, before])
@@ -139,7 +139,7 @@ t.test('one answer that a node of the old chain fails with does not mean that it
   ])
 })
 
-t.test('a reset is a fence that the whole fleet walks through: the new chain begins when no node that answers is left on the old one, and then all are asked again', async t => {
+t.test('a reset begins the new chain only when no responding upstream is left on the old one', async t => {
   const ports = [await freePort(), await freePort()]
   const old = await Promise.all(ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port })))
   const { get, upStates, varve } = await startInFrontOf(t, old)
@@ -150,7 +150,7 @@ t.test('a reset is a fence that the whole fleet walks through: the new chain beg
   await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
   await until(async () => await upStates() === '0,1', 'the first is fenced')
   t.equal((await get(block(2000))).body, before)
-  t.match(await get(modules(2100)), { status: 200 }, 'the old chain goes on')
+  t.match(await get(modules(2100)), { status: 200 }, 'the old chain stays in use')
   t.equal(await varve.metric('varve_chain_resets_total'), 0)
   await old[1]?.close()
   const second = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
@@ -161,7 +161,7 @@ t.test('a reset is a fence that the whole fleet walks through: the new chain beg
   t.equal(after, (await sendRequest(second.url, block(2000))).body)
 })
 
-t.test('a longer chain that takes a node\'s place under steady traffic is noticed before anything of it is believed', async t => {
+t.test('varve notices a longer chain in an upstream\'s place under steady traffic before using it', async t => {
   const port = await freePort()
   const old = await startSandbox({ blockMs: 0, prunedBlocks: 0, port })
   const { get, varve } = await startInFrontOf(t, [old], { head: { pollMs: 600_000 } })

@@ -10,12 +10,12 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const shape = /"error_code":"internal_error","vm_error_code":null/
-t.test('a node that hangs never costs a client its whole timeout while another can answer, and what it cost is told', async t => {
+t.test('a hanging upstream never costs a client its whole timeout, and varve reports the cost', async t => {
   const served = await startWithUpstreams(t, [{}, {}], { hedge: { afterMs: 60 } }, { timeoutMs: 3000 })
   const { upstreams: [one], varve } = served
   one?.faults.add({ kind: 'hang', match: 'account_modules' })
   const times = await readLatencies(served, 2000, 20, 1)
-  // On a busy machine the other may have been the quicker one at first.
+  // Waits: on a busy machine the other upstream may rank first for a while.
   await until(async () => {
     times.push(...await readLatencies(served, 2000 + times.length, 1))
     return (await varve.metric('varve_hedges_total{result="won"}') ?? 0) > 0
@@ -35,22 +35,22 @@ t.test('a node that hangs never costs a client its whole timeout while another c
   off.upstreams[0]?.faults.add({ kind: 'hang', match: 'account_modules' })
   t.ok(
     (await readLatencies(off, 2000, 4, 1)).every(ms => ms < 2500),
-    'where no second is asked the first has half of its time'
+    'without a second attempt the first has half of its time'
   )
 })
 
-/** A node that answers the reads that a test lets it, and counts what it has to do at once and when it was asked. */
+/** Upstream that responds when a test allows it, and records its concurrency and the time of each request. */
 interface Held {
   readonly stub: StubUpstream
-  /** Answers the next that waits, when there is one. */
+  /** Responds to the next waiting read. */
   next(): Promise<void>
-  /** Answers all that come until these have been. */
+  /** Responds to all reads until these are done. */
   nextUntil(answered: Promise<unknown>): Promise<void>
   most(): number
   readonly askedAt: number[]
 }
 
-/** It answers by itself where it is told how soon. */
+/** Responds by itself after `answersInMs`, if given. */
 async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
   const waiting: ServerResponse[] = []
   const askedAt: number[] = []
@@ -98,7 +98,7 @@ async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
 const gauge = async (varve: TestVarve, name: string): Promise<number | undefined> =>
   await varve.metric(`varve_upstream_${name}{upstream="node"}`)
 
-t.test('a full queue is 503 with Retry-After at once and grows no longer, and hits never queue', async t => {
+t.test('a full queue is 503 with Retry-After at once and stays bounded, and hits never queue', async t => {
   const node = await heldNode(t)
   const varve = await varveAt(t, node.stub.url, { upstream: { maxConcurrent: 2, timeoutMs: 60_000 } })
   const kept = varve.get(modules(500))
@@ -118,21 +118,21 @@ t.test('a full queue is 503 with Retry-After at once and grows no longer, and hi
   t.match(
     await varve.get('/v1/spec.json'),
     { status: 503, headers: { 'retry-after': '1' }, body: shape },
-    'what is passed on waits in the same queue'
+    'forwarded reads wait in the same queue'
   )
   t.match(await varve.get(modules(500)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
   const waiting = await gauge(varve, 'waiting') ?? NaN
   t.ok(
     waiting >= 14 && waiting < 20,
-    `${waiting} wait: none of the others, though varve itself may ask a node where it stands`
+    `${waiting} wait: none of the others, though varve may poll the upstream`
   )
   await node.nextUntil(Promise.all(reads))
   for (const { status } of await Promise.all(reads)) t.equal(status, 200)
-  t.equal(node.most(), 2, 'the node never had more to do at once')
+  t.equal(node.most(), 2, 'the upstream never had more at once')
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
 })
 
-t.test('a flood of reads does not keep a node from saying where it stands', async t => {
+t.test('a flood of reads does not stop varve from polling an upstream', async t => {
   const node = await heldNode(t)
   const varve = await varveAt(t, node.stub.url, {
     upstream: { maxConcurrent: 2, timeoutMs: 60_000 },
@@ -150,13 +150,13 @@ t.test('a flood of reads does not keep a node from saying where it stands', asyn
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
 })
 
-t.test('a node is never asked more within any second than it may be, polls included, and is not thought to be down for it', async t => {
+t.test('varve never exceeds an upstream\'s requests per second, polls included', async t => {
   const node = await heldNode(t, 0)
   const varve = await varveAt(t, node.stub.url, {
     upstream: { requestsPerSecond: 20, timeoutMs: 1000 },
     head: { pollMs: 20 }
   })
-  // What was sent when it should have been may be seen by the node later, by as long as this process stood still.
+  // Tolerates late arrivals: the upstream shares this process and sees a request only when the loop runs.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
   const answers = (await Promise.all(Array.from({ length: 60 }, async (_, nth) => await varve.get(modules(100 + nth)))))
@@ -188,12 +188,12 @@ t.test('a flood of misses from one client does not starve another', async t => {
   await until(() => order.length === 86, 'two of the flood have made room')
   t.ok(order.every(line => line === '127.0.0.2 503'))
   for (let nth = 0; nth < 6; nth++) await node.next()
-  t.same(await Promise.all(others), [200, 200], 'when six were answered, though twelve had come before')
+  t.same(await Promise.all(others), [200, 200], 'after six responses, although twelve came before')
   await node.nextUntil(Promise.all(flood))
   t.equal((await Promise.all(flood)).filter(status => status === 200).length, 14)
 })
 
-t.test('where one node has as much to do as it may, reads go to the next', async t => {
+t.test('when one upstream is at its concurrency limit, reads go to the next', async t => {
   const [busy, other] = [await heldNode(t), await heldNode(t, 30)]
   const upstreams = [busy, other].map(({ stub: { url } }, at) => ({
     name: `n${at + 1}`,

@@ -24,9 +24,9 @@ function fileWith (t: Test, text: string | Buffer, name = 'reads.txt'): string {
 const ended = (out: string): Record<string, unknown> =>
   JSON.parse(out.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
 
-t.test('a range of blocks is read once each, with their transactions, and is there already the second time', async t => {
+t.test('warm reads each block of a range once with its transactions, and a second run hits', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
-  // From the middle of a block to the beginning of another.
+  // Ranges from the middle of a block to the beginning of another.
   const begin =
     [...Array(50).keys()].map(at => 150 + at).find(height =>
       sandbox.ledger.block(height).lastVersion > sandbox.ledger.block(height).firstVersion + 1n
@@ -51,7 +51,7 @@ t.test('a range of blocks is read once each, with their transactions, and is the
   t.match(again.out, /^200 blocks in \d+ s, [\d.]+ [KM]B: 200 were there already, 0 are kept now\n$/)
 })
 
-t.test('versions that no node has any more are told and not asked for one by one, and so is where the chain ends, with what to go on with', async t => {
+t.test('warm reports pruned versions and the end of the chain with the command to continue', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, prunedBlocks: 50, startVersion: 0n })
   const { oldest, head } = sandbox.ledger
   const { code, out, err } = await runCommand(t, [
@@ -65,8 +65,8 @@ t.test('versions that no node has any more are told and not asked for one by one
     '--concurrency',
     '2'
   ])
-  t.equal(code, 1, 'not all was read')
-  t.match(out, /^250 blocks in /, 'the newest one is read too, though it is not kept yet')
+  t.equal(code, 1, 'some were skipped')
+  t.match(out, /^250 blocks in /, 'the newest is read too, though not cached yet')
   t.match(out, / {2}not cacheable: \d newest_block\n {2}\d+ versions/)
   t.match(
     out,
@@ -84,7 +84,7 @@ t.test('versions that no node has any more are told and not asked for one by one
   t.ok(sandbox.requests.countFor('block_by_version') < 260, `${sandbox.requests.countFor('block_by_version')} reads`)
 })
 
-t.test('Ctrl-C ends it between two reads, and what it prints goes on from there without a gap', async t => {
+t.test('Ctrl-C ends warm between two reads and prints the command that continues without a gap', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 400, startVersion: 0n })
   const [from, to] = [sandbox.ledger.block(150).firstVersion, sandbox.ledger.block(399).firstVersion - 1n]
   const command = startCommand(t, [
@@ -116,7 +116,7 @@ t.test('Ctrl-C ends it between two reads, and what it prints goes on from there 
   }
 })
 
-t.test('a block of thousands of versions is read once, however many pieces have a part of it, also where it is too large to be kept', async t => {
+t.test('warm reads a huge block once, however many pieces it spans, even if it is not stored', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 600, startVersion: 0n })
   const large = [...Array(500).keys()].map(at => 100 + at).reduce(
     (best, height) => sizeOf(height) > sizeOf(best) ? height : best,
@@ -139,7 +139,7 @@ t.test('a block of thousands of versions is read once, however many pieces have 
   t.equal(sandbox.requests.countFor('block_by_version'), 3)
 })
 
-t.test('a rate holds, however many ask at once', async t => {
+t.test('a rate limit holds for any concurrency', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 300, startVersion: 0n })
   const from = sandbox.ledger.block(150).firstVersion
   const { out } = await runCommand(t, [
@@ -158,7 +158,7 @@ t.test('a rate holds, however many ask at once', async t => {
   t.ok(seconds >= (hits + stored - 1) / 100, `${hits + stored} reads in ${seconds} s`)
 })
 
-t.test('paths and JSON requests are fetched, what cannot be stored is not, and every line is accounted for', async t => {
+t.test('warm fetches paths and JSON requests, skips what is not stored, and accounts for all lines', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const version = sandbox.ledger.head.version - 5n
   const [modules, key] = [`/v1/accounts/0xcafe/modules?ledger_version=${version}`, tableItemLookup('u64', '"7"')]
@@ -208,7 +208,7 @@ t.test('paths and JSON requests are fetched, what cannot be stored is not, and e
   t.equal((await varve.metric('varve_requests_total{endpoint="info",outcome="forwarded",status="200"}')) ?? 0, 0)
 })
 
-t.test('a file that cannot be read on ends the run with the command to go on; a pipe is read alike', async t => {
+t.test('a file that fails midway ends warm with the command to continue; a pipe reads the same way', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const lines = Array.from(
     { length: 20 },
@@ -242,7 +242,7 @@ t.test('a file that cannot be read on ends the run with the command to go on; a 
   t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
 })
 
-t.test('a pipe that says nothing more keeps nobody who is told to end, and what has no lines is told', async t => {
+t.test('an idle pipe does not delay Ctrl-C, and input without lines is reported', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const child = spawn(process.execPath, [
     join(import.meta.dirname, '../../dist/cli.js'),
@@ -272,7 +272,7 @@ t.test('a pipe that says nothing more keeps nobody who is told to end, and what 
   t.match(await runCommand(t, ['warm', '-', 'reads.txt', '-']), { code: 2, err: /^varve: warm takes - once/ })
 })
 
-t.test('Ctrl-C in a file prints the line to go on from, and lines that were done are left out', async t => {
+t.test('Ctrl-C on a file prints the line to continue from, and done lines are skipped', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const { version } = sandbox.ledger.head
   const file = fileWith(
@@ -282,7 +282,7 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
     'my reads.txt'
   )
   const command = startCommand(t, ['warm', file, '--url', varve.url, '--rate', '200'], { isTerminal: true })
-  // A bar, and how long the rest will take, by how much of the file is done.
+  // Expects a bar and the time left, estimated from the share of the file that is done.
   await command.waitForOutput(/\[#*\.*\] +\d+ %, [1-9]\d* reads, \d+\/s, .* left/)
   command.signal('SIGTERM')
   t.equal(await command.code, 1)
@@ -299,7 +299,7 @@ t.test('Ctrl-C in a file prints the line to go on from, and lines that were done
   }
 })
 
-t.test('Ctrl-C ends a run whose read is never answered within seconds, a second one at once, and that read is still to be done', async t => {
+t.test('Ctrl-C ends warm within seconds of a hanging read, or at once if repeated; it stays to do', async t => {
   const told = new EventTarget()
   const silent = await startStubUpstream(t, () => {
     told.dispatchEvent(new Event('asked'))
@@ -320,7 +320,7 @@ t.test('Ctrl-C ends a run whose read is never answered within seconds, a second 
   }
 })
 
-t.test('what there is no time for is asked again, after as long as is asked for, and who never has time ends the run with a sentence', async t => {
+t.test('warm retries an overloaded varve after Retry-After, and gives up with a message', async t => {
   let refusals = 2
   const busy = await startStubUpstream(t, (_request, response) => {
     if (refusals-- > 0) {
@@ -339,7 +339,7 @@ t.test('what there is no time for is asked again, after as long as is asked for,
   t.ok(Number(ended(out)['seconds']) >= 2)
 })
 
-t.test('where no varve is, or what answers is no block, the run says so and ends', async t => {
+t.test('warm reports a missing varve, or a response that is no block, and ends', async t => {
   const odd = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '{"message":"hello"}')
   })
@@ -357,7 +357,7 @@ t.test('where no varve is, or what answers is no block, the run says so and ends
   })
 })
 
-t.test('a client\'s key is taken from the environment and sent', async t => {
+t.test('warm sends the client key from its environment', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n }, {
     clients: { required: true, keys: [{ name: 'warmer', key: 'a-key-of-sixteen-bytes', requestsPerSecond: null }] }
   })
@@ -374,7 +374,7 @@ t.test('a client\'s key is taken from the environment and sent', async t => {
   t.match(await runCommand(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
 })
 
-t.test('a command line that is not wholly understood is refused in a sentence', async t => {
+t.test('warm rejects a command line with anything unknown in one sentence', async t => {
   for (
     const [args, why] of [
       [[], /--from V and --to V, or files/],
@@ -398,7 +398,7 @@ t.test('a command line that is not wholly understood is refused in a sentence', 
   t.match(await runCommand(t, ['warm', '--help']), { code: 0, out: /varve warm --from V --to V/ })
 })
 
-t.test('an address at which nobody listens is told within seconds', async t => {
+t.test('warm reports an address without listener within seconds', async t => {
   const begunAt = performance.now()
   t.match(await runCommand(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
     code: 1,

@@ -9,8 +9,8 @@ import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../sup
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const misses = 'varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}'
 
-// Processes take their time to begin, so that these tests share theirs.
-t.test('several processes are one varve', async t => {
+// Shares one set of processes among these tests, because they are slow to start.
+t.test('a worker pool behaves as one varve', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, upstream: { timeoutMs: 3000 } })
   const purge = async (body: object): Promise<unknown> =>
@@ -20,11 +20,11 @@ t.test('several processes are one varve', async t => {
       body: JSON.stringify(body)
     })
 
-  await t.test('each answers at one address from a memory of its own, and an operator sees them as one', async t => {
+  await t.test('workers share one address, cache separately, and look like one varve to an operator', async t => {
     t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
     await allPidsOf(varve, 2)
     const seen = await requestEachWorker(varve, modules(2000))
-    t.equal(seen.filter(status => status.includes('uri-miss')).length, 2, 'each reads it once')
+    t.equal(seen.filter(status => status.includes('uri-miss')).length, 2, 'each fetches it once')
     t.equal(seen.filter(status => status.includes('hit')).length, 2)
     t.equal(await varve.metric(misses), 2)
     t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 2)
@@ -33,7 +33,7 @@ t.test('several processes are one varve', async t => {
     t.equal(await varve.metric('varve_workers'), 2)
     t.ok(
       Math.abs((await varve.metric('process_start_time_seconds') ?? NaN) - (Date.now() / 1000 - process.uptime())) < 2,
-      'all were started when the first one was'
+      'all start with the first one'
     )
     t.equal(await varve.metric('varve_ledger_version'), Number(node.ledger.head.version))
     t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
@@ -44,13 +44,13 @@ t.test('several processes are one varve', async t => {
     })
   })
 
-  await t.test('a new head that one has seen is shown by the others at once', async t => {
+  await t.test('all workers show at once a new head that one of them has seen', async t => {
     node.ledger.grow(5)
     const head = String(node.ledger.head.version)
     t.match(
       await varve.get('/v1/accounts/0x1/modules?limit=1'),
       { headers: { 'x-node-ledger-version': head } },
-      'one reads the latest state'
+      'one worker reads the latest state'
     )
     await until(
       async () => {
@@ -63,7 +63,7 @@ t.test('several processes are one varve', async t => {
     )
   })
 
-  await t.test('a purge has reached each before it is answered, and what cannot be purged is refused as by one process', async t => {
+  await t.test('a purge reaches every worker before its response; invalid purges fail as in one process', async t => {
     t.ok((await requestEachWorker(varve, modules(2000))).every(status => status.includes('hit')))
     t.match(await purge({ method: 'GET', url: modules(2000) }), {
       status: 200,
@@ -76,8 +76,8 @@ t.test('several processes are one varve', async t => {
     t.match(await sendRequest(varve.adminUrl, '/purge', { method: 'POST', body: '{}' }), { status: 401 })
   })
 
-  await t.test('what a client may ask for is counted for all of them together', async t => {
-    // Node leads all workers of one process that take port 0 at one address to one port.
+  await t.test('a client\'s limit counts across all workers', async t => {
+    // Binds its own address: Node.js maps all port 0 listeners of one address in a process to one port.
     const limited = await varveAt(t, node.url, {
       ...quietConfig,
       listen: '127.0.0.2:0',
@@ -93,7 +93,7 @@ t.test('several processes are one varve', async t => {
     t.equal(await limited.metric('varve_limited_total{by="address"}'), 30 - answered)
   })
 
-  await t.test('one that dies is replaced, its clients hear so at once, and nothing that it counted is lost', async t => {
+  await t.test('a dead worker is replaced, its clients are disconnected at once, and its counts are kept', async t => {
     const counted = await varve.metric(misses)
     node.requests.reset()
     node.faults.add({ kind: 'hang', match: 'account_modules' })
@@ -106,25 +106,25 @@ t.test('several processes are one varve', async t => {
     await until(() => node.requests.countFor('account_modules') === 4, 'each has questions under way')
     const [lost = NaN, stays = NaN] = await allPidsOf(varve, 2)
     process.kill(lost, 'SIGKILL')
-    t.equal(await Promise.race(hanging), 'ECONNRESET', 'whoever it was answering')
+    t.equal(await Promise.race(hanging), 'ECONNRESET', 'each read on the dead worker')
     await until(async () => {
       const pids = await pidsOf(varve)
       return pids.length === 2 && !pids.includes(lost)
     }, 'another is in its place')
-    t.ok((await allPidsOf(varve, 2)).includes(stays), 'the other was not touched')
+    t.ok((await allPidsOf(varve, 2)).includes(stays), 'the other worker is unaffected')
     t.equal(await varve.metric('varve_workers_lost_total'), 1)
     node.faults.clear()
-    // On a busy machine one may have been dealt more of them.
+    // Tolerates any distribution: on a busy machine one worker may have more of the connections.
     t.same(
       [...new Set(await Promise.all(hanging))].sort(),
       ['503', 'ECONNRESET'],
-      'those of the other come to the end of their time'
+      'reads of the other worker run into their timeout'
     )
     t.equal(await varve.metric(misses), counted)
     await requestEachWorker(varve, modules(3000))
     t.equal(await varve.metric(misses), (counted ?? 0) + 2)
   })
-  await t.test('another configuration is rolled over them; one that none can start on is refused, and those that run go on', async t => {
+  await t.test('a new configuration is rolled over the workers; an unusable one is rejected', async t => {
     const before = await allPidsOf(varve, 2)
     const dir = t.testdir({ 'c.pem': 'no certificate', 'k.pem': 'no key' })
     const config = configSchema.parse({
@@ -143,11 +143,11 @@ t.test('several processes are one varve', async t => {
     t.same(
       await varve.reload({ ...config, admin: { ...config.admin, listen: '127.0.0.2:0' } }),
       ['admin.listen'],
-      'what cannot be exchanged is named'
+      'keys that need a restart are named'
     )
     const [after = NaN] = await allPidsOf(varve, 1)
     t.notOk(before.includes(after))
     t.match(await varve.get('/v1/spec.json'), { status: 404 })
-    t.ok(await varve.metric(misses), 'what those counted that have left is there')
+    t.ok(await varve.metric(misses), 'counts of workers that have left are included')
   })
 })

@@ -15,7 +15,7 @@ const reads = [
 ]
 const sentence = 'no upstream serves chain 1, which chainId expects: n1 serves chain 4, n2 serves chain 9'
 
-t.test('upstreams on another chain than chainId are named in every 503, in /readyz and in the log', async t => {
+t.test('varve names upstreams on another chain than chainId in every 503, in /readyz and the log', async t => {
   const nodes = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   const { get, varve } = await startInFrontOf(t, nodes, { chainId: 1, admin: { token: 't0ken' } })
   for (const target of reads) {
@@ -36,7 +36,7 @@ t.test('upstreams on another chain than chainId are named in every 503, in /read
   }], 'once')
 })
 
-t.test('a wrong chainId is told apart from upstreams that do not answer, with a shared Redis too', async t => {
+t.test('varve tells a wrong chainId from upstreams that are down, with a shared Redis too', async t => {
   const redis = await startRedis(t)
   const node = await startSandboxNode(t)
   const upstreams = [{ name: 'away', url: `http://127.0.0.1:${await freePort()}` }, {
@@ -63,7 +63,7 @@ t.test('a wrong chainId is told apart from upstreams that do not answer, with a 
   t.notMatch(JSON.stringify(varve.log), /no upstream has responded yet/)
 })
 
-t.test('once an upstream on the configured chain answers, others are no reason for a 503', async t => {
+t.test('varve responds once an upstream is on the configured chain, whatever the others are', async t => {
   const other = await startSandboxNode(t, { chainId: 9 })
   const right = await startSandboxNode(t)
   const fault = right.faults.add({ kind: 'otherChain', chainId: 9 })
