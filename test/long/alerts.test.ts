@@ -12,7 +12,7 @@ import { until } from '../support/until.js'
 
 const rules = readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8')
 
-// These cannot be made in a minute on real sockets; test/rules has their cases.
+// Lists alerts that no minute on real sockets can cause; test/rules has their cases.
 const notMade: Readonly<Record<string, string>> = {
   VarveAbsent: 'it is Prometheus that has no target then',
   VarveRestarts: 'the varves of this test live in one process, which starts once',
@@ -42,7 +42,7 @@ for (
   ]] as const
 ) {
   t.test(
-    `on a real Prometheus the alerts of ${of} fire with their labels, values and words, and end when it is mended; a varve that is well has none, but for what the machine does to it (each minute of the rules is a second here)`,
+    `on a real Prometheus the alerts of ${of} fire as documented and end with their cause`,
     { timeout: 250_000 },
     async t => {
       const stage = new AlertEnvironment(t)
@@ -72,8 +72,8 @@ for (
       await Promise.all(troubles.map(async trouble => {
         if (trouble.fix !== undefined) await ends(t, rulesNow, trouble)
       }))
-      // The event loop of all of them is that of the test, which has much to do; and one look that comes late is a
-      // minute without any, as hurried.
+      // Excludes two alerts: the loop of this busy test may be late, and one late scrape looks like a minute without
+      // any.
       t.same(
         await prometheus.query(
           `count_over_time(ALERTS{instance="${
@@ -81,20 +81,20 @@ for (
           }",alertstate="firing",alertname!~"VarveEventLoopLate|VarveDown"}[10m])`
         ),
         [],
-        'what is well has had no alert firing'
+        'a healthy varve has no firing alert'
       )
       for (const { name, health, lastError } of await prometheus.rules()) t.equal(health, 'ok', `${name}: ${lastError}`)
     }
   )
 }
 
-t.test('each alert is made, or it is said why not', async t => {
+t.test('each alert has a case here or a reason for having none', async t => {
   t.same(alerts.map(({ alert }) => alert).filter(name => !made.includes(name)).sort(), Object.keys(notMade).sort())
 })
 
 async function fires (t: Test, rulesNow: RulesNow, trouble: AlertCase): Promise<void> {
   const { alert, labels = {}, isValue, description } = trouble
-  // Kept as they were seen: a scrape that is late on a busy machine takes a series away for a moment.
+  // Stores alerts as they were seen: a late scrape on a busy machine removes a series for a moment.
   let seen: Firing[] = []
   await until(
     async () => {
@@ -127,7 +127,7 @@ async function ends (t: Test, rulesNow: RulesNow, trouble: AlertCase): Promise<v
   )
 }
 
-/** The alerts of a trouble that fire now. */
+/** Returns the firing alerts of a case. */
 async function firing (rulesNow: RulesNow, { alert, labels = {}, ...of }: AlertCase): Promise<Firing[]> {
   const rule = (await rulesNow()).find(({ name }) => name === alert)
   return rule?.alerts?.filter(({ labels: told, state }) =>
@@ -138,7 +138,7 @@ async function firing (rulesNow: RulesNow, { alert, labels = {}, ...of }: AlertC
 type Firing = NonNullable<Rule['alerts']>[number]
 type RulesNow = () => Promise<Rule[]>
 
-/** The rules as they are now, for all who ask within a moment at once. */
+/** Shares one query for the current rules among all callers within a short time. */
 function rulesOf (prometheus: Prometheus): RulesNow {
   let [asked, askedAt] = [prometheus.rules(), performance.now()]
   return async () => {

@@ -18,11 +18,11 @@ const block =
     language === 'nginx'
   )?.text ?? ''
 
-/** nginx with what the page says, and nothing else. */
+/** nginx with the configuration of the page only. */
 async function nginxBefore (t: Test, varve: TestVarve): Promise<string> {
   const port = await freePort()
   const location = block.replace('http://127.0.0.1:8080', varve.url)
-  if (location === block) t.fail('the page passes to another address')
+  if (location === block) t.fail('the page forwards to another address')
   const home = t.testdir({
     'nginx.conf': `${
       process.getuid?.() === 0 ? 'user root;' : ''
@@ -61,7 +61,7 @@ async function stage (
   }
 }
 
-/** Has varve read something, and make its coded form, which it does after a first hit has asked for it. */
+/** Reads a target and makes its compressed form, which varve creates after a first hit has requested it. */
 async function prepared (varve: TestVarve, target: string, how: TestRequest, coding: string): Promise<TestRequest> {
   const asked = { ...how, headers: { ...how.headers, 'accept-encoding': coding } }
   const isReady = ({ status, bytes, headers }: TestResponse): boolean =>
@@ -71,7 +71,7 @@ async function prepared (varve: TestVarve, target: string, how: TestRequest, cod
   return asked
 }
 
-t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none of what varve says', async t => {
+t.test('the nginx set-up of docs/migrating.md changes no response and hides no header of varve', async t => {
   const { varve, url, before, oldest } = await stage(t)
   const version = before(3)
   const reads: Array<{ target: string, how?: TestRequest }> = [
@@ -101,11 +101,11 @@ t.test('what docs/migrating.md leaves to nginx changes no answer, and hides none
   t.equal(
     await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="block_by_version",status="200"}'),
     1,
-    'all others were hits'
+    'all others are hits'
   )
 })
 
-t.test('a copy is found to be the same through nginx, in its coded form too, and HEAD has what GET has', async t => {
+t.test('through nginx revalidation works, for compressed forms too, and HEAD matches GET', async t => {
   const { varve, url, before } = await stage(t)
   const target = `/v1/accounts/0x1/modules?ledger_version=${before(3)}`
   const asked = await prepared(varve, target, {}, 'gzip')
@@ -124,7 +124,7 @@ t.test('a copy is found to be the same through nginx, in its coded form too, and
   t.equal(headers['content-length'], plain.headers['content-length'])
 })
 
-t.test('clients behind nginx are limited by the addresses that they have, and cannot choose another', async t => {
+t.test('clients behind nginx are limited by their own addresses and cannot choose another', async t => {
   const { url, before } = await stage(t, { limits: { client: { requestsPerSecond: 1, burst: 1 } } })
   const read = async (nth: number, localAddress: string, headers: Record<string, string> = {}): Promise<number> =>
     (await sendRequest(url, `/v1/blocks/by_version/${before(nth)}`, { localAddress, headers })).status
@@ -133,6 +133,6 @@ t.test('clients behind nginx are limited by the addresses that they have, and ca
   t.equal(
     await read(3, '127.0.0.2', { 'x-forwarded-for': '203.0.113.7' }),
     429,
-    'what it says of itself counts for nothing'
+    'its own header counts for nothing'
   )
 })

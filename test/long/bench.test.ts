@@ -28,7 +28,7 @@ async function bench (args: readonly string[], environment: Record<string, strin
   })
 }
 
-// What each table tells of whatever else is installed, by the beginning of its rows.
+// Lists the rows that each table has whatever else is installed, by their beginnings.
 const claims: ReadonlyArray<readonly [claim: string, promise: string, told: readonly RegExp[]]> = [
   ['hot-key', 'the benchmark of a hot key runs, and each server gives the node\'s own bytes from its cache', [
     /^\| one key +\| +varve \| +bare \|/m,
@@ -64,12 +64,12 @@ for (const [claim, promise, told] of claims) {
     t.equal(code, 0, err)
     t.match(out, new RegExp(`^## ${claim}: `, 'm'))
     for (const row of told) t.match(out, row)
-    // Beside the floor of so small a trace two blocks that are asked for twice at once weigh more than in a long one.
+    // Allows 10 %: in a trace this small, two blocks that miss twice at once weigh more than in a long one.
     if (claim === 'trace') t.ok(Number(/^\| varve +\| +\d+ \| +[\d.]+ \| +([\d.]+) \|/m.exec(out)?.[1]) <= 1.1, out)
   })
 }
 
-t.test('an argument that the benchmarks do not know is refused in one sentence that says what they know', async t => {
+t.test('the benchmarks reject an unknown argument in one sentence that lists the known ones', async t => {
   t.match(await bench(['--smoke', 'hot-keys']), {
     code: 2,
     out: '',
@@ -82,7 +82,7 @@ t.test('an argument that the benchmarks do not know is refused in one sentence t
   })
 })
 
-t.test('a tool that is missing is named with its package, and the rest is measured without it', async t => {
+t.test('the benchmarks name a missing tool with its package and measure the rest', async t => {
   const PATH = t.testdir({ node: t.fixture('symlink', process.execPath) })
   const smoke = await bench(['--smoke', 'hot-key'], { PATH })
   t.equal(smoke.code, 0, smoke.err)
@@ -101,7 +101,7 @@ t.test('a tool that is missing is named with its package, and the rest is measur
   })
 })
 
-t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves no folder behind', {
+t.test('Ctrl-C ends the benchmarks with all processes they started and leaves no folder behind', {
   skip: existsSync('/proc/self/environ') ? false : 'there is no /proc to look for processes in'
 }, async t => {
   const TMPDIR = t.testdir()
@@ -119,13 +119,13 @@ t.test('Ctrl-C ends the benchmarks with all that they have started, and leaves n
   const ended = once(child, 'exit')
   child.kill('SIGINT')
   t.same(await ended, [130, null])
-  // What was killed takes a moment to be gone.
+  // Waits, because a killed process takes a moment to disappear.
   for (let turn = 0; turn < 100 && running(mark).length > 0; turn++) await pause(20)
   t.same(running(mark), [])
   t.same(readdirSync(TMPDIR), [])
 })
 
-/** The command lines of all processes that have a mark in their environment. */
+/** Returns the command lines of all processes with a mark in their environment. */
 function running (mark: string): string[] {
   return readdirSync('/proc').filter(name => /^\d+$/.test(name)).flatMap(pid => {
     try {

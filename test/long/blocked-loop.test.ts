@@ -8,10 +8,10 @@ import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
 const hot = '/v1/accounts/0x1/modules?ledger_version=500&limit=1'
-// A busy machine may spoil a round, but not each of them.
+// Repeats the measurement: a busy machine may spoil a round, but hardly all of them.
 const rounds = 4
 
-/** Varve as a process of its own in front of a scripted node that reads no bodies, with one read in its memory. */
+/** Starts a varve process in front of a scripted upstream that reads no bodies, with one read in memory. */
 async function startWarm (config: object = {}): Promise<VarveProcess> {
   const node = await startCountingUpstream(t)
   const program = await startVarveProcess(t, {
@@ -29,7 +29,7 @@ async function startWarm (config: object = {}): Promise<VarveProcess> {
   return program
 }
 
-/** How many times slower than alone a process is now, since others have most of the processor's time. */
+/** Returns the factor by which a process is slowed down while others use most of the processor. */
 function slowdown (): number {
   const [began, used] = [performance.now(), process.cpuUsage()]
   let cpuMs = 0
@@ -37,10 +37,7 @@ function slowdown (): number {
   return Math.max(1, (performance.now() - began) / cpuMs)
 }
 
-/**
- * How long 95 of 100 hits take at most while a load is sent, on a machine without other work, in the best of some
- * rounds.
- */
+/** Returns the p95 of hits under a load in the best of some rounds, corrected for other work on the machine. */
 async function hitsMeanwhile (program: VarveProcess, load: () => Promise<unknown>): Promise<number> {
   const agent = new Agent({ keepAlive: true })
   t.teardown(() => {
@@ -97,7 +94,7 @@ t.test('hits take under 50 ms at p95 under 50 hostile Authorization headers a se
 
 const megabyte = 1024 * 1024 - 400
 
-/** A look-up whose key repeats a text until it is a megabyte long. */
+/** A look-up whose key repeats a text until it has 1 MB. */
 function keyOf (type: string, before: string, text: string, after: string): TestRequest {
   const { body = '', ...how } = tableItemLookup(
     type,
@@ -142,12 +139,12 @@ const counted = async (
   return seen
 }
 
-/** A look-up in a body of so many bytes at least. */
+/** A look-up with a body of at least this many bytes. */
 function padded (bytes: number, junk = ''): TestRequest {
   return tableItemLookup('u64', `"1"${' '.repeat(bytes)}${junk}`)
 }
 
-t.test('a body above 16 KB is charged before it is read, so that rejected ones end in 429', async t => {
+t.test('a body above 16 KB is charged before it is read, so rejected bodies lead to 429', async t => {
   for (const exemptHits of [true, false]) {
     const { varve } = await varveAtSandbox(t, {}, {
       limits: { client: { requestsPerSecond: 1, burst: 3, exemptHits } }
@@ -161,13 +158,13 @@ t.test('a body above 16 KB is charged before it is read, so that rejected ones e
       t.same(
         await counted(10, async () => await varve.get('/v1/tables/0x5eed/item', padded(10_000, '!'))),
         { 400: 10 },
-        'a smaller one costs nothing'
+        'a smaller body costs nothing'
       )
     }
   }
 })
 
-t.test('a large body that a hit answers costs its client nothing, one that an upstream answers is charged once', async t => {
+t.test('a large body costs its client nothing on a hit, and is charged once if forwarded', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { prunedBlocks: 0 }, {
     limits: { client: { requestsPerSecond: 1, burst: 1 } }
   })
@@ -175,7 +172,7 @@ t.test('a large body that a hit answers costs its client nothing, one that an up
   t.match(
     await varve.get(target, padded(17_000)),
     { headers: { 'cache-status': /fwd=uri-miss/ } },
-    'with nothing left to be charged a second time'
+    'with no budget left for a second charge'
   )
   await until(async () => (await varve.get(target, padded(17_000))).status === 200, 'one is left')
   const seen = await counted(40, async nth => await varve.get(target, padded(20_000 + nth)))

@@ -9,10 +9,10 @@ import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
 import { quietConfig } from '../support/workers.js'
 
-// Files are looked at each ten seconds, and twice before they are believed.
+// Allows for two checks of the files, 10 s apart, before a change is loaded.
 const soonMs = 40_000
 
-t.test('several processes each take a renewed certificate by themselves, and no connection is lost over it; what is wrong with one is told on /readyz', async t => {
+t.test('each worker loads a renewed certificate without losing connections; /readyz names errors', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({
     old: { 'c.pem': certificate, 'k.pem': certificateKey },

@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 
 const timeoutMs = 1500
 
-t.test('every lie is seen through on every kind of read', async t => {
+t.test('varve detects every false response on every kind of read', async t => {
   for (
     const lies of [
       lengthLies,
@@ -70,7 +70,7 @@ const slow: readonly Slow[] = [
   }]
 ]
 
-/** Tells a lie to each kind of read, and looks how long it took. */
+/** Sends a false response to each kind of read and measures the time. */
 async function tellEach (
   t: Test,
   of: readonly ReadKind[],
@@ -93,19 +93,19 @@ async function tellEach (
     t.ok(tookMs < 10 * timeoutMs, `${name}: ${kind.name} took ${Math.round(tookMs)} ms`)
   }
   const isFlood = respond(readKindOf('modules').trueResponse(0)).endless !== undefined
-  // Floods one after the other: they share their process with the node that makes them.
+  // Sends floods one after the other: they share their process with the upstream that makes them.
   if (!isFlood) await Promise.all(of.map(tell))
   else for (const kind of of) await tell(kind)
   await until(() => stage.upstream.last?.destroyed === true || stage.upstream.lies.size === 0, 'nothing is left of it')
 }
 
-t.test('a node that takes its time has no more of it than it may have', async t => {
+t.test('a slow upstream never gets more than its timeout', async t => {
   for (const [name, say, { known, passed }] of slow) {
     await tellEach(t, readKinds, name, say, ({ isForwarded }) => isForwarded ? passed : known)
   }
 })
 
-t.test('a body without end is never held: it is refused, or goes to whoever reads it', async t => {
+t.test('varve never buffers an endless body: it rejects it, or streams it to the client', async t => {
   const before = process.memoryUsage().rss
   const endless = 'x'.repeat(65_536)
   const known = readKinds.filter(({ isForwarded }) => !isForwarded)
@@ -146,7 +146,7 @@ t.test('a body without end is never held: it is refused, or goes to whoever read
   t.ok(grownMb < 300, `the process grew by ${Math.round(grownMb)} MB`)
 })
 
-t.test('what would inflate to gigabytes is not inflated', async t => {
+t.test('varve does not inflate a body to gigabytes', async t => {
   const bomb = gzipSync(gzipSync(Buffer.alloc(300_000_000))).toString('latin1')
   const before = process.memoryUsage().rss
   await tellEach(

@@ -16,13 +16,13 @@ import { until } from '../support/until.js'
 
 const isRoot = process.getuid?.() === 0
 const missing = async (program: string): Promise<boolean> => (await runProgram(program, ['--version'])).code !== 0
-// Which an engine gives with the first word of its own, and a test takes from what it ran.
+// Fails if the value is missing: an engine would have it at once, and the test takes it from its run.
 const whole = <T>(what: T | undefined, name: string): T => {
   if (what === undefined) throw new Error(`there is no ${name}`)
   return what
 }
 
-t.test('compose understands its file, with a node of one\'s own and as a demonstration', async t => {
+t.test('docker compose accepts its file, with an upstream of one\'s own and as a demonstration', async t => {
   for (const [upstream, sandbox] of [['', '1'], ['http://host.docker.internal:8081', '']] as const) {
     const { code, stdout, stderr } = await runProgram('docker-compose', ['--profile', 'demo', 'config'], {
       cwd: checkoutRoot,
@@ -35,15 +35,15 @@ t.test('compose understands its file, with a node of one\'s own and as a demonst
   }
   const wrong = join(t.testdir(), 'docker-compose.yml')
   writeFileSync(wrong, readCheckout('docker-compose.yml').replace('mem_limit:', 'mem_limits:'))
-  t.not((await runProgram('docker-compose', ['--file', wrong, 'config'])).code, 0, 'a word that is none is found out')
+  t.not((await runProgram('docker-compose', ['--file', wrong, 'config'])).code, 0, 'an unknown key is found')
 })
 
-t.test('every manifest has the keys of its kind, and values of their types, by Kubernetes\' own description', async t => {
+t.test('every manifest has the keys and value types of its kind, by Kubernetes\' own types', async t => {
   const objects = manifestFolders.flatMap(manifestsOf).map(({ manifest }) => manifest)
   t.same(objects.filter(({ kind }) => !hasKubernetesType(kind)).map(({ kind }) => kind).sort(), [
     'PrometheusRule',
     'ServiceMonitor'
-  ], 'those of the Prometheus operator are not Kubernetes\' own')
+  ], 'Prometheus operator kinds have no Kubernetes types')
   t.same(typeErrorsOf(objects, join(checkoutRoot, '.tap/manifests')), [])
   const wrong = JSON.stringify(objects).replace('"replicas":2', '"replicas":"2"').replace(
     '"failureThreshold"',
@@ -52,7 +52,7 @@ t.test('every manifest has the keys of its kind, and values of their types, by K
   t.equal(typeErrorsOf(JSON.parse(wrong) as typeof objects, join(checkoutRoot, '.tap/manifests')).length, 2)
 })
 
-t.test('kustomize makes of the folders what is to be applied, where there is a kubectl', async t => {
+t.test('kustomize renders the folders, if kubectl is installed', async t => {
   if ((await runProgram('kubectl', ['kustomize', '--help'])).code !== 0) {
     t.pass('there is no kubectl here', { skip: true })
     return
@@ -64,12 +64,12 @@ t.test('kustomize makes of the folders what is to be applied, where there is a k
   t.match(varve?.stdout, /^ {8}image: varve:\d+\.\d+\.\d+$/m)
   const [, name = 'none'] =
     /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.stdout ?? '') ?? []
-  t.match(varve?.stdout, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'another configuration is another rollout')
+  t.match(varve?.stdout, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'a changed configuration is a new rollout')
   t.equal(monitoring?.stdout.match(/^kind: ConfigMap$/gm)?.length, 4)
   t.equal(monitoring?.stdout.match(/^ {4}grafana_dashboard: "1"$/gm)?.length, 4)
 })
 
-t.test('systemd finds no fault with the unit, and little that varve may still do, where there is a systemd', async t => {
+t.test('systemd finds no fault with the unit and rates it as well sandboxed, if installed', async t => {
   if (await missing('systemd-analyze')) {
     t.pass('there is no systemd here', { skip: true })
     return
@@ -91,7 +91,7 @@ t.test('systemd finds no fault with the unit, and little that varve may still do
 })
 
 t.test(
-  'the Dockerfile, step by step: it holds what the package holds and what runs with it, and as nobody and as the first process varve serves, is asked how it is, and ends when it is told to',
+  'the image built by the Dockerfile has the package, runs as nobody, is healthy, and drains',
   { timeout: 300_000 },
   async t => {
     const stages = readStages(readCheckout('Dockerfile'))
@@ -104,12 +104,12 @@ t.test(
     const { image } = await buildImage(stages, dir)
     await holdsWhatThePackageHolds(t, join(image, 'app'))
     t.same(readdirSync(join(image, 'usr/local/bin')).sort(), ['node', 'varve'], 'no npm, nor anything else')
-    // Root's, as an engine has it, and not to be written by anybody else: this test may be run by who owns it.
+    // Removes write permission as if root owned the files: the user of this test may own them.
     await runProgram('chmod', ['-R', 'a-w', image])
     t.teardown(async () => {
       await runProgram('chmod', ['-R', 'u+w', dir])
     })
-    t.equal((await runProgram('find', [image, '-not', '-perm', '-a+r'])).stdout, '', 'everybody may read all of it')
+    t.equal((await runProgram('find', [image, '-not', '-perm', '-a+r'])).stdout, '', 'every user may read all of it')
 
     const [port, adminPort] = [await freePort(), await freePort()]
     const env = {
@@ -123,7 +123,7 @@ t.test(
       const [node = '', ...rest] = commandOf(lastInstruction(last, 'HEALTHCHECK'))
       return await runProgram(join(image, 'usr/local/bin', node), rest, { env })
     }
-    t.match(await health(), { code: 1, stdout: '', stderr: '' }, 'nobody answers yet')
+    t.match(await health(), { code: 1, stdout: '', stderr: '' }, 'varve is not up yet')
     const { child, pid } = await begun(t, commandsOf(last, image), lastInstruction(last, 'USER'), env)
     const [reads, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`]
     await until(async () => (await sendRequest(admin, '/readyz')).status === 200, 'ready')
@@ -151,16 +151,16 @@ t.test(
         )
       }
     }
-    t.notMatch(body, /^varve_requests_total\{.*status="[45]/m, 'no read of it is a mistake')
+    t.notMatch(body, /^varve_requests_total\{.*status="[45]/m, 'no read of it is an error')
 
     process.kill(pid, lastInstruction(last, 'STOPSIGNAL') as NodeJS.Signals)
     const [code] = await once(child, 'close') as [number | null]
-    t.equal(code, 0, 'it has ended by itself')
+    t.equal(code, 0, 'varve has drained and exited')
     t.match(await health(), { code: 1 })
   }
 )
 
-t.test('the traffic asks nothing of a varve that reads from a node of somebody\'s', async t => {
+t.test('the demo traffic sends nothing to a varve whose upstream is a real node', async t => {
   const [port, adminPort] = [await freePort(), await freePort()]
   const env = { PATH: process.env['PATH'], VARVE_LISTEN: `127.0.0.1:${port}`, VARVE_ADMIN: `127.0.0.1:${adminPort}` }
   const node = spawn(process.execPath, [join(checkoutRoot, 'dist/cli.js'), 'sandbox', '--listen', '127.0.0.1:0'], {
@@ -194,7 +194,7 @@ t.test('the traffic asks nothing of a varve that reads from a node of somebody\'
   )
 })
 
-/** ENTRYPOINT and CMD, with what is in the image. */
+/** Returns ENTRYPOINT and CMD with the paths inside the image. */
 function commandsOf (last: Parameters<typeof lastInstruction>[0], image: string): string[] {
   return [...commandOf(lastInstruction(last, 'ENTRYPOINT')), ...commandOf(lastInstruction(last, 'CMD'))].map((
     word,
@@ -202,7 +202,7 @@ function commandsOf (last: Parameters<typeof lastInstruction>[0], image: string)
   ) => at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word)
 }
 
-/** Begins it as the user of the image and as the first process of its own, where this one may do that. */
+/** Starts the command as the image's user and as the first process of its own namespace, if permitted. */
 async function begun (
   t: Test,
   command: string[],
@@ -210,7 +210,7 @@ async function begun (
   env: Record<string, string>
 ): Promise<{ child: ChildProcess, pid: number }> {
   const [uid = '', gid = ''] = user.split(':')
-  // What the runner puts before every Node would write where this one may not.
+  // Removes the test runner's NODE_OPTIONS, which would write where the image's user may not.
   const bare = ['env', '-u', 'NODE_OPTIONS']
   const alone = isRoot
     ? ['unshare', '--pid', '--fork', 'setpriv', '--reuid', uid, '--regid', gid, '--clear-groups', '--no-new-privs']

@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-// What stands in for the resolver of the system: addresses, the code of a failure, or no answer at all, as a file says.
+// Replaces the system resolver: a file gives addresses, an error code, or no answer at all.
 const preload = `
 const dns = require('node:dns')
 const { readFileSync } = require('node:fs')
@@ -23,7 +23,7 @@ dns.lookup = (hostname, options, callback) => {
 require('node:module').syncBuiltinESMExports()
 `
 
-/** varve in a process of its own, with names that lead where the test says. */
+/** Starts a varve process whose host names resolve as the test says. */
 async function program (
   t: Test,
   names: object,
@@ -67,7 +67,7 @@ async function program (
 }
 
 for (const workers of [1, 2]) {
-  t.test(`with ${workers === 1 ? 'one process' : 'several'}: varve starts before the names of its nodes lead anywhere, reads from whoever does${workers === 1 ? '' : ', and each follows one that moves while the old address still answers'}`, async t => {
+  t.test(`${workers === 1 ? 'one process' : 'a worker pool'} starts before DNS does, and reads from upstreams that resolve${workers === 1 ? '' : ', and follows one that moves'}`, async t => {
     const node = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
     t.teardown(async () => {
       await node.close()
@@ -111,7 +111,7 @@ for (const workers of [1, 2]) {
     t.match((await sendRequest(adminUrl, '/metrics')).body, /varve_upstream_requests_total\{[^}]*status="unresolved"\}/)
 
     say({ 'one.example': 'EAI_AGAIN', 'two.example': 'hangs' })
-    t.ok(await eachReads(2010), 'what is known of it will do')
+    t.ok(await eachReads(2010), 'the last known addresses suffice')
 
     if (workers > 1) {
       say({ 'one.example': ['127.0.0.2'], 'two.example': 'hangs' })
@@ -126,11 +126,11 @@ for (const workers of [1, 2]) {
         'it is followed',
         60_000
       )
-      t.equal(failed, 0, 'and no read is lost over it')
+      t.equal(failed, 0, 'and no read fails')
     }
 
     say({ 'one.example': 'ENOTFOUND', 'two.example': 'ENOTFOUND' })
-    t.equal(await read(2001), 200, 'history needs no names')
-    t.equal(await read(2500), 200, 'and who is connected goes on')
+    t.equal(await read(2001), 200, 'cached history needs no DNS')
+    t.equal(await read(2500), 200, 'and open connections stay in use')
   })
 }

@@ -17,7 +17,7 @@ const recent = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 const block = '/v1/blocks/by_version/2000'
 const started = new Set<string>()
 
-/** An example that runs, with its addresses swapped for those of the test. */
+/** An example with its addresses replaced by those of the test. */
 interface Example {
   readonly varve: Command
   readonly adminUrl: string
@@ -37,7 +37,7 @@ async function run (
     t.ok(text.includes(theirs), `${name} has ${theirs}`)
     text = text.replaceAll(theirs, ours)
   }
-  // The test, its nodes and varve have one loop, which many reads at a time keep busy.
+  // Raises timeouts: the test, its upstreams and varve share one event loop, which many reads keep busy.
   text = text.includes('\nlimits:\n')
     ? text.replace('\nlimits:\n', '\nlimits:\n  loopLagMs: null\n')
     : `${text}limits: { loopLagMs: null }\n`
@@ -58,7 +58,7 @@ async function run (
 const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } }
 const miss = { status: 200, headers: { 'cache-status': 'varve; fwd=uri-miss; fwd-status=200; stored' } }
 
-t.test('one node: what has been read once is answered from memory, also when the node is gone', async t => {
+t.test('example one node: a read is a hit from then on, also when the upstream is gone', async t => {
   const node = await startSandboxNode(t)
   const { get } = await run(t, 'one-node.yaml', { 'http://127.0.0.1:8081': node.url })
   t.match([await get(recent), await get(recent)], [miss, hit])
@@ -66,7 +66,7 @@ t.test('one node: what has been read once is answered from memory, also when the
   t.match(await get(recent), hit)
 })
 
-t.test('a hosted gateway: its key goes upstream and a client\'s own does not, history is kept although it says no-store, and what is gone is for it to say', async t => {
+t.test('example hosted gateway: only its key goes upstream; history is cached despite no-store', async t => {
   const gateway = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', { 'cache-control': 'no-store' })
   })
@@ -78,14 +78,18 @@ t.test('a hosted gateway: its key goes upstream and a client\'s own does not, hi
     ...hit,
     headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' }
   }])
-  t.match(await get('/v1/accounts/0x1/modules?ledger_version=5'), { status: 200 }, 'below the window that it stamps')
+  t.match(
+    await get('/v1/accounts/0x1/modules?ledger_version=5'),
+    { status: 200 },
+    'below the window that the gateway stamps'
+  )
   t.equal(gateway.requests.length, 2)
   t.match(gateway.rawHeaders.map(lines => lines.join(' ')), [/k-gateway-51/, /k-gateway-51/])
   t.notMatch(JSON.stringify(gateway.rawHeaders), /k-mine/)
   t.notMatch(varve.out(), /k-gateway/)
 })
 
-t.test('pruned nodes with an archive: what the nodes have forgotten is read at the archive, once, and what it has forgotten too is 410', async t => {
+t.test('example pruned nodes with an archive: varve reads pruned versions once from the archive', async t => {
   const pruned = [await startSandboxNode(t, { prunedBlocks: 500 }), await startSandboxNode(t, { prunedBlocks: 500 })]
   const archive = await startSandboxNode(t, { prunedBlocks: 20 })
   const swaps = {
@@ -101,7 +105,7 @@ t.test('pruned nodes with an archive: what the nodes have forgotten is read at t
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=1'), { status: 410 })
 })
 
-t.test('a Redis Cluster: what one replica has read is a hit on the other, and after a restart', async t => {
+t.test('example Redis Cluster: a read of one replica is a hit on the other, and after a restart', async t => {
   const node = await startSandboxNode(t)
   const cluster = await startCluster(t, { password: 'k-redis' })
   const [first = '', second = '', third = ''] = cluster.hosts
@@ -121,11 +125,10 @@ t.test('a Redis Cluster: what one replica has read is a hit on the other, and af
     Number(
       /^varve_cache_writes_total\{tier="redis"\} (\d+)$/m.exec((await sendRequest(one.adminUrl, '/metrics')).body)?.[1]
     )
-  // So far apart that no two are one block.
+  // Spaces versions so far apart that no two are in one block.
   const blockOf = (nth: number): string => `/v1/blocks/by_version/${500 + 100 * nth}`
   let nth = 0
-  // A replica that has just come up needs a moment until it agrees with the others, and reads nothing of theirs before
-  // that.
+  // Waits: a replica that has just started reads nothing from Redis until it agrees with the others.
   const isShared = async (): Promise<boolean> => {
     const [target, before, asked] = [blockOf(++nth), await writes(), node.requests.countFor('block_by_version')]
     await one.get(target)
@@ -147,7 +150,7 @@ t.test('a Redis Cluster: what one replica has read is a hit on the other, and af
   )
 })
 
-t.test('two chains side by side: one Redis, and neither is ever answered with what is of the other, nor asks a node of the other', async t => {
+t.test('example two chains side by side: they share a Redis, and responses never mix', async t => {
   const redis = await startRedis(t)
   const nodes = [
     await startSandboxNode(t, { chainId: 1, seed: 1 }),
@@ -186,7 +189,7 @@ t.test('two chains side by side: one Redis, and neither is ever answered with wh
   await wrong.waitForOutput(/upstream serves another chain: quarantined/)
 })
 
-t.test('for everybody: who has no key is held to a few reads, a partner is not, and hits cost nothing', async t => {
+t.test('example public service: anonymous clients are limited, partners are not, and hits are free', async t => {
   const [redis, a, b] = [
     await startRedis(t),
     await startSandboxNode(t, { prunedBlocks: 0 }),
@@ -203,14 +206,14 @@ t.test('for everybody: who has no key is held to a few reads, a partner is not, 
         (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status)
     )
   t.same(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
-  // On a machine that takes its time more are allowed meanwhile.
+  // Allows more on a slow machine, because the budget refills meanwhile.
   const seen: number[] = []
   for (let from = 300; from < 2000 && !seen.includes(429); from += 90) seen.push(...await read({}, from))
   t.same([...new Set(seen)].sort(), [200, 429])
   t.match(await get('/v1/accounts/0x1/modules?ledger_version=100&limit=1'), { status: 200 })
 })
 
-t.test('every example is started here, but for the reference of all keys', async t => {
+t.test('every example is started here, except the reference of all keys', async t => {
   t.same(
     [...started].sort(),
     readdirSync(folder).filter(name => name.endsWith('.yaml') && name !== 'varve.yaml').sort()

@@ -3,19 +3,19 @@ import { fuzz } from '../support/fuzz/fuzz.js'
 import { startRedis } from '../support/redis-server.js'
 import { type FuzzTally } from '../support/fuzz/tally.js'
 
-// Another seed each time: SEED=n takes one again. FUZZ_REQUESTS=n and FUZZ_MINUTES=n say when to stop; without them ten
-// thousand requests are sent.
+// Draws another seed each run: SEED=n repeats one. FUZZ_REQUESTS=n and FUZZ_MINUTES=n replace the limit of ten thousand
+// requests.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const minutes = Number(process.env['FUZZ_MINUTES'] ?? NaN) || undefined
 const requests = Number(process.env['FUZZ_REQUESTS'] ?? NaN) || (minutes === undefined ? 10_000 : Infinity)
 const limitMs = (minutes ?? 10) * 60_000
-// Fewer are a look at one case or another, such as one that went wrong before.
+// Checks coverage only in runs of this size: shorter runs look at single cases.
 const wholeRun = 5000
-// What goes wrong is made shorter before it is told.
+// Limits the time for shrinking a failing case before it is reported.
 const patienceMs = 120_000
 
 t.test(
-  `whatever varve answers to random and mutated requests is what the node says, the ledger growing, pruning and upgraded meanwhile (seed ${seed})`,
+  `varve gives random and mutated requests the responses of the upstream (seed ${seed})`,
   { timeout: limitMs + patienceMs },
   async t => {
     process.stderr.write(`varve: fuzzing with SEED=${seed}\n`)
@@ -37,7 +37,7 @@ t.test(
         `varve: an answer is wrong; SEED=${found.seed} FUZZ_REQUESTS=500 takes it again, and this line ` +
           `belongs in test/cases/shrunk.jsonl:\n${line}\n`
       )
-      t.fail(`${found.case.why}; SEED=${found.seed} takes it again`)
+      t.fail(`${found.case.why}; SEED=${found.seed} repeats it`)
       return
     }
     if (requests >= wholeRun) exercises(t, tally)
@@ -47,11 +47,11 @@ t.test(
 
 const percent = (tally: FuzzTally, outcome: string): string => `${Math.round(100 * tally.shareOf(outcome))} %`
 
-/** A run in which hardly anything happened proves nothing. */
+/** Expects every outcome: a run in which hardly anything happened proves nothing. */
 function exercises (t: Test, tally: FuzzTally): void {
   const hits = tally.shareOf('hit') + tally.shareOf('pruned hit')
   t.ok(hits >= 0.2, `${Math.round(100 * hits)} % of the requests were hits`)
-  t.ok(tally.shareOf('refused') <= 0.6, `${percent(tally, 'refused')} of the requests were refused`)
+  t.ok(tally.shareOf('refused') <= 0.6, `${percent(tally, 'refused')} of the requests were rejected`)
   for (
     const outcome of [
       'pruned hit',

@@ -5,13 +5,10 @@ import { startInFrontOf } from '../support/multiple-upstreams.js'
 import { readLatencies } from '../support/read-latencies.js'
 import { until } from '../support/until.js'
 
-// Drawn by the embedded node, from its own seed: the same reads stall each time.
+// Makes the embedded node stall the same reads each time, by its own seed.
 const seed = 7
 
-/**
- * Two nodes, of which one is quick but stalls at random, and the other takes its time; what reads took, and how many
- * more were asked of both than came.
- */
+/** Measures reads and extra requests with two upstreams: one is fast but stalls at random, one is steady and slow. */
 async function stalling (
   t: Test,
   share: number
@@ -32,7 +29,7 @@ async function stalling (
   stalls.enable()
   const times = await readLatencies(served, 8000, 300)
   const extra = served.takeRequestCounts().reduce((sum, asked) => sum + asked) - times.length
-  t.comment(`p95 of the one that stalls: ${String((await served.statusOf('n1'))['p95Ms'])} ms, ${read} reads before`)
+  t.comment(`p95 of the stalling upstream: ${String((await served.statusOf('n1'))['p95Ms'])} ms, ${read} reads before`)
   return {
     mayBeExtra: share * (read + times.length) + 10,
     p99: times[Math.ceil(times.length * 0.99) - 1] ?? NaN,
@@ -41,14 +38,14 @@ async function stalling (
   }
 }
 
-t.test(`with one node that stalls at random, hedging brings the p99 down at least threefold, for no more reads than it may cost (seed ${seed})`, async t => {
+t.test(`hedging against random stalls divides the p99 by three within its request budget (seed ${seed})`, async t => {
   const [without, hedged] = [await stalling(t, 0), await stalling(t, 0.05)]
-  t.comment(`p99 ${without.p99.toFixed(0)} ms without, ${hedged.p99.toFixed(0)} ms with ${hedged.extra} reads more`)
+  t.comment(`p99 ${without.p99.toFixed(0)} ms without, ${hedged.p99.toFixed(0)} ms with ${hedged.extra} more requests`)
   t.equal(without.extra, 0)
-  // One moment in which the machine stood still lengthens four reads.
+  // Subtracts stalls of the machine: a single one lengthens four reads.
   t.ok(
     (hedged.p99 - hedged.stalledMs) * 3 <= without.p99,
-    `${hedged.p99} of ${without.p99} ms, and ${hedged.stalledMs} at a standstill`
+    `${hedged.p99} of ${without.p99} ms, ${hedged.stalledMs} of them stalled`
   )
   t.ok(hedged.extra > 0 && hedged.extra <= hedged.mayBeExtra, `${hedged.extra} more`)
 })

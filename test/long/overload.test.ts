@@ -19,15 +19,15 @@ const idleCount = 5000
 const busyCount = 200
 const slowCount = 300
 const goneMs = 10_000
-// Those of the test's own and of varve's are about as many.
+// Counts the test's own descriptors and about as many of varve.
 const neededDescriptors = idleCount + busyCount + slowCount + 1000
 
 const read = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const hot = Array.from({ length: 20 }, (_, at) => read(15_000 + at))
-// A block of some megabytes.
+// Height of a block of some megabytes.
 const largeHeight = 900
 
-/** Varve as a process of its own in front of the embedded node, its cache warm. */
+/** Starts a varve process in front of the embedded node, with a warm cache. */
 async function warmProgram (
   t: Test,
   limits: object,
@@ -60,7 +60,7 @@ const skip = !isLinux
   ? `this needs ${neededDescriptors} descriptors`
   : false
 
-t.test('of 5,500 clients those slow to send are gone in ten seconds, and those slow to read do no harm', {
+t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow readers do no harm', {
   skip,
   timeout: 180_000
 }, async t => {
@@ -71,7 +71,7 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
     await Promise.all(
       idle.slice(at, at + 500).map(async (client, nth) => {
         if (!isCacheHit(await client.get(hot[nth % hot.length] ?? ''))) {
-          t.fail('an idle client was no hit at its first read')
+          t.fail('an idle client\'s first read was no hit')
         }
       })
     )
@@ -106,7 +106,7 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
   const connections = async (): Promise<number> => sumOfSeries(await seriesOf(program), 'varve_connections')
   let most = 0
   const readers = slow.filter((_, at) => manners[at % manners.length]?.isSlowReader === true).length
-  // One at most is that of a read that misses.
+  // Tolerates one connection more, for a read that misses.
   await until(
     async () => {
       most = Math.max(most, residentMb(program))
@@ -126,12 +126,12 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
       )
     )
   }
-  t.equal(again.filter(isCacheHit).length, idleCount, 'each idle one is there and is answered')
+  t.equal(again.filter(isCacheHit).length, idleCount, 'each idle client is still connected and served')
   over.abort()
   await missing
   const { latenciesMs: times, nonHits } = await reading
   times.sort((a, b) => a - b)
-  // That they are gone was asked of the same process that answered these, in the same queue.
+  // Subtracts the queueing time: the question whether they are gone waited in the same queue.
   t.ok(tookMs - (times.at(-1) ?? 0) < goneMs, `they were gone after ${Math.round(tookMs)} ms`)
   const p99 = times[Math.floor(times.length * 0.99)] ?? 0
   const series = await seriesOf(program)
@@ -153,19 +153,19 @@ t.test('of 5,500 clients those slow to send are gone in ten seconds, and those s
     misses.length > 20 && misses.every(miss => miss === '200 true'),
     misses.find(miss => miss !== '200 true') ?? `${misses.length} misses`
   )
-  t.equal(cut('idle') + cut('connection_limit'), 0, 'there was room for all')
+  t.equal(cut('idle') + cut('connection_limit'), 0, 'no connection was rejected')
   t.ok(cut('head') > 0 && cut('body') > 0)
-  t.equal(cut('stalled') + cut('memory'), 0, 'who reads slowly has 120 s, and what they read is in memory once')
+  t.equal(cut('stalled') + cut('memory'), 0, 'slow readers have 120 s, and share one copy in memory')
   t.ok(withIdle - before < 250, `${withIdle - before} MB for ${idleCount} idle connections`)
-  t.ok(most - withIdle < 300, `${most - withIdle} MB more while the slow ones were there`)
+  t.ok(most - withIdle < 300, `${most - withIdle} MB more with the slow clients`)
   t.same(program.errors, [])
 })
 
 t.test(
-  'while the event loop is late, misses are told to come again and hits are served; when it is over, misses are served too',
+  'while the event loop is late, misses get 503 and hits are served; then misses work again',
   { timeout: 90_000 },
   async t => {
-    // Told by a signal, it keeps the loop busy for a quarter of a second of each three tenths, as a flood would.
+    // Blocks the event loop for 250 of each 300 ms after a signal, as a flood would.
     const busy = `
     let timer
     const block = () => { const end = performance.now() + 250; while (performance.now() < end); }
@@ -189,7 +189,11 @@ t.test(
       t.match(await sendRequest(program.url, target), { status: 200, headers: { 'cache-status': /hit/ } })
     }
     const readiness = await sendRequest(program.adminUrl, '/readyz')
-    t.match(readiness, { status: 200, body: /only what is kept is served/ }, 'the admin listener is there, and says so')
+    t.match(
+      readiness,
+      { status: 200, body: /only what is kept is served/ },
+      'the admin listener responds and reports it'
+    )
     t.ok(sumOfSeries(await seriesOf(program), 'varve_shed_total') > 3)
     process.kill(program.pid, 'SIGUSR2')
     await until(async () => (await miss()).status === 200, 'misses are served again', 20_000)
@@ -198,7 +202,7 @@ t.test(
 )
 
 t.test(
-  'with few descriptors, more clients than they allow take none from the nodes: those are asked, and are not taken for down',
+  'with few descriptors, many clients take none from the upstreams, which stay healthy',
   { skip: !isLinux, timeout: 90_000 },
   async t => {
     const descriptors = 700

@@ -15,7 +15,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as
 const tarball = `${manifest.name}-${manifest.version}.tgz`
 const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/
 
-/** The checkout again in a folder of its own, with the packages of this one. */
+/** Copies the checkout into a folder of its own, with the same installed packages. */
 function copyOf (dir: string): string {
   mkdirSync(dir)
   for (const name of readdirSync(root)) {
@@ -27,7 +27,7 @@ function copyOf (dir: string): string {
   return dir
 }
 
-// Building takes longer than anything else here: what one test compares byte by byte, another one installs.
+// Shares built packages between tests, because building takes longest.
 const places = t.testdir()
 const packed = pack(t, copyOf(join(places, 'one')), join(places, 'first'))
 
@@ -49,7 +49,7 @@ function digestOf (file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex')
 }
 
-/** A registry of one's own, for what it may say. */
+/** A registry of one's own with scripted responses. */
 async function registry (t: Test, listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -59,13 +59,13 @@ async function registry (t: Test, listener: RequestListener): Promise<string> {
   return `--registry=http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-t.test('nothing is known against the packages that run in varve, by the word of the registry', async t => {
+t.test('the registry knows no vulnerability in the packages that varve runs', async t => {
   const audited = await auditPackages(root, '--omit=dev', '--audit-level=low')
   if ('notAsked' in audited) t.pass(`the registry could not be asked: ${audited.notAsked}`, { skip: true })
   else t.same(audited.findings, [])
 })
 
-t.test('a finding is told from a registry that gives no answer', async t => {
+t.test('the audit tells a finding from a registry that fails', async t => {
   const advisory = {
     id: 1,
     url: 'https://advisories.example/1',
@@ -78,7 +78,7 @@ t.test('a finding is told from a registry that gives no answer', async t => {
   const { version } = JSON.parse(readFileSync(join(root, 'node_modules/fastify/package.json'), 'utf8')) as {
     version: string
   }
-  // Of what it has something against, npm asks which versions there are.
+  // Serves the versions of the reported package, which npm asks for next.
   const packument = {
     name: 'fastify',
     'dist-tags': { latest: version },
@@ -106,7 +106,7 @@ t.test('a finding is told from a registry that gives no answer', async t => {
   t.match(gone, { notAsked: /ECONNREFUSED/ })
 })
 
-t.test('the list of what varve is made of names every package that runs in it with its digest and licence, and no machine', async t => {
+t.test('the SBOM names every package that varve runs with digest and licence, and no machine', async t => {
   const folder = copyOf(join(t.testdir(), 'some-folder'))
   const { code, stdout, stderr } = await runProgram('npm', ['run', '--silent', 'release:sbom'], { cwd: folder })
   t.equal(code, 0, stderr)
@@ -134,7 +134,7 @@ t.test('the list of what varve is made of names every package that runs in it wi
   }
 })
 
-t.test('a tag is released that is the version, once the changelog tells of it', async t => {
+t.test('a release needs a tag equal to the version and an entry in the changelog', async t => {
   const folder = copyOf(join(t.testdir(), 'copy'))
   const notes = async (tag: string, changelog: string): Promise<string> => {
     writeFileSync(join(folder, 'CHANGELOG.md'), changelog)
@@ -161,7 +161,7 @@ t.test('a tag is released that is the version, once the changelog tells of it', 
   ) t.match(await notes(`v${version}`, other), /has no section/)
 })
 
-t.test('the package is the same to the byte wherever it is packed, holds what a user needs and nothing else, and names no machine', async t => {
+t.test('the package is byte-identical wherever it is built, complete and minimal', async t => {
   const dir = t.testdir()
   const one = await packed
   const two = await pack(t, copyOf(join(dir, 'another-folder')), join(dir, 'second'))
@@ -202,7 +202,7 @@ t.test('the package is the same to the byte wherever it is packed, holds what a 
   }
 })
 
-t.test('what was packed is installed for all users, and runs from any folder with a bare environment', async t => {
+t.test('the package installs for all users and runs from any folder with a bare environment', async t => {
   const dir = t.testdir({ elsewhere: {} })
   const prefix = join(dir, 'prefix')
   const installed = await runProgram('npm', [

@@ -29,12 +29,12 @@ interface Running {
 interface How {
   readonly args?: readonly string[]
   readonly nodeArgs?: readonly string[]
-  /** In place of a pipe that is read: where log lines go, a file descriptor. */
+  /** File descriptor for log lines, in place of a pipe that the test reads. */
   readonly stdout?: number
   readonly files?: number
 }
 
-/** Starts it on ports of its own; where nobody reads its log, it is there when it is alive. */
+/** Starts varve on ports of its own; without a log to read it is up once it responds. */
 async function program (
   t: Test,
   nodeUrl: string,
@@ -83,7 +83,7 @@ async function program (
           series.length + 1
         )
       ),
-    // One that is not heard in time for once is left out of what is told.
+    // Omits a worker that once misses the deadline for its report.
     pids: async workers => {
       let pids: number[] = []
       await until(
@@ -107,7 +107,7 @@ function isGone (pid: number): boolean {
   }
 }
 
-t.test('a port that is taken ends varve with 1 and one sentence, before a node or Redis has heard of it, with workers too', async t => {
+t.test('a taken port ends varve with 1 and one sentence before it contacts upstreams or Redis', async t => {
   let heard = 0
   const listener = createServer(socket => {
     heard++
@@ -153,7 +153,7 @@ t.test('a port that is taken ends varve with 1 and one sentence, before a node o
   t.equal(heard, 0)
 })
 
-t.test('a full disk for the log costs its lines, which are counted, and nothing else', async t => {
+t.test('a full disk for the log loses lines, which are counted, and nothing else', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
@@ -169,7 +169,7 @@ t.test('a full disk for the log costs its lines, which are counted, and nothing 
   }
 })
 
-t.test('a reader of the log that is gone, or reads no more, costs lines and neither reads nor memory', async t => {
+t.test('a log reader that is gone or stuck loses lines and delays no reads nor grows memory', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
   for (const how of ['gone', 'stuck']) {
@@ -181,7 +181,7 @@ t.test('a reader of the log that is gone, or reads no more, costs lines and neit
       agent.destroy()
     })
     const statuses = new Set<number>()
-    // A line has some 250 bytes: three times what may wait.
+    // Writes three times what may wait, at some 250 bytes a line.
     const lane = async (): Promise<void> => {
       for (let nth = 0; nth < 3000; nth++) statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
     }
@@ -201,7 +201,7 @@ t.test('a reader of the log that is gone, or reads no more, costs lines and neit
   }
 })
 
-t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and with workers, and no process is left', async t => {
+t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also while it starts', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   for (const workers of ['1', '2']) {
     for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
@@ -211,7 +211,7 @@ t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and 
       await until(() => varve.out().includes('"stopping"'), 'it has heard')
       varve.child.kill(signal)
       t.same(await varve.ended, { code, signal: null })
-      t.notMatch(varve.out(), /"msg":"stopped"/, 'it has not waited for the end of the first')
+      t.notMatch(varve.out(), /"msg":"stopped"/, 'it did not wait for the first drain')
       await until(() => pids.every(isGone), 'no worker is left')
     }
   }
@@ -239,9 +239,9 @@ t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and 
     })
     child.kill('SIGTERM')
     await pause(100)
-    t.equal(child.exitCode, null, 'it waits for the node still')
+    t.equal(child.exitCode, null, 'it still waits for the upstream')
     const ended = new Promise(resolve => child.once('exit', resolve))
-    // A machine that is busy may have told it of the first only now.
+    // Repeats the signal: a busy machine may have delivered the first one only now.
     await until(
       async () => {
         child.kill('SIGTERM')
@@ -254,13 +254,13 @@ t.test('a second SIGTERM or SIGINT ends varve at once, also while it starts and 
   }
 })
 
-// What a library, or varve itself, may do one day: fail for nobody, or throw where nobody catches.
+// Makes a promise reject without a handler, or an error escape, as a library may do one day.
 const failing = `
 process.on('SIGUSR2', () => { Promise.reject(new Error('redis://:r3dis-pass@127.0.0.1:1 said no to Bearer s3cret-key')) })
 process.on('SIGWINCH', () => { setImmediate(() => { throw new Error('https://gateway/p4th-of-a-gateway said no to adm1n-t0ken') }) })
 `
 
-t.test('nothing that a crash prints is a secret; a failure for nobody is survived, an error that nobody caught ends the process, and a worker is replaced', async t => {
+t.test('a crash prints no secret; varve survives a rejection, exits on an error, replaces workers', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({
     'failing.mjs': failing,
@@ -309,7 +309,7 @@ t.test('nothing that a crash prints is a secret; a failure for nobody is survive
       : (JSON.parse((await sendRequest(admin, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers[0]
         ?.pid ??
         NaN
-    // A start that waits for Redis counts from its end on.
+    // Waits for counters: a start that waits for Redis counts from its end on.
     await until(async () => {
       process.kill(pid, 'SIGUSR2')
       return await metric('rejection') > 0
@@ -332,7 +332,7 @@ t.test('nothing that a crash prints is a secret; a failure for nobody is survive
         }
         return now.length === 2 && now.every(one => one.ready && one.pid !== pid)
       }, 'another is in its place')
-      t.equal(await metric('exception'), 1, 'what it counted last is not lost')
+      t.equal(await metric('exception'), 1, 'its last counts are not lost')
       child.kill('SIGTERM')
       t.equal(await ended, 0)
     }
@@ -345,8 +345,7 @@ t.test('nothing that a crash prints is a secret; a failure for nobody is survive
   }
 })
 
-// Clients have a bound that leaves some over; something else in the process takes those, and gives them back, each time
-// that it is told to.
+// Takes the descriptors that the connection limit leaves over, and returns them, on a signal.
 const greedy = `
 import { closeSync, openSync } from 'node:fs'
 let held = []
@@ -356,7 +355,7 @@ process.on('SIGUSR2', () => {
 })
 `
 
-t.test('out of file descriptors varve serves whom it has, crashes and spins nowhere, blames no node, and takes new connections when there is room, with workers too', async t => {
+t.test('without descriptors varve serves its clients, blames no upstream, and recovers after', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const preload = join(t.testdir({ 'greedy.mjs': greedy }), 'greedy.mjs')
   for (const workers of ['1', '2']) {
@@ -391,7 +390,7 @@ t.test('out of file descriptors varve serves whom it has, crashes and spins nowh
     for (const socket of flood) socket.destroy()
     for (const pid of pids) process.kill(pid, 'SIGUSR2')
     await until(async () => (await sendRequest(varve.url, modules(2001))).status === 200, 'it takes new connections')
-    // So few descriptors leave room for sixteen clients at a time.
+    // Opens sixteen clients at a time: more do not fit into so few descriptors.
     const fresh = await Promise.all(
       Array.from({ length: 8 }, async () => (await sendRequest(varve.url, modules(2000))).status)
     )
@@ -402,15 +401,14 @@ t.test('out of file descriptors varve serves whom it has, crashes and spins nowh
     if (workers === '2') {
       for (const pid of pids) await until(() => openFiles(pid) < 60, 'nothing is held for those who have left')
     }
-    t.ok(varve.out().split('\n').length < 40, 'lines are few')
+    t.ok(varve.out().split('\n').length < 40, 'there are few log lines')
     varve.child.kill('SIGTERM')
     t.same(await varve.ended, { code: 0, signal: null })
     t.equal(varve.err(), '')
   }
 })
 
-// The clock of a machine that somebody sets, or that has drifted for long: each twentieth of a second it is another
-// hour, before and after.
+// Simulates a clock that is set or has drifted: it jumps by hours both ways every 50 ms.
 const jumping = `
 const [RealDate, began] = [Date, performance.now()]
 const hours = [0, 5, -3, 47, -9, 1, -26]
@@ -428,8 +426,7 @@ interface Asked {
 }
 
 /**
- * What was given for longer than it is kept, or fetched before that has passed: each fetch was taken in between when it
- * was asked for and when its answer came.
+ * Returns responses older than their lifetime and fetches before its end; a fetch happens between request and response.
  */
 function untimely (all: readonly Asked[], keptMs: number): string[] {
   let last: Asked | undefined
@@ -449,7 +446,7 @@ function untimely (all: readonly Asked[], keptMs: number): string[] {
   return fetches === 0 || (fetches === 1 && keptMs < 5000) ? [`fetched ${fetches} times`] : faults
 }
 
-t.test('a wall clock that jumps by hours both ways moves nothing: what expires does in its time, a slow node is given up in its time, and every measure stays true', async t => {
+t.test('a wall clock that jumps by hours changes no lifetime, no timeout and no metric', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const dir = t.testdir({
     'jumping.mjs': jumping,
@@ -466,7 +463,7 @@ t.test('a wall clock that jumps by hours both ways moves nothing: what expires d
   const statusOf = async (target: string): Promise<string> =>
     String((await sendRequest(varve.url, target, { agent })).headers['cache-status'])
 
-  // Each is kept for its time: asked all the while, it is fetched as often as its time has passed and no more.
+  // Expects one fetch per lifetime, while reads come all the time.
   const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=5&limit=10'
   const seen = { [events]: [] as Asked[], '/v1/info': [] as Asked[], [modules(2000)]: [] as Asked[] }
   const began = performance.now()
@@ -498,7 +495,7 @@ t.test('a wall clock that jumps by hours both ways moves nothing: what expires d
   const asked = performance.now()
   t.match(await sendRequest(varve.url, modules(1234), { agent }), { status: 503 })
   const tookMs = performance.now() - asked
-  t.ok(tookMs > 4500 && tookMs < 8000, `${tookMs} ms until a node is given up after 5 s`)
+  t.ok(tookMs > 4500 && tookMs < 8000, `${tookMs} ms until the timeout of 5 s`)
   node.faults.clear()
   t.match(await sendRequest(varve.url, modules(1235), { agent }), { status: 200 })
 
@@ -517,7 +514,7 @@ t.test('a wall clock that jumps by hours both ways moves nothing: what expires d
   t.same(await varve.ended, { code: 0, signal: null })
 })
 
-/** What a process has used of the processor. */
+/** Returns the processor time that a process has used. */
 function processorMs (pid: number): number {
   const [user = '0', system = '0'] =
     readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13) ?? []

@@ -26,7 +26,7 @@ const tests = files.flatMap(name => (parse(readFileSync(join(folder, name), 'utf
 const firings = tests.flatMap(({ alert_rule_test: cases = [] }) => cases)
 const samples = tests.flatMap(({ promql_expr_test: cases = [] }) => cases)
 
-/** What promtool makes of it: its exit code and all that it says. */
+/** Returns promtool's exit code and output. */
 async function promtool (...args: string[]): Promise<{ code: number, said: string }> {
   return await new Promise(resolve => {
     execFile('promtool', args, { cwd: root }, (error, out, err) => {
@@ -35,7 +35,7 @@ async function promtool (...args: string[]): Promise<{ code: number, said: strin
   })
 }
 
-t.test('promtool finds no fault in the rules, nor in the configuration that names them', async t => {
+t.test('promtool finds no fault in the rules or in the configuration that names them', async t => {
   const { code, said } = await promtool('check', 'rules', file)
   t.match(said, `SUCCESS: ${rules.length} rules found`)
   t.equal(code, 0, said)
@@ -44,11 +44,11 @@ t.test('promtool finds no fault in the rules, nor in the configuration that name
   t.equal(whole.code, 0, whole.said)
 })
 
-t.test('each alert has a case in which it fires, with all its labels and annotations, and one in which it must not', async t => {
+t.test('each alert has a case in which it fires, with labels and annotations, and one in which not', async t => {
   for (const rule of rules.filter(isAlert)) {
     const cases = firings.filter(({ alertname }) => alertname === rule.alert)
     t.ok(cases.some(({ exp_alerts: alerts }) => alerts.length > 0), `${rule.alert} fires`)
-    // One that is about to fire is a case of its own where it waits.
+    // Counts a pending alert as a case of its own, if the alert has a delay.
     t.ok(
       cases.filter(({ exp_alerts: alerts }) => alerts.length === 0).length > (/^0/.test(rule.for) ? 0 : 1),
       `${rule.alert} does not fire`
@@ -58,11 +58,11 @@ t.test('each alert has a case in which it fires, with all its labels and annotat
   t.same(
     [...new Set(firings.map(({ alertname }) => alertname))].filter(name => !names.includes(name)),
     [],
-    'no case is of an alert that does not exist'
+    'no case names an unknown alert'
   )
 })
 
-t.test('what is recorded has exact values in a case with traffic, and is 0 or nothing in one without', async t => {
+t.test('recorded series have exact values in a case with traffic, and 0 or none in one without', async t => {
   for (const rule of rules) {
     if (isAlert(rule)) continue
     const cases = samples.filter(({ expr }) => expr.includes(rule.record)).map(({ exp_samples: expected }) =>
@@ -73,16 +73,15 @@ t.test('what is recorded has exact values in a case with traffic, and is 0 or no
   }
 })
 
-t.test('every case comes out as it says', async t => {
+t.test('every case comes out as written', async t => {
   const { code, said } = await promtool('test', 'rules', ...files.map(name => join(folder, name)))
   t.equal(code, 0, said)
 })
 
-t.test('the cases notice it when alerts never fire, fire at once or far too late, at a thousandth of what they should, or with a condition less', async t => {
+t.test('the cases detect alerts that never fire, or fire too early, too late or too easily', async t => {
   const dir = t.testdir({})
   const { groups } = parse(readFileSync(file, 'utf8')) as { groups: Array<{ rules: Array<AlertRule | RecordingRule> }> }
-  // Each group with its own cases, and with what it takes of what is recorded: all of them for each case would take
-  // minutes.
+  // Runs each group with its own cases and the recording rules it needs: all rules per case would take minutes.
   const groupsOfAlerts = groups.filter(({ rules }) => rules.some(isAlert))
   const records = groups.flatMap(({ rules }) => rules).filter((rule): rule is RecordingRule => !isAlert(rule))
   const takenBy = (expressions: string): RecordingRule[] => {
@@ -107,7 +106,7 @@ t.test('the cases notice it when alerts never fire, fire at once or far too late
       })
     )
   }
-  /** Changes every alert that can be changed so, and tells which of them no case has noticed. */
+  /** Changes every alert that the change applies to; returns those that no case has noticed. */
   const unnoticed = async (change: (rule: AlertRule) => Partial<AlertRule> | undefined): Promise<string[]> => {
     const changed: string[] = []
     const changedRule = (rule: AlertRule | RecordingRule): object => {
@@ -144,7 +143,7 @@ t.test('the cases notice it when alerts never fire, fire at once or far too late
       return loose === expr ? undefined : { expr: loose }
     }),
     [],
-    'at next to nothing'
+    'at almost nothing'
   )
   for (const nth of [1, 2]) {
     t.same(
@@ -158,7 +157,7 @@ t.test('the cases notice it when alerts never fire, fire at once or far too late
   }
 })
 
-/** What an expression is of, each part but the first with the word that joins it. */
+/** Splits an expression into its conditions, each but the first with the operator before it. */
 function conditionsOf (expression: string): string[] {
   const parts: string[] = []
   let depth = 0

@@ -22,12 +22,12 @@ const predictions: Record<string, Record<string, (known: KnownTraffic) => Expect
   varve
 }
 
-t.test('every query of every panel is, on a real Prometheus, what the traffic of three replicas foretells', async t => {
+t.test('every query of every panel returns what known traffic of three replicas predicts', async t => {
   const stage = await startMonitoredEnvironment(t)
   const { prometheus } = stage
   const { known, range, scenarioRun } = await runMonitored(stage)
 
-  await t.test('each has a prediction, and each prediction a query', async t => {
+  await t.test('each query has a prediction, and each prediction a query', async t => {
     t.same(
       Object.entries(predictions).flatMap(([board, table]) => Object.keys(table).map(at => `${board}/${at}`)).sort(),
       queries().map(({ at }) => at).sort()
@@ -42,7 +42,7 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     })
   }
 
-  await t.test('what every rule records, and what every alert compares, is what the traffic foretells too', async t => {
+  await t.test('every recording rule and every alert expression returns what known traffic predicts', async t => {
     const all = readRules(readFileSync(join(import.meta.dirname, '../../config/prometheus-rules.yml'), 'utf8'))
     t.same(all.map(rule => isAlert(rule) ? rule.alert : rule.record), Object.keys(rules), 'each has a prediction')
     for (const rule of all) {
@@ -52,7 +52,7 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
           known.at
         )
         areAs(t, measured, rules[isAlert(rule) ? rule.alert : rule.record]?.(known) ?? [])
-        // The conditions leave some of it, as it is.
+        // Expects the conditions to pass series through unchanged.
         const left = await prometheus.query(overRange(rule.expr, range, all), known.at)
         const values = new Map(measured.map(({ labels, points }) => [nameOf(labels), points[0]?.[1]]))
         for (const { labels, points } of left) {
@@ -62,18 +62,18 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
     }
   })
 
-  await t.test('each is of the replicas that are chosen alone', async t => {
+  await t.test('each query covers the chosen replicas only', async t => {
     for (const { at, expr } of queries()) {
       const chosen = await prometheus.query(expandQuery(expr, range, known.instance('tight')), known.at)
       for (const { labels } of chosen) {
         if ('instance' in labels) t.equal(labels['instance'], known.instance('tight'), at)
       }
       const none = await prometheus.query(expandQuery(expr, range, 'nobody'), known.at)
-      t.ok(none.every(({ points }) => points[0]?.[1] === 0), `${at}: of none nothing but 0`)
+      t.ok(none.every(({ points }) => points[0]?.[1] === 0), `${at}: nothing but 0 without replicas`)
     }
   })
 
-  await t.test('each can be drawn over time', async t => {
+  await t.test('each query can be drawn over time', async t => {
     for (const { at, expr } of queries()) {
       const drawn = await prometheus.queryRange(expandQuery(expr, '3s'), {
         start: known.at - known.seconds,
@@ -85,7 +85,7 @@ t.test('every query of every panel is, on a real Prometheus, what the traffic of
   })
   await scenarioRun.release()
 
-  await t.test('a Redis that is gone is seen on every replica, with its errors', async t => {
+  await t.test('a Redis outage shows on every replica, with its errors', async t => {
     const query = (title: string): string =>
       expandQuery(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
     await stage.redis.kill()

@@ -29,7 +29,7 @@ const requests = [
   `BREW /v1/info ${head}\r\n`,
   'this is no request\r\n\r\n'
 ]
-// What dashboards ask of the process itself.
+// Lists process metrics that dashboards use.
 const kept = [
   'process_cpu_seconds_total',
   'process_start_time_seconds',
@@ -47,7 +47,7 @@ const kept = [
   'nodejs_version_info'
 ]
 
-/** What promtool has to say of a scrape: nothing where it finds no fault. */
+/** Returns promtool's findings on a scrape; empty if there are none. */
 async function faultsIn (metrics: string): Promise<{ readonly code: number, readonly said: string }> {
   const promtool = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] })
   promtool.stdin.end(metrics)
@@ -68,11 +68,11 @@ async function isWell (t: Test, varve: TestVarve): Promise<void> {
   }
 }
 
-t.test('promtool finds faults where there are some', async t => {
+t.test('promtool finds planted faults', async t => {
   t.match(await faultsIn('# HELP x_total A gauge.\n# TYPE x_total gauge\nx_total 1\n'), { code: 3, said: /x_total/ })
 })
 
-t.test('promtool finds no fault with what a varve under traffic shows, and all that dashboards ask of a process is there', async t => {
+t.test('promtool accepts the metrics of varve under traffic, and all process metrics are there', async t => {
   const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
@@ -84,7 +84,7 @@ t.test('promtool finds no fault with what a varve under traffic shows, and all t
   t.notOk([...shown.keys()].some(name => name.startsWith('nodejs_active_')))
 })
 
-t.test('the same of two processes, as one', async t => {
+t.test('promtool accepts the metrics of two workers, merged', async t => {
   const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
   const tls = { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') }
@@ -95,12 +95,12 @@ t.test('the same of two processes, as one', async t => {
   t.equal(
     shown.get('varve_upstream_max_concurrent')?.series[0]?.value,
     248,
-    'the shares of both, beside what the first process keeps to ask the node where it stands'
+    'the shares of both, besides the reserve of the first process for polls'
   )
   t.equal(shown.get('varve_cache_max_bytes')?.series[0]?.value, 256 * 1024 * 1024)
   t.same(shown.get('varve_upstream_state')?.series.filter(({ value }) => value === 1).map(({ labels }) => labels), [{
     upstream: 'node',
     state: 'up'
   }])
-  t.equal(shown.get('varve_oldest_asked_version')?.series[0]?.value, 2000, 'whichever of them was asked')
+  t.equal(shown.get('varve_oldest_asked_version')?.series[0]?.value, 2000, 'from either worker')
 })

@@ -11,12 +11,12 @@ const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_ve
 const block = (version: number): string => `/v1/blocks/by_version/${version}`
 const whole = { prunedBlocks: 0 }
 
-// Each waits some ten seconds with hardly anything to do, so they wait side by side.
+// Runs tests side by side, because each waits some ten seconds with hardly any work.
 t.jobs = 6
-// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+// Creates an object per test: tap writes into it, so tests with one object would run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 
-/** What a node stands behind that keeps its connections, whichever node it leads to. */
+/** A front that keeps its connections open, whichever upstream it leads to. */
 async function frontOf (t: Test, to: string): Promise<{ url: string, to: string }> {
   const self = { url: '', to }
   const agent = new Agent({ keepAlive: true })
@@ -53,7 +53,7 @@ async function frontOf (t: Test, to: string): Promise<{ url: string, to: string 
 }
 
 t.test(
-  'a longer chain that takes a node\'s place behind an open connection is found out within some seconds, however quiet it is',
+  'varve notices a longer chain behind an open connection within seconds without traffic',
   together(),
   async t => {
     const [old, longer] = [
@@ -72,7 +72,7 @@ t.test(
   }
 )
 
-t.test('in a fleet it is fenced', together(), async t => {
+t.test('among several upstreams it is quarantined', together(), async t => {
   const [stays, old, longer] = [
     await startSandboxNode(t, whole),
     await startSandboxNode(t, whole),
@@ -86,7 +86,7 @@ t.test('in a fleet it is fenced', together(), async t => {
   t.equal((await get(block(2000))).body, (await sendRequest(stays.url, block(2000))).body)
 })
 
-t.test('a node that rations its blocks by height, and is well otherwise, is believed on', together(), async t => {
+t.test('an upstream that rations its blocks by height but is healthy otherwise stays verified', together(), async t => {
   const node = await startSandboxNode(t, whole)
   const { get } = await startInFrontOf(t, [node])
   await until(() => node.requests.countFor('block_by_height') > 0, 'the chain is known')
@@ -103,7 +103,7 @@ t.test('a node that rations its blocks by height, and is well otherwise, is beli
   fault.remove()
 })
 
-t.test('a node that hung for long, whatever its time-out, is used again within two seconds', together(), async t => {
+t.test('an upstream that hung for long is used again within two seconds, whatever its timeout', together(), async t => {
   const { upstreams: [, two], takeRequestCounts } = await startWithUpstreams(t, [{}, {}], { head: { pollMs: 1000 } }, {
     timeoutMs: 20_000
   })
@@ -117,7 +117,7 @@ t.test('a node that hung for long, whatever its time-out, is used again within t
   await until(() => (two?.requests.countFor('index') ?? 0) > before, 'it is looked at', 2000)
 })
 
-t.test('a node that takes its time to be compared holds up no reads of another', together(), async t => {
+t.test('an upstream that is slow to compare delays no reads of another', together(), async t => {
   const { upstreams: [, two], get } = await startWithUpstreams(t, [{}, {}], { head: { pollMs: 500 } })
   two?.faults.add({ kind: 'hang', match: 'block_by_height' })
   let slowestMs = 0
@@ -134,7 +134,7 @@ t.test('a node that takes its time to be compared holds up no reads of another',
 })
 
 t.test(
-  'where nodes disagree at the start, the first in the order of the configuration that answers in time decides, however long it takes',
+  'if upstreams disagree at the start, the first configured one that responds in time decides',
   together(),
   async t => {
     const [first, second] = [

@@ -10,18 +10,18 @@ import { PagePorts } from '../support/readme/page-ports.js'
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 const clone = join(t.testdir(), 'clone')
-// What has not been committed is in nobody's clone.
+// Clones the repository, so that uncommitted files are missing.
 await run('git', ['clone', '--quiet', root, clone])
 const places = await PagePorts.find()
 const pages = pagesIn(clone).filter(({ blocks }) => blocks.some(({ skipReason }) => skipReason === undefined))
 
-// It is what installs and builds for all of them.
+// Runs first: npm start installs and builds for all other blocks.
 t.test('on a fresh clone the README\'s first command is npm start', async t => {
   t.match(pages[0], { name: 'README.md', blocks: [{ language: 'sh', text: 'npm start', notRun: undefined }] })
 })
 
 for (const { name, blocks } of pages) {
-  t.test(`${name}: every block runs as it stands, and prints what the page shows`, async t => {
+  t.test(`${name}: every block runs as written and prints what the page shows`, async t => {
     const follower = new PageRunner(t, clone, places)
     await follower.startServices(t, blocks)
     for (const block of blocks.filter(({ skipReason }) => skipReason === undefined)) {

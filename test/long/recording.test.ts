@@ -18,7 +18,7 @@ import { varveAt } from '../support/varve.js'
 
 const program = join(import.meta.dirname, '../../dist/cli.js')
 
-/** A recorder in a process of its own, as a person starts it. */
+/** Starts a recorder process as a user does. */
 async function record (
   t: Test,
   nodeUrl: string,
@@ -67,7 +67,7 @@ async function sandboxOf (t: Test): Promise<string> {
   return sandbox.url
 }
 
-t.test('Ctrl-C in the midst of everything: what is under way comes to its end, all is on the disk, and it says how much there is', async t => {
+t.test('Ctrl-C lets a recording finish requests in progress, write all and report the total', async t => {
   const { child, url, file, said, ended } = await record(t, await sandboxOf(t))
   const varve = await varveAt(t, url)
   const target = (nth: number): string => `/v1/blocks/by_version/${14_300 + nth}?with_transactions=true`
@@ -88,7 +88,7 @@ t.test('Ctrl-C in the midst of everything: what is under way comes to its end, a
   for (const [target, body] of answers) t.equal((await again.get(target)).body, body, target)
 })
 
-t.test('a node over TLS is recorded where its certificate is vouched for, as NODE_EXTRA_CA_CERTS tells Node', async t => {
+t.test('the recorder reads over TLS from a certificate that NODE_EXTRA_CA_CERTS vouches for', async t => {
   const server = createSecureServer({ cert: certificate, key: certificateKey }, (request, response) => {
     response.end(request.url)
   })
@@ -110,7 +110,7 @@ t.test('a node over TLS is recorded where its certificate is vouched for, as NOD
   t.same(await ended, [0, null])
 })
 
-t.test('killed within a line it leaves a file that is read to its last whole line', async t => {
+t.test('a recorder killed in the middle of a line leaves a file readable to its last whole line', async t => {
   const server = createServer((_request, response) => {
     response.end('x'.repeat(8_000_000))
   })
@@ -134,8 +134,8 @@ t.test('killed within a line it leaves a file that is read to its last whole lin
   for (const { answer } of exchanges) t.equal(answer?.body?.length, 8_000_000)
 })
 
-t.test('a file that the system lets grow no more ends it with a sentence and 1, and what it has is whole lines', async t => {
-  // What the system sends beside the error would end the process.
+t.test('a full file ends the recorder with a sentence and 1, and the file has only whole lines', async t => {
+  // Ignores SIGXFSZ, which the system sends besides the error and which would end the process.
   const { url, file, said, ended } = await record(t, await sandboxOf(t), 'ulimit -f 256;', [
     '--import',
     'data:text/javascript,process.on("SIGXFSZ", () => {})'

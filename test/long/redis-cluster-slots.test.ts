@@ -16,7 +16,7 @@ import { until } from '../support/until.js'
 
 const hit = 'varve; hit; detail=redis'
 
-t.test('what one replica has read another finds on any node of a cluster, also while a slot moves under its reads', async t => {
+t.test('replicas share reads on any node of a cluster, also while a slot moves', async t => {
   const { cluster, replicas: { second, upstream, newTarget }, targets } = await startReplicaPairAtCluster(t, 30)
   const owners = await Promise.all(
     (await cluster.keys('varve:1:*modules*')).map(async key => await cluster.ownerOf(key))
@@ -34,13 +34,13 @@ t.test('what one replica has read another finds on any node of a cluster, also w
   const { reads, wrong, slowest } = await reading.stop()
   t.equal(wrong, 0)
   t.ok(reads > 10)
-  t.equal(upstream.requests.length, asked + reads, 'the node was asked for what is new alone')
+  t.equal(upstream.requests.length, asked + reads, 'the upstream got only new reads')
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
   t.ok(await isRedisUp(second))
   t.same((await readiness(second)).degraded, [])
 })
 
-t.test('a cluster node that is killed while reads run makes no client error, and the rest of the cluster is shared on', async t => {
+t.test('killing a cluster node under reads causes no client error; the other nodes stay in use', async t => {
   const { cluster, replicas, targets } = await startReplicaPairAtCluster(t, 45)
   const { first, second, upstream, newTarget } = replicas
   const before = await redisErrorsOf(second)
@@ -69,7 +69,7 @@ t.test('a cluster node that is killed while reads run makes no client error, and
   )
   const waits = await countSlowReads(t, replicas, 60)
   t.ok(waits <= 3, `${waits} of 60 reads waited for the dead node`)
-  t.ok(await isRedisUp(second), 'what is left of the cluster is used')
+  t.ok(await isRedisUp(second), 'the other nodes are used')
   const { reads, wrong, slowest } = await reading.stop()
   t.equal(wrong, 0)
   t.ok(reads > 10)
@@ -80,13 +80,13 @@ t.test('a cluster node that is killed while reads run makes no client error, and
     t.equal(
       (await second.get(target)).headers['cache-status'],
       hit,
-      'what the others have is shared, however many reads in a row had theirs on the dead node'
+      'other nodes share reads, whatever number in a row was on the dead node'
     )
   }
   const errors = await redisErrorsOf(second)
   t.ok((errors.get ?? 0) > (before.get ?? 0) && (errors.connect ?? 0) > (before.connect ?? 0), 'the errors are counted')
   await cluster.restartNode(1)
-  // Its own third as well.
+  // Waits until its own third is shared again as well.
   await until(async () => {
     const again = Array.from({ length: 9 }, newTarget)
     const written = await redisWriteCount(second)

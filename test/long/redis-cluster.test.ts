@@ -13,14 +13,14 @@ import {
 } from '../support/replica-pair.js'
 import { until } from '../support/until.js'
 
-/** Sees that reads do not turn to Redis at all. */
+/** Expects that reads send nothing to Redis. */
 async function areNotAsked (t: Test, sharers: ReplicaPair): Promise<void> {
   const before = await redisErrorsOf(sharers.second)
   await countSlowReads(t, sharers, 20)
-  t.equal((await redisErrorsOf(sharers.second)).get, before.get, 'no read has asked it')
+  t.equal((await redisErrorsOf(sharers.second)).get, before.get, 'no read was sent to it')
 }
 
-t.test('a cluster node that is frozen costs reads their time at most, and soon no more', async t => {
+t.test('a frozen cluster node costs reads at most their Redis timeout, and soon nothing', async t => {
   const { cluster, replicas } = await startReplicaPairAtCluster(t, 3)
   const { second, newTarget } = replicas
   const reading = startReads(t, second, newTarget)
@@ -41,7 +41,7 @@ t.test('a cluster node that is frozen costs reads their time at most, and soon n
   t.ok(await isRedisUp(second))
 })
 
-t.test('a cluster that is gone altogether is not asked, and is used again when it is back', async t => {
+t.test('reads skip a cluster that is down altogether, and varve uses it again when it is back', async t => {
   const { cluster, replicas } = await startReplicaPairAtCluster(t, 3)
   const { first, second } = replicas
   for (const nth of [0, 1, 2]) cluster.node(nth).freeze()
@@ -57,11 +57,11 @@ t.test('a cluster that is gone altogether is not asked, and is used again when i
   for (const nth of [0, 1, 2]) await cluster.node(nth).start()
   await cluster.untilHealthy()
   await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 4000)
-  // Each reads from it again as soon as it has heard what the others agreed on meanwhile.
+  // Waits: each replica reads from Redis again after it knows what the others agreed on.
   await untilShared(replicas)
 })
 
-t.test('a cluster that lacks slots and so serves none is not asked, and is used again when it is whole', async t => {
+t.test('reads skip a cluster that lacks slots, and varve uses it again when it is whole', async t => {
   const { cluster, replicas } = await startReplicaPairAtCluster(t, 3, {
     args: ['--cluster-require-full-coverage', 'yes']
   })
@@ -78,6 +78,6 @@ t.test('a cluster that lacks slots and so serves none is not asked, and is used 
   await areNotAsked(t, replicas)
   await cluster.restartNode(2)
   await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 4000)
-  // Each reads from it again as soon as it has heard what the others agreed on meanwhile.
+  // Waits: each replica reads from Redis again after it knows what the others agreed on.
   await untilShared(replicas)
 })

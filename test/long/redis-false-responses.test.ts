@@ -6,14 +6,14 @@ import { until } from '../support/until.js'
 
 const timeoutMs = 100
 
-t.test('what is well-formed and no answer to what was asked is a miss', async t => {
+t.test('a well-formed Redis response that does not fit its command is a miss', async t => {
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
   const { first, upstream, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs })
   const listen = async (): Promise<boolean> => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2
   await until(listen, 'both listen')
   for (const lie of [':1\r\n', '+OK\r\n', '$5\r\nhello\r\n', '*1\r\n:7\r\n', '*0\r\n', '$-1\r\n', '-ERR no\r\n']) {
-    // An answer to each question.
+    // Sends one response per command.
     net.scriptedResponse = asked => lie.repeat(asked.toString('latin1').split(/\*\d+\r\n/).length - 1)
     const targets = [newTarget(), newTarget(), newTarget(), newTarget()]
     const asked = upstream.requests.length

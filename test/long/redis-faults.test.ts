@@ -20,11 +20,11 @@ const timeoutMs = 250
 
 interface Fault {
   readonly name: string
-  /** Whether nothing at all comes back, so that a read waits as long as it may. */
+  /** True if nothing comes back, so that a read waits for its whole Redis timeout. */
   readonly isSilent: boolean
-  /** Whether there is no network to spoil between varve and the server. */
+  /** True if no simulated network is between varve and the server. */
   readonly isDirect?: boolean
-  /** What an operator is told of it. */
+  /** Message that an operator sees. */
   readonly says: RegExp
   readonly begin: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
   readonly end: (redis: RedisProcess, net: SlowRedis) => void | Promise<void>
@@ -114,7 +114,7 @@ const faults: Fault[] = [
 ]
 
 for (const fault of faults) {
-  t.test(`a Redis that ${fault.name} costs a read its time at most, then nothing, and is used again afterwards`, async t => {
+  t.test(`a Redis that ${fault.name} costs a read its timeout at most, then nothing, and recovers`, async t => {
     await suffer(t, fault)
   })
 }
@@ -135,7 +135,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   t.ok(costly < timeoutMs + marginMs, `the slowest read took ${Math.round(costly)} ms`)
   await until(async () => !await isRedisUp(second), 'varve_redis_up is 0')
   if (isSilent) t.ok(costly > timeoutMs * 0.9, 'a read did wait for it')
-  // It has been tried again more than once, and was still sick.
+  // Waits for more than one failed probe.
   const tried = ({ connect = 0, probe = 0 }: Record<string, number>): number => connect + probe
   await until(
     async () => tried(await redisErrorsOf(second)) >= tried(before) + 2,
@@ -144,7 +144,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   t.notOk(await isRedisUp(second), 'varve_redis_up is still 0')
   await checkDegraded(t, second, says)
   const errors = await redisErrorsOf(second)
-  if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'so are those of reading')
+  if (isSilent) t.ok((errors.get ?? 0) >= (before.get ?? 0) + 1, 'the read errors are counted too')
   t.same(Object.keys(errors).sort(), [
     'connect',
     'control',
@@ -156,14 +156,14 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
     'probe',
     'publish',
     'set'
-  ], 'under the closed list')
+  ], 'labels of the closed list')
 
   const missed = targets(20)
   const waited = startIdleMeter()
   await slowestOf(t, second, missed)
   const eachMs = waited() / missed.length
-  t.ok(eachMs < timeoutMs / 3, `a read took ${eachMs.toFixed(1)} ms while it was known to be sick`)
-  t.same((await redisErrorsOf(second)).get, errors.get, 'no read has asked it')
+  t.ok(eachMs < timeoutMs / 3, `a read took ${eachMs.toFixed(1)} ms while it was known to be down`)
+  t.same((await redisErrorsOf(second)).get, errors.get, 'no read was sent to it')
 
   await end(redis, net)
   const endedMs = performance.now()
@@ -182,7 +182,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, says }
   for (const target of missed) {
     const got = await first.get(target)
     checkResponse(t, got, target)
-    t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', 'what was read meanwhile is shared')
+    t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', 'entries cached meanwhile are shared')
   }
-  t.equal(upstream.requests.length, asked, 'and the node is not asked for it')
+  t.equal(upstream.requests.length, asked, 'and the upstream gets no read for it')
 }

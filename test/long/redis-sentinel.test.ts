@@ -14,7 +14,7 @@ import {
 import { startSentinel } from '../support/redis-sentinel.js'
 import { until } from '../support/until.js'
 
-t.test('a failover while reads run makes no client error, and what is shared goes to the new master', async t => {
+t.test('a failover under reads causes no client error, and varve shares through the new master', async t => {
   const set = await startSentinel(t)
   const said = t.capture(console, 'error')
   const sharers = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
@@ -38,11 +38,11 @@ t.test('a failover while reads run makes no client error, and what is shared goe
   t.ok((await set.master.client.keys('varve:1:*modules*')).length > 0)
   const asked = upstream.requests.length
   checkResponse(t, await second.get(target), target)
-  t.equal(upstream.requests.length, asked, 'what the old master had the new one has')
-  t.same(said(), [], 'nothing is said beside the log')
+  t.equal(upstream.requests.length, asked, 'the new master has the old one\'s entries')
+  t.same(said(), [], 'nothing is printed besides the log')
 })
 
-t.test('a master that is killed while reads run makes no client error, and the next one is used when it is announced', async t => {
+t.test('a master killed under reads causes no client error; varve uses the next one once announced', async t => {
   const set = await startSentinel(t)
   const said = t.capture(console, 'error')
   const sharers = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
@@ -55,7 +55,7 @@ t.test('a master that is killed while reads run makes no client error, and the n
   await killed
   await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up', 6000)
   await untilShared(sharers)
-  // The sentinels go one after the other: what has found its master needs none of them.
+  // Stops all sentinels: a client that has found its master needs none of them.
   for (const sentinel of set.sentinels) await sentinel.kill()
   await pause(1000)
   t.ok(await isRedisUp(first) && await isRedisUp(second))
@@ -64,5 +64,5 @@ t.test('a master that is killed while reads run makes no client error, and the n
   t.equal(wrong, 0)
   t.ok(reads > 10)
   t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
-  t.same(said().map(({ args }) => args), [], 'nothing is said beside the log')
+  t.same(said().map(({ args }) => args), [], 'nothing is printed besides the log')
 })

@@ -6,23 +6,23 @@ import { startSentinel } from '../support/redis-sentinel.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
-// Most of this is waiting for clusters and sentinels to agree.
+// Runs tests side by side: most of the time they wait for clusters and sentinels to agree.
 t.jobs = 4
 
-t.test('the tests have a real redis-server, which the set-up found or installed', async t => {
+t.test('the tests have a real redis-server, found or installed by the set-up', async t => {
   const { client } = await startRedis(t)
   t.equal(await client.set('varve', 'laid down once'), 'OK')
   t.equal(await client.get('varve'), 'laid down once')
   t.match(await client.info('server'), /redis_version:\d+/)
 })
 
-t.test('a server with a password and TLS', async t => {
+t.test('the test server supports a password and TLS', async t => {
   const { client, url } = await startRedis(t, { password: 'p@ss/word', tls: true })
   t.match(url, /^rediss:\/\/:p%40ss%2Fword@127\.0\.0\.1:\d+$/)
   t.equal(await client.ping(), 'PONG')
 })
 
-t.test('a server that is killed comes back empty where it was, and the client with it', async t => {
+t.test('a killed test server comes back empty at the same address, and its client reconnects', async t => {
   const redis = await startRedis(t)
   const { url, pid } = redis
   await redis.client.set('varve', 'laid down once')
@@ -36,7 +36,7 @@ t.test('a server that is killed comes back empty where it was, and the client wi
   t.equal(await other.client.ping(), 'PONG')
 })
 
-t.test('a frozen server answers when it has thawed', async t => {
+t.test('a frozen test server responds after it resumes', async t => {
   const redis = await startRedis(t)
   await redis.client.ping()
   redis.freeze()
@@ -53,14 +53,14 @@ t.test('a frozen server answers when it has thawed', async t => {
   redis.freeze()
 })
 
-t.test('a full server with noeviction refuses a write', async t => {
+t.test('a full test server with noeviction rejects a write', async t => {
   const { client } = await startRedis(t, { maxmemory: '2mb', maxmemoryPolicy: 'noeviction' })
   await t.rejects(client.set('varve', Buffer.alloc(4_000_000)).then(async () => await client.set('varve', '')), {
     message: /^OOM/
   })
 })
 
-t.test('a replica has what its master has and takes no writes', async t => {
+t.test('a test replica has its master\'s data and rejects writes', async t => {
   const master = await startRedis(t)
   await master.client.set('varve', 'laid down once')
   const replica = await startRedis(t, { replicaOf: master })
@@ -72,7 +72,7 @@ t.test('a replica has what its master has and takes no writes', async t => {
   t.equal(await replica.client.get('varve'), 'laid down once')
 })
 
-t.test('a bad network delays, keeps back, cuts, refuses and answers by itself', async t => {
+t.test('the simulated network delays, withholds, cuts, refuses and responds by itself', async t => {
   const redis = await startRedis(t, { password: 'secret' })
   const slow = await slowRedis(t, redis)
   const client = new Redis(slow.url, { retryStrategy: () => 20 }).on('error', () => {})
@@ -112,7 +112,7 @@ t.test('a bad network delays, keeps back, cuts, refuses and answers by itself', 
   t.equal(await client.get('varve'), 'laid down once')
 })
 
-t.test('a cluster of three serves while a slot moves, and the rest of it when a node is killed', async t => {
+t.test('a cluster of three serves while a slot moves, and partly when a node is killed', async t => {
   const cluster = await startCluster(t, { password: 'secret' })
   t.equal(cluster.hosts.length, 3)
   const slot = await cluster.slotOf('{varve}')
@@ -141,13 +141,13 @@ t.test('a cluster of three serves while a slot moves, and the rest of it when a 
   t.equal((await cluster.keys()).length, written)
 })
 
-t.test('a cluster over TLS', async t => {
+t.test('the test cluster supports TLS', async t => {
   const { client } = await startCluster(t, { tls: true })
   for (const key of ['a', 'b', 'c', 'd']) t.equal(await client.set(key, 'laid down once'), 'OK')
 })
 
 for (const how of [{}, { tls: true, password: 'secret', sentinelPassword: 'other', replicas: 2 as const }]) {
-  t.test(`sentinels announce another master when told to and when theirs is killed ${JSON.stringify(how)}`, async t => {
+  t.test(`sentinels announce another master on request and after a kill ${JSON.stringify(how)}`, async t => {
     const set = await startSentinel(t, how)
     t.equal(set.hosts.length, 3)
     const { master } = set

@@ -9,7 +9,7 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 const { events: old, variants: fresh } = releases
 const control = 'varve:1:control 4'
 const modules = (at: number): string => `/v1/accounts/0x1/modules?ledger_version=${at}&limit=20`
-// One of them waits for as long as a replica may be silent.
+// Runs two tests side by side: one waits for the longest silence of a replica.
 t.jobs = 2
 const targets = [1000, 1200, 1400, 1600].map(modules)
 
@@ -25,7 +25,7 @@ async function replica (t: Test, redis: RedisProcess, node: Sandbox): Promise<Te
   return await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, head: { pollMs: 50 } })
 }
 
-/** What each replica says that its nodes run. */
+/** Returns the releases that each replica publishes for its upstreams. */
 async function said (redis: RedisProcess): Promise<string[]> {
   const fields = Object.entries(await redis.client.hgetall(control)).filter(([field]) => field.startsWith('r'))
   return fields.map(([, text]) =>
@@ -34,8 +34,8 @@ async function said (redis: RedisProcess): Promise<string[]> {
 }
 
 /**
- * Has replicas read all targets in turns, and counts what that costs the nodes; every answer must be of one of the
- * releases that are said to run.
+ * Reads all targets on the replicas in turn; returns the number of upstream reads. Every response must come from a
+ * running release.
  */
 async function rounds (
   t: Test,
@@ -58,7 +58,7 @@ async function rounds (
   return nodes.reduce((sum, node) => sum + node.requests.countFor('account_modules'), 0)
 }
 
-/** The rendering of each target by each release. */
+/** Returns each target as each release renders it. */
 async function renderings (
   t: Test
 ): Promise<{ ofOld: Map<string, string[]>, ofFresh: Map<string, string[]>, ofEither: Map<string, string[]> }> {
@@ -71,7 +71,9 @@ async function renderings (
     )
   }
   const [ofOld, ofFresh] = [await read(old), await read(fresh)]
-  for (const target of targets) t.not(ofOld.get(target)?.[0], ofFresh.get(target)?.[0], 'the releases render otherwise')
+  for (const target of targets) {
+    t.not(ofOld.get(target)?.[0], ofFresh.get(target)?.[0], 'the releases render differently')
+  }
   return {
     ofOld,
     ofFresh,
@@ -79,7 +81,7 @@ async function renderings (
   }
 }
 
-t.test('a replica that is gone takes the releases of its nodes with it', { buffered: true }, async t => {
+t.test('a replica that is gone removes the releases of its upstreams', { buffered: true }, async t => {
   const { ofOld, ofFresh, ofEither } = await renderings(t)
   const redis = await startRedis(t)
   const nodes = [await nodeOf(t, { release: old }), await nodeOf(t, { release: fresh })]
@@ -100,7 +102,7 @@ t.test('a replica that is gone takes the releases of its nodes with it', { buffe
 })
 
 t.test(
-  'while a fleet is upgraded replicas do not take turns in reading anew, and when it is done every old rendering is read afresh',
+  'during a rolling upgrade replicas do not refresh in turn; they revalidate after it',
   { buffered: true },
   async t => {
     const { ofOld, ofFresh, ofEither } = await renderings(t)
@@ -117,7 +119,7 @@ t.test(
     if (first !== undefined) {
       first.ledger.release = fresh
     }
-    // The first may read afresh once what nobody has told it yet that another still runs.
+    // Allows one refresh: the first replica may not know yet that another still runs the old release.
     const inBetween = await rounds(t, 10, varves, nodes, ofEither)
     await until(async () => (await said(redis)).join() === [old, fresh].sort().join(), 'each says what its node runs')
     const settled = new Promise(resolve => {
@@ -125,10 +127,10 @@ t.test(
     })
     const told = await rounds(t, 5, varves, nodes, ofEither)
     await settled
-    t.ok(inBetween + told <= targets.length, `${inBetween}, then ${told} reads anew`)
+    t.ok(inBetween + told <= targets.length, `${inBetween}, then ${told} refreshes`)
     t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'while both releases run')
     const late = await replica(t, redis, second as Sandbox)
-    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofEither), 0, 'nor does one that starts meanwhile')
+    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofEither), 0, 'nor does a replica that starts meanwhile')
 
     if (second !== undefined) second.ledger.release = fresh
     await until(async () => (await said(redis)).join() === [fresh, fresh, fresh].join(), 'the upgrade is done')
@@ -140,12 +142,12 @@ t.test(
       'all have heard of it'
     )
     await rounds(t, 1, [late, ...varves], nodes, ofEither)
-    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofFresh), 0, 'all is rendered by the new release, and stays')
+    t.equal(await rounds(t, 5, [late, ...varves], nodes, ofFresh), 0, 'the new release renders all, and it stays so')
   }
 )
 
 t.test(
-  'a release is not gone for one replica that has left it, nor come for one that has not: an entry of either is served by both',
+  'replicas serve entries of either release while any replica\'s upstream still runs it',
   { buffered: true },
   async t => {
     const { ofEither } = await renderings(t)
@@ -159,11 +161,11 @@ t.test(
     await rounds(t, 1, varves, nodes, ofEither)
     t.equal(await rounds(t, 25, varves, nodes, ofEither), 0)
     await redis.client.del(control)
-    t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'nor when the key that they say it in is lost')
+    t.equal(await rounds(t, 25, varves, nodes, ofEither), 0, 'nor when the key that lists the releases is lost')
   }
 )
 
-t.test('behind one address with nodes of two releases nothing is read anew in turns', { buffered: true }, async t => {
+t.test('behind one address with nodes of two releases varve does not refresh in turns', { buffered: true }, async t => {
   const { ofEither } = await renderings(t)
   const redis = await startRedis(t)
   const node = await nodeOf(t, { release: old })

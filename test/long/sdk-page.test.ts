@@ -20,7 +20,7 @@ async function contextOf (t: Test): Promise<BrowserContext> {
 
 const linesOf = ({ requests }: Sandbox): string => requests.latest.flatMap(({ headers }) => headers).join('\n')
 
-t.test('what the official client reads and is refused in a page of another origin is through varve what it is from the node', async t => {
+t.test('in a page of another origin the official client gets the same through varve as directly', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const ground = chainFixtureOf(sandbox)
   const context = await contextOf(t)
@@ -34,7 +34,7 @@ t.test('what the official client reads and is refused in a page of another origi
   await checkSameThroughVarve(t, sandbox, nodeErrorCalls, 'error', readers)
 })
 
-t.test('through varve a page is told what a program in Node is told, but for the cursors, which the client reads nowhere in a page', async t => {
+t.test('a page gets what a program in Node.js gets, except cursors, which the client cannot read', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const ground = chainFixtureOf(sandbox)
   const inPage = await readerInPage(await contextOf(t), await pageWithSdk(t, [varve.url]), varve.url, ground)
@@ -50,14 +50,14 @@ t.test('through varve a page is told what a program in Node is told, but for the
       JSON.stringify(`${varve.url}/v1/accounts/0x1/modules?limit=3`)
     }).then(({ headers }) => [headers.get('x-aptos-cursor'), headers.get('x-node-cursor')])`
   )
-  t.match(seen, [/^[0-9a-f]+$/, /^[0-9a-f]+$/], 'varve lets a page see them all the same')
+  t.match(seen, [/^[0-9a-f]+$/, /^[0-9a-f]+$/], 'varve exposes them to a page anyway')
 })
 
-t.test('the client\'s page sends its cookies, which varve keeps to itself, and takes none that a node sets', async t => {
+t.test('the client\'s page sends its cookies; varve forwards none and sets none', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const ground = chainFixtureOf(sandbox)
   const context = await contextOf(t)
-  // A cookie is its host's, whichever the port.
+  // Sets a cookie: cookies belong to a host, whatever the port.
   await context.addCookies([{ name: 'session', value: 'of-the-user', url: varve.url }])
   const pageUrl = await pageWithSdk(t, [sandbox.url, varve.url])
   const direct = await readerInPage(context, pageUrl, sandbox.url, ground)
@@ -96,12 +96,12 @@ t.test('the client\'s page sends its cookies, which varve keeps to itself, and t
   t.match(
     linesOf(sandbox),
     /\ncookie\nsession=of-the-user|^cookie\nsession=of-the-user/i,
-    'as the client sends them to a node itself'
+    'as the client sends them directly'
   )
   t.same(await cookies(), ['AWSALB=from-the-node', 'session=of-the-user'])
 })
 
-t.test('a page whose origin is not among cors.origins is told nothing, and one that is reads as ever', async t => {
+t.test('a page whose origin is not in cors.origins gets nothing; one that is listed reads', async t => {
   const pageUrls = [await pageWithSdk(t, ['*']), await pageWithSdk(t, ['*'])]
   const { sandbox, varve } = await varveAtSandbox(t, {}, { cors: { origins: pageUrls.slice(0, 1) } })
   const ground = chainFixtureOf(sandbox)
@@ -112,7 +112,7 @@ t.test('a page whose origin is not among cors.origins is told nothing, and one t
   t.match(told, [/^\{"value":/, /^\{"error":\{"name":"TypeError","message":"Failed to fetch"\}\}$/])
 })
 
-t.test('a page reads in a gateway\'s 410 through varve which archive to go on at, and goes on there', async t => {
+t.test('a page reads from a gateway\'s 410 through varve which archive to use, and uses it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
   const archive = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
   t.teardown(async () => {

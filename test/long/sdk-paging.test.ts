@@ -4,15 +4,15 @@ import { freshSdk } from '../support/sdk/fresh-client.js'
 import { clientOf } from '../support/sdk/call-result.js'
 import { type TestVarve, varveAtSandbox } from '../support/varve.js'
 
-// Listings are nothing that it remembers.
+// Uses a client without memory, which does not matter for listings.
 const sdk = freshSdk()
-// The client wants every digit of an address that is not one of the first few.
+// Writes the address in full, as the client demands for all but the first few.
 const cafe = `0x${'cafe'.padStart(64, '0')}`
 
-/** A listing as it is walked a page at a time. */
+/** A listing, read page by page. */
 interface Walked {
   readonly items: unknown[]
-  /** Where each page but the first began. */
+  /** Cursor of each page but the first. */
   readonly cursors: string[]
 }
 
@@ -52,7 +52,7 @@ function clientAt (t: Test, url: string): Aptos {
   return clientOf(sdk, url)
 }
 
-/** A reader that knows varve's own header names alone. */
+/** A reader that uses only varve's own header names. */
 function plainReader (varve: TestVarve, listing: string): PageOf {
   return async cursor => {
     const { headers, body } = await varve.get(
@@ -63,7 +63,7 @@ function plainReader (varve: TestVarve, listing: string): PageOf {
 }
 
 for (const [listing, pagesOf] of Object.entries(listings)) {
-  t.test(`${listing}: the client walks the pages that the node has, by its cursors, while varve sends the node's own names`, async t => {
+  t.test(`${listing}: the client reads the upstream's pages by its cursors and header names`, async t => {
     for (const emit of [['node', 'upstream'], ['upstream']] as const) {
       const { sandbox, varve } = await varveAtSandbox(t, {}, { headers: { emit: [...emit] } })
       const truth = await walk(pagesOf(clientAt(t, sandbox.url), 2))
@@ -75,14 +75,14 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
     }
   })
 
-  t.test(`${listing}: where varve sends the specification's names alone, the client stops at the first page, and a reader that knows them does not`, async t => {
+  t.test(`${listing}: with only standard names the client stops at page one, and a standard reader does not`, async t => {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { headers: { emit: ['node'] } })
     const truth = await walk(pagesOf(clientAt(t, sandbox.url), 2))
     t.same(await walk(pagesOf(clientAt(t, varve.url), 2)), { items: truth.items.slice(0, 2), cursors: [] })
     t.same(await walk(plainReader(varve, listing)), truth)
   })
 
-  t.test(`${listing}: of a node that has the specification's names itself, the client reads one page, through varve as directly`, async t => {
+  t.test(`${listing}: with an upstream that uses the standard names, the client reads one page, as directly`, async t => {
     const { sandbox, varve } = await varveAtSandbox(t, { family: 'x-node-' })
     const direct = await walk(pagesOf(clientAt(t, sandbox.url), 2))
     t.same(direct.cursors, [])
@@ -90,7 +90,7 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
     t.ok((await walk(plainReader(varve, listing))).items.length > 2)
   })
 
-  t.test(`${listing}: with pages.pinned the client's pages are of one version, however the chain grows between them`, async t => {
+  t.test(`${listing}: with pages.pinned all pages of the client are of one version while the chain grows`, async t => {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned: true } })
     const { version } = sandbox.ledger.head
     const { items, cursors } = await walk(pagesOf(clientAt(t, varve.url), 2), () => {
@@ -102,21 +102,21 @@ for (const [listing, pagesOf] of Object.entries(listings)) {
     const asked = sandbox.requests.total
     const pageOf = pagesOf(clientAt(t, varve.url), 2)
     const again = await walk(async cursor => await pageOf(cursor ?? cursors[0]))
-    t.same(again, { items: items.slice(2), cursors: cursors.slice(1) }, 'a page again is the same page')
-    t.equal(sandbox.requests.total, asked, 'without asking a node')
+    t.same(again, { items: items.slice(2), cursors: cursors.slice(1) }, 'the same page again is equal')
+    t.equal(sandbox.requests.total, asked, 'without an upstream read')
   })
 }
 
-t.test('what the client makes of more than a page by itself, its repeats included, is what it makes of the node\'s pages', async t => {
+t.test('listings that the client collects from several pages are the same as from the upstream', async t => {
   for (const pinned of [false, true]) {
     const { sandbox, varve } = await varveAtSandbox(t, { modulesPage: 3 }, { pages: { pinned } })
     const truth = await clientAt(t, sandbox.url).getAccountModules({ accountAddress: '0x1', options: { limit: 5 } })
-    t.same([truth.length, truth[3]], [5, truth[0]], 'it leaves the cursor out')
+    t.same([truth.length, truth[3]], [5, truth[0]], 'the client leaves the cursor out')
     t.same(await clientAt(t, varve.url).getAccountModules({ accountAddress: '0x1', options: { limit: 5 } }), truth)
   }
 })
 
-t.test('the client leaves the version of a listing out, which is then read at the moment, through varve as directly', async t => {
+t.test('listings that the client requests without a version are latest reads, as directly', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
   const listing = { accountAddress: cafe, options: { ledgerVersion: sandbox.ledger.oldest.version } }

@@ -6,12 +6,12 @@ import { freshSdk } from '../support/sdk/fresh-client.js'
 import { clientOf } from '../support/sdk/call-result.js'
 import { varveAtSandbox } from '../support/varve.js'
 
-// Blocks are nothing that it remembers.
+// Uses a client without memory, which does not matter for blocks.
 const sdk = freshSdk()
 const version = 2000
 const pruned = 600
 
-/** A chain's archive, and a gateway to a pruned node of it that names the archive in its 410s. */
+/** Starts an archive, and a gateway to a pruned node of the same chain that names the archive in its 410s. */
 async function archivedChain (
   t: Test,
   change: Parameters<typeof varveAtSandbox>[2]
@@ -22,7 +22,7 @@ async function archivedChain (
   })
   const { sandbox, varve } = await varveAtSandbox(t, {}, change)
   sandbox.ledger.pruneTo(pruned)
-  // Members of a 410 as a gateway sends it (docs/node-behaviour.md, "Pruning: 410").
+  // Members of a gateway's 410 (docs/node-behaviour.md, "Pruning: 410").
   const body = JSON.stringify({
     error_code: 'version_pruned',
     message: `Ledger version(${version}) has been pruned`,
@@ -52,14 +52,14 @@ async function errorOf (read: Promise<unknown>): Promise<AptosApiError> {
   }, (error: AptosApiError) => error)
 }
 
-/** Goes on where a 410 says, as later clients do by themselves. */
+/** Follows a 410 to its archive, as later clients do by themselves. */
 async function goOn (t: Test, { status, data }: AptosApiError): Promise<unknown> {
   t.equal(status, 410)
   const { archival_endpoint: url } = data as { archival_endpoint: string }
   return await readBlock(clientAt(t, url.replace(/\/v1$/, '')))
 }
 
-t.test('a 410 in which a gateway names an archive reaches the client as it is, member by member, and leads it to the block', async t => {
+t.test('a gateway\'s 410 reaches the client unchanged and leads it to the block in the archive', async t => {
   const { sandbox, varve, archive, body } = await archivedChain(t, { pruned: { answerLocally: false } })
   const direct = await errorOf(readBlock(clientAt(t, sandbox.url)))
   t.same(direct.data, JSON.parse(body))
@@ -79,9 +79,9 @@ t.test('a 410 in which a gateway names an archive reaches the client as it is, m
   )
 })
 
-t.test('when varve says 410 by itself, it names the archive that the gateway last named', async t => {
+t.test('varve\'s own 410 names the archive that the gateway named last', async t => {
   const { sandbox, varve, archive, body } = await archivedChain(t, {})
-  // varve does not know yet how far the node was pruned.
+  // Expects the gateway's body: varve does not know yet how far the node was pruned.
   t.equal(JSON.stringify((await errorOf(readBlock(clientAt(t, varve.url)))).data), body)
   const asked = sandbox.requests.total
   const local = await errorOf(readBlock(clientAt(t, varve.url)))
@@ -90,7 +90,7 @@ t.test('when varve says 410 by itself, it names the archive that the gateway las
   t.same(await goOn(t, local), await readBlock(clientAt(t, archive.url)))
 })
 
-t.test('what varve has kept it gives the client after the node has pruned it, and no archive is needed', async t => {
+t.test('varve serves its cached reads after the node has pruned them, and no archive is needed', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const before = await readBlock(clientAt(t, varve.url))
   sandbox.ledger.pruneTo(pruned)

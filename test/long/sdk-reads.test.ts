@@ -15,26 +15,26 @@ function readersOf (t: Test, sandbox: Sandbox, varve: TestVarve): Readers {
   }
 }
 
-t.test('what the official client reads through varve is what it reads from the node, and history is read of it once', async t => {
+t.test('the official client reads the same through varve as directly, and history is fetched once', async t => {
   for (const pinned of [false, true]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pages: { pinned } })
-    // The cursors of pinned listings carry a version: they have a test of their own.
+    // Skips pinned listings, whose cursors carry a version and have a test of their own.
     const calls = readCalls.filter(({ showsCursor }) => !pinned || showsCursor !== true)
     await checkSameThroughVarve(t, sandbox, calls, 'value', readersOf(t, sandbox, varve))
   }
 })
 
-t.test('what the node refuses the official client, varve refuses with the same error', async t => {
+t.test('errors of the node reach the official client through varve unchanged', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   await checkSameThroughVarve(t, sandbox, nodeErrorCalls, 'error', readersOf(t, sandbox, varve))
 })
 
-t.test('an account that is not there is told of alike, by a node that takes no address for one and through varve', async t => {
+t.test('a missing account gives the same error through varve, also where nodes reject the address', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { statelessAccounts: false })
   await checkSameThroughVarve(t, sandbox, [callOf('account of nobody')], 'error', readersOf(t, sandbox, varve))
 })
 
-t.test('what no node could read varve refuses in its own words: to the client an error of the same class, status and members', async t => {
+t.test('a read that no node accepts gets varve\'s own error, which the client classifies alike', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const { direct, first } = readersOf(t, sandbox, varve)
   for (const call of varveErrorCalls) {
@@ -50,10 +50,10 @@ t.test('what no node could read varve refuses in its own words: to the client an
       error: { class: 'AptosApiError', status: 400, data: { error_code: 'invalid_input' } }
     })
   }
-  t.equal(sandbox.requests.total, varveErrorCalls.length, 'by the direct reads alone')
+  t.equal(sandbox.requests.total, varveErrorCalls.length, 'from the direct reads alone')
 })
 
-t.test('where varve wants a key the client\'s own is taken, and goes no further; a client without one is told what it lacks', async t => {
+t.test('varve takes the client\'s own key and forwards it nowhere; a missing key is an error', async t => {
   t.capture(console, 'info')
   const { sandbox, varve } = await varveAtSandbox(t, {}, {
     clients: { required: true, keys: [{ name: 'app', key: 'of-the-app', requestsPerSecond: null }] }

@@ -6,7 +6,7 @@ import { clientOf } from '../support/sdk/call-result.js'
 import { until } from '../support/until.js'
 import { varveAtSandbox } from '../support/varve.js'
 
-// Transactions are nothing that it remembers.
+// Uses a client without memory, which does not matter for transactions.
 const sdk = freshSdk()
 
 function clientAt (t: Test, url: string): Aptos {
@@ -14,7 +14,7 @@ function clientAt (t: Test, url: string): Aptos {
   return clientOf(sdk, url)
 }
 
-t.test('four hundred transactions from the first one on, of every committed kind, are through varve to the letter what they are at the node, and are asked for once', async t => {
+t.test('varve returns four hundred transactions of every kind byte for byte, and fetches them once', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blocks: 100, prunedBlocks: 0 })
   const [direct, through] = [clientAt(t, sandbox.url), clientAt(t, varve.url)]
   const kinds = new Set<string>()
@@ -39,7 +39,7 @@ t.test('four hundred transactions from the first one on, of every committed kind
   ])
 })
 
-t.test('a block that the node cuts the client fills up, through varve as directly', async t => {
+t.test('the client completes a block that the node truncates, through varve as directly', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { blockTransactionsMax: 3 })
   const block = sandbox.ledger.block(446)
   const size = Number(block.lastVersion - block.firstVersion) + 1
@@ -52,7 +52,7 @@ t.test('a block that the node cuts the client fills up, through varve as directl
   for (const times of ['first', 'second']) t.same(await read(varve.url), truth, `the ${times} time`)
 })
 
-t.test('a transaction that the client waits for comes once the chain has taken it, by one long question that varve passes on', async t => {
+t.test('waiting for a transaction is one long forwarded request, done when the chain includes it', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { waitByHashMs: 30_000, blocks: 50, prunedBlocks: 0 })
   const waiting = (): string | undefined => pendingTransactions(sandbox.ledger, sandbox.ledger.height)[0]?.hash
   while (waiting() === undefined) sandbox.ledger.grow()
@@ -66,6 +66,6 @@ t.test('a transaction that the client waits for comes once the chain has taken i
   t.equal(
     await clientAt(t, varve.url).isPendingTransaction({ transactionHash: hash }),
     false,
-    'that it waited was not kept'
+    'the wait was not cached'
   )
 })

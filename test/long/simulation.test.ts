@@ -12,17 +12,16 @@ import { type TestVarve, varveAt } from '../support/varve.js'
 
 const usualNodes = 3
 
-// Another seed each time, since the machine's own pace is another too: SEED=n takes one again, RUNS_FACTOR=n goes on
-// for longer.
+// Draws another seed each run, because timing differs anyway: SEED=n repeats one, RUNS_FACTOR=n runs longer.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = 60 * Number(process.env['RUNS_FACTOR'] ?? 1)
 const count = Number(process.env['FLEET_NODES'] ?? usualNodes)
 const blocksAtStart = 1000
 
 t.test(
-  `whatever happens to ${count} node${
+  `with ${count} faulty upstream${
     count === 1 ? '' : 's'
-  } for ${seconds} s, each answer is what the chain says, the position never goes back, and no client sees an error while an able node lives (seed ${seed})`,
+  } for ${seconds} s reads are true, in order and free of errors (seed ${seed})`,
   { timeout: (seconds + 60) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
@@ -71,7 +70,7 @@ t.test(
         ...await countersOf(varve)
       ]
     ) t.comment(line)
-    // What varve has said of its nodes, for who looks into a fault.
+    // Prints varve's reports about its upstreams, to investigate a fault.
     if (tally.reports.length > 0) {
       for (const { time, msg, node, reason } of varve.log) {
         t.comment(
@@ -81,21 +80,21 @@ t.test(
         )
       }
     }
-    t.same(tally.reports, [], `every answer is right; SEED=${seed} takes this run again`)
+    t.same(tally.reports, [], `every response is right; SEED=${seed} repeats this run`)
     t.ok(
       tally.stale.size <= (await varve.metric('varve_stale_latest_total') ?? 0),
-      'each latest answer that is behind what was shown is counted'
+      'each latest response behind the served head is counted'
     )
     t.equal(
       await varve.metric('varve_cache_evictions_total{tier="memory"}'),
       0,
-      'nothing was put out of memory, so that what was kept must be served'
+      'nothing was evicted, so cached reads must be hits'
     )
     exercises(t, tally)
   }
 )
 
-/** The chain grows at the pace of real ones. */
+/** Grows the chain at the pace of real ones. */
 async function grows (fleet: SimulatedPool, signal: AbortSignal): Promise<void> {
   const growth = setInterval(() => {
     fleet.grow()
@@ -104,16 +103,16 @@ async function grows (fleet: SimulatedPool, signal: AbortSignal): Promise<void> 
   clearInterval(growth)
 }
 
-/** A run in which hardly anything happened proves nothing. */
+/** Expects every outcome: a run in which hardly anything happened proves nothing. */
 function exercises (t: Test, tally: SimulationTally): void {
   t.ok(tally.total > 30 * seconds, `${tally.total} reads`)
   t.ok(tally.hits > tally.total / 8, `${tally.hits} hits`)
-  t.ok(tally.hits < tally.total * 0.9, `${tally.total - tally.hits} reads that were no hits`)
-  t.ok(tally.withUpstream > tally.total / 5, `${tally.withUpstream} reads while a node owed an answer`)
+  t.ok(tally.hits < tally.total * 0.9, `${tally.total - tally.hits} reads without a hit`)
+  t.ok(tally.withUpstream > tally.total / 5, `${tally.withUpstream} reads while an upstream could respond`)
   t.ok(tally.faults >= seconds / 6, `${tally.faults} faults`)
-  // Several nodes are hardly ever gone all at once.
+  // Checks this for one upstream only: several hardly ever fail all at once.
   if (count === 1) {
-    t.ok(tally.hitsWithoutUpstream > seconds / 4, `${tally.hitsWithoutUpstream} hits with no node that answered`)
+    t.ok(tally.hitsWithoutUpstream > seconds / 4, `${tally.hitsWithoutUpstream} hits without a responding upstream`)
   }
   if (seconds >= 40) {
     for (const name of ['kill', 'freeze', 'lag', 'stall', 'prune', 'upgrade', 'sick', 'reset'] as const) {

@@ -6,11 +6,11 @@ import { readSlowly } from '../support/slow-reader.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { varveAt } from '../support/varve.js'
 
-// More than the kernel takes at once of what a client does not read.
+// Exceeds what the kernel buffers for a client that does not read.
 const bytes = 7.25 * 1024 * 1024
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const timeout = 300_000
-// Reads as fast as its link lets it, and says how much came.
+// Reads as fast as its link allows and prints the number of bytes.
 const reader = `
   import { get } from 'node:http'
   let size = 0
@@ -20,7 +20,7 @@ const reader = `
   }).on('error', print)
 `
 
-// Each waits for its client most of the time.
+// Runs tests side by side, because each waits for its client most of the time.
 t.jobs = 3
 
 for (const kilobytes of [150, 32]) {

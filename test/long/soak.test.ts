@@ -24,12 +24,12 @@ import { SoakTally } from '../support/soak/soak-tally.js'
 import { slowUpstreams, injectRedisFaults } from '../support/soak/fault-injection.js'
 import { until } from '../support/until.js'
 
-// SEED=n takes a seed again, SOAK_SECONDS=n goes on for longer.
+// SEED=n repeats a seed, SOAK_SECONDS=n runs longer.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 60)
 const nodes = 3
 const blocksAtStart = 1000
-// The last has all of the history, so that what is too large to keep is there all the while.
+// Gives the last upstream the whole history, so that blocks too large for the cache are always available.
 const windowsOfBlocks = [400, 800, 1_000_000]
 const largeHeight = 900n
 const longSeconds = 120
@@ -38,14 +38,14 @@ const warmMs = 8000
 const warmAnswers = 6000
 const floodAnswers = 15_000
 const calmMs = 5000
-// So many that a little for each of them shows; a machine that has other things to do takes longer for them.
+// Requires enough responses for small leaks to show; a busy machine takes longer for them.
 const leastAnswers = 10_000
-// What comes before the trouble and after it, all together.
+// Time before and after the faults, together.
 const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
 
 t.test(
-  `after ${seconds} s of reads, faults and restarts nothing of varve has grown, nothing hangs, and each answer was what the chain says (seed ${seed})`,
+  `${seconds} s of reads, faults and restarts cause no leak, hang or wrong response (seed ${seed})`,
   { timeout: (3 * seconds + 120) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
@@ -66,10 +66,10 @@ t.test(
       clearInterval(growth)
     })
 
-    // Whatever has room of its own, such as that for spellings, is full before the first look.
+    // Fills every bounded structure, such as the parsed-request cache, before the first measurement.
     await runHotReads(soak, chance.fork(), untilAnswers(tally, warmAnswers), 'flooding')
     await clients(soak, large, chance, AbortSignal.timeout(warmMs))
-    // In a long run what is done for the first time under trouble is done before the first look.
+    // Runs faults once before the first measurement of a long run, so that one-time work is done.
     if (seconds > longSeconds) await live(soak, large, redis, chance, AbortSignal.timeout(firstTroubleMs))
     const before = await idleSnapshot(program, configOf, openFiles)
     const requestsBefore = tally.checked
@@ -104,10 +104,10 @@ t.test(
       )
     }
     compareSnapshots(t, before, after, requests)
-    t.same(tally.reports, [], `every answer is right; SEED=${seed} takes this run again`)
+    t.same(tally.reports, [], `every response is right; SEED=${seed} repeats this run`)
     t.ok(
       grantedUnderTrouble < tally.checked / 50,
-      `${grantedUnderTrouble} answers were worse than they had to be, since nodes may be asked for no more`
+      `${grantedUnderTrouble} responses were worse than necessary: upstreams accept no more requests`
     )
     const grantedAfter = sumOf(tally.tolerated.values()) - grantedUnderTrouble
     t.ok(
@@ -115,20 +115,20 @@ t.test(
       `${grantedAfter} answers were when all was well again, as where a burst comes upon a machine that has ` +
         'other things to do'
     )
-    t.equal(sumOfSeries(after.series, 'varve_chain_resets_total'), 0, 'no trouble was taken for another chain')
+    t.equal(sumOfSeries(after.series, 'varve_chain_resets_total'), 0, 'no fault was taken for another chain')
     t.equal(sumOfSeries(after.series, 'varve_corrupt_entries_total'), 0)
     const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
     t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
-    t.equal(audited('different'), 0, 'no audit has found what is kept to be wrong')
-    t.ok(audited('equal') > 100, `${audited('equal')} found it to be right`)
-    t.ok(requests >= leastAnswers, `${requests} answers`)
+    t.equal(audited('different'), 0, 'no audit found a wrong entry')
+    t.ok(audited('equal') > 100, `${audited('equal')} entries were equal`)
+    t.ok(requests >= leastAnswers, `${requests} responses`)
     await stopUnderLoad(t, soak, chance)
-    t.same(program.stderrLines, [], 'it has written nothing to standard error')
-    t.same(program.errors, [], 'it has logged no error')
+    t.same(program.stderrLines, [], 'varve wrote nothing to standard error')
+    t.same(program.errors, [], 'varve logged no error')
   }
 )
 
-/** Clients, an operator and trouble of every kind, until it is over and all is well again. */
+/** Runs clients, an operator and faults of every kind until the end, and waits until all is healthy. */
 async function live (
   soak: SoakRun,
   large: LargeRead,
@@ -155,7 +155,7 @@ async function live (
   await until(async () => await isWell(soak), 'all is well again')
 }
 
-/** All clients that are well-behaved, until they are told to end. */
+/** Runs all well-behaved clients until the signal. */
 async function clients (soak: SoakRun, large: LargeRead, chance: SeededRandom, signal: AbortSignal): Promise<void> {
   await Promise.all([
     runModelReads(soak, chance.fork(), signal),
@@ -183,7 +183,7 @@ function largeOf (chain: Chain): LargeRead {
   return { spelt, version, rightOf }
 }
 
-/** Aborted when so many answers have been looked at. */
+/** Returns a signal that aborts after this many checked responses. */
 function untilAnswers (tally: SoakTally, count: number): AbortSignal {
   const over = new AbortController()
   const look = setInterval(() => {
@@ -195,7 +195,7 @@ function untilAnswers (tally: SoakTally, count: number): AbortSignal {
   return over.signal
 }
 
-/** Aborted when both are. */
+/** Returns a signal that aborts when both have. */
 function both (one: AbortSignal, other: AbortSignal): AbortSignal {
   const over = new AbortController()
   const look = (): void => {
@@ -205,7 +205,7 @@ function both (one: AbortSignal, other: AbortSignal): AbortSignal {
   return over.signal
 }
 
-/** Whether varve says that nothing is amiss. */
+/** True if varve reports nothing wrong. */
 async function isWell ({ program }: SoakRun): Promise<boolean> {
   const { degraded } = await (await fetch(`${program.adminUrl}/readyz`)).json() as { degraded: string[] }
   return degraded.length === 0

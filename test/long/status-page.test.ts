@@ -28,7 +28,7 @@ import { varveAt } from '../support/varve.js'
 const modules = '/v1/accounts/0x1/modules?limit=1'
 const browser = startChromium(t)
 
-// What a browser may hear of an operator's varve, each by what it is an example of.
+// Lists hostile texts that a browser may get from an operator's varve, one example of each kind.
 const hostileTexts = [
   '<script>alert(1)</script><img src=x onerror=alert(2)>',
   '\u202Eneddih\u202D \u0627\u0644\u0639\u0631\u0628\u064A\u0629',
@@ -52,7 +52,7 @@ const unheard = {
 }
 const hugest = '18446744073709551615'
 
-/** Everything that the page may have to show, by its name. */
+/** Lists all states that the page may have to show, by name. */
 const states: Record<string, object> = {
   well: healthyStatus(),
   degraded: degradedStatus(),
@@ -152,7 +152,7 @@ const states: Record<string, object> = {
   })
 }
 
-/** The page of a varve that tells what the test likes. */
+/** Opens the page of a varve that reports what the test sets. */
 async function pageTelling (
   t: Test,
   told: object | Error,
@@ -175,7 +175,7 @@ async function untilText (page: Page, selector: string, expected: RegExp): Promi
   await until(async () => expected.test(await textOf(page, selector)), `${selector} says ${expected}`)
 }
 
-/** Nothing was complained of, and nobody else was asked for anything. */
+/** Expects no browser complaint and no request to another host. */
 function isQuiet (t: Test, { requestedUrls, complaints }: OpenedPage, url: string): void {
   t.same(complaints, [])
   t.ok(requestedUrls.length > 5)
@@ -193,7 +193,7 @@ t.test('the page of a sandbox has a banner, and no other page has it', async t =
   await until(async () => await page.locator('#sandbox').isHidden(), 'the banner is gone')
 })
 
-t.test('the page shows what happened, goes on by itself when more happens, and says so when a node stops, when Redis stops, when varve stops and when it is back', async t => {
+t.test('the page shows traffic live, and says when an upstream, Redis or varve stops and returns', async t => {
   const redis = await startRedis(t)
   const nodes = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
   const admin = `127.0.0.1:${await freePort()}`
@@ -277,10 +277,10 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
     await page.setViewportSize({ width, height: 900 })
     t.ok(
       ((await page.locator('#condition').boundingBox())?.height ?? Infinity) < (width === 360 ? 200 : 120),
-      `what is said of it has room at ${width}`
+      `the message fits at ${width}`
     )
   }
-  t.equal(await textOf(page, '#version'), grown, 'what was known is still there')
+  t.equal(await textOf(page, '#version'), grown, 'the last known data is still shown')
   await varveAt(t, '', { upstreams: [{ name: 'n1', url: nodes[0]?.url ?? '' }] as never, admin: { listen: admin } })
   await untilText(page, '#verdict', /^varve is healthy$/)
   t.equal(await page.locator('#failure').isVisible(), false)
@@ -288,11 +288,11 @@ t.test('the page shows what happened, goes on by itself when more happens, and s
   await untilText(page, '#upstreams tbody', /^n1 .* up/)
 })
 
-t.test('what was asked before anybody looked stands at its time', async t => {
+t.test('requests from before the page was opened appear at their time', async t => {
   const node = await startSandboxNode(t)
   const varve = await varveAt(t, node.url)
   for (let nth = 0; nth < 7; nth++) await varve.get(modules)
-  // Two steps and what a look is late by at most; nobody looks meanwhile.
+  // Waits two steps and the longest delay of a poll, while no page polls.
   await pause(15_500)
   await varve.get(modules)
   const { page } = await openPage(t, await browser, `${varve.adminUrl}/status`)
@@ -301,17 +301,17 @@ t.test('what was asked before anybody looked stands at its time', async t => {
   const steps = recent.outcomes.forwarded
   const last = steps.lastIndexOf(1)
   const before = steps.slice(0, last - 1)
-  // The seven may lie on both sides of where one step ends.
+  // Sums the steps: the seven requests may fall into two of them.
   t.equal(before.reduce((sum, count) => sum + count, 0), 7, steps.join())
   t.same(steps.slice(last - 1).filter(count => count > 0), [1], steps.join())
   t.equal(
     (String(await page.getAttribute('#chart path.forwarded', 'd')).match(/M/g) ?? []).length,
     steps.filter(count => count > 0).length,
-    'and is drawn as a bar for each'
+    'and has a bar for each'
   )
 })
 
-t.test('whatever varve may tell, the page says it in words, without a number that is none, and nothing of it runs or is asked for', async t => {
+t.test('the page words any status without invalid numbers, and runs or loads nothing of it', async t => {
   const looked = await pageTelling(t, states['well'] ?? {})
   const { page, setting, url } = looked
   await page.exposeFunction('alert', () => {
@@ -413,17 +413,17 @@ t.test('whatever varve may tell, the page says it in words, without a number tha
   isQuiet(t, looked, url)
 })
 
-t.test('what is not what varve says is said in words too, and does not end the looking', async t => {
+t.test('the page puts a malformed status into words too and keeps polling', async t => {
   const { page, setting } = await pageTelling(t, new Error('boom'))
   await untilText(page, '#verdict', /^varve is unreachable since [\d:]+: status 500$/)
-  t.equal(await page.locator('#status').isVisible(), false, 'nothing is shown that nobody has told')
+  t.equal(await page.locator('#status').isVisible(), false, 'no unreported data is shown')
   setting.told = { ready: true, upstreams: 'none' }
   await untilText(page, '#verdict', /^varve is unreachable since/)
   setting.told = healthyStatus()
   await untilText(page, '#verdict', /^varve is healthy$/)
 })
 
-t.test('every text can be read: in light and dark, whatever the state, each has 4.5 times the contrast that it needs from what is behind it', async t => {
+t.test('every text has 4.5 times the contrast to its background, in light and dark and any state', async t => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const { page, setting } = await pageTelling(t, healthyStatus(), { colorScheme })
     for (
@@ -448,12 +448,12 @@ t.test('every text can be read: in light and dark, whatever the state, each has 
     t.not(
       (await page.evaluate(contrastScript) as { unreadable: LowContrastText[] }).unreadable.length,
       0,
-      'and what cannot be read is found'
+      'and an unreadable text is found'
     )
   }
 })
 
-t.test('nothing has to be scrolled sideways: on a phone, on a desk, and with the text at twice its size', async t => {
+t.test('the page never scrolls sideways: on a phone, on a desktop, and at twice the text size', async t => {
   const { page, setting } = await pageTelling(t, healthyStatus())
   const scrolls = async (): Promise<unknown> =>
     await page.evaluate(`({
@@ -472,7 +472,7 @@ t.test('nothing has to be scrolled sideways: on a phone, on a desk, and with the
   }
 })
 
-t.test('the keyboard reaches everything that can be used, in the order in which it is read, and one sees where it is', async t => {
+t.test('the keyboard reaches every control in reading order, with a visible focus', async t => {
   const { page } = await pageTelling(t, healthyStatus())
   const focused = async (): Promise<string> =>
     await page.evaluate(`(() => {
@@ -502,7 +502,7 @@ t.test('the keyboard reaches everything that can be used, in the order in which 
   t.equal(await page.locator('#minutes').isVisible(), true)
   t.equal((await page.locator('#minutes tbody tr').allInnerTexts()).length, 10)
   t.match(await walk('Tab', 2), [/^When/, 'status.json'])
-  // The page goes on, and takes nobody's place away.
+  // Waits for a poll, which must not move the focus.
   await page.waitForResponse(/status\.json/)
   await page.waitForResponse(/status\.json/)
   t.equal(await focused(), 'status.json')
@@ -510,7 +510,7 @@ t.test('the keyboard reaches everything that can be used, in the order in which 
   await page.waitForSelector('#status:not([hidden])')
   await walk('Tab', 1)
   await page.keyboard.press('Enter')
-  t.equal(await page.evaluate('document.activeElement.id'), 'main', 'who skips is at the content')
+  t.equal(await page.evaluate('document.activeElement.id'), 'main', 'the skip link leads to the content')
 })
 
 interface AxNode {
@@ -522,7 +522,7 @@ interface AxNode {
   readonly properties?: Array<{ name: string, value: { value: unknown } }>
 }
 
-t.test('who has the page read out finds its parts by name, the headings in order, the tables with their heads, and the drawing in words', async t => {
+t.test('a screen reader finds parts by name, ordered headings, table headers and a described chart', async t => {
   const { page, context, setting } = await pageTelling(t, degradedStatus())
   const tree = async (): Promise<AxNode[]> => {
     const session = await context.newCDPSession(page)
@@ -572,7 +572,7 @@ t.test('who has the page read out finds its parts by name, the headings in order
   }
   t.equal(await page.getAttribute('html', 'lang'), 'en')
 
-  // Only what is amiss is announced, and only when that changes.
+  // Expects announcements of problems only, and only when they change.
   await page.evaluate(
     'globalThis.announced = []; new MutationObserver(() => { ' +
       'announced.push(document.querySelector("[role=status]").innerText) ' +
@@ -589,7 +589,7 @@ t.test('who has the page read out finds its parts by name, the headings in order
   t.equal(await page.locator('[aria-live], [role=alert], [role=log], [role=timer]').count(), 0, 'and nothing else is')
 })
 
-t.test('it asks while somebody looks, and not while nobody does', async t => {
+t.test('the page polls while it is visible, and not while it is hidden', async t => {
   const { page, requestedUrls, setting } = await pageTelling(t, healthyStatus())
   const hide = async (isHidden: boolean): Promise<void> => {
     await page.evaluate(
@@ -601,7 +601,7 @@ t.test('it asks while somebody looks, and not while nobody does', async t => {
   await page.waitForResponse(/status\.json/)
   await hide(true)
   const before = looks()
-  // As long as two looks and a half would be apart.
+  // Waits two and a half poll intervals.
   await page.waitForTimeout(5000)
   t.ok(looks() <= before + 1, `${looks() - before} more`)
   setting.told = degradedStatus()
@@ -612,13 +612,13 @@ t.test('it asks while somebody looks, and not while nobody does', async t => {
   t.ok(looks() > again)
 })
 
-t.test('who wants no motion has none', async t => {
+t.test('the page does not animate if the user prefers reduced motion', async t => {
   const moves = 'getComputedStyle(document.querySelector("#upstreams svg .part")).transitionDuration'
   t.equal(await (await pageTelling(t, healthyStatus(), { reducedMotion: 'reduce' })).page.evaluate(moves), '0s')
   t.not(await (await pageTelling(t, healthyStatus(), { reducedMotion: 'no-preference' })).page.evaluate(moves), '0s')
 })
 
-t.test('each share in the key of the drawing has a line and no more, the smallest too', async t => {
+t.test('each share in the legend has a single line, however small', async t => {
   const recent = recentFixture(121, (name, at) => name === 'hit_memory' ? 1000 : name === 'miss' && at === 60 ? 1 : 0)
   for (const width of [320, 768, 1920]) {
     const { page } = await pageTelling(t, healthyStatus({ recent }), { viewport: { width, height: 900 } })
@@ -633,12 +633,12 @@ t.test('each share in the key of the drawing has a line and no more, the smalles
         '[...document.querySelectorAll("#legend .note")].filter(note => note.scrollWidth > note.clientWidth).length'
       ),
       0,
-      `within its room at ${width}`
+      `fits at ${width}`
     )
   }
 })
 
-t.test('on paper the key of the drawing has its colours, and no panel is cut in two where it need not be', async t => {
+t.test('on paper the legend has its colours, and no panel that fits a page is split', async t => {
   const { page } = await pageTelling(t, healthyStatus())
   await page.emulateMedia({ media: 'print' })
   const styles = async (selector: string, name: string): Promise<unknown> =>
@@ -651,7 +651,7 @@ t.test('on paper the key of the drawing has its colours, and no panel is cut in 
   t.same(await styles('.panel', 'break-inside'), ['avoid'])
 })
 
-t.test('without scripts it says where the same is told', async t => {
+t.test('without scripts the page says where the same data is', async t => {
   const { url } = await serveStatus(t, { told: healthyStatus() })
   const { page, complaints } = await openPage(t, await browser, `${url}/status`, { javaScriptEnabled: false })
   t.match(
@@ -662,7 +662,7 @@ t.test('without scripts it says where the same is told', async t => {
   t.same(complaints.filter(text => !/JavaScript/i.test(text)), [])
 })
 
-t.test('it works behind whoever stands before it with a prefix of its own, and in nobody\'s frame', async t => {
+t.test('the page works behind a proxy with a path prefix, and in no frame', async t => {
   const { url } = await serveStatus(t, { told: healthyStatus() })
   const context = await (await browser).newContext()
   t.teardown(async () => {
@@ -695,7 +695,7 @@ t.test('it works behind whoever stands before it with a prefix of its own, and i
   t.match(await framed('/status'), /^chrome-error:/)
 })
 
-t.test('the pictures of docs can be drawn: with SCREENSHOTS=docs/images they are kept', async t => {
+t.test('the pictures of docs can be drawn; SCREENSHOTS=docs/images writes them', async t => {
   const pictures: Array<[string, object, BrowserContextOptions]> = [
     ['light', healthyStatus(), { colorScheme: 'light' }],
     ['dark', healthyStatus(), { colorScheme: 'dark' }],

@@ -7,7 +7,7 @@ import { transactionRecord } from '../../sandbox/transactions.js'
 import { requestNode } from '../sandbox/request-node.js'
 import { transactionKindsOf } from '../support/transaction-kinds.js'
 
-t.test('whatever the seed and the start, every kind comes again within five hundred blocks, big ones left aside', async t => {
+t.test('for any seed and start every transaction kind but huge ones recurs in five hundred blocks', async t => {
   const first = new Ledger({ ...defaultSettings, blocks: 1_001 })
   const known = new Set(
     [...smallBlocks(first, 1, 1_000)].flatMap(({ records }) =>
@@ -43,13 +43,13 @@ function* smallBlocks (ledger: Ledger, from: number, to: number): Generator<{ bl
   }
 }
 
-t.test('every transaction of the blocks that are kept is what its schema says, its members in the order of the schema', async t => {
+t.test('every transaction of the recent blocks matches its schema, with members in schema order', async t => {
   const { url, ledger, close } = await startSandbox({ blockMs: 0 })
   t.teardown(close)
   let checked = 0
   for (let height = Number(ledger.oldest.blockHeight); height <= ledger.height; height++) {
     const { transactions } = (await requestNode(`${url}/v1/blocks/by_height/${height}?with_transactions=true`)).json
-    // Of a block of thousands a part is enough.
+    // Checks a part of a block of thousands.
     const some = transactions.filter((_: unknown, index: number) => index < 20 || index % 11 === 0)
     checked += some.length
     const wrong = some.filter((record: unknown) => {

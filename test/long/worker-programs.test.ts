@@ -6,12 +6,12 @@ import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
-// Each has a program of its own and waits for it, so they run side by side.
+// Runs tests side by side, because each waits for a program of its own.
 t.jobs = 3
-// A new object each time: tap writes into it, so that tests with one object would all run the same callback.
+// Creates an object per test: tap writes into it, so tests with one object would run the same callback.
 const together = (): { buffered: true } => ({ buffered: true })
 
-/** The compiled program, with what it has logged. */
+/** The compiled program with its log. */
 function program (
   t: Test,
   args: readonly string[]
@@ -49,7 +49,7 @@ function program (
 }
 
 t.test(
-  'the program with workers: one line names its addresses, SIGHUP rolls, a wrong file is refused, and Ctrl-C, which reaches every process, ends all of them in turn',
+  'a worker pool logs its addresses once, rolls on SIGHUP, rejects a bad file, and drains',
   together(),
   async t => {
     const node = await startSandboxNode(t, { prunedBlocks: 0 })
@@ -76,7 +76,7 @@ t.test(
     const after = await pids()
     t.notOk(after.some(pid => before.includes(pid)))
     t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
-    // As a terminal does it.
+    // Signals the whole group, as a terminal does.
     process.kill(-(varve.child.pid ?? NaN), 'SIGINT')
     t.equal(await varve.code, 0)
     t.equal(varve.err(), '')
@@ -85,7 +85,7 @@ t.test(
   }
 )
 
-t.test('a stop does not wait for a roll to end', together(), async t => {
+t.test('a stop does not wait for a rolling reload to end', together(), async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = program(t, [
     '--upstream',
@@ -112,7 +112,7 @@ t.test('a stop does not wait for a roll to end', together(), async t => {
   t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
 })
 
-t.test('a stop that comes while a worker begins does not wait for it', together(), async t => {
+t.test('a stop does not wait for a worker that is starting', together(), async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = program(t, [
     '--upstream',
@@ -136,7 +136,7 @@ t.test('a stop that comes while a worker begins does not wait for it', together(
   t.ok(performance.now() - toldAt < 5000)
 })
 
-t.test('workers end with the process that began them, however that ends', together(), async t => {
+t.test('workers end with their primary process, however it ends', together(), async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = program(t, [
     '--upstream',

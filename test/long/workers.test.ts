@@ -13,7 +13,7 @@ import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../sup
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-t.test('a node is asked once for all where it stands', async t => {
+t.test('one worker polls an upstream for all', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3, head: { pollMs: 200 } })
   await varve.get(modules(2000))
@@ -21,7 +21,7 @@ t.test('a node is asked once for all where it stands', async t => {
   const began = performance.now()
   await until(() => node.requests.countFor('index') >= before + 10, 'it is asked ten times', 10_000)
   const tookMs = performance.now() - began
-  t.ok(tookMs > 1500, `ten polls took ${tookMs} ms, and three processes would take a third of that`)
+  t.ok(tookMs > 1500, `ten polls took ${tookMs} ms; three polling processes would take a third of that`)
   node.ledger.grow(1)
   await until(
     async () =>
@@ -31,7 +31,7 @@ t.test('a node is asked once for all where it stands', async t => {
   )
 })
 
-/** Reads without end on kept connections, as a client with a pool does; tells what went wrong. */
+/** Reads without pause on kept-alive connections, as a client with a pool does; returns failures. */
 function keepReading (t: Test, url: string): { stop: () => Promise<{ answers: number, failures: string[] }> } {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   const failures: string[] = []
@@ -68,7 +68,7 @@ function keepReading (t: Test, url: string): { stop: () => Promise<{ answers: nu
   return { stop }
 }
 
-/** The same configuration with something changed. */
+/** Returns the same configuration with a change. */
 function changed (nodeUrl: string, change: object): Config {
   return configSchema.parse({
     listen: '127.0.0.1:0',
@@ -80,7 +80,7 @@ function changed (nodeUrl: string, change: object): Config {
   })
 }
 
-t.test('another configuration is rolled over the workers one by one, and no request is lost meanwhile', async t => {
+t.test('a new configuration is rolled over the workers one by one, and no request is lost', async t => {
   const [node, other] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const before = await allPidsOf(varve, 2)
@@ -88,7 +88,7 @@ t.test('another configuration is rolled over the workers one by one, and no requ
   const keys = await varve.reload(changed(other.url, { passThrough: 'none', workers: 3 }))
   const { answers, failures } = await reading.stop()
   t.same(failures, [])
-  t.ok(answers > 100, `${answers} answers`)
+  t.ok(answers > 100, `${answers} responses`)
   t.same(keys, [])
   const after = await allPidsOf(varve, 3)
   t.notOk(after.some(pid => before.includes(pid)))
@@ -100,11 +100,11 @@ t.test('another configuration is rolled over the workers one by one, and no requ
     await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !==
       undefined,
     true,
-    'what those counted that have left is there'
+    'counts of workers that have left are included'
   )
 })
 
-t.test('a worker that dies while another configuration is rolled over them leaves as many as are wanted, all of the new one', async t => {
+t.test('a worker that dies during a rolling reload leaves the full number, all on the new one', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3 })
   const before = await allPidsOf(varve, 3)
@@ -116,7 +116,7 @@ t.test('a worker that dies while another configuration is rolled over them leave
   t.equal(await varve.metric('varve_workers'), 3)
 })
 
-t.test('a node is never asked for more at once by all workers than it is configured to take', async t => {
+t.test('all workers together never exceed an upstream\'s configured concurrency', async t => {
   let atOnce = 0
   let most = 0
   const node = await startStubUpstream(t, (_request, response) => {
@@ -134,7 +134,7 @@ t.test('a node is never asked for more at once by all workers than it is configu
   t.ok(most <= 9, `${most} at once`)
 })
 
-/** Asks on a fresh connection; tells how that ended, `hung` where it did not within eight seconds. */
+/** Sends a read on a new connection; returns its outcome, `hung` after eight seconds. */
 async function askFresh (url: string, target: string): Promise<string> {
   return await new Promise(resolve => {
     const sent = request(`${url}${target}`, { agent: false }, response => {
@@ -153,7 +153,7 @@ async function askFresh (url: string, target: string): Promise<string> {
   })
 }
 
-t.test('nobody is left hanging by workers that die under a load of fresh connections, not even by those that were on their way to one', async t => {
+t.test('a dying worker leaves no client hanging, not even connections on their way to it', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const over = new AbortController()
@@ -175,7 +175,7 @@ t.test('nobody is left hanging by workers that die under a load of fresh connect
   t.equal(await varve.metric('varve_workers_lost_total'), 6)
 })
 
-t.test('a worker that hangs is replaced as one that has died, and whoever was handed to it hears so', async t => {
+t.test('a hanging worker is replaced like a dead one, and its clients are disconnected', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2 })
   const [stuck = NaN] = await allPidsOf(varve, 2)
@@ -193,7 +193,7 @@ t.test('a worker that hangs is replaced as one that has died, and whoever was ha
     })))
   const waited = startIdleMeter()
   const { body } = await sendRequest(varve.adminUrl, '/readyz')
-  t.ok(waited() < 900, 'a worker that hangs keeps nobody waiting who asks whether varve is ready')
+  t.ok(waited() < 900, 'a hanging worker does not delay /readyz')
   t.match(body, /0 of 2 workers are ready|1 of 2 workers is ready/)
   await until(async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
   await until(
@@ -207,7 +207,7 @@ t.test('a worker that hangs is replaced as one that has died, and whoever was ha
   t.equal((await asked).filter(how => how === 'answered').length >= 8, true)
 })
 
-t.test('workers of two configurations that name another node alike hear nothing of each other', async t => {
+t.test('workers of two configurations that give one name to two upstreams share no reports of it', async t => {
   const [old, other] = [
     await startSandboxNode(t, { prunedBlocks: 0 }),
     await startSandboxNode(t, { prunedBlocks: 0, chainId: 5, seed: 7 })
@@ -228,7 +228,7 @@ t.test('workers of two configurations that name another node alike hear nothing 
   )
 })
 
-t.test('when the chain is reset all workers go over to the new one, and none serves what it kept of the old one', async t => {
+t.test('after a chain reset all workers switch to the new chain, and none serves old entries', async t => {
   const old = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, old.url, { ...quietConfig, workers: 2, head: { pollMs: 200 } })
   const target = '/v1/blocks/by_version/2000'
@@ -237,7 +237,7 @@ t.test('when the chain is reset all workers go over to the new one, and none ser
   await until(() => old.requests.countFor('block_by_height') >= 4, 'each knows the chain by some blocks')
   const port = portOf(old)
   await old.close()
-  t.equal((await varve.get(target)).body, before, 'history is served with no node')
+  t.equal((await varve.get(target)).body, before, 'cached history needs no upstream')
   const longer = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
   const now = (await sendRequest(longer.url, target)).body
   t.not(now, before)
@@ -249,7 +249,7 @@ t.test('when the chain is reset all workers go over to the new one, and none ser
   for (let nth = 0; nth < 20; nth++) t.equal((await varve.get(target)).body, now)
 })
 
-t.test('workers share a Redis as replicas do: what one has read the others need not, and a purge reaches it and all of them', async t => {
+t.test('workers share a Redis as replicas do: one fetch serves all, and a purge reaches all', async t => {
   const [node, redis] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startRedis(t)]
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 3, cache: { redis: { url: redis.url } } })
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /stored/ })
@@ -275,7 +275,7 @@ t.test('workers share a Redis as replicas do: what one has read the others need 
   t.equal((await requestEachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
 })
 
-t.test('each worker lets in its part of the connections, whichever process has accepted them, and they are counted together', async t => {
+t.test('each worker accepts its share of the connection limit, and all are counted together', async t => {
   const node = await startSandboxNode(t, { prunedBlocks: 0 })
   const varve = await varveAt(t, node.url, { ...quietConfig, workers: 2, limits: { connections: 8 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 40 })
@@ -301,10 +301,9 @@ t.test('each worker lets in its part of the connections, whichever process has a
     30_000
   )
   t.equal(most, 8)
-  // One that has said nothing for a second makes room for a newcomer, where the machine takes so long to let all of
-  // them in.
+  // Counts `idle` too: on a slow machine a connection idle for a second makes room for a new one.
   t.equal(await cut('connection_limit', 'idle', 'head'), 40)
   const turnedAway = await cut('connection_limit', 'idle')
-  t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} found no room`)
+  t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} were turned away`)
   t.match(await sendRequest(varve.url, modules(2000), { agent }), { status: 200 })
 })

@@ -95,7 +95,7 @@ t.test('bytes on an idle upstream connection are discarded, and the connection c
   }
 })
 
-t.test('varve discards bytes that an upstream sent before the request, even if they arrive together', async t => {
+t.test('varve discards bytes that an upstream sent before the request, even arriving together', async t => {
   const stage = await startDeception(t, { upstream: { maxConcurrent: 1, timeoutMs: 5000 } })
   for (const kind of readKinds) {
     for (let round = 0; round < 5; round++) await sendLate(t, stage, kind, 'a whole answer', poison(kind), true)
