@@ -3,8 +3,8 @@ import { type Test } from 'tap'
 import { ClientConnections } from '../../src/http/client-connections.js'
 
 /**
- * Has every second that is given to a client's connection pass in some milliseconds, or so many of them at once, for
- * whoever starts varve in this process after that.
+ * Shortens each second of a client connection's timeouts to `tickMs`, or advances `atOnce` seconds together, for
+ * servers started later in this process.
  */
 export function accelerateClientTimeouts (t: Test, tickMs = 30, atOnce = 1): void {
   const { attach } = ClientConnections.prototype

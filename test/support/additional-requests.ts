@@ -140,7 +140,7 @@ const views = post(
 const posts = fc.oneof(raws, views)
 const well = fc.oneof({ weight: 3, arbitrary: gets }, { weight: 1, arbitrary: posts })
 
-/** Requests of every kind that real nodes serve beside the six, most of them well spelled. */
+/** Requests of every kind that real nodes serve besides the six, mostly well-formed. */
 export const additionalRequest = fc.oneof(
   { weight: 4, arbitrary: well },
   { weight: 2, arbitrary: corruptTarget(well) },

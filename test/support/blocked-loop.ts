@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { type Test } from 'tap'
 
-// Answers, whatever the thread of the test does meanwhile: with what it is to say, or with what it was sent.
+// Responds from a thread of its own, whatever the test's thread does: with fixed bytes, or as an echo.
 const elsewhere = `
   const { createServer } = require('node:net')
   const { parentPort, workerData } = require('node:worker_threads')
@@ -11,7 +11,7 @@ const elsewhere = `
   server.listen(0, '127.0.0.1', () => { parentPort.postMessage(server.address().port) })
 `
 
-/** Starts somebody who answers after a while, also while this process stands still; tells its port. */
+/** Starts a server that responds after a delay, even while this process is blocked; returns its port. */
 export async function startDelayedServer (t: Test, afterMs: number, says?: string): Promise<number> {
   const server = new Worker(elsewhere, { eval: true, workerData: { says, afterMs } })
   t.teardown(async () => {
@@ -21,7 +21,7 @@ export async function startDelayedServer (t: Test, afterMs: number, says?: strin
   return port
 }
 
-/** A connection to somebody who says again what is said. */
+/** Connects to an echo server. */
 export async function connectToEcho (t: Test): Promise<Socket> {
   const socket = connect(await startDelayedServer(t, 0), '127.0.0.1')
   t.teardown(() => {
@@ -31,7 +31,7 @@ export async function connectToEcho (t: Test): Promise<Socket> {
   return socket
 }
 
-/** Does nothing at all, as a process does that gets no processor or has too much to do. */
+/** Blocks the process, as one that is overloaded or gets no processor time. */
 export function blockLoop (ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }

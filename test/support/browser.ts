@@ -4,23 +4,23 @@ import { getuid } from 'node:process'
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { type Test } from 'tap'
 
-/** A page in a real browser, with all that it asked for and all that it complained of. */
+/** A page in a real browser, with all its requests and complaints. */
 export interface OpenedPage {
   readonly page: Page
   readonly context: BrowserContext
-  /** The addresses that it asked for. */
+  /** Requested addresses. */
   readonly requestedUrls: string[]
-  /** What stood in its console as a warning or worse, what it threw, and what its own policy forbade it. */
+  /** Console messages from warnings up, exceptions, and violations of its content security policy. */
   readonly complaints: string[]
 }
 
-/** Starts the Chromium that is on PATH with a profile of its own, which goes with it at the end of the test. */
+/** Starts the Chromium on PATH with a profile of its own, which is removed at the end of the test. */
 export async function startChromium (t: Test): Promise<Browser> {
   const executablePath = (process.env['PATH'] ?? '').split(delimiter).map(folder => join(folder, 'chromium')).find(
     existsSync
   )
   if (executablePath === undefined) throw new Error('there is no chromium on PATH')
-  // The sandbox of Chromium refuses to run as root, as tests in a container do.
+  // Disables Chromium's sandbox, which refuses to run as root, as tests in a container do.
   const browser = await chromium.launch({
     executablePath,
     args: ['--disable-lcd-text', ...(getuid?.() === 0 ? ['--no-sandbox'] : [])]

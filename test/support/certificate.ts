@@ -1,4 +1,4 @@
-/** A self-signed certificate for 127.0.0.1, made for the tests alone; its key guards nothing. */
+/** A self-signed certificate for 127.0.0.1, made for the tests; its key guards nothing. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBjzCCATagAwIBAgIUP9piwmLtAlC808ZhXx5DWYAc6XYwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEyMTAzMDIzOFoYDzIxMjYxMDI4
@@ -11,14 +11,14 @@ IBitTiWLb+ifm2Eft45u3rJUox+XSl659Lxs9BeIsXtUAiA9eSS0U1qfaLXuny3A
 OGWnhXFQqcneYynXn2MD2ZPSgw==
 -----END CERTIFICATE-----`
 
-/** Its key. */
+/** Key of `certificate`. */
 export const certificateKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgq9xKLhMsSTlHd8Dq
 07mZrVw5oG7Ibd8Dlza+fTrbCemhRANCAATTHCDOkYKP5UrxYzgmmNXXGslv6+mU
 AK1xG+sZ3ooUiFY/zB7JFb/+dHrsOTARnONlPIHioLq6e8o8a6rgT3m7
 -----END PRIVATE KEY-----`
 
-/** What it is renewed by: another certificate, for ::1 and localhost too. */
+/** Another certificate, for ::1 and localhost too, to renew the first. */
 export const renewedCertificate = `-----BEGIN CERTIFICATE-----
 MIIBujCCAWCgAwIBAgIUIC1UrIdN2/3w+KO4AxzVNe5avOMwCgYIKoZIzj0EAwIw
 GjEYMBYGA1UEAwwPcmVuZXdlZC5leGFtcGxlMCAXDTI2MTEyMjAzNDcyNFoYDzIx
@@ -32,14 +32,14 @@ aNUl4hOvy480fe4t8f8rRL50Cnm3mhc7+P2GEQIgdJyqvGXt02f8XCCuVHu2sLNI
 746tMKIU8YeiPw4nj8g=
 -----END CERTIFICATE-----`
 
-/** The key of that. */
+/** Key of `renewedCertificate`. */
 export const renewedKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXh+91jvpQnxDujeO
 ujhR4p9oybCTe+0iYfDPOHf0qSyhRANCAARzWIdLiKd5zs2dUJICmY/C5SXf/Dz/
 bxZQ9+VCqG6QPRWEjoDLA0GR7JEsYDkVAo0YDhONqtEpcUdemZWVyn08
 -----END PRIVATE KEY-----`
 
-/** The same key, locked with a passphrase. */
+/** The same key, encrypted with a passphrase. */
 export const encryptedKey = `-----BEGIN ENCRYPTED PRIVATE KEY-----
 MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAhwhJNY/p52hQICA+gw
 DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEDw7CpXJFZW0ez9LtMBxR3QEgZAM
@@ -48,7 +48,7 @@ x+4iiDL71y6qw5rSkp/dlj/cFRBMSU0FyrlzLA6OFhDxGUDCJFIpCtnIrpCG9PhS
 f6ze84jqlPjKw0vYOMKzh483Z8eEowemMvToMkS+dYxAdt0kIi59KR0Dt61qbCg=
 -----END ENCRYPTED PRIVATE KEY-----`
 
-/** A self-signed certificate with an RSA key, for what ECDSA cannot do. */
+/** A self-signed certificate with an RSA key, for cipher suites without ECDSA. */
 export const rsaCertificate = `-----BEGIN CERTIFICATE-----
 MIIDHDCCAgSgAwIBAgIUKxNry22eA18RyEERjL/4ABYznhswDQYJKoZIhvcNAQEL
 BQAwFDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEyMzA2MTM0NVoYDzIxMjYx
@@ -69,7 +69,7 @@ xzloEDD/xTkitbezJmKf2qLnLfk/IBz1cWKyThyN7tMKyjCgDlV1Q+nhrdtVKwT/
 XAZ/5qbG/F3a2FMjkrwjAP3+HlNqMemQ9j/QYvT7t8k=
 -----END CERTIFICATE-----`
 
-/** The RSA key. */
+/** Key of `rsaCertificate`. */
 export const rsaKey = `-----BEGIN PRIVATE KEY-----
 MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC3hGT5MvXpy9Ol
 oxGdsaBawCuJekbZW+qCKSoi+TWew9LLWsMveVNJyJJsn0F/pcb0yv7UUrlhPaZb

@@ -1,6 +1,6 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 
-/** A whole answer, with its header names as they came. */
+/** A whole response, with its header names as received. */
 export interface TestResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -9,17 +9,17 @@ export interface TestResponse {
   readonly bytes: Buffer
 }
 
-/** What a request may say. */
+/** Optional parts of a request. */
 export interface TestRequest {
   readonly method?: string
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer
   readonly agent?: Agent
-  /** The address that is asked from. */
+  /** Source address of the connection. */
   readonly localAddress?: string
 }
 
-/** Sends a request target just as it stands. */
+/** Sends a request target exactly as given. */
 export async function sendRequest (
   base: string,
   target: string,

@@ -5,7 +5,7 @@ import { needsRestart } from '../../src/config/restart-keys.js'
 import { overrides } from '../../src/config/load.js'
 import { configSchema } from '../../src/config/schema.js'
 
-/** What is read of a JSON schema. */
+/** Parts of a JSON schema that the page uses. */
 interface Shape {
   readonly type?: string
   readonly description?: string
@@ -22,7 +22,7 @@ interface Shape {
   readonly additionalProperties?: Shape | false
 }
 
-/** A key with all that is said of it. */
+/** A key with its documented properties. */
 interface Row {
   readonly key: string
   readonly shape: Shape
@@ -33,7 +33,7 @@ const code = (text: string): string => `\`${text}\``
 const schema = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape
 const head = '| key | is | default | SIGHUP | meaning |\n|---|---|---|---|---|'
 
-/** What docs/configuration.md says of every key, as it is to be between its two marks. */
+/** Returns the generated section of docs/configuration.md, between its two marks. */
 export function configurationPage (): string {
   const meanings = meaningsIn(readFileSync(join(import.meta.dirname, '../../config/varve.yaml'), 'utf8'))
   const tops = Object.entries(schema.properties ?? {})
@@ -51,20 +51,20 @@ export function configurationPage (): string {
   return `\n### By themselves\n\n${tableOf(plain)}\n${sections.join('\n')}\n`
 }
 
-/** Every key of which the page has a row. */
+/** Returns every key that has a row on the page. */
 export function keysOnPage (): string[] {
   return Object.entries(schema.properties ?? {}).flatMap(([key, shape]) => rowsOf(key, shape, false)).map(({ key }) =>
     key
   )
 }
 
-/** What config/varve.yaml says beside each key, by its path; of a list's items with [] in it. */
+/** Returns the comments of config/varve.yaml by the path of their key; a path into a list's items has []. */
 export function meaningsIn (yaml: string): Map<string, string> {
   const meanings = new Map<string, string>()
   const path: Array<{ readonly indent: number, readonly key: string }> = []
   let last: string | undefined
   for (const line of yaml.split('\n')) {
-    // The example node is a comment as a whole.
+    // Skips the example upstream, which is commented out as a whole.
     const isExample = /^# (?:- | {2})/.test(line)
     const [, indent = '', key, comment] =
       /^( *(?:- )?)([A-Za-z]+):.*?(?:\s# (.*))?$/.exec(isExample ? line.slice(2) : line) ?? []

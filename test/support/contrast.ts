@@ -1,4 +1,4 @@
-/** A text that stands out too little. */
+/** A text with too little contrast. */
 export interface LowContrastText {
   readonly text: string
   readonly ratio: number
@@ -7,8 +7,7 @@ export interface LowContrastText {
 }
 
 /**
- * Run in a browser: how many texts are to be seen, and which of them have less than 4.5 times the contrast (WCAG 2.2,
- * 1.4.3) from the nearest ground behind them.
+ * Counts visible texts in a browser and those below 4.5 times the contrast (WCAG 2.2, 1.4.3) to the nearest background.
  */
 export const contrastScript = `(() => {
   const numbers = colour => (colour.match(/[\\d.]+/g) ?? []).map(Number)

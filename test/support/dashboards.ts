@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Where the dashboards lie that Grafana is given. */
+/** Folder of the dashboards that Grafana loads. */
 export const dashboardFolder = join(import.meta.dirname, '../../grafana/dashboards')
 
-/** One question of a panel. */
+/** A query of a panel. */
 export interface Target {
   readonly refId: string
   readonly expr: string
@@ -40,13 +40,13 @@ export interface Dashboard {
   readonly panels: readonly Panel[]
 }
 
-/** A query with where it stands, as `helping/Hit rate/A`. */
+/** A query with its place, as `helping/Hit rate/A`. */
 export interface Query extends Target {
   readonly at: string
   readonly panel: Panel
 }
 
-/** Every dashboard by the name of its file. */
+/** Returns every dashboard by its file name. */
 export function dashboards (): Map<string, Dashboard> {
   const files = readdirSync(dashboardFolder).filter(name => name.endsWith('.json'))
   return new Map(
@@ -59,7 +59,7 @@ export function dashboards (): Map<string, Dashboard> {
   )
 }
 
-/** Every query of every panel. */
+/** Returns every query of every panel. */
 export function queries (): Query[] {
   return [...dashboards()].flatMap(([name, { panels }]) =>
     panels.flatMap(panel =>
@@ -68,13 +68,13 @@ export function queries (): Query[] {
   )
 }
 
-/** What a query asks of the series of one metric, as `name{label="value"}`. */
+/** A selector of one metric, as `name{label="value"}`. */
 export interface Selector {
   readonly metric: string
   readonly matches: ReadonlyArray<{ readonly label: string, readonly operator: string, readonly value: string }>
 }
 
-/** All selectors of an expression. */
+/** Returns all selectors of an expression. */
 export function selectorsIn (expression: string): Selector[] {
   return [...expression.matchAll(/([a-z0-9_]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
     metric,

@@ -2,37 +2,39 @@ import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Test } from 'tap'
 import { respondOk, stamps, type StubUpstream, startStubUpstream } from './stub-upstream.js'
 
-/** What a scripted node of streams has and does; a test changes it as it goes. */
+/** State of a scripted upstream with event streams; a test may change it at any time. */
 export interface EventUpstreamState {
-  /** The creation number that the handle leads to; undefined while the handle does not exist. */
+  /** Creation number of the handle's stream; undefined while the handle does not exist. */
   creation: number | undefined
-  /** How many events each stream has. */
+  /** Number of events of each stream. */
   count: number
-  /** The most events of a page. */
+  /** Maximum number of events in a page. */
   max: number
   release: string
   oldest: number
   head: number
-  /** How an account is written. */
+  /** Form in which the account is written. */
   account: string
-  /** What it waits for before it answers. */
+  /** Promise that delays responses. */
   blockedUntil: Promise<void> | undefined
-  /** The versions of events, by their numbers. */
+  /** Returns the version of an event by its number. */
   versionOf: (sequence: number) => number
 }
 
-/** A node of some streams of one account: by handle, which may be destroyed and made anew, and by creation number. */
+/**
+ * An upstream with streams of one account: by handle, which may be destroyed and created again, and by creation number.
+ */
 export interface EventUpstream extends StubUpstream {
   readonly state: EventUpstreamState
-  /** The page that it would answer with. */
+  /** Returns the page that the upstream would respond with. */
   page(start: number, limit: number, creation?: number): string
 }
 
-/** The paths of its streams. */
+/** Paths of its streams. */
 export const handlePath = '/v1/accounts/0x1/events/0x1::a::Holder/events'
 export const streamPath = (creation: number): string => `/v1/accounts/0x1/events/${creation}`
 
-/** Starts it. */
+/** Starts the upstream. */
 export async function startEventUpstream (t: Test, change: Partial<EventUpstreamState> = {}): Promise<EventUpstream> {
   const state: EventUpstreamState = {
     creation: 7,

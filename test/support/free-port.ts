@@ -2,9 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port of the loopback at which nobody listens, and neither does anybody ten thousand above, where a cluster node
- * talks with the others. Both lie below what systems give out by themselves, so that a server that was killed finds its
- * own again.
+ * Returns a free loopback port whose cluster bus port, ten thousand above, is free too. Both are below the system's
+ * ephemeral range, so that a restarted server gets its port again.
  */
 export async function freePort (): Promise<number> {
   for (;;) {

@@ -11,10 +11,7 @@ import { Cors } from '../../src/http/cors.js'
 import { Drain } from '../../src/http/drain.js'
 import { type HttpContext } from '../../src/http/send-response.js'
 
-/**
- * What a public listener is made of around the parts of a test, as the default configuration has it but for what is
- * changed.
- */
+/** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
 export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext> = {}): HttpContext {
   const config = configSchema.parse({})
   return {

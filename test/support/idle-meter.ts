@@ -1,7 +1,4 @@
-/**
- * How long this process has had nothing to do from here on until it is asked: of what a client waited for, what it did
- * not wait for the processor, of which other processes may have all.
- */
+/** Measures this process's idle time from now: the part of a wait that was not spent on the processor. */
 export function startIdleMeter (): () => number {
   const from = performance.eventLoopUtilization()
   return () => performance.eventLoopUtilization(from).idle

@@ -1,9 +1,8 @@
 const seconds = { m: 1, h: 60, d: 1440 } as const
 
 /**
- * The text of a file of rules with each minute made a second, wherever a rule says how far it looks back or how long it
- * waits. What it compares with stays as it is, and rates are for each second whatever they are taken over; so a test
- * waits seconds for what an operator is told of after minutes.
+ * Returns the text of a rules file with each minute of a range or a delay as a second. Thresholds and per-second rates
+ * stay, so a test waits seconds for alerts.
  */
 export function accelerateRules (rules: string): string {
   return rules.replace(

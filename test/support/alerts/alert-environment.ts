@@ -6,30 +6,27 @@ import { type Sandbox, type SandboxOptions } from '#sandbox'
 import { startSandboxNode } from '../replicas.js'
 import { type TestVarve, varveAt } from '../varve.js'
 
-/** What an operator is told of, and how it is brought about on real sockets. */
+/** An alert and the way to cause it on real sockets. */
 export interface AlertCase {
   readonly alert: string
-  /** Labels beside the instance's and the severity. */
+  /** Labels besides the instance and the severity. */
   readonly labels?: Readonly<Record<string, string>>
-  /** Of which admin listener. */
+  /** Admin listener of the varve that alerts. */
   readonly adminUrl: string
-  /** What the value of the alert must be. */
+  /** Checks the value of the alert. */
   readonly isValue: (value: number) => boolean
-  /** What its description says in words. */
+  /** Expected text of the description. */
   readonly description: RegExp
-  /** Where it is not there from the start. */
+  /** Starts the cause, unless it exists from the start. */
   readonly begin?: () => void | Promise<void>
-  /** Where it can be mended. */
+  /** Ends the cause, if that is possible. */
   readonly fix?: () => void | Promise<void>
 }
 
-// As often as real chains have a block.
+// Block interval of real chains.
 const blockMs = 250
 
-/**
- * Nodes whose chains grow at one pace, varves that ask where they stand each second, and clients that ask again and
- * again.
- */
+/** Upstreams whose chains grow at one pace, varves that poll them each second, and clients that repeat reads. */
 export class AlertEnvironment {
   readonly #t: Test
   readonly #growing = new Set<Sandbox>()
@@ -45,24 +42,24 @@ export class AlertEnvironment {
     })
   }
 
-  /** A node whose chain grows. */
+  /** Starts a node whose chain grows. */
   async startUpstream (options: SandboxOptions = {}): Promise<Sandbox> {
     const node = await this.startPausedUpstream(options)
     this.#growing.add(node)
     return node
   }
 
-  /** One whose chain stands still. */
+  /** Starts a node whose chain does not grow. */
   async startPausedUpstream (options: SandboxOptions = {}): Promise<Sandbox> {
     return await startSandboxNode(this.#t, { prunedBlocks: 0, ...options })
   }
 
-  /** A chain that stood still grows from now on. */
+  /** Resumes the growth of a paused chain. */
   growChain (node: Sandbox): void {
     this.#growing.add(node)
   }
 
-  /** A file that is gone with the test. */
+  /** Writes a file that is removed with the test. */
   file (name: string, text: string): string {
     const file = join(this.#folder, name)
     writeFileSync(file, text)
@@ -86,10 +83,7 @@ export class AlertEnvironment {
     return await varveAt(this.#t, '', { head: { pollMs: 1000 }, hedge: { share: 0 }, upstreams, ...change })
   }
 
-  /**
-   * Does something again and again, each time whatever became of it the last time; ends with the test, or when it is
-   * told to.
-   */
+  /** Repeats work whatever its result, until the test ends or the returned function is called. */
   repeat (everyMs: number, work: (nth: number) => Promise<unknown>): () => void {
     let nth = 0
     const timer = setInterval(() => {
@@ -103,7 +97,7 @@ export class AlertEnvironment {
   }
 }
 
-/** A read of history that no other has asked for. */
+/** Returns a read of history that no other caller gets. */
 export function newHistoryTarget (version: number | bigint): string {
   return `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 }

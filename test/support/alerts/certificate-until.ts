@@ -1,14 +1,13 @@
 import { sign, X509Certificate } from 'node:crypto'
 import { certificate, certificateKey } from '../certificate.js'
 
-/** The certificate of the tests with another end, signed anew by its own key. */
+/** Returns the certificate of the tests with another end date, signed again with its own key. */
 export function certificateUntil (end: Date): string {
   const before = new X509Certificate(certificate).raw
-  // SEQUENCE { SEQUENCE { what is signed }, by which algorithm, signature }, all of it longer than 127 bytes and
-  // shorter than 65,536.
+  // Splits SEQUENCE { SEQUENCE { signed part }, algorithm, signature }, longer than 127 bytes and shorter than 65,536.
   const signed = Buffer.from(element(before, contentAt(before, 0)))
   const algorithm = element(before, contentAt(before, 0) + signed.length)
-  // It begins in a year that is written with two digits, and ends in one with four: this is the only time of that form.
+  // Finds the end date: it has a year of four digits, and the start date one of two, so this form occurs once.
   const notAfter = signed.indexOf(Buffer.from([0x18, 0x0f]))
   signed.write(end.toISOString().replace(/[-:T]|\.\d+/g, ''), notAfter + 2, 'latin1')
   const signature = wrapped(0x03, Buffer.concat([Buffer.from([0]), sign('sha256', signed, certificateKey)]))

@@ -6,7 +6,7 @@ import { newHistoryTarget, type AlertEnvironment, type AlertCase } from './alert
 const isOne = (value: number): boolean => value === 1
 const isZero = (value: number): boolean => value === 0
 
-/** What befalls nodes, and what varve makes of it. */
+/** Returns cases with faults of upstreams and the alerts that varve raises for them. */
 export async function upstreamAlertCases (t: Test, stage: AlertEnvironment): Promise<AlertCase[]> {
   return (await Promise.all([
     upstreamStops(t, stage),
@@ -80,7 +80,7 @@ async function lags (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveNodeLags',
     labels: { upstream: 'n2' },
     adminUrl: varve.adminUrl,
-    // 480 blocks, of which there are four in a second, and fewer on a machine that has much to do.
+    // Expects 480 blocks, four a second; a busy machine makes fewer.
     isValue: value => value > 60 && value < 1000,
     description: /^n2 is behind what 127\.0\.0\.1:\d+ shows, by as much as the chain grows in \d+m \d+s\.$/,
     begin: () => {
@@ -126,7 +126,7 @@ async function backsOff (stage: AlertEnvironment): Promise<AlertCase> {
   }
 }
 
-/** Three reads in ten of all that one node is asked for by clients. */
+/** Fails three of ten client reads of one upstream. */
 async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
   const node = await stage.startPausedUpstream()
   const varve = await stage.startVarve([node])
@@ -157,7 +157,7 @@ async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
   ]
 }
 
-/** More is to be asked of a node than it may be asked for. */
+/** Sends more to an upstream than its concurrency limit. */
 async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
   const node = await stage.startPausedUpstream()
   const varve = await stage.startVarve([node], {}, { maxConcurrent: 1 })
@@ -166,7 +166,7 @@ async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
     stage.repeat(100, async nth => await sendRequest(varve.url, newHistoryTarget(500 + nth)))
   }
   return [
-    // Seven of clients, and what varve asks of itself, which is eight at most.
+    // Counts seven client reads and varve's own requests, eight at most.
     {
       alert: 'VarveReadsWaitForNode',
       labels: { upstream: 'n1' },

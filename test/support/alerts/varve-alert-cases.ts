@@ -11,11 +11,11 @@ import { pidsOf, quietConfig } from '../workers.js'
 import { certificateUntil } from './certificate-until.js'
 import { newHistoryTarget, type AlertEnvironment, type AlertCase } from './alert-environment.js'
 
-// Prometheus goes on as it began to where it has looked for half of a time only.
+// Allows extrapolation: Prometheus extends a half-observed range at its first rate.
 const isOnce = (value: number): boolean => value >= 1 && value < 2.5
 const daySeconds = 86_400
 
-/** What befalls varve itself, what it keeps, and what it is asked for. */
+/** Returns cases with faults of varve itself, of its cache and of its load. */
 export async function varveAlertCases (t: Test, stage: AlertEnvironment): Promise<AlertCase[]> {
   return (await Promise.all([
     stops(stage),
@@ -63,7 +63,7 @@ async function historyLost (stage: AlertEnvironment): Promise<AlertCase> {
   }
 }
 
-/** The window moves by a block with each new one, and somebody asks for what is 240 blocks, a minute, from its end. */
+/** Moves the window by a block with each new one, while a client reads 240 blocks, a minute, from its end. */
 async function historyEnds (stage: AlertEnvironment): Promise<AlertCase> {
   const node = await stage.startUpstream()
   node.ledger.pruneTo(100)
@@ -71,7 +71,7 @@ async function historyEnds (stage: AlertEnvironment): Promise<AlertCase> {
   stage.repeat(250, async () => {
     node.ledger.pruneTo(node.ledger.height - 900)
   })
-  // What is at hand is asked for as well.
+  // Reads available versions as well.
   stage.repeat(
     500,
     async () => await varve.get(newHistoryTarget(node.ledger.block(node.ledger.height - 660).firstVersion))
@@ -118,7 +118,7 @@ async function redisStops (t: Test, stage: AlertEnvironment): Promise<AlertCase>
   }
 }
 
-/** It takes back what varve may do there, in part. */
+/** Revokes a part of varve's permissions in Redis. */
 async function redisFails (t: Test, stage: AlertEnvironment): Promise<AlertCase> {
   const redis = await startRedis(t)
   const varve = await stage.startVarve([await stage.startUpstream()], { cache: { redis: { url: redis.url } } })
@@ -136,7 +136,7 @@ async function redisFails (t: Test, stage: AlertEnvironment): Promise<AlertCase>
   }
 }
 
-/** Somebody else has written into Redis: one entry that looks as if varve had, and one that does not. */
+/** Writes foreign data into Redis: one entry that looks like varve's, and one that does not. */
 async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCase[]> {
   const [redis, node] = [await startRedis(t), await stage.startUpstream()]
   const shared = { cache: { redis: { url: redis.url } } }

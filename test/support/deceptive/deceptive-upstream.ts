@@ -4,31 +4,31 @@ import { listenRaw } from '../stub-upstream.js'
 import { headPosition, type TrueResponse } from './read-kinds.js'
 import { thenKeep, type ScriptedBytes, responseBytes } from './response-bytes.js'
 
-/** A node that tells the truth about every read but those that it is told to lie about. */
+/** An upstream that gives true responses, except to targets with a false one. */
 export interface DeceptiveUpstream {
   readonly url: string
-  /** What it was asked, its index apart, and blocks by height that nobody but varve itself asks for. */
+  /** Received requests, without the index and without blocks by height, which only varve itself reads. */
   readonly requests: string[]
-  /** How often it was asked where it stands, and for such blocks. */
+  /** Number of polls and of such block reads. */
   pollCount: number
-  /** Where it stands by now, if not where it began. */
+  /** Current head, if it has moved since the start. */
   head: Readonly<Record<string, string>>
   readonly connections: () => number
-  /** What it says to requests for a target in place of the truth. */
+  /** Bytes sent instead of the true response, by target. */
   readonly lies: Map<string, ScriptedBytes>
-  /** The last connection that it answered on. */
+  /** Connection of the last response. */
   last: Socket | undefined
 }
 
-// Which read of a kind is meant is told by its target, or else by its body.
+// Identifies a read of a kind by its target, or else by its body.
 let latest = new Map<string, TrueResponse>()
 
-/** What the node has to say truthfully to a target from now on. */
+/** Sets the true response for a target. */
 export function setTrueResponse (truth: TrueResponse): void {
   latest.set(truth.target, truth)
 }
 
-/** Starts one. */
+/** Starts a deceptive upstream. */
 export async function startDeceptiveUpstream (t: Test): Promise<DeceptiveUpstream> {
   latest = new Map()
   let connections = 0
@@ -43,7 +43,7 @@ export async function startDeceptiveUpstream (t: Test): Promise<DeceptiveUpstrea
   }
   const url = await listenRaw(t, socket => {
     connections++
-    // What it says goes out when it says so, not when what it said before has been confirmed.
+    // Disables Nagle's algorithm, so that bytes leave without waiting for an acknowledgement.
     socket.setNoDelay()
     socket.on('error', () => {})
     let text = ''

@@ -1,8 +1,8 @@
 import { stamps } from '../stub-upstream.js'
 
-/** A true answer, in the pieces that a lie is made from. */
+/** A true response, in the pieces that a false one is made from. */
 export interface TrueResponse {
-  /** The number that tells this read from every other of its kind. */
+  /** Number that distinguishes this read from all others of its kind. */
   readonly nth: number
   readonly target: string
   readonly type: string
@@ -10,27 +10,27 @@ export interface TrueResponse {
   readonly body: string
 }
 
-/** A kind of read, with a new one of it for every number. */
+/** A kind of read, with a different read for every number. */
 export interface ReadKind {
   readonly name: string
-  /** The label that it is counted under. */
+  /** Endpoint label in metrics. */
   readonly endpoint: string
   readonly isStored: boolean
   readonly isForwarded: boolean
-  /** The code of a not-found that is kept like a value. */
+  /** Code of a not-found that is cached like a value. */
   readonly notFound: string | undefined
   request(nth: number): string
   trueResponse(nth: number): TrueResponse
 }
 
-/** Where the truthful node stands: everything that is asked for lies far below. */
+/** Head of the truthful upstream, far above all reads. */
 export const headPosition = stamps({
   'x-aptos-ledger-version': '1000000',
   'x-aptos-block-height': '100000',
   'x-aptos-ledger-timestampusec': '5000000'
 })
 
-/** The block of a height: ten versions each. */
+/** Block of a height, with ten versions. */
 export function blockBody (height: number, change: Record<string, unknown> = {}): string {
   return JSON.stringify({
     block_height: String(height),
@@ -55,19 +55,16 @@ export function eventOf (sequence: number | string, change: Record<string, unkno
   }
 }
 
-/**
- * A page of events under a handle of the account of a number: of each a stream of its own, or one would answer for
- * another.
- */
+/** A page of events under a handle of a numbered account: each has its own stream, so none serves another's read. */
 export function pageBody (events: readonly object[], nth: number): string {
   return eventsOfAccount(JSON.stringify(events), nth)
 }
 
-/** Events of the account of a number. */
+/** Rewrites events to belong to a numbered account. */
 export const eventsOfAccount = (text: string, nth: number): string =>
   text.replaceAll('"account_address":"0x1"', `"account_address":"0x${nth.toString(16)}"`)
 
-/** A committed transaction of a number, and so of a version and a hash. */
+/** A committed transaction of a number, which gives its version and hash. */
 export function transactionBody (nth: number, change: Record<string, unknown> = {}): string {
   return JSON.stringify({
     type: 'user_transaction',
@@ -78,10 +75,10 @@ export function transactionBody (nth: number, change: Record<string, unknown> = 
   })
 }
 
-/** The version that a number stands for, far below the head. */
+/** Version for a number, far below the head. */
 export const versionOf = (nth: number): number => nth * 10 + 3
 
-/** As varve writes it upstream. */
+/** Address as varve writes it upstream. */
 export const hex = (nth: number): string => `0x${nth.toString(16).padStart(64, '0')}`
 
 const tag = '0x1%3A%3Aa%3A%3AA'
@@ -272,7 +269,7 @@ export const readKinds: readonly ReadKind[] = rows.map((
   })
 }))
 
-/** One of them by its name. */
+/** Returns a kind of read by its name. */
 export function readKindOf (name: string): ReadKind {
   const kind = readKinds.find(kind => kind.name === name)
   if (kind === undefined) throw new Error(`no kind of read is called ${name}`)

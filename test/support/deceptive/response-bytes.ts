@@ -1,28 +1,28 @@
 import { type TrueResponse } from './read-kinds.js'
 
-/** What a node says in place of the truth, and what it does with the connection then. */
+/** Bytes that an upstream sends instead of the truth, and the end of the connection. */
 export interface ScriptedBytes {
   readonly bytes: string
   readonly then: 'keep' | 'end' | 'hang'
-  /** A byte at a time, with so much time between them. */
+  /** Pause between bytes, if they are sent one at a time. */
   readonly everyMs?: number
-  /** What follows without end, as fast as it is taken. */
+  /** Text that follows without end, as fast as the peer reads. */
   readonly endless?: string
 }
 
-/** What of a true answer a lie changes. */
+/** Changes that turn a true response into a false one. */
 export interface ResponseChange {
   readonly first?: string
   readonly type?: string | null
   readonly stamps?: Readonly<Record<string, string | null>>
-  /** Further lines, before the one of the length. */
+  /** Further header lines, before the length. */
   readonly lines?: readonly string[]
-  /** What marks the end; by default the true length. */
+  /** Header lines that mark the end; by default the true length. */
   readonly framing?: readonly string[]
   readonly body?: string
 }
 
-/** An answer as it goes onto the wire: the truth, but for what is changed. A byte stands for each character. */
+/** Returns a response as bytes on the wire, with changes; a character stands for each byte. */
 export function responseBytes (
   truth: TrueResponse,
   { first = 'HTTP/1.1 200 OK', type = truth.type, stamps = {}, lines = [], framing, body = truth.body }:
@@ -41,16 +41,16 @@ export function responseBytes (
   return `${head.join('\r\n')}\r\n\r\n${body}`
 }
 
-/** A body in chunks, with what is to follow the last of them. */
+/** Returns a body in chunks, and trailers after the last one. */
 export function encodeChunked (body: string, trailers = ''): string {
   return `${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`
 }
 
-/** Says it and keeps the connection. */
+/** Sends the bytes and keeps the connection open. */
 export const thenKeep = (bytes: string): ScriptedBytes => ({ bytes, then: 'keep' })
 
-/** Says it and ends the connection. */
+/** Sends the bytes and closes the connection. */
 export const thenEnd = (bytes: string): ScriptedBytes => ({ bytes, then: 'end' })
 
-/** Says it and then nothing any more. */
+/** Sends the bytes and then nothing more. */
 export const thenHang = (bytes: string): ScriptedBytes => ({ bytes, then: 'hang' })

@@ -8,34 +8,34 @@ import { WireClient, type WireResponse } from './wire-client.js'
 import { type ScriptedBytes } from './response-bytes.js'
 
 /**
- * What a client may see of a lie: the truth, since the lie touches nothing of it; varve's own 503; a body that visibly
- * breaks off; or the node's own word under a status, with the body that its framing says.
+ * Visible effect of a false response: none; varve's own 503; a body that visibly breaks off; or the upstream's text
+ * under a status.
  */
 export type ExpectedOutcome = 'truth' | 'refused' | 'broken' | {
   readonly status: number,
   readonly body: string | undefined
 }
 
-/** A lie, told in place of the truth. */
+/** A false response, sent instead of the true one. */
 export interface Lie {
   readonly name: string
   readonly respond: (truth: TrueResponse, kind: ReadKind) => ScriptedBytes
-  /** What is seen of it by a client of a read that varve knows; undefined where there is nothing to try. */
+  /** Effect on a client of a cacheable read; undefined if the case does not apply. */
   readonly cacheable:
     | ((truth: TrueResponse, kind: ReadKind) => ExpectedOutcome | undefined)
     | ExpectedOutcome
     | undefined
-  /** The same for what is passed through. */
+  /** The same for forwarded reads. */
   readonly forwarded:
     | ((truth: TrueResponse, kind: ReadKind) => ExpectedOutcome | undefined)
     | ExpectedOutcome
     | undefined
-  /** What an operator sees of it: the reason why a known read was not kept, and how the question ended. */
+  /** Reason in metrics why the read was not stored, and its upstream status. */
   readonly reason?: string
   readonly status?: string
 }
 
-/** varve in front of a lying node, and the counters as they were. */
+/** varve in front of a deceptive upstream, with counters from the start. */
 export interface DeceptionSetup {
   readonly varve: TestVarve
   readonly upstream: DeceptiveUpstream
@@ -56,10 +56,10 @@ export async function startDeception (t: Test, change: Parameters<typeof varveAt
   return { varve, upstream: node, next: () => ++nth }
 }
 
-// Every lie writes this word where it must not arrive.
+// Word in every false response, which must not reach a client or the cache.
 const mark = /evil/
 
-/** Tells a lie to one kind of read, and then the truth; gives all that is wrong with what came of it. */
+/** Sends a false response to one kind of read, then the true one; returns everything wrong with the results. */
 export async function faultsOfLie (
   { varve, upstream, next }: DeceptionSetup,
   kind: ReadKind,
@@ -101,7 +101,7 @@ function countOf ({ requests }: DeceptiveUpstream, { target }: TrueResponse): nu
   return requests.filter(other => other === target).length
 }
 
-// What is asked for behind a lie is of another kind, so that an answer to the wrong request is seen.
+// Returns a read of another kind for the second request, so that a misplaced response shows.
 function otherOf (kind: ReadKind): ReadKind {
   const other = readKinds.find(({ name }) => name === (kind.name === 'modules' ? 'table item' : 'modules'))
   return other ?? kind
@@ -135,7 +135,7 @@ const never = [
 
 const truthful = headOfTruth['x-aptos-ledger-version']
 
-/** All that is wrong with what a client saw. */
+/** Returns everything wrong with a client's response. */
 export function faultsIn (
   seen: ExpectedOutcome,
   truth: TrueResponse,
@@ -149,7 +149,7 @@ export function faultsIn (
     ? is(200, truth.body)
     : typeof seen === 'object'
     ? is(seen.status, seen.body)
-    // Where all of it comes at once varve may see that it is broken before it has handed on any of it.
+    // Accepts a 503 too: varve may notice a broken body before it has forwarded a byte, if all arrives at once.
     : (seen === 'broken' && end === 'broken') ||
       (is(503, undefined) && head.includes('cache-status: varve; detail=unavailable'))
   const stamped = headerLines.find(([name]) => name === 'x-node-ledger-version')?.[1] ?? truthful
@@ -165,10 +165,7 @@ export function faultsIn (
   ]
 }
 
-/**
- * Tries every lie on so many kinds of read, the next lie on the next of them, and looks whether the counters tell of
- * it.
- */
+/** Tries every false response on `atMost` kinds of read in turn, and checks that counters report it. */
 export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = readKinds.length): Promise<void> {
   const stage = await startDeception(t)
   let before = await countsOf(stage)
@@ -192,7 +189,7 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = r
       ...(lie.reason === undefined || isForwarded || seen === 'truth'
         ? []
         : [`varve_not_stored_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
-      // What breaks off while it is handed on was counted when it began.
+      // Skips forwarded responses that break off: the counter was raised when they began.
       ...(lie.status === undefined || (isForwarded && seen === 'broken')
         ? []
         : [

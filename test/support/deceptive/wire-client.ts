@@ -1,20 +1,20 @@
 import { connect, type Socket } from 'node:net'
 
-/** An answer just as it came over the wire. */
+/** A response exactly as it came over the wire. */
 export interface WireResponse {
   readonly status: number
-  /** Its head as text, lower case. */
+  /** Head as text in lower case. */
   readonly head: string
   readonly headerLines: ReadonlyArray<readonly [string, string]>
   readonly body: string
   /**
-   * What marked its end: its length, its last chunk, or nothing but the end of the connection, before or after the end
-   * that was promised.
+   * End of the body: its length, the last chunk, none but the close of the connection, or a close before or after the
+   * promised end.
    */
   readonly end: 'length' | 'chunks' | 'none' | 'closed' | 'broken'
 }
 
-/** One connection to varve, every byte of which is accounted for. */
+/** A connection to varve that accounts for every byte. */
 export class WireClient {
   readonly #socket: Socket
   #text = ''
@@ -36,17 +36,17 @@ export class WireClient {
     })
   }
 
-  /** Whether the connection has ended. */
+  /** True if the connection has ended. */
   get isClosed (): boolean {
     return this.#isClosed
   }
 
-  /** What has come that belongs to no answer. */
+  /** Received bytes that belong to no response. */
   get unexpectedText (): string {
     return this.#text
   }
 
-  /** Sends a request and waits for the one answer to it. */
+  /** Sends a request and waits for the single response. */
   async send (request: string): Promise<WireResponse> {
     if (this.#text !== '') throw new Error(`bytes that nobody asked for: ${this.#text.slice(0, 200)}`)
     this.#socket.write(request)
@@ -62,7 +62,7 @@ export class WireClient {
     })
   }
 
-  /** Ends the connection. */
+  /** Closes the connection. */
   close (): void {
     this.#socket.destroy()
   }

@@ -4,20 +4,16 @@ import { runProgram } from '../run-npm.js'
 import { copyOf, type Instruction, type BuildStage } from './dockerfile.js'
 import { checkoutRoot } from './manifests.js'
 
-/**
- * What the steps of a Dockerfile have made, without an engine: a folder for each stage, in which the files are that its
- * steps have put there.
- */
+/** Results of a Dockerfile's steps, built without an engine: a folder for each stage. */
 export interface BuiltImage {
   readonly dir: string
-  /** The folder of the last one. */
+  /** Folder of the last stage. */
   readonly image: string
 }
 
 /**
- * Takes the steps of a Dockerfile one by one. What a base image brings is not there, but for this Node in place of the
- * one of a stage named `node`; the programs of RUN are this machine's, and an absolute path that a stage makes is one
- * within its folder.
+ * Runs the steps of a Dockerfile. Base images are empty except for this Node.js in a stage named `node`. RUN uses this
+ * machine's programs; absolute paths are inside the stage's folder.
  */
 export async function buildImage (stages: readonly BuildStage[], dir: string): Promise<BuiltImage> {
   const context = contextIn(join(dir, 'context'))
@@ -36,7 +32,7 @@ export async function buildImage (stages: readonly BuildStage[], dir: string): P
   return { dir, image: join(dir, 'image') }
 }
 
-// As `.dockerignore` has it: everything is left out, but for what is named.
+// Returns the build context: `.dockerignore` excludes everything but the named paths.
 function contextIn (folder: string): string {
   mkdirSync(folder, { recursive: true })
   const [all, ...named] = readFileSync(join(checkoutRoot, '.dockerignore'), 'utf8').split('\n').filter(line =>
@@ -47,7 +43,7 @@ function contextIn (folder: string): string {
   return folder
 }
 
-// Where the official images have them.
+// Copies Node.js to the path of the official images.
 function bringNode (folder: string): void {
   mkdirSync(join(folder, 'usr/local/bin'), { recursive: true })
   cpSync(process.execPath, join(folder, 'usr/local/bin/node'), { dereference: true })
@@ -65,7 +61,7 @@ function copy (
   const isFolder = to.endsWith('/')
   for (const source of sources) {
     const origin = join(originOf(from), source)
-    // The contents of a folder are copied, not the folder.
+    // Copies the contents of a folder, not the folder.
     const into = isFolder && !isDirectory(origin) ? join(target, source.slice(source.lastIndexOf('/') + 1)) : target
     mkdirSync(dirname(into), { recursive: true })
     cpSync(origin, into, { recursive: true, verbatimSymlinks: true })

@@ -7,10 +7,7 @@ import { type LoadedConfig, loadConfig } from '../../../src/config/load.js'
 import { maskSecrets } from '../../../src/config/secrets.js'
 import { checkoutRoot, readCheckout } from './manifests.js'
 
-/**
- * What `varve check` makes of a configuration whose secrets lie in a folder, which here is another one: all of them are
- * used, and none is shown.
- */
+/** Runs `varve check` with secrets in another folder, and expects that it uses all and shows none. */
 export async function checkConfig (
   t: Test,
   file: string,
@@ -26,7 +23,7 @@ export async function checkConfig (
   ], { cwd: checkoutRoot })
   const { config, fromFiles } = loadConfig({}, { config: join(dir, 'varve.yaml') })
   for (const secret of Object.values(secrets)) {
-    t.ok(JSON.stringify(config).includes(secret), 'every secret that is mounted is used')
+    t.ok(JSON.stringify(config).includes(secret), 'every mounted secret is used')
     t.notOk(JSON.stringify(maskSecrets(config, fromFiles)).includes(secret))
   }
   return config

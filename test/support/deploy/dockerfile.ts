@@ -1,10 +1,10 @@
-/** One instruction of a Dockerfile, its lines joined. */
+/** An instruction of a Dockerfile, with its lines joined. */
 export interface Instruction {
   readonly name: string
   readonly text: string
 }
 
-/** What stands between one FROM and the next. */
+/** Instructions from one FROM to the next. */
 export interface BuildStage {
   readonly image: string
   readonly name: string | undefined
@@ -27,12 +27,12 @@ export function readStages (dockerfile: string): BuildStage[] {
   return stages
 }
 
-/** The last instruction of a name. */
+/** Returns the last instruction of a name. */
 export function lastInstruction ({ steps }: BuildStage, name: string): string {
   return steps.filter(step => step.name === name).at(-1)?.text ?? ''
 }
 
-/** What `KEY=value KEY="a value"` says, of ENV or of LABEL. */
+/** Returns the pairs of `KEY=value KEY="a value"` in ENV or LABEL. */
 export function pairsOf (text: string): Record<string, string> {
   return Object.fromEntries(
     [...text.matchAll(/([\w.]+)=(?:"([^"]*)"|(\S+))/g)].map((
@@ -41,12 +41,12 @@ export function pairsOf (text: string): Record<string, string> {
   )
 }
 
-/** The command of a HEALTHCHECK, ENTRYPOINT or CMD that runs without a shell. */
+/** Returns the command of a HEALTHCHECK, ENTRYPOINT or CMD that runs without a shell. */
 export function commandOf (text: string): string[] {
   return JSON.parse(text.slice(text.indexOf('['))) as string[]
 }
 
-/** Where a COPY takes from, and puts it. */
+/** Returns sources and target of a COPY. */
 export function copyOf (text: string): { from: string | undefined, sources: string[], to: string } {
   const words = text.split(' ')
   const from = words.find(word => word.startsWith('--from='))?.slice('--from='.length)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import ts from 'typescript'
 import { checkoutRoot } from './manifests.js'
 
-/** Where the type of each kind stands in kubernetes-types. */
+/** Modules of kubernetes-types, by kind. */
 const modules: Readonly<Record<string, string>> = {
   ConfigMap: 'core/v1',
   Service: 'core/v1',
@@ -12,10 +12,7 @@ const modules: Readonly<Record<string, string>> = {
   NetworkPolicy: 'networking/v1'
 }
 
-/**
- * What is wrong with objects by the types of Kubernetes' own description of them: an unknown key, a value of another
- * kind, or one that is missing.
- */
+/** Returns type errors of objects by Kubernetes' own types: unknown keys, wrong values, missing keys. */
 export function typeErrorsOf (objects: ReadonlyArray<{ readonly kind: string }>, dir: string): string[] {
   mkdirSync(dir, { recursive: true })
   const known = objects.filter(({ kind }) => modules[kind] !== undefined)
@@ -42,5 +39,5 @@ export function typeErrorsOf (objects: ReadonlyArray<{ readonly kind: string }>,
   return ts.getPreEmitDiagnostics(program).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
 }
 
-/** Whether there is a type for a kind. */
+/** True if there is a type for a kind. */
 export const hasKubernetesType = (kind: string): boolean => modules[kind] !== undefined

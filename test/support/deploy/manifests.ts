@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, parseAllDocuments } from 'yaml'
 
-/** The folder of the checkout. */
+/** Folder of the checkout. */
 export const checkoutRoot = join(import.meta.dirname, '../../..')
 
-/** A file of the checkout. */
+/** Reads a file of the checkout. */
 export const readCheckout = (...path: string[]): string => readFileSync(join(checkoutRoot, ...path), 'utf8')
 
-/** A port as something names it. */
+/** A port as a manifest names it. */
 export interface Port {
   readonly name?: string
   readonly port?: number | string
@@ -16,7 +16,7 @@ export interface Port {
   readonly targetPort?: string
 }
 
-/** A container, as far as a test looks at it. */
+/** A container, with the parts that tests use. */
 export interface Container {
   readonly image: string
   readonly args: string[]
@@ -31,7 +31,7 @@ export interface Container {
   }
 }
 
-/** An object of Kubernetes, as far as a test looks at it. */
+/** A Kubernetes object, with the parts that tests use. */
 export interface Manifest {
   readonly apiVersion: string
   readonly kind: string
@@ -63,29 +63,29 @@ export interface Manifest {
   }
 }
 
-/** What a kustomization.yaml says. */
+/** Contents of a kustomization.yaml. */
 export interface Kustomization {
   readonly resources?: string[]
   readonly images?: Array<{ readonly name: string, readonly newTag: string }>
   readonly configMapGenerator?: Array<{ readonly name: string, readonly files: string[] }>
 }
 
-/** Where the manifests are, from the checkout's folder. */
+/** Folders of the manifests, relative to the checkout. */
 export const manifestFolders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
 
-/** The kustomization of a folder. */
+/** Returns the kustomization of a folder. */
 export const kustomizationOf = (folder: string): Kustomization =>
   parse(readCheckout(folder, 'kustomization.yaml')) as Kustomization
 
-/** The files of a folder that its kustomization names as manifests. */
+/** Returns the manifest files that a folder's kustomization names. */
 export const manifestFilesOf = (folder: string): string[] =>
   kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
 
-/** Every YAML file of a folder, but for its kustomization. */
+/** Returns every YAML file of a folder except its kustomization. */
 export const yamlIn = (folder: string): string[] =>
   readdirSync(join(checkoutRoot, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
 
-/** All objects of a folder, each with the file that it stands in. */
+/** Returns all objects of a folder, each with its file. */
 export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
   return manifestFilesOf(folder).flatMap(file =>
     parseAllDocuments(readCheckout(folder, file)).map(document => ({
@@ -95,7 +95,7 @@ export function manifestsOf (folder: string): Array<{ readonly file: string, rea
   )
 }
 
-/** The one object of a kind and a name. */
+/** Returns the single object of a kind and name. */
 export function findManifest (kind: string, name = 'varve'): Manifest {
   const [one] = manifestFolders.flatMap(manifestsOf).filter(({ manifest }) =>
     manifest.kind === kind && manifest.metadata.name === name
@@ -104,7 +104,7 @@ export function findManifest (kind: string, name = 'varve'): Manifest {
   return one.manifest
 }
 
-/** The pods that varve runs in, and varve itself in them. */
+/** Returns the pod that runs varve, and varve's container. */
 export function varvePod (): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
   const pod = findManifest('Deployment').spec.template.spec
   const [container] = pod.containers

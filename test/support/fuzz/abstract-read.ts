@@ -1,18 +1,18 @@
 import fc from 'fast-check'
 import { type Ledger } from '../../../sandbox/ledger.js'
 
-/** A version, by what stands there; resolved where it is asked for. */
+/** A version relative to the ledger, resolved when a request is sent. */
 export type VersionAt =
   | { readonly at: 'head' | 'oldest', readonly by: number }
-  /** So many blocks below the head, at its first or its last version. */
+  /** A number of blocks below the head, at the first or last version. */
   | { readonly at: 'first' | 'last', readonly back: number, readonly by: number }
-  /** So far from the oldest to the head. */
+  /** A percentage of the way from the oldest version to the head. */
   | { readonly at: 'share', readonly percent: number }
-  /** So many versions after the first of the chain. */
+  /** A number of versions after the first one of the chain. */
   | { readonly at: 'start', readonly by: number }
   | { readonly at: 'number', readonly number: string }
 
-/** What is asked for, whatever its spelling. */
+/** A read, whatever its request variant. */
 export type AbstractRead =
   | {
     readonly kind: 'table',
@@ -28,7 +28,7 @@ export type AbstractRead =
     readonly limit: number | undefined,
     readonly cursor: number | undefined
   }
-  /** Its start lies so far from the end of the stream, or from its beginning. */
+  /** Starts at a distance from the end of the stream, or from its beginning. */
   | {
     readonly kind: 'events',
     readonly stream: number,
@@ -36,10 +36,7 @@ export type AbstractRead =
     readonly limit: number | undefined
   }
   | { readonly kind: 'block', readonly version: VersionAt, readonly transactions: 'true' | 'false' | undefined }
-  /**
-   * A listing without a version: its first page, or where one of the last cursors leads, with another version than it
-   * carries where one is forged.
-   */
+  /** A listing without version: its first page, or a recent cursor, perhaps forged to carry another version. */
   | {
     readonly kind: 'listing',
     readonly account: string,
@@ -55,8 +52,8 @@ export type AbstractRead =
   | { readonly kind: 'path', readonly target: string }
 
 /**
- * Keys of tables: a type, the spellings of one key of it that nodes take for the same, and a table in which its value
- * is another one each other version.
+ * Table keys: a type, equivalent request variants of one key, and a table whose value for it changes with every other
+ * version.
  */
 export const tableKeys: ReadonlyArray<
   { readonly type: string, readonly spellings: readonly string[], readonly busy: string }
@@ -117,7 +114,7 @@ export const valueTypes = [
   'u512'
 ] as const
 
-/** What is read of an account at a version, beside its modules; the last segment as it is encoded. */
+/** Reads of an account at a version besides its modules; the last segment is percent-encoded. */
 export const states: ReadonlyArray<readonly [what: string, last?: string]> = [
   [''],
   ['/resources'],
@@ -132,7 +129,7 @@ export const states: ReadonlyArray<readonly [what: string, last?: string]> = [
   ['/balance', '0xa']
 ]
 
-/** Questions to functions: the members of their bodies. */
+/** View calls: members of their bodies. */
 export const views: ReadonlyArray<readonly [function_: string, types: readonly string[], args: readonly string[]]> = [
   ['0xfeed::oracle::height', [], []],
   ['0xfeed::oracle::balance_of', [], ['"0xcafe"']],
@@ -145,7 +142,7 @@ export const views: ReadonlyArray<readonly [function_: string, types: readonly s
   ['0xfeed::oracle::nothing', [], []]
 ]
 
-/** Where events are: account, handle and field. */
+/** Event streams: account, handle and field. */
 export const streams = [
   ['1', '0x1::block::BlockResource', 'new_block_events'],
   ['cafe', '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>', 'deposit_events'],
@@ -163,7 +160,7 @@ const version = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ at: fc.constantFrom('head' as const, 'oldest' as const), by: near }) },
   { weight: 8, arbitrary: fc.record({ at: fc.constant('share' as const), percent: fc.nat(100) }) },
-  // Where cafe's modules change.
+  // Table in which the modules of cafe change.
   {
     weight: 1,
     arbitrary: fc.record({
@@ -192,7 +189,7 @@ const version = fc.oneof(
 const maybe = <T>(arbitrary: fc.Arbitrary<T>, freq = 4): fc.Arbitrary<T | undefined> =>
   fc.option(arbitrary, { nil: undefined, freq })
 
-/** Anything that can be asked for; few enough that much is asked for twice. */
+/** Any read; few enough that many repeat. */
 export const abstractRead: fc.Arbitrary<AbstractRead> = fc.oneof(
   {
     weight: 7,
@@ -301,7 +298,7 @@ export const abstractRead: fc.Arbitrary<AbstractRead> = fc.oneof(
   }
 )
 
-/** The version that is meant. */
+/** Returns the version that is meant. */
 export function resolveVersion (at: VersionAt, ledger: Ledger): bigint {
   const floor = (version: bigint): bigint => version < 0n ? 0n : version
   switch (at.at) {

@@ -4,7 +4,7 @@ import { type RedisProcess } from '../redis-process.js'
 import { until } from '../until.js'
 import { type RedisLocation } from './varve-under-test.js'
 
-/** Starts a Redis, or hands out the one that was started. */
+/** Starts a Redis, or returns the running one. */
 export type RedisProvider = () => Promise<RedisProcess>
 
 const chainId = 4
@@ -22,17 +22,17 @@ export class CaseRedis implements RedisLocation {
     return this.#redis.url
   }
 
-  /** Resolves when as many varves as there are have agreed on what they read and write. */
+  /** Resolves when all varves have agreed on their generation. */
   async untilJoined (varves: number): Promise<void> {
     await until(async () => (await this.#signs()).length === varves, `${varves} varves have found each other`)
   }
 
-  /** Resolves when each varve has looked at what the others say, and at what they said when they had. */
+  /** Resolves when each varve has read the others' state twice, so that it has seen their latest. */
   async untilSynced (): Promise<void> {
     for (const nth of [1, 2]) for (const sign of await this.#signs()) await this.#looked(sign, nth)
   }
 
-  /** Nothing of the case is left. */
+  /** Removes everything of the case. */
   async clear (): Promise<void> {
     await this.#redis.client.flushall()
   }
@@ -41,7 +41,7 @@ export class CaseRedis implements RedisLocation {
     return (await this.#redis.client.hkeys(this.#control)).filter(field => field.startsWith('r'))
   }
 
-  // Who misses its own sign gives it again, at the end of a look; asked to look, it does so at once.
+  // Deletes a replica's sign and requests a look: the replica restores the sign at the end of the look.
   async #looked (sign: string, nth: number): Promise<void> {
     const { client } = this.#redis
     await client.hdel(this.#control, sign)

@@ -14,7 +14,7 @@ import { type RawRequest } from './raw-request.js'
 import { outcomeOf, redisHit, type FuzzTally, wouldHit } from './tally.js'
 import { type RawResponse, RawConnections } from './raw-connections.js'
 
-/** A case that is being played: a node, one varve in front of it or two, and the judge of what they answer. */
+/** A running case: an upstream, one or two varves, and a judge of their responses. */
 export class CaseRunner {
   readonly sandbox: Sandbox
   readonly oracle: Oracle
@@ -78,12 +78,12 @@ export class CaseRunner {
     return new CaseRunner(setting, sandbox, new Oracle(archive, settings), [first, ...others], shared, tally)
   }
 
-  /** What has been played so far, to the letter. */
+  /** Steps run so far, exactly. */
   get playedCase (): FuzzCase {
     return { setting: this.#setting, steps: this.#steps }
   }
 
-  /** Takes one step; throws where an answer is wrong. Resolves with the answers, in order. */
+  /** Runs one step; resolves with the responses in order, throws if one is wrong. */
   async runStep (step: FuzzStep): Promise<readonly RawResponse[]> {
     this.#steps.push(step)
     if ('ask' in step) return await this.#sendAll(this.#varveAt(step.to), step.ask, step.meanwhile)
@@ -93,7 +93,7 @@ export class CaseRunner {
     return []
   }
 
-  /** Throws where what was told of the answers, rather than in them, is wrong. */
+  /** Throws if logs or metrics about the responses are wrong. */
   async finish (): Promise<void> {
     for (const front of this.#varves) {
       for (const [result, count] of Object.entries(await front.audits())) {
@@ -175,7 +175,7 @@ export class CaseRunner {
     return gots
   }
 
-  // The judge goes by the ledger's own functions, which must say what the node says on the wire.
+  // Checks that the ledger's functions, which the judge uses, agree with the upstream on the wire.
   #trust (sent: RawRequest, direct: RawResponse, to: LedgerMoment): void {
     const isRead = direct.headers['content-type'] !== undefined && sent.isChunked !== true &&
       !sent.target.includes('/info')
@@ -212,7 +212,7 @@ export class CaseRunner {
     this.#releases.push(next)
   }
 
-  /** Returns when each varve has noticed what the node runs. */
+  /** Resolves when each varve has noticed the upstream's release. */
   async #untilNoticed (): Promise<void> {
     for (const front of this.#varves) {
       await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
@@ -220,16 +220,16 @@ export class CaseRunner {
     await this.#forget()
   }
 
-  /** Returns when each varve has heard of what has become of all; it need not have anything from before. */
+  /** Resolves when each varve has synced; afterwards nothing counts as cached. */
   async #forget (): Promise<void> {
     await this.#shared?.untilSynced()
     for (const front of this.#varves) front.forgetCached()
   }
 
-  /** What is purged is asked for again: no varve may have it. */
+  /** Reads purged targets again: no varve may still have them. */
   async #purge (front: VarveUnderTest, what: Extract<FuzzStep, { purge: unknown }>['purge']): Promise<void> {
     this.#tally.note('a purge')
-    // One alone: of two the second may be of the block that was read again for the first.
+    // Takes a single read: the second of two may be in a block that the first has fetched again.
     const known = [front, ...this.#varves].flatMap(({ lastCached }) => lastCached ?? []).slice(0, 1)
     const status = await front.purge(what === 'all' ? { all: true } : what)
     if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
@@ -244,7 +244,7 @@ export class CaseRunner {
       const [got] = await this.#sendAll(front, [sent])
       const status = got?.headers['cache-status']
       const isHistory = (parsedReadOf(sent)?.requestedVersion ?? parsedReadOf(sent)?.page) !== undefined
-      // What the first one then reads the other may have of it.
+      // Allows a hit in Redis: the other varve may have what the first one fetched after the purge.
       if (isHistory && outcomeOf(status)?.endsWith('hit') === true && status !== redisHit) {
         throw new Error(`${status} of what was purged: ${JSON.stringify(sent)}`)
       }

@@ -1,7 +1,7 @@
 import { type PrunedEventsMode } from '#sandbox'
 import { type RawRequest } from './raw-request.js'
 
-/** What a node, and the varve or two in front of it, are started as. */
+/** Start options of the upstream and of the varve or two in front of it. */
 export interface FuzzSetting {
   readonly startVersion: string
   readonly blocks: number
@@ -11,34 +11,31 @@ export interface FuzzSetting {
   readonly blockTransactionsMax: number
   readonly prunedEvents: PrunedEventsMode
   readonly blockBcs: 'option' | 'bare'
-  /** For how long varve holds info and gas. */
+  /** Micro-cache time of info and gas. */
   readonly heldMs: number
-  /** Two varves, which share a Redis. */
+  /** True for two varves that share a Redis. */
   readonly isShared: boolean
-  /** Whether cursors carry the version that a listing began at. */
+  /** True if cursors carry the version at which a listing began. */
   readonly pinsPages: boolean
   readonly isObserving: boolean
-  /** Undefined: as much memory as there is by default. */
+  /** Memory limit; undefined for the default. */
   readonly memoryKb?: number
-  /** Of the hits, how many are read again and compared. */
+  /** Share of hits that are audited. */
   readonly auditShare: number
 }
 
-/** What becomes of the ledger: so many blocks more, or so many fewer at its beginning. */
+/** Change of the ledger: blocks added at its end or pruned at its beginning. */
 export type LedgerChange = { readonly grow: number } | { readonly prune: number }
 
-/** The node is upgraded to the next release. */
+/** Upgrades the upstream to the next release. */
 export interface ReleaseUpgrade {
   readonly release: 'next'
 }
 
-/** One thing that happens. */
+/** One step of a case. */
 export type FuzzStep =
   | LedgerChange
-  /**
-   * Requests at the same time, to the first varve or to the second, and what becomes of the node while they are under
-   * way.
-   */
+  /** Concurrent requests to the first or second varve, and a change of the upstream meanwhile. */
   | { readonly ask: readonly RawRequest[], readonly to?: number, readonly meanwhile?: LedgerChange | ReleaseUpgrade }
   | ReleaseUpgrade
   | {
@@ -46,15 +43,15 @@ export type FuzzStep =
     readonly to?: number
   }
 
-/** A run to the letter, to be taken again. */
+/** An exact run, for repetition. */
 export interface FuzzCase {
   readonly why?: string
-  /** What is left out is plain. */
+  /** Omitted settings have their defaults. */
   readonly setting: Partial<FuzzSetting>
   readonly steps: readonly FuzzStep[]
 }
 
-/** The plainest. */
+/** Simplest setting. */
 export const defaultSetting: FuzzSetting = {
   startVersion: '0',
   blocks: 300,

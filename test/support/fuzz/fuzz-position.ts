@@ -1,7 +1,7 @@
 import { type Ledger } from '../../../sandbox/ledger.js'
 import { type RawResponse } from './raw-connections.js'
 
-/** The position on an answer. */
+/** Position on a response. */
 export interface FuzzPosition {
   readonly height: number
   readonly version: bigint
@@ -18,7 +18,7 @@ const names = [
   'oldest-block-height'
 ] as const
 
-/** Reads the position on an answer; a text says what is wrong with it, and undefined that it bears none. */
+/** Returns the position on a response; a text if it is malformed, undefined if there is none. */
 export function fuzzPositionOf ({ headers }: RawResponse, archive: Ledger): FuzzPosition | string | undefined {
   const lines = names.map(name => headers[`x-node-${name}`])
   const theirs = names.map(name => headers[`x-aptos-${name}`])

@@ -7,14 +7,14 @@ import { FuzzTally } from './tally.js'
 import { type CaseHistory, resolveStep, fuzzSetting, stepTemplate, type StepTemplate } from './step-template.js'
 import { abstractRead, type AbstractRead } from './abstract-read.js'
 
-/** What a run of random cases came to. */
+/** Result of a run of random cases. */
 export interface FuzzResult {
   readonly tally: FuzzTally
-  /** The shortest that was found of what went wrong. */
+  /** Shortest case found that fails. */
   readonly found: { readonly case: FuzzCase, readonly seed: number } | undefined
 }
 
-/** When to stop: at so many requests, or after so long. */
+/** Limits of a run: a number of requests, or a time. */
 export interface FuzzLimits {
   readonly requests: number
   readonly ms: number
@@ -22,10 +22,10 @@ export interface FuzzLimits {
 
 const casesAtOnce = 4
 const longest = 70
-// What goes wrong is made shorter for so long, first as it was drawn and then to the letter.
+// Limits the time for shrinking a failure, first as drawn and then as exact requests.
 const shrinkMs = 10_000
 
-/** Plays random cases until the bounds are reached, or an answer is wrong. */
+/** Runs random cases until a limit, or until a response is wrong. */
 export async function fuzz (seed: number, bounds: FuzzLimits, redis: RedisProvider): Promise<FuzzResult> {
   const tally = new FuzzTally()
   const begunAt = performance.now()
@@ -48,11 +48,11 @@ async function failing (seed: number, tally: FuzzTally, redis: RedisProvider): P
     fc.array(stepTemplate, { minLength: 1, maxLength: longest, size: 'max' }),
     async (like, wishes, templates) => {
       if (performance.now() > until) return
-      // What fails while it is made shorter is no part of the run.
+      // Uses a separate tally for shrinking, which is no part of the run.
       const wrong = await runOnce(like, wishes, templates, shortest === undefined ? tally : new FuzzTally(), redis)
         .catch(
           (error: unknown) => {
-            // What cannot even be started or ended is no case to make shorter.
+            // Reports a case that fails to start or stop without shrinking it.
             broken = error
             until = 0
             throw error

@@ -10,26 +10,26 @@ import { fuzzPositionOf, type FuzzPosition } from './fuzz-position.js'
 import { outcomeOf } from './tally.js'
 import { type RawResponse } from './raw-connections.js'
 
-/** One request, what varve answered, and what the node says to the same. */
+/** One request, varve's response and the upstream's response to the same. */
 export interface JudgedExchange {
   readonly request: RawRequest
-  /** What it would be to a node, which knows nothing of versions in cursors. */
+  /** The request as an upstream would get it, without versions in cursors. */
   readonly unpinned: UnpinnedRequest
   readonly response: RawResponse
   readonly nodeResponse: RawResponse
-  /** The node when it was sent and when it was answered. */
+  /** States of the ledger when the request was sent and when the response arrived. */
   readonly from: LedgerMoment
   readonly to: LedgerMoment
-  /** What had been shown when it was sent. */
+  /** Served head when the request was sent. */
   readonly servedFloor: FuzzPosition | undefined
-  /** Every release that the node has run so far. */
+  /** Every release that the upstream has run so far. */
   readonly releases: readonly string[]
-  /** Whether the same request was known to be kept when it was sent. */
+  /** True if the same request was known to be cached when it was sent. */
   readonly wasCached: boolean
   readonly setting: FuzzSetting
 }
 
-/** The verdict: why an answer is wrong, or undefined. */
+/** A verdict: the reason why a response is wrong, or undefined. */
 export interface FuzzJudgement {
   readonly failure: string | undefined
   readonly served: FuzzPosition | undefined
@@ -37,14 +37,14 @@ export interface FuzzJudgement {
 
 const plainQuestion = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 
-// What gas costs changes every so many blocks.
+// Number of blocks between changes of the gas price.
 const gasBlocks = 40
 
-/** Decides whether an answer is right. */
+/** Decides whether a response is right. */
 export function judgeExchange (exchange: JudgedExchange, oracle: Oracle, memory: SeenResponses): FuzzJudgement {
   const { response, nodeResponse } = exchange
   if (nodeResponse.status >= 400 && nodeResponse.headers['content-type'] === undefined) {
-    // Nobody could read it; who cannot may hang up.
+    // Accepts a closed connection for an unreadable request.
     return wrong(
       response.status === 0 || isClientError(response.status) ? undefined : `${response.status} for what is no request`
     )
@@ -84,7 +84,7 @@ function judgeAnswer (
   const { response, nodeResponse, request, from, to, wasCached, setting } = exchange
   const outcome = outcomeOf(response.headers['cache-status'])
   if (outcome === undefined) return `Cache-Status says ${response.headers['cache-status']}`
-  // What was upgraded meanwhile may have been noticed, and is rendered afresh then.
+  // Excludes upgrades during the request: varve may have noticed them and revalidated.
   if (wasCached && from.release === to.release && outcome !== 'hit' && outcome !== 'pruned hit') {
     return `what was kept is ${outcome}`
   }
@@ -92,7 +92,7 @@ function judgeAnswer (
     return `${outcome}, though nothing is to be served from the cache`
   }
   if (outcome === 'refused') return judgeRejection(exchange, oracle)
-  // A latest read is never older than the moment it was asked (law 5); what bears no position tells of no moment.
+  // Checks law 5: a latest read is never older than its request. A response without position tells no time.
   if (
     outcome === 'forwarded' && response.status < 400 && nodeResponse.headers['x-aptos-ledger-version'] !== undefined &&
     shown !== undefined && shown.height < from.height
@@ -114,8 +114,8 @@ function judgeAnswer (
 }
 
 /**
- * What varve refuses by itself the node refuses too, but for what is on purpose; what is gone is gone there too, in the
- * same words.
+ * Checks rejections: the upstream must reject the request too, unless varve is stricter by design. A 410 needs the same
+ * words.
  */
 function judgeRejection (
   { request, unpinned, response, nodeResponse, servedFloor, to }: JudgedExchange,
@@ -127,7 +127,7 @@ function judgeRejection (
     unpinned.isContradictory ||
     isStricterByDesign(request, servedFloor?.version)
   ) return undefined
-  // A node looks where it stands before it reads the types of a view, and refuses them in words of its own.
+  // Allows for the node's order of checks: it looks at its head before it reads a view's types, with other words.
   if (
     response.status === 400 && parsedReadOf({ ...request, body: plainQuestion })?.endpoint.name === 'view' &&
     oracle.respond({ ...unpinned.request, target: '/v1/view' }, to).status === 400
@@ -141,7 +141,7 @@ function judgeRejection (
     }`
 }
 
-/** When the node may have been asked for what was answered. */
+/** Returns the states of the ledger in which the response may have been made. */
 function moments (
   { from, to, request, releases, response, setting }: JudgedExchange,
   outcome: string,
@@ -150,14 +150,13 @@ function moments (
   const height = shown?.height ?? to.height
   const lately = between(from.release, to.release)
   switch (outcome) {
-    // What is kept is as it was; a release renders anew what a node still has.
+    // Allows any release since for a hit: a release renders again whatever a node still has.
     case 'hit': {
       const isGas = /^[^?]*\/estimate_gas_price(?:\?|$)/.test(request.target)
       const heights = isGas
         ? Array.from({ length: Math.floor(height / gasBlocks) + 1 }, (_, at) => height - at * gasBlocks)
         : [height]
-      // The index tells of the window that it was read in, which may have become shorter since; all else that is kept
-      // is as a node says that has forgotten nothing.
+      // Allows any past window for the index, which reports its own; other entries equal those of an unpruned node.
       const oldests = parsedReadOf(request)?.endpoint.name === 'index'
         ? Array.from({ length: to.oldest + 1 }, (_, at) => to.oldest - at)
         : [0]
@@ -166,7 +165,7 @@ function moments (
     case 'pruned hit':
       return releases.map(release => ({ height, oldest: 0, release }))
     default: {
-      // What is not there yet may have come while it was under way; who only observes shows the present beside it, too.
+      // Allows later heights for a 404: the version may have come meanwhile. Observing shows the present too.
       const isLate = response.status === 404 && (outcome !== 'forwarded' || setting.isObserving)
       const heights = isLate ? [height, ...between(from.height, to.height)] : [height]
       return heights.flatMap(at =>
@@ -186,7 +185,7 @@ function differs (
 ): string | undefined {
   const { request, response } = exchange
   if (response.status === 304) return notModified(request, response, right, memory)
-  // A node's refusal of the request itself may quote a text that varve sent in its canonical spelling.
+  // Ignores wording: a node's rejection may quote the canonical text that varve sent.
   if (isRequestRejection(right.status, name => responseHeader(right, name) !== undefined, right.body)) {
     return response.status === right.status
       ? undefined
@@ -200,10 +199,7 @@ function differs (
   return responseDifference(request, response, right, pinnedAt(exchange, shown))
 }
 
-/**
- * The version that a cursor on the answer is to carry: the one of the request's, or the one that the first page was
- * read at.
- */
+/** Returns the version that a cursor on the response must carry: the request's, or that of the first page. */
 function pinnedAt (
   { request, unpinned, setting }: JudgedExchange,
   shown: FuzzPosition | undefined
@@ -211,7 +207,7 @@ function pinnedAt (
   return unpinned.pinned ?? (setting.pinsPages && startsListing(request) ? shown?.version : undefined)
 }
 
-/** A 304 says that a body which the client has is the one that the node would give. */
+/** Checks a 304: the client's body must be the upstream's. */
 function notModified (
   sent: RawRequest,
   got: RawResponse,
@@ -230,13 +226,13 @@ function notModified (
 
 const isInfo = ({ target }: RawRequest): boolean => /\/info(?:\?|$)/.test(target)
 
-// Its members come in another order each time.
+// Sorts members, whose order differs each time.
 function membersOf (bytes: Buffer, sent?: RawRequest, got?: RawResponse): string {
   const body = sent === undefined || got === undefined ? bytes : decodedBody(sent, got)
   return JSON.stringify(Object.entries(JSON.parse(body.toString()) as object).sort())
 }
 
-/** Tags, codings and keys. */
+/** Checks ETags, codings and keys. */
 function judgeForm (
   { request, unpinned, response, to }: JudgedExchange,
   oracle: Oracle,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { latin1Of, type RawRequest } from './raw-request.js'
 
-/** One thing done to a request that was well. */
+/** A change of a valid request. */
 export interface Mutation {
   readonly what: 'path' | 'query' | 'body' | 'header' | 'method' | 'line'
   readonly how: number
@@ -9,7 +9,7 @@ export interface Mutation {
   readonly mark: number
 }
 
-/** Mutations of every kind, where it is mostly bytes of the target and the body. */
+/** Mutations of every kind, mostly of bytes in the target and the body. */
 export const mutation: fc.Arbitrary<Mutation> = fc.record({
   what: fc.constantFrom(
     'path' as const,
@@ -130,7 +130,7 @@ const codings = [
   'identity;q=0'
 ] as const
 const methods = ['HEAD', 'POST', 'GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'get', 'PROPFIND', 'TRACE'] as const
-// What a client may say that nothing may depend on; the last ones are answered otherwise on purpose.
+// Header fields that must change nothing; the last ones have another response by design.
 const lines: ReadonlyArray<readonly [string, string]> = [
   ['cache-control', 'no-cache'],
   ['pragma', 'no-cache'],
@@ -158,7 +158,7 @@ const lines: ReadonlyArray<readonly [string, string]> = [
   ['expect', 'something']
 ]
 
-/** Does it; `other` is what a splice takes its end from. */
+/** Applies a mutation; a splice takes its end from `other`. */
 export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, other: RawRequest): RawRequest {
   const [path = '', ...rest] = sent.target.split('?')
   const query = rest.length === 0 ? undefined : rest.join('?')
@@ -205,7 +205,7 @@ const pick = <T>(list: readonly T[], at: number): T => {
 
 type Edit = Pick<Mutation, 'how' | 'at' | 'mark'>
 
-/** One edit of a text at one place. */
+/** Edits a text in one place. */
 function edited (text: string, { how, at, mark }: Edit, other: string): string {
   const place = text.length === 0 ? 0 : at % (text.length + 1)
   const [before, after, letter] = [text.slice(0, place), text.slice(place), text.slice(place, place + 1)]
@@ -237,7 +237,7 @@ function edited (text: string, { how, at, mark }: Edit, other: string): string {
   }
 }
 
-/** A parameter given twice, left out, or turned. */
+/** Repeats, drops or changes a parameter. */
 function parametersOf (query: string, how: number, at: number, mark: number): string {
   const all = query.split('&')
   const one = all[at % all.length] ?? ''
@@ -246,7 +246,7 @@ function parametersOf (query: string, how: number, at: number, mark: number): st
   return all.reverse().slice(mark % 2).join('&')
 }
 
-/** A member given twice, with the same value or with another. */
+/** Repeats a member with the same value or another. */
 function membersOf (body: string, how: number, at: number): string {
   const member = pick(['"key_type":"u64"', '"value_type":"u64"', '"key":"7"', '"key":"8"'], at)
   return how === 10 ? body.replace('{', `{${member},`) : body.replace(/\}[^}]*$/, `,${member}}`)
@@ -266,7 +266,7 @@ function headersOf (headers: RawRequest['headers'], { how, at, mark }: Edit): Ra
       return [['accept', pick(accepts, mark)], ...headers.filter(([known]) => known !== 'accept')]
     case 4:
       return [['content-type', pick(types, mark)], ...headers.filter(([known]) => known !== 'content-type')]
-    // A value that is cut or swollen, but holds no line break.
+    // Truncates or lengthens a value, without line breaks.
     default:
       return headers.map((line, nth) =>
         nth === place
@@ -282,5 +282,5 @@ function lineAdded (sent: RawRequest, how: number, mark: number): RawRequest {
   return { ...sent, headers: [...sent.headers, pick(lines, mark)] }
 }
 
-// A blank or a line break would make another request line of it, and that is a case for tests of framing.
+// Encodes blanks and line breaks, which would change the request line; framing has tests of its own.
 const legal = (target: string): string => target.replace(/[\s\0\x7f]/g, '%09')

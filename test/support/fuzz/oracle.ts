@@ -4,15 +4,15 @@ import { type Settings } from '../../../sandbox/options.js'
 import { type SandboxResponse } from '../../../sandbox/response.js'
 import { receivedOf, type RawRequest } from './raw-request.js'
 
-/** When a node is asked: how far it has got, what it has forgotten, and which release it runs. */
+/** State of a node: its head, its oldest block and its release. */
 export interface LedgerMoment {
   readonly height: number
-  /** The height below which all is forgotten; 0 for an archive. */
+  /** Lowest available height; 0 for an archive. */
   readonly oldest: number
   readonly release: string
 }
 
-/** What a node says at any moment, by the ledger's own functions over the same chain with nothing forgotten. */
+/** Responses of a node in any state, by the ledger's own functions over the unpruned chain. */
 export class Oracle {
   readonly archive: Ledger
   readonly #settings: Settings
@@ -34,14 +34,14 @@ export class Oracle {
       ledger: this.archive,
       position: { ...position, oldestVersion: firstVersion, oldestBlockHeight: height }
     }, this.#settings)
-    // Asked several times of one request, and hardly again.
+    // Empties the memo: requests repeat within a short time or never.
     if (this.#known.size > 200) this.#known.clear()
     this.#known.set(name, reply)
     return reply
   }
 }
 
-/** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
+/** True if a node rejects the request itself before it reads its ledger, not its subject. */
 export function isRequestRejection (status: number, bears: (name: string) => boolean, body: Buffer): boolean {
   if (bears('x-aptos-ledger-version')) return false
   return status === 405 || status === 415 || status === 411 || status === 413 || status === 414 || status === 400 ||

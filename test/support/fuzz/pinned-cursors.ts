@@ -1,28 +1,28 @@
 import { matchEndpoint } from '../../../src/api/read-request.js'
 import { type RawRequest } from './raw-request.js'
 
-// A cursor that carries a version, as the documentation has it: `varve` and the version in hex before the node's own.
+// Mark of a pinned cursor as documented: `varve` and the version in hex, before the node's own cursor.
 const mark = Buffer.from('varve').toString('hex')
 const form = new RegExp(`^${mark}([0-9a-f]{16})((?:[0-9a-f]{2})+)$`)
 
-/** A request as a node would have to be asked it, and the version that its cursor carries. */
+/** A request as an upstream gets it, and the version in its cursor. */
 export interface UnpinnedRequest {
   readonly request: RawRequest
   readonly pinned: bigint | undefined
-  /** Whether the request names two versions, which no node can be asked. */
+  /** True if the request names two versions, which no upstream request can. */
   readonly isContradictory: boolean
 }
 
-/** Puts a version before a node's own cursor. */
+/** Puts a version in front of a node's own cursor. */
 export const pin = (version: bigint, own: string): string => `${mark}${version.toString(16).padStart(16, '0')}${own}`
 
-/** The version and the node's own cursor within one. */
+/** Splits a cursor into its version and the node's own cursor. */
 export function splitPinnedCursor (cursor: string): { readonly version: bigint, readonly own: string } | undefined {
   const [, version, own] = form.exec(cursor.toLowerCase()) ?? []
   return version === undefined || own === undefined ? undefined : { version: BigInt(`0x${version}`), own }
 }
 
-/** What a request with a cursor of varve's own stands for: the read at its version, from the node's own cursor on. */
+/** Resolves a pinned cursor: a read at its version, from the node's own cursor on. */
 export function unpinRequest (sent: RawRequest): UnpinnedRequest {
   const at = sent.target.indexOf('?')
   const plain = { request: sent, pinned: undefined, isContradictory: false }
@@ -31,7 +31,7 @@ export function unpinRequest (sent: RawRequest): UnpinnedRequest {
   const pinned = splitPinnedCursor(params.get('start') ?? '')
   if (pinned === undefined) return plain
   const given = params.get('ledger_version')
-  // All else stays to the letter: a node may refuse it.
+  // Leaves everything else unchanged: a node may reject it.
   const pieces = sent.target.slice(at + 1).split('&').map(piece =>
     new URLSearchParams(`?${piece}`).has('start') ? `start=${pinned.own}` : piece
   )
@@ -44,7 +44,7 @@ export function unpinRequest (sent: RawRequest): UnpinnedRequest {
   }
 }
 
-/** Whether the answer to a request bears a cursor of a listing that began without a version. */
+/** True if the response may have the cursor of a listing that began without version. */
 export function startsListing (sent: RawRequest): boolean {
   return isListing(sent) && !new URLSearchParams(`?${sent.target.split('?').slice(1).join('?')}`).has('ledger_version')
 }

@@ -1,19 +1,19 @@
 import { connect, type Socket } from 'node:net'
 import { rawRequestBytes, type RawRequest } from './raw-request.js'
 
-/** An answer as it came over the wire; status 0 where the connection was closed without one. */
+/** A response as it came over the wire; status 0 if the connection closed without one. */
 export interface RawResponse {
   readonly status: number
-  /** By lower-case name, repeated lines joined. */
+  /** By lower-case name, with repeated fields joined. */
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Buffer
 }
 
 const none: RawResponse = { status: 0, headers: {}, bytes: Buffer.alloc(0) }
-// Far beyond what anything here takes; what hangs is no answer.
+// Limit for a response, far above any real one.
 const hangLimitMs = 10_000
 
-/** Connections to one server, kept from one request to the next. */
+/** Kept-alive connections to one server. */
 export class RawConnections {
   readonly #host: string
   readonly #port: number
@@ -26,7 +26,7 @@ export class RawConnections {
     this.#port = Number(port)
   }
 
-  /** Sends a request just as it stands and resolves with the whole answer. */
+  /** Sends a request exactly as given and resolves with the whole response. */
   async send (sent: RawRequest): Promise<RawResponse> {
     const socket = this.#idle.pop() ?? this.#open()
     return await new Promise((resolve, reject) => {
@@ -86,7 +86,7 @@ interface Head {
   readonly bodyAt: number
 }
 
-/** One answer, read as it comes. */
+/** Reads one response as it arrives. */
 class RawResponseReader {
   readonly #isHead: boolean
   #bytes: Buffer = Buffer.alloc(0)
@@ -97,7 +97,7 @@ class RawResponseReader {
     this.#isHead = isHead
   }
 
-  /** The answer, once it is whole. */
+  /** Returns the response once it is complete. */
   take (chunk: Buffer): RawResponse | undefined {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk])
     this.#head ??= this.#readHead()
@@ -108,12 +108,12 @@ class RawResponseReader {
       ? { bytes: body.subarray(0, 0), length: 0 }
       : framed(body, headers)
     if (whole === undefined) return undefined
-    // What follows the answer is no part of any.
+    // Drops a connection with bytes after the response.
     this.isReusable = whole.length === body.length && headers['connection']?.toLowerCase() !== 'close'
     return { status, headers, bytes: whole.bytes }
   }
 
-  /** What has come when the connection ends: an answer only where its end is told by that. */
+  /** Returns the bytes at the end of the connection as a response, if the close marks its end. */
   end (): RawResponse | undefined {
     if (this.#head === undefined) return undefined
     const { status, headers, bodyAt } = this.#head

@@ -1,21 +1,21 @@
 import { type ReceivedRequest } from '../../../sandbox/respond.js'
 
-/** A request to the letter, short enough to stand in a line of JSON. */
+/** A request to the letter, short enough for a line of JSON. */
 export interface RawRequest {
   readonly method: string
   readonly target: string
-  /** All lines but Host and the length of the body. */
+  /** All header fields except Host and the body's length. */
   readonly headers: ReadonlyArray<readonly [name: string, value: string]>
-  /** A letter for each byte. */
+  /** One character per byte. */
   readonly body?: string
-  /** Its body goes in two chunks, without its length. */
+  /** True if the body goes in two chunks, without length. */
   readonly isChunked?: true
 }
 
-/** The letters that stand for the bytes of a text. */
+/** Returns a text's bytes as characters. */
 export const latin1Of = (text: string): string => Buffer.from(text).toString('latin1')
 
-/** The bytes that go onto the wire. */
+/** Returns the bytes on the wire. */
 export function rawRequestBytes ({ method, target, headers, body, isChunked }: RawRequest): Buffer {
   const lines = [`${method} ${target} HTTP/1.1`, 'host: fuzz', ...headers.map(([name, value]) => `${name}: ${value}`)]
   if (body !== undefined) lines.push(isChunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`)
@@ -25,7 +25,7 @@ export function rawRequestBytes ({ method, target, headers, body, isChunked }: R
   )
 }
 
-/** What a header comes to where a line of it is repeated: Node takes the first content type, and joins all else. */
+/** Returns a header as Node.js sees it: the first content type, and repeated fields joined otherwise. */
 export function headerOf ({ headers }: RawRequest, name: string): string | undefined {
   const values = headers.filter(([known]) => known.toLowerCase() === name).map(([, value]) =>
     value.replace(/^[ \t]+|[ \t]+$/g, '')
@@ -33,13 +33,15 @@ export function headerOf ({ headers }: RawRequest, name: string): string | undef
   return values.length === 0 ? undefined : name === 'content-type' ? values[0] : values.join(', ')
 }
 
-/** The request as whoever passes it on sends it: without the lines that Connection names (RFC 9110, section 7.6.1). */
+/**
+ * Returns the request as a proxy forwards it: without header fields that Connection names (RFC 9110, section 7.6.1).
+ */
 export function asForwarded (sent: RawRequest): RawRequest {
   const named = (headerOf(sent, 'connection') ?? '').toLowerCase().split(',').map(name => name.trim())
   return { ...sent, headers: sent.headers.filter(([name]) => !named.includes(name.toLowerCase())) }
 }
 
-/** The request as a node receives it, its length told. */
+/** Returns the request as a node receives it, with its length. */
 export function receivedOf (sent: RawRequest): ReceivedRequest {
   const { method, target, body } = sent
   return {

@@ -3,7 +3,7 @@ import { type ResolvedRead } from './resolved-read.js'
 import { latin1Of, type RawRequest } from './raw-request.js'
 import { states, views } from './abstract-read.js'
 
-/** How it is spelled: 0 is the plainest of each. */
+/** Request variant: 0 is the plainest of each choice. */
 export interface VariantStyle {
   readonly address: number
   readonly integer: number
@@ -17,7 +17,7 @@ export interface VariantStyle {
   readonly isHead: boolean
 }
 
-/** Any style, one in three of them the plainest. */
+/** Any style; one in three is the plainest. */
 export const variantStyle: fc.Arbitrary<VariantStyle> = fc.oneof(
   fc.record({
     address: fc.constant(0),
@@ -139,7 +139,7 @@ const viewBody = ([name, types, args]: typeof views[number], how: VariantStyle):
   return how.json === 1 ? `{ ${members.join(' ,\n ')} }` : `{${members.join(',')}}`
 }
 
-/** Spells it. */
+/** Renders a request variant of a read. */
 export function renderVariant (plain: ResolvedRead, how: VariantStyle): RawRequest {
   const accept = pick(how.isBcs ? bcsTypes : jsonTypes, how.accept)
   const headers: Array<[string, string]> = accept === undefined ? [] : [['accept', accept]]

@@ -3,7 +3,7 @@ import { transactionHash } from '../../../sandbox/transactions.js'
 import { pin, splitPinnedCursor } from './pinned-cursors.js'
 import { states, streams, tableKeys, valueTypes, resolveVersion, views, type AbstractRead } from './abstract-read.js'
 
-/** What is asked for, its versions and cursors told in full. */
+/** A read with its versions and cursors resolved. */
 export type ResolvedRead =
   | {
     readonly kind: 'table',
@@ -36,18 +36,18 @@ export type ResolvedRead =
   | { readonly kind: 'list', readonly start: bigint | undefined, readonly limit: number | undefined }
   | { readonly kind: 'path', readonly target: string }
 
-/** What a run has come to. */
+/** Progress of a run. */
 export interface FuzzProgress {
   readonly ledger: Ledger
-  /** Cursors on earlier answers. */
+  /** Cursors of earlier responses. */
   readonly cursors: readonly string[]
-  /** Where the chain stood at earlier steps, the latest last. */
+  /** Heads at earlier steps, the latest last. */
   readonly heads: readonly bigint[]
 }
 
 const noCursor = '00'
 
-/** Tells it in full. */
+/** Resolves versions and cursors of a read. */
 export function resolveRead (wish: AbstractRead, { ledger, cursors }: FuzzProgress): ResolvedRead {
   switch (wish.kind) {
     case 'table': {
@@ -120,11 +120,11 @@ export function resolveRead (wish: AbstractRead, { ledger, cursors }: FuzzProgre
   }
 }
 
-/** The same but for one thing, which a cache must not take for it. */
+/** Returns a read with one difference, which a cache must not confuse. */
 export function neighbouringResolvedRead (plain: ResolvedRead, which: number, { heads }: FuzzProgress): ResolvedRead {
   const by = [1, -1, 2, -2][which % 4] ?? 1
   const moved = (number: bigint): bigint => number + BigInt(by) < 0n ? 0n : number + BigInt(by)
-  // What a latest read was read at lately, or next to it.
+  // Picks the version of a recent latest read, or its neighbour.
   const lately = (heads[heads.length - 1 - Math.floor(which / 3) % 2] ?? 0n) + BigInt([0, 1, -1][which % 3] ?? 0)
   const pinned = plain.kind === 'modules' && plain.start !== undefined ? splitPinnedCursor(plain.start) : undefined
   switch (plain.kind) {

@@ -6,11 +6,11 @@ import { type RawResponse } from './raw-connections.js'
 
 const typeOf = (text: string | undefined): string => (text ?? '').split(';', 1).join('')
 
-/** A header of what a node says. */
+/** Returns a header of an upstream's response. */
 export const responseHeader = ({ headers }: SandboxResponse, name: string): string | undefined =>
   headers.find(([known]) => known === name)?.[1]
 
-/** The body without its coding; a text says why it cannot be had, or must not have been coded. */
+/** Returns the body without its coding; a text if it cannot be decoded or must not have been coded. */
 export function decodedBody (sent: RawRequest, { headers, bytes }: RawResponse): Buffer | string {
   const coding = headers['content-encoding']
   if (coding === undefined) return bytes
@@ -33,8 +33,8 @@ function takes (acceptEncoding: string, coding: string): boolean {
 }
 
 /**
- * Whether an answer is what a node says, byte for byte; a text says in what it differs. A cursor may have to carry a
- * version.
+ * Returns the difference between a response and the upstream's, byte for byte, or undefined. A cursor may have to carry
+ * a version.
  */
 export function responseDifference (
   sent: RawRequest,

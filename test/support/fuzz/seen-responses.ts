@@ -11,7 +11,7 @@ const digestOf = (...parts: (string | Buffer)[]): string => {
   return digest.digest('base64')
 }
 
-/** What varve makes of a request; undefined for what it refuses or does not know. */
+/** Returns varve's read of a request; undefined if it is rejected or unknown. */
 export function parsedReadOf (sent: RawRequest): Read | undefined {
   try {
     const match = matchEndpoint(sent.target, sent.method)
@@ -30,15 +30,15 @@ export function parsedReadOf (sent: RawRequest): Read | undefined {
   }
 }
 
-/** Whether varve knows the route of a request. */
+/** True if varve knows the endpoint of a request. */
 export const isKnownEndpoint = ({ target, method }: RawRequest): boolean => matchEndpoint(target, method) !== undefined
 
-/** What was seen so far, so that no two answers can be mixed up. */
+/** Responses seen so far, to detect mix-ups. */
 export class SeenResponses {
   readonly #tags = new Map<string, string>()
   readonly #keys = new Map<string, { readonly answer: string, readonly sent: RawRequest }>()
 
-  /** A tag stands for one body of one type in one coding, always. */
+  /** Records an ETag; returns an error if it stands for two bodies, types or codings. */
   recordEtag (etag: string, type: string, coding: string, body: Buffer): string | undefined {
     const stands = digestOf(type, coding, body)
     const before = this.#tags.get(etag)
@@ -47,13 +47,13 @@ export class SeenResponses {
     return undefined
   }
 
-  /** Whether a tag was seen on this very body in some coding; undefined for one that was never seen. */
+  /** True if an ETag was seen with this body in some coding; undefined if it was never seen. */
   isEtagOf (etag: string, type: string, body: Buffer): boolean | undefined {
     const stands = this.#tags.get(etag)
     return stands === undefined ? undefined : ['', 'br', 'gzip'].some(coding => digestOf(type, coding, body) === stands)
   }
 
-  /** What the node says of history for a request; two that it answers differently must not have one key. */
+  /** Records the upstream's history response under varve's key; two different responses must not share one. */
   recordKey (
     sent: RawRequest,
     read: Read,
@@ -73,10 +73,10 @@ export class SeenResponses {
   }
 }
 
-/** Whether the answer to a read is history: the same whenever it is asked for. A list may end with the ledger. */
+/** True if the response to a read never changes. A list may end at the head. */
 export const isHistoryRead = (read: Read, head: bigint): boolean =>
   !read.mayBeMoving && read.requestedVersion !== undefined && read.requestedVersion <= head
 
-/** How a read goes upstream, for who looks into a fault. */
+/** Returns the upstream form of a read, to investigate a fault. */
 export const upstreamLineOf = (read: Read): string =>
   `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : bodyTextOf(read.body)}`

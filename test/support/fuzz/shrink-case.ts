@@ -3,7 +3,7 @@ import { type RedisProvider } from './case-redis.js'
 import { CaseRunner } from './case-runner.js'
 import { FuzzTally } from './tally.js'
 
-/** Plays a case to the letter; tells why it is wrong, or undefined. */
+/** Runs an exact case; returns the reason of its failure, or undefined. */
 export async function failureOf ({ setting, steps }: FuzzCase, redis: RedisProvider): Promise<string | undefined> {
   const play = await CaseRunner.start({ ...defaultSetting, ...setting }, new FuzzTally(), redis)
   try {
@@ -17,7 +17,7 @@ export async function failureOf ({ setting, steps }: FuzzCase, redis: RedisProvi
   }
 }
 
-/** Leaves out whatever a case is wrong without, for as long as there is time. */
+/** Removes all parts without which a case still fails, within a time limit. */
 export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvider): Promise<FuzzCase> {
   const until = performance.now() + ms
   let shortest = found
@@ -40,7 +40,7 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
     ) await isLeft(shortest.steps, given(plainer))
   }
   for (let size = Math.ceil(shortest.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
-    // From behind, since what went wrong at last needs the last of them.
+    // Removes steps from the end, because the failure needs the last ones most rarely.
     for (let at = shortest.steps.length - size; at >= 0; at -= size) await isLeft(shortest.steps.toSpliced(at, size))
   }
   for (let at = shortest.steps.length - 1; at >= 0; at--) {
@@ -57,7 +57,7 @@ const given = (setting: object): FuzzCase['setting'] =>
 
 const requestsOf = (step: FuzzStep | undefined): number => step !== undefined && 'ask' in step ? step.ask.length : 0
 
-/** Each request alone, and then all but one; and without what becomes of the ledger meanwhile. */
+/** Returns each request alone, all but one, and the step without the ledger's change. */
 function partsOf (step: FuzzStep | undefined): FuzzStep[] {
   if (step === undefined || !('ask' in step)) return []
   const { ask, meanwhile, ...to } = step
@@ -66,7 +66,7 @@ function partsOf (step: FuzzStep | undefined): FuzzStep[] {
   return [...alone, ...(meanwhile === undefined ? [] : [{ ...to, ask }]), ...without]
 }
 
-/** A request without one of its lines. */
+/** Returns a request without one of its header fields. */
 function simplerAt (step: FuzzStep | undefined, at: number): FuzzStep[] {
   if (step === undefined || !('ask' in step)) return []
   const sent = step.ask[at]

@@ -6,11 +6,11 @@ import { headerOf, type RawRequest } from './raw-request.js'
 import { renderVariant, variantStyle, type VariantStyle } from './render-variant.js'
 import { type AbstractRead } from './abstract-read.js'
 
-/** A request before what it refers to is known. */
+/** A request before its references are resolved. */
 export interface ReadTemplate {
-  /** Which of the wishes of this run. */
+  /** Index of the read in this run. */
   readonly of: number
-  /** Undefined: that very wish. */
+  /** Variant number of a neighbouring read; undefined for the read itself. */
   readonly neighbour: number | undefined
   readonly style: VariantStyle
   readonly mutations: readonly Mutation[]
@@ -18,7 +18,7 @@ export interface ReadTemplate {
   readonly isKeyTurned: boolean
 }
 
-/** One thing that happens, before what it refers to is known. */
+/** A step before its references are resolved. */
 export type StepTemplate =
   | {
     readonly ask: readonly ReadTemplate[],
@@ -28,14 +28,14 @@ export type StepTemplate =
   | LedgerChange
   | ReleaseUpgrade
   | { readonly purge: 'all' | number, readonly to: number }
-  /** What was asked last is asked once more, to the letter, of the other varve where there are two. */
+  /** Repeats the last request exactly, to the other varve if there are two. */
   | 'again'
 
-/** What a run has come to, for what is asked for next. */
+/** Progress of a run, as later requests need it. */
 export interface CaseHistory extends FuzzProgress {
-  /** What each wish came to when it was first asked for. */
+  /** First resolution of each read. */
   readonly resolvedReads: Map<number, ResolvedRead>
-  /** The last tag for each target. */
+  /** Last ETag of each target. */
   readonly tags: Map<string, string>
   previous: RawRequest | undefined
   lastStep: Extract<FuzzStep, { ask: unknown }> | undefined
@@ -67,14 +67,14 @@ const change: fc.Arbitrary<LedgerChange> = fc.oneof(
   { weight: 12, arbitrary: fc.integer({ min: 1, max: 4 }).map(grow => ({ grow })) },
   { weight: 4, arbitrary: fc.integer({ min: 1, max: 12 }).map(prune => ({ prune })) },
   { weight: 1, arbitrary: fc.constant({ grow: 41 }) },
-  // Most of the history at once, so that what was kept is beyond it.
+  // Prunes most of the history, so that cached versions are below the window.
   { weight: 1, arbitrary: fc.constant({ prune: 150 }) }
 )
 
-// Which of two varves.
+// Index of one of two varves.
 const to = fc.nat(1)
 
-/** One thing that happens; mostly requests. */
+/** Any step, mostly requests. */
 export const stepTemplate: fc.Arbitrary<StepTemplate> = fc.oneof(
   { weight: 20, arbitrary: fc.record({ ask: fc.array(readTemplate, { minLength: 1, maxLength: 6 }), to }) },
   {
@@ -94,11 +94,11 @@ export const stepTemplate: fc.Arbitrary<StepTemplate> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ purge: fc.oneof(fc.constant('all' as const), fc.nat(5), fc.nat(5)), to }) }
 )
 
-// What nodes are like; most of them plain.
+// Upstream options, mostly the defaults.
 const nodeSetting = fc.oneof(
   fc.constant({}),
   fc.record({
-    // The numbers beyond which a double, and a signed integer, cannot count lie within the window.
+    // Puts the limits of doubles and of signed integers inside the window.
     startVersion: fc.constantFrom(
       '0',
       '9007199254739800',
@@ -131,12 +131,12 @@ const varveSetting = fc.record({
   auditShare: fc.constantFrom(0.001, 1)
 })
 
-/** What a node is like, and what stands in front of it. */
+/** Options of an upstream and of the varves in front of it. */
 export const fuzzSetting: fc.Arbitrary<FuzzSetting> = fc.tuple(nodeSetting, varveSetting).map((
   [node, { memoryKb, ...varve }]
 ) => ({ ...defaultSetting, ...node, ...varve, ...(memoryKb !== undefined && { memoryKb }) }))
 
-/** What it comes to, to the letter. */
+/** Resolves a step to exact requests. */
 export function resolveStep (what: StepTemplate, wishes: readonly AbstractRead[], past: CaseHistory): FuzzStep {
   if (what === 'again') {
     return past.lastStep === undefined
@@ -176,7 +176,7 @@ function sentOf (
 ): RawRequest {
   const plain = plainFor(of, wishes, past)
   const meant = neighbour === undefined ? plain : neighbouringResolvedRead(plain, neighbour, past)
-  // A key of another type with the same text is another key.
+  // Changes the type of a key: the same text of another type is another key.
   const turned = isKeyTurned && meant.kind === 'table'
     ? { ...meant, keyType: meant.keyType === 'u64' ? 'u128' : meant.keyType === 'u8' ? 'u16' : 'address' }
     : meant
@@ -190,8 +190,7 @@ function plainFor (of: number, wishes: readonly AbstractRead[], past: CaseHistor
   const at = of % wishes.length
   const wish = wishes[at]
   if (wish === undefined) return { kind: 'path', target: '/v1' }
-  // What stands at the head moves on with it, and a listing goes on; all else stays where it was when it was first
-  // asked for.
+  // Resolves again for the head and for listings, which move; all other reads stay as first resolved.
   if (wish.kind === 'listing' || ('version' in wish && wish.version?.at === 'head')) return resolveRead(wish, past)
   const plain = past.resolvedReads.get(at) ?? resolveRead(wish, past)
   past.resolvedReads.set(at, plain)

@@ -1,6 +1,6 @@
 import { ownOutcomeIn } from '../own-outcome.js'
 
-/** What came of the requests of a run. */
+/** Outcomes of the requests of a run. */
 export class FuzzTally {
   total = 0
   readonly #counts = new Map<string, number>()
@@ -10,7 +10,7 @@ export class FuzzTally {
     this.note(outcome)
   }
 
-  /** Counts what is not an answer's outcome, such as what became of the ledger. */
+  /** Counts events other than responses, such as ledger changes. */
   note (what: string, times = 1): void {
     this.#counts.set(what, this.countOf(what) + times)
   }
@@ -28,12 +28,12 @@ export class FuzzTally {
   }
 }
 
-/** What another varve has read. */
+/** Cache-Status of a hit of another varve's entry. */
 export const redisHit = 'varve; hit; detail=redis'
-/** What only observing keeps from being a hit. */
+/** Cache-Status of a hit that observing bypasses. */
 export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
 
-/** In a word how an answer came about, by its Cache-Status. */
+/** Returns the outcome of a response by its Cache-Status. */
 export function outcomeOf (
   cacheStatus: string | undefined
 ): 'hit' | 'pruned hit' | 'stored' | 'not cacheable' | 'collapsed' | 'forwarded' | 'refused' | undefined {

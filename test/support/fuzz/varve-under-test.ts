@@ -16,13 +16,13 @@ const token = 'fuzz'
 const pollMs = 10
 const logErrorLevel = 50
 
-/** Where the varves of a case find each other. */
+/** Redis in which the varves of a case meet. */
 export interface RedisLocation {
   readonly url: string
   readonly keyPrefix: string
 }
 
-/** One varve of a case, and what it alone promises: its position, and what it has kept. */
+/** One varve of a case, with its own guarantees: served position and cached reads. */
 export class VarveUnderTest {
   readonly wire: RawConnections
   readonly #varve: Varve
@@ -30,7 +30,7 @@ export class VarveUnderTest {
   readonly #setting: FuzzSetting
   #kept = new Set<string>()
   #audits = 0
-  /** What was last stamped on an answer of this one. */
+  /** Last position stamped on a response of this varve. */
   served: FuzzPosition | undefined
 
   private constructor (setting: FuzzSetting, varve: Varve, log: ReadonlyArray<Record<string, unknown>>) {
@@ -56,15 +56,15 @@ export class VarveUnderTest {
       latest: { infoMs: heldMs, indexMs: heldMs, gasMs: heldMs },
       pages: { pinned: pinsPages },
       audit: { share: auditShare },
-      // On a machine with much to do a Redis that is well may take its time.
+      // Raises the Redis timeout: a healthy Redis may be slow on a busy machine.
       ...(meeting !== undefined &&
         { cache: { redis: { url: meeting.url, keyPrefix: meeting.keyPrefix, timeoutMs: 1000 } } }),
-      // A version that is not there yet is waited for a moment and no more.
+      // Waits only shortly for a version that does not exist yet.
       waitForVersion: { ms: 5 },
-      // The case, its node and varve have one loop.
+      // Disables load shedding: the case, its upstream and varve share one event loop.
       limits: { loopLagMs: null }
     })
-    // Less than an operator may choose, since a case keeps little.
+    // Uses less memory than an operator may configure, because a case stores little.
     const memory = memoryKb === undefined ? config.cache.memory : { maxMb: memoryKb / 1024 }
     const varve = await startServing(
       { config: { ...config, cache: { ...config.cache, memory } }, isSandbox: false },
@@ -74,33 +74,33 @@ export class VarveUnderTest {
     return new VarveUnderTest(setting, varve, log)
   }
 
-  /** Takes in what it answered. */
+  /** Records a response. */
   observe (sent: RawRequest, { headers }: RawResponse, shown: FuzzPosition | undefined): void {
     const outcome = outcomeOf(headers['cache-status'])
     const read = parsedReadOf(sent)
     if (outcome === 'stored' && read?.minVersion === undefined) this.#kept.add(JSON.stringify(sent))
-    // What nodes say of the moment alone cannot be read again.
+    // Excludes moving reads, which cannot be repeated.
     if (outcome?.endsWith('hit') === true && read !== undefined && classOf(read) !== 'moving') this.#audits++
     if (shown !== undefined) this.served = furthest(this.served, shown)
   }
 
-  /** Whether the same request to the letter is answered from the cache, since there is room for all. */
+  /** True if an identical request must be a hit, because memory has room for all. */
   isCached (sent: RawRequest): boolean {
     return this.#setting.memoryKb === undefined && this.#kept.has(JSON.stringify(sent))
   }
 
-  /** What was kept last, and need not be forgotten. */
+  /** Last cached read, which may still be cached. */
   get lastCached (): RawRequest | undefined {
     const last = [...this.#kept].at(-1)
     return last === undefined ? undefined : JSON.parse(last) as RawRequest
   }
 
-  /** Nothing need be kept any more. */
+  /** Expects no cached reads from now on. */
   forgetCached (): void {
     this.#kept = new Set()
   }
 
-  /** What it takes the node to run. */
+  /** Returns the release that varve has learned for its upstream. */
   async release (): Promise<string | undefined> {
     const { upstreams } = JSON.parse((await sendRequest(this.#varve.adminUrl, '/status.json')).body) as {
       upstreams: Array<{ release?: string }>
@@ -117,13 +117,13 @@ export class VarveUnderTest {
     return status
   }
 
-  /** Why it has logged an error; undefined where it has not. */
+  /** Returns the reason of a logged error; undefined without one. */
   get loggedError (): string | undefined {
     const error = this.#log.find(({ level }) => Number(level) >= logErrorLevel)
     return error === undefined ? undefined : `logged: ${JSON.stringify(error)}`
   }
 
-  /** How many hits were compared with what the node says, by what came of it, when all that were drawn have been. */
+  /** Returns the numbers of audits by result, after all drawn audits have finished. */
   async audits (): Promise<Record<AuditResult, number>> {
     const counts = { equal: 0, different: 0, rendering: 0, unavailable: 0 }
     const names = Object.keys(counts) as AuditResult[]
@@ -154,7 +154,7 @@ function valueIn (text: string, series: string): number {
   return Number(text.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1) ?? NaN)
 }
 
-/** The furthest of each half, whichever answer told it. */
+/** Returns the furthest of each half of the position, whichever response had it. */
 function furthest (before: FuzzPosition | undefined, shown: FuzzPosition): FuzzPosition {
   if (before === undefined) return shown
   const head = shown.version > before.version ? shown : before

@@ -2,25 +2,25 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { type Test } from 'tap'
 import { respondTo } from './upstream-responses.js'
 
-/** What the node is to answer instead of its own word. */
+/** Scripted response in place of the upstream's own. */
 export interface ScriptedResponse {
   readonly raw: string
   readonly closes: boolean
 }
 
-/** A node that takes down every byte it is asked, apart from what varve asks by itself. */
+/** An upstream that records every received byte, except varve's own requests. */
 export interface CapturingUpstream {
   readonly url: string
-  /** Each request as it came, the index and blocks by height apart. */
+  /** Requests as received, without the index and blocks by height. */
   readonly received: string[]
-  /** What a node could not read with certainty: it must stay empty. */
+  /** Bytes that could not be parsed with certainty: must stay empty. */
   readonly unreadable: string[]
   script: ScriptedResponse | undefined
-  /** How many connections wait for the rest of a request or for an answer. */
+  /** Number of connections that wait for the rest of a request or for a response. */
   inFlight: () => number
 }
 
-/** Starts it over raw TCP, so that nothing stands between what varve sends and what is looked at. */
+/** Starts it over raw TCP, so that nothing parses varve's bytes before the test does. */
 export async function startCapturingUpstream (t: Test): Promise<CapturingUpstream> {
   const received: string[] = []
   const unreadable: string[] = []

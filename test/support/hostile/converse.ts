@@ -1,31 +1,28 @@
 import { connect } from 'node:net'
 import { splitResponses, type HostileResponse } from './split-responses.js'
 
-/** How a conversation is led. */
+/** Options of a conversation. */
 export interface ConversationOptions {
-  /**
-   * What the client does when all is said: ends its half, or breaks the connection off; else it goes on with another
-   * request.
-   */
+  /** End of the client's side after its bytes: half-close, reset, or none, which sends another request. */
   readonly then?: 'end' | 'reset' | undefined
-  /** The next request in good faith, which tells whether both sides are still at the same place. */
+  /** Valid request that follows, to check that both sides are in step. */
   readonly next: string
   readonly limitMs: number
 }
 
-/** What came back for the bytes of one connection. */
+/** Bytes received on one connection. */
 export interface Conversation {
-  /** The answers to what was said, without that to the next request. */
+  /** Responses to the bytes, without that to the next request. */
   readonly responses: readonly HostileResponse[]
-  /** The answer to the next request; undefined where the connection was closed before. */
+  /** Response to the next request; undefined if the connection closed before. */
   readonly next: HostileResponse | undefined
-  /** Whether the other side closed the connection of its own accord. */
+  /** True if the other side closed the connection by itself. */
   readonly isClosedByPeer: boolean
-  /** Whatever is no answer. */
+  /** Bytes that are no response. */
   readonly rest: string
 }
 
-/** Says raw bytes, then, once answered, asks in good faith on the same connection, and listens until that is closed. */
+/** Sends raw bytes, then a valid request on the same connection, and reads until it closes. */
 export async function converse (
   url: string,
   pieces: readonly Buffer[],
@@ -91,7 +88,7 @@ async function say (socket: ReturnType<typeof connect>, [first, ...others]: read
   }
   if (first !== undefined) await write(first)
   for (const piece of others) {
-    // Varve is in this process: after some turns it has read what was sent before.
+    // Yields some turns: varve runs in this process and reads the bytes sent before.
     for (let turn = 0; turn < 20; turn++) {
       await new Promise(resolve => {
         setImmediate(resolve)
@@ -101,7 +98,7 @@ async function say (socket: ReturnType<typeof connect>, [first, ...others]: read
   }
 }
 
-/** The methods of the requests in order, since an answer to HEAD has no body whatever it says of one. */
+/** Returns the methods of the requests in order, because a response to HEAD never has a body. */
 function methodsIn (text: string): string[] {
   return [...text.matchAll(/^([A-Z]+) \S+ HTTP\/1\.[01]\r?$/gm)].map(match => match[1] ?? '')
 }

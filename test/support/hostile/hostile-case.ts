@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 const request = z.string().min(1)
 const pattern = z.string().transform(text => patternOf(text))
-// Names of header lines mean the same in any case.
+// Matches header names in any case.
 const linePattern = z.string().transform(text => new RegExp(patternOf(text).source, 'im'))
 
 const check = z.strictObject({
@@ -48,18 +48,18 @@ const hostileCase = z.strictObject({
   check
 })
 
-/** One hostile request with what a correct cache does. */
+/** A hostile request with the behaviour of a correct cache. */
 export type HostileCase = z.infer<typeof hostileCase>
 
-/** The names of what can be checked of a case. */
+/** Names of the checks of a case. */
 export type CheckName = keyof HostileCase['check']
 
-/** Reads one line of a file of cases; throws for a field that the runner would not check. */
+/** Reads one line of a cases file; throws on a field that the runner would not check. */
 export function readCase (line: string): HostileCase {
   return hostileCase.parse(JSON.parse(line))
 }
 
-/** Reads a file of cases, one a line; throws where two have one id, since titles tell them apart. */
+/** Reads a cases file, one case a line; throws on duplicate ids, because titles need them to be unique. */
 export function readCases (file: string): HostileCase[] {
   const cases = readFileSync(file, 'utf8').split('\n').filter(line => line !== '').map(readCase)
   const ids = cases.map(({ id }) => id)
@@ -68,7 +68,7 @@ export function readCases (file: string): HostileCase[] {
   return cases
 }
 
-/** The bytes of a request, in the pieces that they are sent in. */
+/** Returns the bytes of a request, in the pieces to send. */
 export function piecesOf (raw: string, encoding: HostileCase['encoding']): Buffer[] {
   return raw.split('<<PAUSE>>').map(piece =>
     Buffer.from(
@@ -78,7 +78,7 @@ export function piecesOf (raw: string, encoding: HostileCase['encoding']): Buffe
   )
 }
 
-// What the cases say in the manner of other languages: (?i) before a pattern.
+// Converts patterns of other languages: (?i) in front.
 function patternOf (text: string): RegExp {
   return text.startsWith('(?i)') ? new RegExp(text.slice(4), 'im') : new RegExp(text, 'm')
 }

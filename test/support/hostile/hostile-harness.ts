@@ -7,27 +7,27 @@ import { type Conversation, converse } from './converse.js'
 import { invariantViolations } from './response-invariants.js'
 import { type CapturingUpstream, startCapturingUpstream } from './capturing-upstream.js'
 
-// What is kept from the beginning, and asked for on every connection in the end.
+// Target cached at the start and read at the end of every connection.
 const nextTarget = '/v1/accounts/0x5e47/modules?ledger_version=1'
-// What a case may take that waits for nothing, and one that waits for varve's own patience to end.
+// Time limits of a case: without waiting, and with one of varve's timeouts.
 const limitMs = 6000
 const slowLimitMs = 12_000
 
-/** A plain read of a well-spelled target. */
+/** A plain read of a canonical target. */
 export function plainGet (target: string, more = ''): string {
   return `GET ${target} HTTP/1.1\r\nHost: node.example\r\n${more}\r\n`
 }
 
-/** What was said, what came back, and what the node was asked for it. */
+/** Sent and received bytes, and the upstream requests in between. */
 export interface HostileExchange extends Conversation {
   readonly upstreamRequests: readonly string[]
 }
 
-/** A varve in front of a recording node, and a client that leads one conversation at a time. */
+/** varve in front of a recording upstream, and a client with one conversation at a time. */
 export class HostileHarness {
   readonly upstream: CapturingUpstream
   readonly varve: TestVarve
-  /** What was found wrong of what is true of every conversation. */
+  /** Violations of the invariants of all conversations. */
   readonly failures: string[] = []
   #kept = ''
   #reads = 0
@@ -39,14 +39,14 @@ export class HostileHarness {
 
   static async start (t: Test): Promise<HostileHarness> {
     const node = await startCapturingUpstream(t)
-    // A node that never says the same again would be found out by the audit of hits.
+    // Turns audits off, which would detect an upstream that never repeats a response.
     const varve = await varveAt(t, node.url, { upstream: { timeoutMs: 2000 }, audit: { share: 0 } })
     const bench = new HostileHarness(node, varve)
     bench.#kept = (await varve.get(nextTarget)).body
     return bench
   }
 
-  /** Says a request as it stands, with everything that the node is asked meanwhile. */
+  /** Sends a request exactly as given; returns it with the upstream requests meanwhile. */
   async send (
     raw: string,
     { encoding, then, check: { slow } }: Pick<HostileCase, 'encoding' | 'then' | 'check'> = { check: {} }
@@ -61,7 +61,7 @@ export class HostileHarness {
     return { ...said, upstreamRequests: this.upstream.received.slice(from) }
   }
 
-  /** Says it, which must be answered just once. */
+  /** Sends a request that must have a single response. */
   async sendPlain (raw: string): Promise<HostileExchange & { readonly answer: HostileResponse }> {
     const said = await this.send(raw)
     const [answer] = said.responses
@@ -71,10 +71,7 @@ export class HostileHarness {
     return { ...said, answer }
   }
 
-  /**
-   * Each answer is as any should be, and both sides are at the same place: who asks on gets the answer to that, and to
-   * nothing else.
-   */
+  /** Checks every response and that both sides are in step: the next request gets its own response only. */
   #check ({ responses, next, rest }: Conversation): void {
     this.failures.push(...responses.flatMap(invariantViolations))
     if (rest !== '') this.failures.push(`what is no answer: ${rest.slice(0, 200)}`)
@@ -83,22 +80,22 @@ export class HostileHarness {
     }
   }
 
-  /** The process lives: something new is read well, and is kept. */
+  /** Checks that the process lives: a new read succeeds and is cached. */
   async checkAlive (t: Test): Promise<void> {
     const read = plainGet(`/v1/accounts/0xa11fe${(++this.#reads).toString(16)}/modules?ledger_version=7`)
     const { responses: [first, second] } = await this.send(read + read)
     t.match(
       first,
       { status: 200, body: /modules\?ledger_version=7"/ },
-      'a plain read right afterwards is answered with what was asked for'
+      'a plain read right afterwards has its own response'
     )
-    t.equal(second?.body, first?.body, 'and kept')
+    t.equal(second?.body, first?.body, 'and is cached')
   }
 
-  /** Nothing is left behind: no line in the log that tells of a fault, no question on its way. */
+  /** Checks that nothing is left: no error in the log, no request in progress. */
   async checkEnd (t: Test): Promise<void> {
-    t.same(this.varve.log.filter(({ level }) => Number(level) >= 50), [], 'the log tells of no error')
-    t.same(this.upstream.unreadable, [], 'every request to the node had one length')
+    t.same(this.varve.log.filter(({ level }) => Number(level) >= 50), [], 'the log has no error')
+    t.same(this.upstream.unreadable, [], 'every upstream request had one length')
     await until(() => this.upstream.inFlight() === 0, 'no request to the node is left half said')
     await until(async () => {
       const { upstreams } = JSON.parse(await (await fetch(`${this.varve.adminUrl}/status.json`)).text()) as {

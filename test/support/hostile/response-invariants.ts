@@ -42,10 +42,10 @@ const positionNames = [
 const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
 const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
 
-/** What is wrong with an answer by what is true of every one of the public listener, whatever was asked. */
+/** Returns violations of the invariants of every response on the public listener. */
 export function invariantViolations ({ status, head: lines, headers, body }: HostileResponse): string[] {
   const cacheStatus = headers.get('cache-status') ?? ''
-  // What is forwarded bears its own stamp, as the node made it.
+  // Skips forwarded responses, which have the upstream's own position.
   const stamped = cacheStatus.includes('fwd=bypass') ? [] : positionNames.filter(name => headers.has(name))
   const wrong = [
     !said.test(cacheStatus) && ownOutcomeIn(cacheStatus) === undefined && 'it does not say what became of the request',

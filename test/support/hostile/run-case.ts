@@ -4,17 +4,14 @@ import { type HostileResponse } from './split-responses.js'
 import { type HostileHarness, plainGet, type HostileExchange } from './hostile-harness.js'
 import { type HostileCase, type CheckName } from './hostile-case.js'
 
-/** A check of a case that a law overrules, and what holds instead. */
+/** A check of a case that a law overrides, and the rule instead. */
 export interface CheckException {
   readonly not: CheckName
   readonly instead: Partial<HostileCase['check']>
   readonly because: string
 }
 
-/**
- * Runs one case against the bench, unless it has been said already: everything that it says, and what is true of every
- * case.
- */
+/** Runs one case once: all its own checks and those of every case. */
 export async function runCase (
   t: Test,
   bench: HostileHarness,
@@ -39,21 +36,23 @@ export async function runCase (
   if (check.upstream !== undefined) {
     t.ok(
       upstream.received.length - since <= check.upstream,
-      `the node is asked at most ${check.upstream} times, and was ${upstream.received.length - since} times`
+      `at most ${check.upstream} upstream requests, and there were ${upstream.received.length - since}`
     )
   }
   if (check.cacheable !== undefined) await checkAgain(t, bench, hostile, first, check.cacheable)
   upstream.script = undefined
   const seen = upstream.received.slice(since).join('\n')
-  if (check.upstream_sees !== undefined) t.match(seen, check.upstream_sees, 'what the node sees')
-  if (check.upstream_never_sees !== undefined) t.notMatch(seen, check.upstream_never_sees, 'what the node never sees')
+  if (check.upstream_sees !== undefined) t.match(seen, check.upstream_sees, 'the upstream requests')
+  if (check.upstream_never_sees !== undefined) {
+    t.notMatch(seen, check.upstream_never_sees, 'text that never goes upstream')
+  }
   await checkOthers(t, bench, hostile, first)
   await bench.checkAlive(t)
   await checkAfterWellSpelled(t, bench, hostile, first)
-  t.same(bench.failures.splice(0), [], 'every answer is as any should be, and every connection in step')
+  t.same(bench.failures.splice(0), [], 'every response keeps the invariants, every connection is in step')
 }
 
-/** What the answers to the bytes must be, each and all. */
+/** Checks the responses to the bytes, together and one by one. */
 function checkAnswers (
   t: Test,
   { raw, expect, then, check }: HostileCase,
@@ -61,9 +60,9 @@ function checkAnswers (
 ): void {
   const [first] = responses
   const statuses = responses.map(({ status }) => status)
-  // In words alone, where a case says no more than this.
+  // Reads the status from the description if a case has no other check.
   const refused = /^Refused with (\d{3});/.exec(expect)?.[1]
-  if (refused !== undefined) t.same(statuses, [Number(refused)], 'the status that is promised in words')
+  if (refused !== undefined) t.same(statuses, [Number(refused)], 'the status in the description')
   if (check.status !== undefined) {
     t.ok(
       check.status.includes(first?.status ?? 0),
@@ -71,23 +70,23 @@ function checkAnswers (
     )
   }
   if (check.statuses !== undefined) t.same(statuses, check.statuses, 'the statuses in order')
-  if (check.answers !== undefined) t.equal(responses.length, check.answers, 'so many answers')
-  if (check.closes !== undefined) t.equal(isClosedByPeer, check.closes, 'whether varve closes the connection')
-  if (check.response_has !== undefined) t.match(first?.head, check.response_has, 'what the head has')
-  if (check.body_has !== undefined) t.match(first?.body, check.body_has, 'what the body has')
+  if (check.answers !== undefined) t.equal(responses.length, check.answers, 'the number of responses')
+  if (check.closes !== undefined) t.equal(isClosedByPeer, check.closes, 'varve closes the connection, or not')
+  if (check.response_has !== undefined) t.match(first?.head, check.response_has, 'the head contains')
+  if (check.body_has !== undefined) t.match(first?.body, check.body_has, 'the body contains')
   for (const answer of responses) {
-    if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never, 'what no head has')
-    if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never, 'what no body has')
+    if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never, 'no head contains')
+    if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never, 'no body contains')
   }
   if (then === undefined) {
     t.ok(
       responses.length > 0 || (isClosedByPeer && check.status?.includes(0) === true),
-      `there is an answer to ${raw.slice(0, 60)}`
+      `a response to ${raw.slice(0, 60)}`
     )
   }
 }
 
-/** Sent so often, each must reach the node. */
+/** Expects every repetition to reach the upstream. */
 async function checkRepeat (
   t: Test,
   bench: HostileHarness,
@@ -95,13 +94,13 @@ async function checkRepeat (
   first: HostileExchange,
   times: number
 ): Promise<void> {
-  t.ok(first.upstreamRequests.length > 0, 'it reaches the node')
+  t.ok(first.upstreamRequests.length > 0, 'it reaches the upstream')
   for (let time = 1; time < times; time++) {
     t.ok((await bench.send(hostile.raw, hostile)).upstreamRequests.length > 0, 'and again')
   }
 }
 
-/** The same request once more: whether it is answered from what the first one left behind. */
+/** Repeats the request: it is a hit of the first response, or not, as the case says. */
 async function checkAgain (
   t: Test,
   bench: HostileHarness,
@@ -111,20 +110,20 @@ async function checkAgain (
 ): Promise<void> {
   const again = await bench.send(hostile.raw, hostile)
   if (isCacheable) {
-    t.same(again.upstreamRequests, [], 'the same request once more does not reach the node')
-    t.same(bodiesOf(again), bodiesOf(first), 'and brings the same bytes')
+    t.same(again.upstreamRequests, [], 'the same request again does not reach the upstream')
+    t.same(bodiesOf(again), bodiesOf(first), 'and has the same bytes')
     return
   }
   if (again.upstreamRequests.length > 0) return
   t.ok(
     again.responses.every(isRefusal) && first.responses.every(isRefusal),
-    `the same request once more reaches the node or is refused each time; kept, it would be ${
+    `the same request reaches the upstream or is rejected each time; stored, it would be ${
       hostile.check.if_stored ?? 'wrong'
     }`
   )
 }
 
-/** What the first request leaves behind for others. */
+/** Checks the effect of the first request on other requests. */
 async function checkOthers (
   t: Test,
   bench: HostileHarness,
@@ -136,11 +135,11 @@ async function checkOthers (
     const other = await bench.sendPlain(check.must_not_share_with)
     t.ok(
       other.upstreamRequests.length > 0 || isRefusal(other.answer),
-      'the other request reaches the node, or is refused'
+      'the other request reaches the upstream, or is rejected'
     )
     t.notOk(
       other.answer.status === 200 && bodiesOf(first).includes(other.answer.body),
-      'and is not given the answer to this one'
+      'and does not get this response'
     )
     checkForm(t, other.answer, check.other_must_be)
   }
@@ -149,7 +148,7 @@ async function checkOthers (
     t.same(
       [upstreamRequests.length, answer.body],
       [0, first.responses[0]?.body],
-      'the same read in another spelling has its answer, and does not reach the node'
+      'another variant of the same read is a hit'
     )
     checkForm(t, answer, check.other_must_be)
   }
@@ -157,7 +156,7 @@ async function checkOthers (
     t.match(
       await bench.sendPlain(check.still_kept),
       { upstreamRequests: { length: 0 }, answer: { status: 200 } },
-      'what was kept before is still kept'
+      'entries from before are still cached'
     )
   }
   if (check.other_body_nonempty !== undefined) {
@@ -169,15 +168,15 @@ async function checkOthers (
   }
   if (check.must_not_store_status !== undefined) {
     const [answer] = (await bench.send(hostile.raw, hostile)).responses
-    t.not(answer?.status, check.must_not_store_status, 'the status is not kept')
-    t.ok(answer?.body, 'nor is the lack of a body')
+    t.not(answer?.status, check.must_not_store_status, 'the status is not cached')
+    t.ok(answer?.body, 'nor is the missing body')
   }
   if (check.body_never_next !== undefined) {
     for (let round = 0; round < 3; round++) {
       t.notMatch(
         bodiesOf(await bench.send(hostile.raw, hostile)).join(),
         check.body_never_next,
-        'what the next answer never has'
+        'text that the next response never has'
       )
     }
   }
@@ -189,12 +188,12 @@ function checkForm (t: Test, { headers }: HostileResponse, form: HostileCase['ch
     t.equal(
       headers.get('content-type')?.split(';')[0],
       { json: 'application/json', bcs: 'application/x-bcs' }[form],
-      'it has the form that it asks for'
+      'it has the requested form'
     )
   }
 }
 
-/** Each answer of a connection is the one that its request has when it is asked alone: these are kept by now. */
+/** Expects each response of a connection to equal that of its request alone, which is cached by now. */
 async function checkOrder (
   t: Test,
   bench: HostileHarness,
@@ -203,13 +202,10 @@ async function checkOrder (
 ): Promise<void> {
   const alone: string[] = []
   for (const request of raw.split(/(?<=\r\n\r\n)(?=GET )/)) alone.push((await bench.sendPlain(request)).answer.body)
-  t.same(bodiesOf(first), alone, 'the answers come in the order of the requests')
+  t.same(bodiesOf(first), alone, 'responses come in the order of the requests')
 }
 
-/**
- * The way past the router: what was refused or read apart at first is so too when a well-spelled request has been kept
- * and its spelling is known.
- */
+/** Checks the parsed-request cache: a request rejected or keyed apart stays so after a canonical one was cached. */
 async function checkAfterWellSpelled (
   t: Test,
   bench: HostileHarness,
@@ -222,7 +218,7 @@ async function checkAfterWellSpelled (
   const others = new Set<string>()
   for (const well of [check.must_not_share_with, check.same_as, check.still_kept, plainOf(hostile.raw)]) {
     if (well === undefined) continue
-    // The first keeps it, the second has its spelling remembered.
+    // Sends it twice: the first read is cached, the second enters the parsed-request cache.
     const { responses: [, kept] } = await bench.send(well + well)
     if (
       well === check.must_not_share_with && kept?.status === 200 &&
@@ -234,25 +230,25 @@ async function checkAfterWellSpelled (
     if (check.may_differ === true) {
       t.ok(
         check.status?.includes(again.responses[0]?.status ?? 0),
-        'after a well-spelled request was kept it is answered as it may be'
+        'after a canonical request was cached the status is allowed'
       )
     } else {
       t.same(
         again.responses.map(({ status }) => status),
         first.responses.map(({ status }) => status),
-        'after a well-spelled request was kept it is answered alike'
+        'after a canonical request was cached the status is the same'
       )
     }
     for (const answer of again.responses) {
       if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never)
       if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never)
-      t.notOk(answer.body !== '' && others.has(answer.body), 'and not with what is another\'s')
+      t.notOk(answer.body !== '' && others.has(answer.body), 'and not another\'s response')
     }
     if (check.response_has !== undefined) t.match(again.responses[0]?.head, check.response_has)
     if (check.cacheable === false) {
       t.ok(
         again.upstreamRequests.length > 0 || again.responses.every(isRefusal),
-        'it still reaches the node, or is refused'
+        'it still reaches the upstream, or is rejected'
       )
     }
     if (check.cacheable === true || check.same_as !== undefined) {
@@ -262,7 +258,7 @@ async function checkAfterWellSpelled (
   }
 }
 
-/** The same request in good faith, without whatever its lines say besides; undefined where it has no such form. */
+/** Returns the plain form of a request, without additional header fields; undefined if there is none. */
 function plainOf (raw: string): string | undefined {
   const [, method, target = ''] =
     /^(GET|POST) (\/v1\/[\x21\x24-\x3b\x3d\x3f-\x5f\x61-\x7e]{1,900}) HTTP\/1\.1\r\n/.exec(raw) ?? []

@@ -1,21 +1,20 @@
-/** One answer as it stood on the wire. */
+/** One response as it came over the wire. */
 export interface HostileResponse {
   readonly status: number
-  /** The first line and all others, as they came. */
+  /** First line and header fields, as received. */
   readonly head: string
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
-/** What has come so far: the whole answers, and what stands behind them. */
+/** Bytes so far: complete responses and the rest. */
 export interface SplitResponses {
   readonly responses: HostileResponse[]
   readonly rest: string
 }
 
 /**
- * Cuts a connection's bytes into answers, strictly by their framing; a body that ends with its connection is whole only
- * when that is closed.
+ * Splits a connection's bytes strictly by framing; a body without length is complete only when the connection closes.
  */
 export function splitResponses (text: string, methods: readonly string[], isClosed: boolean): SplitResponses {
   const responses: HostileResponse[] = []

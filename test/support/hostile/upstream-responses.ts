@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 
-/** How far the chain of the recording node has got. */
+/** Head of the recording upstream. */
 export const headVersion = 100_000_000n
 
 const position = [
@@ -13,7 +13,7 @@ const position = [
   'x-aptos-oldest-block-height: 0'
 ]
 
-/** The node's word on a request: a 200 that bears all position headers and a number that no other answer has. */
+/** Returns a 200 with all position headers and a number that no other response has. */
 export function respondTo (request: string, fresh: number): string {
   const [line = ''] = request.split('\r\n', 1)
   const [method = '', target = ''] = line.split(' ')
@@ -28,8 +28,7 @@ export function respondTo (request: string, fresh: number): string {
   return `${head.join('\r\n')}\r\n\r\n${method === 'HEAD' ? '' : body}`
 }
 
-// Blocks and pages of events as nodes make them, or nothing of them would ever be kept and no case could show that it
-// is shared.
+// Returns blocks and event pages as nodes make them, because varve would not store others.
 function bodyOf (target: string, method: string, fresh: number): string {
   const url = new URL(target, 'http://node')
   const block = /^\/v1\/blocks\/by_(?:version|height)\/(\d+)$/.exec(url.pathname)?.[1]
@@ -48,7 +47,7 @@ function bodyOf (target: string, method: string, fresh: number): string {
   return JSON.stringify({ n: fresh, asked: `${method} ${target}` })
 }
 
-// Blocks of one version each, so that no two versions share one; the fresh number stands where it harms nobody.
+// Returns blocks of one version each, so that versions never share one; the fresh number is in a harmless place.
 function blockOf (version: string, fresh: number, isWithTransactions: boolean): string {
   const transactions = isWithTransactions ? `[{"version":"${version}","n":${fresh}}]` : 'null'
   const hash = `0x${version.padStart(64, '0')}`
@@ -57,7 +56,7 @@ function blockOf (version: string, fresh: number, isWithTransactions: boolean): 
   }","first_version":"${version}","last_version":"${version}","transactions":${transactions}}`
 }
 
-// Each handle leads to a stream of its own.
+// Returns events of a handle's own stream.
 function eventsFrom (path: string, start: bigint, limit: number, fresh: number): string {
   const events = Array.from({ length: Math.min(limit, 100) }, (_, at) => ({
     version: String(1000 + at),

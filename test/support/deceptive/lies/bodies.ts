@@ -26,7 +26,7 @@ const refusedBlock = refused('block', 'block of a height')
 const handedBlock = handed('block', 'block of a height')
 const handedPage = handed('events')
 
-/** Blocks that are not the one that was asked for, or not certainly. */
+/** Blocks that are not the requested one, or not certainly. */
 export const blockLies: readonly Lie[] = [
   { name: 'the block before', ...refusedBlock(nth => blockBody(nth - 1)), reason: 'wrong_block' },
   { name: 'the block after', ...refusedBlock(nth => blockBody(nth + 1)), reason: 'wrong_block' },
@@ -110,7 +110,7 @@ export const blockLies: readonly Lie[] = [
 
 const page = (...events: readonly object[]) => (nth: number) => pageBody(events, nth)
 
-/** Pages of events that are not those that were asked for, or not certainly: 5 and 6 are. */
+/** Pages of events that are not the requested ones, 5 and 6, or not certainly. */
 export const pageLies: readonly Lie[] = [
   { name: 'a page with a gap', ...handedPage(page(eventOf(5), eventOf(7))), reason: 'gapped_page' },
   { name: 'an event twice', ...handedPage(page(eventOf(5), eventOf(5))), reason: 'gapped_page' },
@@ -193,7 +193,7 @@ const run =
     }]`
 const handedRun = handed('transactions')
 
-/** Transactions that are not those that were asked for, or not certainly. */
+/** Transactions that are not the requested ones, or not certainly. */
 export const transactionLies: readonly Lie[] = [
   { name: 'another transaction', ...refusedTransaction(nth => transactionBody(nth + 1)), reason: 'wrong_transaction' },
   {
@@ -314,7 +314,7 @@ const notFound = (
   reason
 })
 
-/** What is not there, and not certainly so. */
+/** Not-found responses that are false or uncertain. */
 export const notFoundLies: readonly Lie[] = [
   notFound({ stamps: { 'x-aptos-ledger-version': null } }, 'no_position', 'a not-found without a position'),
   notFound({ type: 'text/plain' }, 'status', 'a not-found in another media type'),

@@ -4,7 +4,7 @@ import { encodeChunked, thenEnd, thenHang, thenKeep, responseBytes } from '../re
 const te = ['transfer-encoding: chunked']
 const whole = ({ body }: { body: string }): { status: number, body: string } => ({ status: 200, body })
 
-/** What a node may say of the length of an answer. */
+/** False content lengths. */
 export const lengthLies: readonly Lie[] = [
   {
     name: 'a length beyond the body, and the end',
@@ -100,7 +100,7 @@ export const lengthLies: readonly Lie[] = [
 
 const size = (truth: { body: string }): string => truth.body.length.toString(16)
 
-/** What a node may do with chunks and transfer codings. */
+/** False chunks and transfer codings. */
 export const chunkLies: readonly Lie[] = [
   {
     name: 'chunks without a last one, and the end',

@@ -7,7 +7,7 @@ const errorBody = '{"message":"evil","error_code":"internal_error","vm_error_cod
 
 const handed = (status: number) => ({ body }: TrueResponse): ExpectedOutcome => ({ status, body })
 
-/** What a node may write into a head. */
+/** Malformed and hostile header fields. */
 export const headerLies: readonly Lie[] = [
   {
     name: 'lines that stay with the node',
@@ -80,7 +80,7 @@ export const headerLies: readonly Lie[] = [
     cacheable: 'truth',
     forwarded: 'truth'
   },
-  // Node info need bear no position, so that it is taken as if it bore none.
+  // Allows a missing position, because node info needs none.
   {
     name: 'two cursors',
     respond: truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] })),
@@ -210,7 +210,7 @@ export const headerLies: readonly Lie[] = [
   ))
 ]
 
-/** Statuses that are no answer to what was asked, and errors. */
+/** Statuses and errors that are no response to the request. */
 export const statusLies: readonly Lie[] = [
   ...[204, 304].map((code): Lie => (
     {
@@ -299,7 +299,7 @@ export const statusLies: readonly Lie[] = [
   ))
 ]
 
-/** Media types and codings that were not asked for. */
+/** Media types and codings that were not requested. */
 export const mediaTypeLies: readonly Lie[] = [
   ...[
     null,

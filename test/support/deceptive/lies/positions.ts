@@ -2,7 +2,8 @@ import { type Lie, type ExpectedOutcome } from '../try-lies.js'
 import { thenKeep, responseBytes } from '../response-bytes.js'
 import { headPosition, type ReadKind, type TrueResponse } from '../read-kinds.js'
 
-// Node info need bear no position, and what is passed on is not judged by it; neither shows the one that is a lie.
+// Expects no effect on node info, which needs no position, and on forwarded reads, which are not judged by it. The
+// false position is not shown.
 const unplaced: Pick<Lie, 'cacheable' | 'forwarded'> = {
   cacheable: (_truth: TrueResponse, { name }: ReadKind): ExpectedOutcome => name === 'info' ? 'truth' : 'refused',
   forwarded: 'truth'
@@ -56,7 +57,7 @@ const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | 
   ['a block height beyond u64', { 'x-aptos-block-height': '18446744073709551616' }]
 ]
 
-/** Positions that are none, or contradict themselves. */
+/** Positions that are malformed or contradict themselves. */
 export const positionLies: readonly Lie[] = [
   ...changes.map(([name, stamps]): Lie => ({
     name,
@@ -116,10 +117,7 @@ export const positionLies: readonly Lie[] = [
   }
 ]
 
-/**
- * Positions that are well formed and of another chain, or another window: nothing but what the node says next tells
- * that they were lies.
- */
+/** Well-formed positions of another chain or window: only the upstream's next response exposes them. */
 export const foreignPositionLies: ReadonlyArray<readonly [string, Readonly<Record<string, string>>]> = [
   ['another chain', { 'x-aptos-chain-id': '9' }],
   ['a later head at an earlier time', {
