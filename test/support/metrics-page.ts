@@ -2,12 +2,12 @@ import { maxSeries, maxSeriesText } from '../../src/metrics/series-count.js'
 import { type LabelValues, metricGroups, metricList, type MetricDefinition } from '../../src/metrics/definitions.js'
 
 const oneNode = { upstreams: 1, clients: 0 }
-// Longer lists stand in a table of their own.
+// Puts longer lists into a table of their own.
 const mostInline = 5
 
 const code = (text: string): string => `\`${text}\``
 
-/** What docs/metrics.md says of the list of all metrics, as it is to be between its two marks. */
+/** Returns the generated section of docs/metrics.md, between its two marks. */
 export function metricsPage (): string {
   const head = '| metric | type | labels | meaning | series at most | one node, no keys |\n|---|---|---|---|---|---|'
   const sections = Object.entries(metricGroups).map(([title, rows]) =>

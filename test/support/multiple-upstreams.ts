@@ -5,23 +5,20 @@ import { startSandboxNode } from './replicas.js'
 import { until } from './until.js'
 import { type TestVarve, varveAt } from './varve.js'
 
-/** varve in front of several embedded nodes named n1, n2 and so on, whose growth is in the test's hand. */
+/** varve in front of several embedded nodes named n1, n2 and so on, which grow only when a test says so. */
 export interface VarveWithUpstreams {
   readonly upstreams: readonly Sandbox[]
   readonly varve: TestVarve
   get(target: string): Promise<TestResponse>
-  /**
-   * How often each was asked for data since it was looked at last: anything but where it stands and by which blocks it
-   * is known.
-   */
+  /** Returns the number of data requests of each upstream since the last call, without polls and anchors. */
   takeRequestCounts(): number[]
-  /** Which of them are up, as an operator sees it. */
+  /** Returns the health of the upstreams, as an operator sees it. */
   upStates(): Promise<string>
-  /** What is told of one on /status.json. */
+  /** Returns an upstream's status on /status.json. */
   statusOf(name: string): Promise<Record<string, unknown>>
 }
 
-/** Starts nodes with a long history that does not grow, and varve in front of them when it has heard of each. */
+/** Starts nodes with a long history and no growth, and varve in front of them; waits until all have answered. */
 export async function startWithUpstreams (
   t: Test,
   each: SandboxOptions[],
@@ -32,14 +29,14 @@ export async function startWithUpstreams (
   return await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
 }
 
-/** Two equal ones, of which the first is asked first, since the other takes its time. */
+/** Starts two equal upstreams, of which the first ranks first because the other is slower. */
 export async function startWithTwoUpstreams (
   t: Test,
   upstream: object = {},
   change: Parameters<typeof varveAt>[2] = {}
 ): Promise<VarveWithUpstreams> {
   const nodes = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
-  // Whoever takes no longer than a busy machine may take by itself could be the one that was heard first.
+  // Delays the second's first response by more than a busy machine does, so that the first ranks first.
   const first = nodes[1]?.faults.add({ kind: 'slow', ms: 100 })
   const served = await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
   nodes[1]?.faults.add({ kind: 'slow', ms: 15 })
@@ -56,7 +53,7 @@ async function untilAllHeard (served: VarveWithUpstreams): Promise<VarveWithUpst
   return served
 }
 
-/** The same with nodes that run already, from before the first word of any of them. */
+/** The same with running nodes, from before their first response. */
 export async function startInFrontOf (
   t: Test,
   nodes: readonly Sandbox[],

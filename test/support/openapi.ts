@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders } from 'node:http'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 
-/** An answer as it came over a socket. */
+/** A response as it came over a socket. */
 export interface OperationResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -33,10 +33,10 @@ export interface OpenApi {
   >
 }
 
-// What HTTP itself says of any answer, and is in no document.
+// Header fields of HTTP itself, which no document lists.
 const ofHttp = new Set(['content-type', 'content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding'])
 
-/** Holds answers against a document, strictly: what it does not speak of is a complaint. */
+/** Validates responses against a document strictly: anything undocumented is a complaint. */
 export class OpenApiChecker {
   readonly document: OpenApi
   readonly #ajv = new Ajv2020({ strict: true, allErrors: true, allowUnionTypes: true })
@@ -44,14 +44,14 @@ export class OpenApiChecker {
 
   constructor (document: OpenApi) {
     this.document = document
-    // The document is no schema but holds some: what else it says is of no weight.
+    // Ignores members that are no schema: the document as a whole is none, but contains some.
     for (const name of [...Object.keys(document), 'discriminator']) this.#ajv.addKeyword(name)
     this.#ajv.addFormat('uint64', text => /^[0-9]+$/.test(text) && BigInt(text) < 2n ** 64n)
     for (const name of ['uint8', 'uint16', 'uint32', 'binary']) this.#ajv.addFormat(name, true)
     this.#ajv.addSchema(document, 'document', false, false)
   }
 
-  /** Every operation by its name, with how it is asked. */
+  /** Returns every operation by name, with its method and path. */
   get operations (): Map<
     string,
     { readonly method: string, readonly path: string, readonly responses: Record<string, ResponseObject> }
@@ -65,7 +65,7 @@ export class OpenApiChecker {
     )
   }
 
-  /** Every kind of a thing that the document tells apart, as the member that tells it and its value. */
+  /** Returns every variant that the document distinguishes: the discriminating member and its value. */
   get kinds (): string[] {
     const all = Object.values(this.document.components.schemas).flatMap(({ discriminator }) =>
       discriminator === undefined ? [] : [discriminator]
@@ -73,7 +73,7 @@ export class OpenApiChecker {
     return all.flatMap(({ propertyName, mapping }) => Object.keys(mapping).map(value => `${propertyName} ${value}`))
   }
 
-  /** What is wrong with an answer to an operation; nothing where all is as the document says. */
+  /** Returns complaints about a response to an operation; empty if it matches the document. */
   complaints (operationId: string, { status, headers, body }: OperationResponse): string[] {
     const operation = this.operations.get(operationId)
     const pointer = `/paths/${escaped(operation?.path ?? '')}/${operation?.method}/responses/${status}`
@@ -107,7 +107,7 @@ export class OpenApiChecker {
 
   #ofBody (pointer: string, { content = {} }: ResponseObject, type: string | undefined, body: Buffer): string[] {
     const [essence = ''] = String(type).split(';', 1)
-    // What could not be read at all is answered without a word.
+    // Allows an empty body for an unreadable request.
     if (type === undefined && body.length === 0 && Object.keys(content).every(name => name === 'application/json')) {
       return []
     }
@@ -118,7 +118,7 @@ export class OpenApiChecker {
     )
   }
 
-  // A pointer with what stands there, where what stands there may be a pointer to somewhere else.
+  // Resolves a pointer, whose target may be a pointer as well.
   #resolved<Piece> (pointer: string, piece: object): [string, Piece] {
     if (!('$ref' in piece)) return [pointer, piece as Piece]
     const target = String(piece.$ref).slice(1)
@@ -134,7 +134,7 @@ export class OpenApiChecker {
   #invalid (pointer: string, value: unknown): string[] {
     const validate = this.#compiled.get(pointer) ?? this.#ajv.compile({ $ref: `document#${encodeURI(pointer)}` })
     this.#compiled.set(pointer, validate)
-    // Each kind that a thing is not of complains too.
+    // Limits the list, because every variant that does not apply complains too.
     return validate(value)
       ? []
       : (validate.errors ?? []).slice(0, 12).map(({ instancePath, message, params }) =>
@@ -143,7 +143,7 @@ export class OpenApiChecker {
   }
 }
 
-/** What a linter of such documents says of one; nothing where all is well. */
+/** Returns the complaints of an OpenAPI linter; empty if it accepts the document. */
 export async function lintComplaints (source: string, rules: Record<string, 'off'> = {}): Promise<string[]> {
   const config = await createConfig({ extends: ['recommended-strict'], rules })
   const problems = await lintFromString({ source, absoluteRef: 'openapi.yaml', config })

@@ -1,4 +1,4 @@
-/** How a read is asked. */
+/** Request of an operation. */
 export interface OperationRequest {
   readonly path: string
   readonly method?: string
@@ -14,8 +14,7 @@ const posted = (path: string, body: unknown, headers: Record<string, string> = {
 })
 
 /**
- * How each operation of the embedded node is asked so that it succeeds, by its name; a hash is one of a transaction
- * that it has.
+ * Returns a successful request for each operation of the embedded node, by name; `hash` is of an existing transaction.
  */
 export function operationRequests (hash: string): Readonly<Record<string, OperationRequest>> {
   return {

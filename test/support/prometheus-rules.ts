@@ -1,12 +1,12 @@
 import { parse } from 'yaml'
 
-/** A rule that is worked out again and again, and kept under a name of its own. */
+/** A recording rule. */
 export interface RecordingRule {
   readonly record: string
   readonly expr: string
 }
 
-/** A rule that an operator is told of. */
+/** An alerting rule. */
 export interface AlertRule {
   readonly alert: string
   readonly expr: string
@@ -15,13 +15,13 @@ export interface AlertRule {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-/** The rules of a file, in their order. */
+/** Returns the rules of a file, in order. */
 export function readRules (text: string): Array<AlertRule | RecordingRule> {
   const { groups } = parse(text) as { groups: Array<{ rules: Array<AlertRule | RecordingRule> }> }
   return groups.flatMap(({ rules }) => rules)
 }
 
-/** Whether it is one that an operator is told of. */
+/** True for an alerting rule. */
 export function isAlert (rule: AlertRule | RecordingRule): rule is AlertRule {
   return 'alert' in rule
 }

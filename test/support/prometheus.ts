@@ -11,25 +11,25 @@ import { freePort } from './free-port.js'
 import { killOnExit } from './kill-on-exit.js'
 import { until } from './until.js'
 
-/** What it scrapes, how often, and by which rules it judges. */
+/** Targets, intervals and rules of a Prometheus. */
 export interface PrometheusOptions {
   /** HOST:PORT of each target, which is its label `instance` too. */
   readonly targets: readonly string[]
-  /** Of scrapes, and of the evaluation of rules. */
+  /** Interval of scrapes and rule evaluations. */
   readonly interval?: string
-  /** Files of recording and alerting rules, with their whole paths. */
+  /** Absolute paths of recording and alerting rules. */
   readonly rules?: readonly string[]
   readonly job?: string
 }
 
-/** One series of an answer; a scalar is one without labels. */
+/** A series of a result; a scalar is one without labels. */
 export interface Series {
   readonly labels: Readonly<Record<string, string>>
-  /** Time in seconds, and value, rising in time: one for an instant query. */
+  /** Time in seconds and value, in order of time: one point for an instant query. */
   readonly points: ReadonlyArray<readonly [at: number, value: number]>
 }
 
-/** A rule as it stands after its last evaluation. */
+/** A rule after its last evaluation. */
 export interface Rule {
   readonly name: string
   readonly query: string
@@ -53,7 +53,7 @@ interface Told {
   readonly values?: Array<[number, string]>
 }
 
-/** Starts Debian's Prometheus on the loopback alone; nothing of it is left when the test has ended, however it ends. */
+/** Starts Debian's Prometheus on the loopback only; it is removed at the end of the test in any case. */
 export async function startPrometheus (t: Test, options: PrometheusOptions): Promise<Prometheus> {
   const folder = await mkdtemp(join(tmpdir(), 'varve-prometheus-'))
   t.teardown(async () => {
@@ -90,7 +90,7 @@ export class Prometheus {
     this.url = `http://127.0.0.1:${port}`
   }
 
-  /** Waits until it answers queries, and tells what it said where it ended instead. */
+  /** Waits until it responds to queries; returns its output if it exits instead. */
   async start (t: Test, folder: string): Promise<string | undefined> {
     const child: ChildProcessByStdio<null, null, Readable> = spawn('prometheus', [
       '--config.file=prometheus.yml',
@@ -122,12 +122,12 @@ export class Prometheus {
     return said.join('\n')
   }
 
-  /** What an expression is, now or at a time in seconds. */
+  /** Returns the value of an expression, now or at a time in seconds. */
   async query (expression: string, at?: number): Promise<Series[]> {
     return seriesOf(await this.#get('query', { query: expression, ...(at !== undefined && { time: String(at) }) }))
   }
 
-  /** What an expression is at every step of a span of time, all in seconds. */
+  /** Returns an expression at every step of a time span, in seconds. */
   async queryRange (expression: string, span: { start: number, end: number, step: number }): Promise<Series[]> {
     return seriesOf(
       await this.#get('query_range', {
@@ -139,16 +139,13 @@ export class Prometheus {
     )
   }
 
-  /** All rules of all files. */
+  /** Returns all rules of all files. */
   async rules (): Promise<Rule[]> {
     const { groups } = await this.#get('rules', {}) as { groups: Array<{ rules: Rule[] }> }
     return groups.flatMap(({ rules }) => rules)
   }
 
-  /**
-   * Waits until what every target tells is stored that was asked for it at or after a time in seconds; Prometheus takes
-   * its first look after five seconds.
-   */
+  /** Waits until a scrape of every target at or after a time is stored; Prometheus scrapes first after five seconds. */
   async untilScraped (since: number): Promise<void> {
     await until(async () => {
       const up = await this.query(`up == 1 and timestamp(up) >= ${since}`)
@@ -176,7 +173,7 @@ function seriesOf (data: unknown): Series[] {
   }))
 }
 
-// Prometheus writes what JSON has no number for in words of its own.
+// Parses numbers that JSON lacks, which Prometheus writes as words.
 function pointOf ([at, text]: [number, string]): [number, number] {
   return [at, text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : Number(text)]
 }

@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 
-// The same seed each time, so that a run can be repeated; SEED=n takes another, SEED=random one of its own. Titles
-// print it.
+// Fixes the seed, so that a run can be repeated; SEED=n sets another, SEED=random draws one. Titles print it.
 const seed = process.env['SEED'] === 'random' ? Date.now() % 1_000_000_000 : Number(process.env['SEED'] ?? 20_261_121)
 
-/** Checks a property so many times, more with RUNS_FACTOR; the seed stands in the title of the test that uses it. */
+/** Checks a property in `runs` random runs, more with RUNS_FACTOR; the test's title must have the seed. */
 export function check<T extends [unknown, ...unknown[]]> (property: fc.IProperty<T>, runs = 200): void {
   fc.assert(property, {
     seed,
@@ -13,7 +12,7 @@ export function check<T extends [unknown, ...unknown[]]> (property: fc.IProperty
   })
 }
 
-/** The same for properties that ask a node. */
+/** The same for asynchronous properties. */
 export async function checkAsync<T extends [unknown, ...unknown[]]> (
   property: fc.IAsyncProperty<T>,
   runs = 200
@@ -25,5 +24,5 @@ export async function checkAsync<T extends [unknown, ...unknown[]]> (
   })
 }
 
-/** How to say the seed in a title. */
+/** The seed for titles. */
 export const seedTitle = `seed ${seed}`

@@ -21,7 +21,7 @@ import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 
-/** The parts of a proxy in front of a node, without listeners, for what only shows in the order of steps. */
+/** Creates the parts of a proxy in front of an upstream, without listeners, for tests of the order of steps. */
 export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
   const nothing = (): void => {}
   const tracker = new Tracker(undefined, () => 0, {
@@ -121,7 +121,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   }
 }
 
-/** The canonical read of a GET. */
+/** Returns the canonical read of a GET. */
 export function readOfTarget (target: string): Read {
   const match = matchEndpoint(target, 'GET')
   if (match === undefined) throw new Error(`no read at ${target}`)

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
-/** Sends raw bytes and gathers all that comes back until the connection is closed, or until `enough` of it has come. */
+/** Sends raw bytes and returns everything received until the connection closes or `enough` matches. */
 export async function sendRaw (
   base: string,
   bytes: string | Buffer,
@@ -28,7 +28,7 @@ export async function sendRaw (
   })
 }
 
-/** The statuses of all answers in what came back. */
+/** Returns the statuses of all responses in the received text. */
 export function statusesIn (text: string): number[] {
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(match => Number(match[1]))
 }

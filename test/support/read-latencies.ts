@@ -2,7 +2,7 @@ import { type VarveWithUpstreams } from './multiple-upstreams.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 
-/** Reads versions from one on, so many at a time, and says how long each took, the longest last. */
+/** Reads consecutive versions with limited concurrency; returns their latencies, the longest last. */
 export async function readLatencies (
   { get }: VarveWithUpstreams,
   from: number,

@@ -5,16 +5,16 @@ import { type RedisProcess } from './redis-process.js'
 import { type RedisOptions, startRedis } from './redis-server.js'
 import { until } from './until.js'
 
-/** What may be different from a cluster without a password. */
+/** Differences from a cluster without a password. */
 export interface ClusterOptions
   extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
-  /** After how long its nodes take one of them for dead. */
+  /** Time after which nodes declare one of them dead. */
   readonly nodeTimeoutMs?: number
 }
 
 const slots = 16_384
 
-/** Starts a cluster of three masters, each with a third of the slots, and waits until all three find it well. */
+/** Starts a cluster of three masters with a third of the slots each, and waits until all report it healthy. */
 export async function startCluster (t: Test, options: ClusterOptions = {}): Promise<RedisCluster> {
   const { nodeTimeoutMs = 1000, args = [], ...rest } = options
   const own = [
@@ -54,7 +54,7 @@ export class RedisCluster {
     return this.nodes.map(node => node.host)
   }
 
-  /** For the test's own looks. */
+  /** Client for the test itself. */
   get client (): Cluster {
     const { password, tls } = this.#options
     this.#client ??= new Cluster(this.nodes.map(({ port }) => ({ host: '127.0.0.1', port })), {
@@ -69,11 +69,11 @@ export class RedisCluster {
     this.#client = undefined
   }
 
-  /** Deals the slots out and lets the nodes meet. */
+  /** Assigns the slots and introduces the nodes to each other. */
   async meet (): Promise<void> {
     const share = Math.ceil(slots / this.nodes.length)
     await Promise.all(this.nodes.map(async ({ client }, nth) => {
-      // ADDSLOTSRANGE is shorter, but Redis 6 does not know it.
+      // Uses ADDSLOTS, because Redis 6 has no ADDSLOTSRANGE.
       const own = Array.from({ length: Math.min(share, slots - nth * share) }, (_, at) => nth * share + at)
       await client.cluster('SET-CONFIG-EPOCH', nth + 1)
       await client.cluster('ADDSLOTS', ...own)
@@ -84,7 +84,7 @@ export class RedisCluster {
     await this.untilHealthy()
   }
 
-  /** Waits until all nodes know one another and every slot. */
+  /** Waits until all nodes know each other and every slot. */
   async untilHealthy (): Promise<void> {
     const signs = ['cluster_state:ok', `cluster_slots_ok:${slots}`, `cluster_known_nodes:${this.nodes.length}`]
     await until(async () => {
@@ -93,12 +93,12 @@ export class RedisCluster {
     }, 'all nodes find the cluster well')
   }
 
-  /** Ends one at once; the others serve their slots on. */
+  /** Kills a node; the others continue to serve their slots. */
   async killNode (nth: number): Promise<void> {
     await this.node(nth).kill()
   }
 
-  /** Starts one again, empty, with the slots that it had. */
+  /** Starts a node again, empty, with its former slots. */
   async restartNode (nth: number): Promise<void> {
     await this.node(nth).restart()
     await this.untilHealthy()
@@ -108,7 +108,7 @@ export class RedisCluster {
     return await this.#living().client.cluster('KEYSLOT', key)
   }
 
-  /** Which node has the slot of a key. */
+  /** Returns the node that owns the slot of a key. */
   async ownerOf (key: string): Promise<number> {
     const slot = await this.slotOf(key)
     const ranges = await this.#living().client.cluster('SLOTS')
@@ -116,14 +116,14 @@ export class RedisCluster {
     return this.nodes.findIndex(({ port }) => port === Number(owner))
   }
 
-  /** The keys on all living nodes. */
+  /** Returns the keys on all running nodes. */
   async keys (pattern = '*'): Promise<string[]> {
     return (await Promise.all(
       this.nodes.filter(node => node.isRunning).map(async ({ client }) => await client.keys(pattern))
     )).flat().sort()
   }
 
-  /** Moves a slot with its keys while clients go on; `half` runs while both nodes have a part in it. */
+  /** Moves a slot with its keys under load; `half` runs while both nodes have a part. */
   async moveSlot (slot: number, from: number, to: number, half?: () => Promise<void>): Promise<void> {
     const source = this.node(from)
     const target = this.node(to)
@@ -149,7 +149,7 @@ export class RedisCluster {
         ...keys
       )
     }
-    // The new owner first, so that the slot is never nobody's.
+    // Assigns the slot to the new owner first, so that it always has one.
     const rest = this.nodes.filter(node => node !== source && node !== target && node.isRunning)
     for (const { client } of [target, source, ...rest]) {
       await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(targetId))

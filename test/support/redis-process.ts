@@ -12,19 +12,19 @@ import { certificate } from './certificate.js'
 import { freePort } from './free-port.js'
 import { killOnExit } from './kill-on-exit.js'
 
-/** What to start, and how it is spoken to. */
+/** Command, and its connection details. */
 export interface Launch {
   readonly args: (port: number) => readonly string[]
-  /** The line that says that it takes connections. */
+  /** Line of output that reports readiness. */
   readonly ready: RegExp
-  /** Files to lay into its folder, where it runs. */
+  /** Files to write into its folder. */
   readonly files?: (port: number) => Record<string, string>
   readonly port?: number | undefined
   readonly password?: string | undefined
   readonly tls?: boolean | undefined
 }
 
-/** Starts a redis-server in a folder of its own; nothing of it is left when the test has ended, however it ends. */
+/** Starts a redis-server in a folder of its own; both are removed at the end of the test in any case. */
 export async function startProcess (t: Test, launch: Launch): Promise<RedisProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'varve-redis-'))
   const redis = new RedisProcess(launch, folder, launch.port ?? await freePort())
@@ -61,7 +61,7 @@ export class RedisProcess {
     return `127.0.0.1:${this.#port}`
   }
 
-  /** Where it listens, with its password. */
+  /** Address with its password. */
   get url (): string {
     const { password, tls } = this.#launch
     return `${tls === true ? 'rediss' : 'redis'}://${
@@ -77,7 +77,7 @@ export class RedisProcess {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** For the test's own looks. It comes back when the server does, and its faults are those of its commands alone. */
+  /** Client for the test itself. It reconnects with the server, and only its commands report errors. */
   get client (): Redis {
     this.#client ??= new Redis(this.url, {
       retryStrategy: () => 20,
@@ -86,7 +86,7 @@ export class RedisProcess {
     return this.#client
   }
 
-  /** Starts it; the first time it lays its files and takes another port where its own was taken meanwhile. */
+  /** Starts the server; the first time it writes files, and takes another port if its own was taken meanwhile. */
   async start (): Promise<void> {
     for (let attempt = 1;; attempt++) {
       if (!this.#hasRun) await this.#layFiles()
@@ -94,42 +94,42 @@ export class RedisProcess {
       if (fault === undefined) break
       if (attempt === 20 || !fault.includes('in use')) throw new Error(`redis-server did not start:\n${fault}`)
       if (!this.#hasRun && this.#launch.port === undefined) this.#port = await freePort()
-      // Another test may be trying this very port at this moment.
+      // Waits, because another test may be trying this port at the moment.
       else await pause(25)
     }
     this.#hasRun = true
   }
 
-  /** Starts it again where it was, with nothing of what it kept; kills it first where it still runs. */
+  /** Starts the server again at the same address without data; kills it first if it runs. */
   async restart (): Promise<void> {
     await this.kill()
     await this.start()
   }
 
-  /** Ends it at once, frozen or not. */
+  /** Kills the server, even a frozen one. */
   async kill (): Promise<void> {
     this.#child?.kill('SIGKILL')
     await this.#gone
   }
 
-  /** Ends it as an operator would. */
+  /** Stops the server as an operator would. */
   async stop (): Promise<void> {
     this.#child?.kill('SIGTERM')
     this.#child?.kill('SIGCONT')
     await this.#gone
   }
 
-  /** Makes it hang with its connections open: the system still takes bytes for it, and nothing comes back. */
+  /** Freezes the server with open connections: the kernel still accepts bytes, and no response comes. */
   freeze (): void {
     this.#child?.kill('SIGSTOP')
   }
 
-  /** Lets it go on. */
+  /** Resumes a frozen server. */
   thaw (): void {
     this.#child?.kill('SIGCONT')
   }
 
-  /** Closes the client of the test. */
+  /** Disconnects the test's client. */
   disconnect (): void {
     this.#client?.disconnect()
     this.#client = undefined
@@ -141,7 +141,7 @@ export class RedisProcess {
     }
   }
 
-  /** Waits until it takes connections, and answers what it said where it ended instead. */
+  /** Waits until the server is ready; returns its output if it exits instead. */
   async #spawn (): Promise<string | undefined> {
     const child = spawn('redis-server', [...this.#launch.args(this.#port)], {
       cwd: this.folder,

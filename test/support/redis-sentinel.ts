@@ -3,19 +3,19 @@ import { type RedisProcess, startProcess } from './redis-process.js'
 import { listenArguments, type RedisOptions, startRedis, tlsFiles } from './redis-server.js'
 import { until } from './until.js'
 
-/** What may be different from one master with one replica and no passwords. */
+/** Differences from one master with one replica and no passwords. */
 export interface SentinelOptions
   extends Pick<RedisOptions, 'password' | 'tls' | 'maxmemory' | 'maxmemoryPolicy' | 'args'> {
   readonly replicas?: 1 | 2
-  /** The sentinels' own password. */
+  /** Password of the sentinels. */
   readonly sentinelPassword?: string
-  /** After how long a sentinel takes a silent master for dead. */
+  /** Time after which a sentinel declares a silent master dead. */
   readonly downAfterMs?: number
 }
 
 const name = 'varve'
 
-/** Starts a master, its replicas and three sentinels, and waits until the sentinels know all of them. */
+/** Starts a master, its replicas and three sentinels, and waits until the sentinels know all. */
 export async function startSentinel (t: Test, options: SentinelOptions = {}): Promise<RedisSentinel> {
   const { replicas = 1, sentinelPassword, downAfterMs = 500, ...rest } = options
   const master = await startRedis(t, rest)
@@ -39,10 +39,10 @@ export async function startSentinel (t: Test, options: SentinelOptions = {}): Pr
   return set
 }
 
-/** A running set of servers and their sentinels. */
+/** A running set of servers and sentinels. */
 export class RedisSentinel {
   readonly name = name
-  /** The first was the master at the start. */
+  /** Servers; the first was the master at the start. */
   readonly servers: readonly RedisProcess[]
   readonly sentinels: readonly RedisProcess[]
   #master: RedisProcess
@@ -55,12 +55,12 @@ export class RedisSentinel {
     this.#master = first
   }
 
-  /** Where the sentinels are. */
+  /** Addresses of the sentinels. */
   get hosts (): string[] {
     return this.sentinels.map(sentinel => sentinel.host)
   }
 
-  /** The master that the last finished failover left. */
+  /** Master after the last complete failover. */
   get master (): RedisProcess {
     return this.#master
   }
@@ -69,9 +69,9 @@ export class RedisSentinel {
     return this.servers.filter(server => server !== this.#master)
   }
 
-  /** Lets the sentinels find one another and the replicas. */
+  /** Waits until the sentinels know each other and the replicas. */
   async meet (): Promise<void> {
-    // Redis 7 can be told to talk more often; before it this takes two seconds.
+    // Shortens the intervals, which Redis 7 allows; earlier releases take two seconds.
     const hurry = [
       'publish-period',
       '200',
@@ -97,7 +97,7 @@ export class RedisSentinel {
     }, 'the sentinels know one another and the replicas')
   }
 
-  /** Makes the sentinels announce another master while the old one lives, which becomes its replica. */
+  /** Triggers a failover: the old master lives and becomes a replica. */
   async failover (): Promise<void> {
     await until(
       async () => await this.#living().client.call('SENTINEL', 'FAILOVER', name) === 'OK',
@@ -112,7 +112,7 @@ export class RedisSentinel {
     await this.untilMoved()
   }
 
-  /** Waits until every living sentinel announces another master than before, and that one takes writes. */
+  /** Waits until every running sentinel announces a new master and it accepts writes. */
   async untilMoved (): Promise<void> {
     await until(async () => {
       const living = this.sentinels.filter(sentinel => sentinel.isRunning)
@@ -160,7 +160,7 @@ function configOf (
   ].join('\n')
 }
 
-/** A value of a flat list of names and values. */
+/** Returns a value of a flat list of names and values. */
 function valueIn (list: readonly string[], key: string): string | undefined {
   return list[list.indexOf(key) + 1]
 }

@@ -3,23 +3,21 @@ import { certificate, certificateKey } from './certificate.js'
 import { type RedisProcess, startProcess } from './redis-process.js'
 import { until } from './until.js'
 
-/** What may be different from a healthy server without a password. */
+/** Differences from a healthy server without a password. */
 export interface RedisOptions {
-  /** To come up at a certain port, where another was before. */
+  /** Fixed port, to replace another server. */
   readonly port?: number
   readonly password?: string
   readonly tls?: boolean
   readonly maxmemory?: string
   readonly maxmemoryPolicy?: string
-  /** Makes it a read-only replica, which has caught up with its master before the test goes on. */
+  /** Master of a read-only replica, which has caught up when the test continues. */
   readonly replicaOf?: RedisProcess
-  /** Any further arguments of redis-server. */
+  /** Further arguments of redis-server. */
   readonly args?: readonly string[]
 }
 
-/**
- * Starts a real redis-server and waits until it takes connections; the set-up script has seen to it that there is one.
- */
+/** Starts a real redis-server and waits until it is ready; the set-up script guarantees that one is installed. */
 export async function startRedis (t: Test, options: RedisOptions = {}): Promise<RedisProcess> {
   const { port, password, tls = false, maxmemory = '64mb', maxmemoryPolicy = 'allkeys-lru', replicaOf, args = [] } =
     options
@@ -35,7 +33,7 @@ export async function startRedis (t: Test, options: RedisOptions = {}): Promise<
       '',
       '--appendonly',
       'no',
-      // Replicas need not wait for one another.
+      // Starts replication at once, without waiting for further replicas.
       '--repl-diskless-sync',
       'yes',
       '--repl-diskless-sync-delay',
@@ -53,7 +51,7 @@ export async function startRedis (t: Test, options: RedisOptions = {}): Promise<
   return redis
 }
 
-/** Makes a server the read-only replica of another while it runs, or its own master again. */
+/** Turns a running server into a read-only replica, or into its own master again. */
 export async function replicate (redis: RedisProcess, master: RedisProcess | undefined): Promise<void> {
   if (master === undefined) {
     await redis.client.replicaof('NO', 'ONE')
@@ -63,7 +61,7 @@ export async function replicate (redis: RedisProcess, master: RedisProcess | und
   await untilFollowing(redis, master)
 }
 
-/** Waits until a replica has all that its master has. */
+/** Waits until a replica has all data of its master. */
 export async function untilFollowing (redis: RedisProcess, master: RedisProcess): Promise<void> {
   await until(async () => {
     const info = await redis.client.info('replication')
@@ -71,7 +69,7 @@ export async function untilFollowing (redis: RedisProcess, master: RedisProcess)
   }, `${redis.host} follows ${master.host}`)
 }
 
-/** The arguments that make it listen on the loopback, with or without TLS. */
+/** Returns arguments to listen on the loopback, with or without TLS. */
 export function listenArguments (port: number, tls: boolean): string[] {
   const plain = ['--bind', '127.0.0.1', '--port', tls ? '0' : String(port)]
   if (!tls) return plain
@@ -92,5 +90,5 @@ export function listenArguments (port: number, tls: boolean): string[] {
   ]
 }
 
-/** What a server with TLS finds in its folder. */
+/** Files of a server with TLS. */
 export const tlsFiles: Record<string, string> = { 'certificate.pem': certificate, 'key.pem': certificateKey }

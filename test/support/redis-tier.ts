@@ -5,13 +5,13 @@ import { type StoredEntry } from '../../src/cache/stored-entry.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { clientFor } from '../../src/redis/connection-options.js'
 
-/** A shared store with nothing before or behind it, and what it told of its work. */
+/** A Redis tier on its own, with a record of its work. */
 export interface TestRedisTier extends RedisTier {
   readonly link: RedisLink
   readonly counts: { written: number, corrupt: number, failed: number }
 }
 
-/** Opens the shared store at a Redis as a replica would, with its link up. */
+/** Opens a Redis tier as a replica would, with its link up. */
 export async function openRedisTier (
   t: Test,
   url: string,
@@ -66,7 +66,7 @@ export async function openRedisTier (
   return Object.assign(store, { link, counts })
 }
 
-/** An answer as a replica would share it. */
+/** Returns an entry as a replica would store it. */
 export function storedEntryOf (key: string, body: string | Buffer, change: Partial<StoredEntry> = {}): StoredEntry {
   const bytes = Buffer.from(body)
   const head = { version: 1000n, timestampUsec: 1_000_000n, epoch: 2n, blockHeight: 100n }

@@ -1,7 +1,7 @@
 import { type TestResponse } from './client.js'
 import { type RequestVariant } from './request-variants.js'
 
-/** What a node refuses before it reads its ledger: the request itself, not what it asks for. */
+/** True if a node rejects the request itself before it reads its ledger. */
 export function isRejectedRequest ({ status, headers, body }: TestResponse): boolean {
   if (headers['x-aptos-ledger-version'] !== undefined) return false
   return status === 405 || status === 415 || status === 411 ||

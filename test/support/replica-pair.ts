@@ -7,28 +7,28 @@ import { respondOk, startStubUpstream, type StubUpstream } from './stub-upstream
 import { until } from './until.js'
 import { type TestVarve, varveAt } from './varve.js'
 
-/** Two replicas that share a Redis, in front of a node that answers at once. */
+/** Two replicas that share a Redis, in front of an upstream that responds at once. */
 export interface ReplicaPair {
   readonly upstream: StubUpstream
   readonly first: TestVarve
   readonly second: TestVarve
-  /** A read of history that nobody has asked for before. */
+  /** Returns a new read of history. */
   newTarget(): string
 }
 
-/** How Redis is reached. */
+/** Redis configuration. */
 export type RedisConfigChange = NonNullable<NonNullable<NonNullable<Parameters<typeof varveAt>[2]>['cache']>['redis']>
 
-/** How long a read may wait for Redis in these tests. */
+/** Redis timeout of reads in these tests. */
 export const timeoutMs = 250
 
-/** What a client waits for that does not come of Redis. */
+/** Margin for delays that Redis does not cause. */
 export const marginMs = 150
 
-// Two sets of replicas at one Redis must not find what the other has read.
+// Numbers the pairs, so that two pairs at one Redis never share entries.
 let count = 0
 
-/** Starts two replicas at one Redis, however it is reached. */
+/** Starts two replicas at one Redis of any kind. */
 export async function startReplicaPair (t: Test, redis: RedisConfigChange): Promise<ReplicaPair> {
   const upstream = await startStubUpstream(t, (request, response) => {
     respondOk(response, bodyOf(request.url ?? ''))
@@ -43,14 +43,12 @@ export async function startReplicaPair (t: Test, redis: RedisConfigChange): Prom
   }
 }
 
-/** What the node says to a target: its own text, so that an answer of another read would show. */
+/** Returns the upstream's response to a target: a text of its own, so that mix-ups show. */
 function bodyOf (target: string): string {
   return JSON.stringify([target])
 }
 
-/**
- * Reads one after another, each new; every answer must be the node's own, and what was waited for the slowest is told.
- */
+/** Reads new targets one after another; every response must be the upstream's. Returns the longest time. */
 export async function slowestOf (t: Test, varve: TestVarve, targets: readonly string[]): Promise<number> {
   let slowest = 0
   for (const target of targets) {
@@ -62,14 +60,14 @@ export async function slowestOf (t: Test, varve: TestVarve, targets: readonly st
   return slowest
 }
 
-/** Whether an answer is the node's to this very read; nothing is said while all is well. */
+/** True if a response is the upstream's for this read; asserts only failures. */
 export function checkResponse (t: Test, got: { status: number, body: string }, target: string): boolean {
   const isWell = got.status === 200 && got.body === bodyOf(target)
   if (!isWell) t.fail(`${target}: ${got.status} ${got.body}`)
   return isWell
 }
 
-/** Sees that what one replica reads is had by the other from Redis, without asking the node. */
+/** Expects a read of one replica to be a hit in Redis on the other, without an upstream read. */
 export async function checkShared (
   t: Test,
   { upstream, first, second, newTarget }: ReplicaPair,
@@ -82,13 +80,10 @@ export async function checkShared (
   const got = await second.get(target)
   checkResponse(t, got, target)
   t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', message)
-  t.equal(upstream.requests.filter(asked => asked.endsWith(target)).length, 1, 'the node was asked for it once')
+  t.equal(upstream.requests.filter(asked => asked.endsWith(target)).length, 1, 'the upstream got it once')
 }
 
-/**
- * Waits until what one replica reads is had by the other from Redis again: while servers change places, a write may go
- * to one that loses it.
- */
+/** Waits until replicas share again: during a failover a write may go to a server that loses it. */
 export async function untilShared ({ first, second, newTarget }: ReplicaPair): Promise<void> {
   await until(async () => {
     const target = newTarget()
@@ -99,17 +94,17 @@ export async function untilShared ({ first, second, newTarget }: ReplicaPair): P
   }, 'replicas share again')
 }
 
-/** How many entries a replica has written to Redis. */
+/** Returns the number of entries that a replica has written to Redis. */
 export async function redisWriteCount (varve: TestVarve): Promise<number> {
   return await varve.metric('varve_cache_writes_total{tier="redis"}') ?? NaN
 }
 
-/** What varve_redis_up says. */
+/** Returns varve_redis_up. */
 export async function isRedisUp (varve: TestVarve): Promise<boolean> {
   return await varve.metric('varve_redis_up') === 1
 }
 
-/** What the errors of Redis are counted under, and how many of them. */
+/** Returns the Redis errors by operation. */
 export async function redisErrorsOf (varve: TestVarve): Promise<Record<string, number>> {
   const { body } = await sendRequest(varve.adminUrl, '/metrics')
   return Object.fromEntries(
@@ -119,20 +114,20 @@ export async function redisErrorsOf (varve: TestVarve): Promise<Record<string, n
   )
 }
 
-/** What the replica says of itself to whoever balances its load. */
+/** Returns the response of /readyz. */
 export async function readiness (varve: TestVarve): Promise<{ status: number, ready: boolean, degraded: string[] }> {
   const { status, body } = await sendRequest(varve.adminUrl, '/readyz')
   return { status, ...JSON.parse(body) as { ready: boolean, degraded: string[] } }
 }
 
-/** Sees that it is ready all the same, and says what is wrong. */
+/** Expects the replica to be ready and degraded for a reason. */
 export async function checkDegraded (t: Test, varve: TestVarve, by: RegExp): Promise<void> {
   const { status, ready, degraded } = await readiness(varve)
   t.match({ status, ready }, { status: 200, ready: true }, 'it is ready')
-  t.ok(degraded.some(text => by.test(text)), `it says that it is degraded: ${degraded.join('; ')}`)
+  t.ok(degraded.some(text => by.test(text)), `it reports: ${degraded.join('; ')}`)
 }
 
-/** Two replicas at a cluster, with entries on all of its nodes that one of them has in memory. */
+/** Starts two replicas at a cluster, with entries on all nodes that one of them has in memory. */
 export async function startReplicaPairAtCluster (
   t: Test,
   count: number,
@@ -148,7 +143,7 @@ export async function startReplicaPairAtCluster (
   return { cluster, replicas, targets }
 }
 
-/** Reads new targets without a pause, several at a time, until told to stop; every answer must be the node's. */
+/** Reads new targets concurrently without pause until stopped; every response must be the upstream's. */
 export function startReads (
   t: Test,
   varve: TestVarve,
@@ -156,7 +151,7 @@ export function startReads (
 ): { stop: () => Promise<{ reads: number, wrong: number, slowest: number }> } {
   const stopped = new AbortController()
   let [reads, wrong, slowest] = [0, 0, 0]
-  // What the whole process stood still is no cost of Redis.
+  // Subtracts stalls of the whole process, which Redis does not cause.
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
   const readers = [1, 2, 3].map(async () => {
@@ -166,7 +161,7 @@ export function startReads (
       if (!checkResponse(t, await varve.get(target), target)) wrong++
       slowest = Math.max(slowest, performance.now() - began)
       reads++
-      // The other processes need their turn as well.
+      // Yields processor time to the other processes.
       await new Promise(resolve => setTimeout(resolve, 2))
     }
   })
@@ -180,7 +175,7 @@ export function startReads (
   }
 }
 
-/** How many of a number of new reads took about as long as Redis is waited for, or did not find it at once. */
+/** Returns the number of new reads that took about a Redis timeout or missed at first. */
 export async function countSlowReads (t: Test, { second, newTarget }: ReplicaPair, count: number): Promise<number> {
   let waits = 0
   for (let at = 0; at < count; at++) {

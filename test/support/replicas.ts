@@ -4,13 +4,13 @@ import { type RedisProcess } from './redis-process.js'
 import { until } from './until.js'
 import { type TestVarve } from './varve.js'
 
-/** The control key of the embedded node's chain. */
+/** Control key of the embedded node's chain. */
 export const controlKey = 'varve:1:control 4'
 
-/** The read of the block of a version. */
+/** Target for the block of a version. */
 export const blockTarget = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
 
-/** Starts the embedded node with its growth in the test's hand. */
+/** Starts the embedded node without growth of its own. */
 export async function startSandboxNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ blockMs: 0, ...options })
   t.teardown(async () => {
@@ -19,22 +19,22 @@ export async function startSandboxNode (t: Test, options: SandboxOptions = {}): 
   return sandbox
 }
 
-/** The port of a node, for another to take its place. */
+/** Returns the port of a node, for another in its place. */
 export function portOf ({ url }: Sandbox): number {
   return Number(new URL(url).port)
 }
 
-/** The generations that a replica has gone over to, in their order. */
+/** Returns the generations that a replica has adopted, in order. */
 export function adoptedGenerations (varve: TestVarve): unknown[] {
   return varve.log.filter(({ msg }) => msg === 'key generation changed').map(({ generation }) => generation)
 }
 
-/** The generations that replicas have published. */
+/** Returns the generations that replicas have published. */
 export async function publishedGenerations (redis: RedisProcess, key = controlKey): Promise<string[]> {
   return (await redis.client.hkeys(key)).filter(field => field.startsWith('g')).sort()
 }
 
-/** Waits until every replica has looked at what the others say: whoever misses its own sign gives it again. */
+/** Waits until every replica has read the others' state: it restores its own deleted sign then. */
 export async function untilAllSynced (redis: RedisProcess): Promise<void> {
   for (const sign of (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r'))) {
     await redis.client.hdel(controlKey, sign)
@@ -42,7 +42,7 @@ export async function untilAllSynced (redis: RedisProcess): Promise<void> {
   }
 }
 
-/** Waits until so many entries were written to Redis by a replica. */
+/** Waits until a replica has written this many entries to Redis. */
 export async function untilWritten (varve: TestVarve, entries: number): Promise<void> {
   await until(
     async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === entries,

@@ -12,7 +12,7 @@ import {
   tagStyle
 } from './value-variants.js'
 
-/** A request as a client might spell it, well or badly. */
+/** A request variant, valid or not. */
 export interface RequestVariant {
   readonly method: 'GET' | 'POST'
   readonly target: string
@@ -21,7 +21,7 @@ export interface RequestVariant {
   readonly body: string | undefined
 }
 
-/** What a client may say of the form it wants. */
+/** Accept headers of clients. */
 export const accept = fc.constantFrom(
   undefined,
   '*/*',
@@ -32,7 +32,7 @@ export const accept = fc.constantFrom(
   'text/html, application/json;q=0.9',
   'application/json, application/x-bcs'
 )
-/** The sandbox starts with some thousands of versions; most of these are among them, some below, some above. */
+/** Versions mostly inside the sandbox's first thousands, some below and some above. */
 export const version = fc.oneof({ weight: 8, arbitrary: fc.bigInt(1500n, 15_000n) }, {
   weight: 1,
   arbitrary: fc.bigInt(0n, 2n ** 64n)
@@ -42,7 +42,7 @@ const knownAddress = fc.oneof({ weight: 3, arbitrary: fc.constantFrom('1', '42',
   arbitrary: address
 })
 
-/** A query of these parameters, in some order, perhaps with one that nodes ignore. */
+/** A query of these parameters in any order, perhaps with one that nodes ignore. */
 export const parameters = (...given: fc.Arbitrary<string | undefined>[]): fc.Arbitrary<string> =>
   fc.tuple(
     fc.tuple(...given),
@@ -54,7 +54,7 @@ export const parameters = (...given: fc.Arbitrary<string | undefined>[]): fc.Arb
     return all.length === 0 ? '' : `?${all.join('&')}`
   })
 
-/** A parameter that is a number, or none. */
+/** A numeric parameter, or none. */
 export const integer = (name: string, value: fc.Arbitrary<bigint>): fc.Arbitrary<string | undefined> =>
   fc.option(
     fc.tuple(value, integerStyle, fc.boolean()).map(([number, style, isRaw]) => {
@@ -64,13 +64,13 @@ export const integer = (name: string, value: fc.Arbitrary<bigint>): fc.Arbitrary
     { nil: undefined }
   )
 
-/** An account in some spelling. */
+/** An account in any form. */
 export const accountVariant = fc.tuple(knownAddress, addressStyle).map(([digits, style]) =>
   renderAddress(digits, style)
 )
-/** The limit of a page. */
+/** Limit of a page. */
 export const limit = integer('limit', fc.bigInt(0n, 70_000n))
-/** Where a listing goes on. */
+/** Cursor of a listing. */
 export const cursor = fc.option(
   fc.constantFrom(
     'zz',
@@ -83,7 +83,7 @@ export const cursor = fc.option(
   ).map(text => `start=${text}`),
   { nil: undefined }
 )
-/** A GET in some form. */
+/** A GET with headers. */
 export const getRequest = (target: fc.Arbitrary<string>): fc.Arbitrary<RequestVariant> =>
   fc.tuple(target, accept).map(([text, type]) => ({
     method: 'GET',
@@ -99,7 +99,7 @@ const modules = getRequest(
   )
 )
 
-/** The tag of a struct in some spelling. */
+/** A struct tag in any form. */
 export const handles = fc.oneof(
   fc.constantFrom(
     '0x1::block::BlockResource',
@@ -143,7 +143,7 @@ const blocks = getRequest(
 
 const plain = getRequest(fc.constantFrom('/v1/estimate_gas_price', '/v1/estimate_gas_price?x=1'))
 
-/** A table key of a type, in any of its spellings. */
+/** A table key of a type, in any form. */
 const typedKey = fc.oneof(
   fc.tuple(fc.constantFrom('u64', 'u128', 'u256', 'i64'), fc.bigInt(-5n, 120n), integerStyle).map((
     [type, value, style]
@@ -246,18 +246,18 @@ const nasty = fc.constantFrom(
   '^'
 )
 
-/** The same with one place of its target spoilt. */
+/** Corrupts one place of a target. */
 export const corruptTarget = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrary<RequestVariant> =>
   fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, mark]) => {
     const at = 4 + place % Math.max(1, request.target.length - 3)
-    // A blank or a raw non-Latin letter would be no request at all.
+    // Removes blanks and raw non-Latin letters, which would make no valid request line.
     return {
       ...request,
       target: request.target.slice(0, at) + (mark === ' ' ? '%20' : mark) + request.target.slice(at + cut)
     }
   })
 
-/** The same with one place of its body spoilt. */
+/** Corrupts one place of a body. */
 export const corruptBody = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrary<RequestVariant> =>
   fc.tuple(
     requests,
@@ -272,7 +272,7 @@ export const corruptBody = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrar
 
 const validRequest = fc.oneof(modules, tables, events, blocks, plain)
 
-/** Requests of every kind, most of them well spelled. */
+/** Requests of every kind, mostly valid. */
 export const requestVariant = fc.oneof({ weight: 4, arbitrary: validRequest }, {
   weight: 2,
   arbitrary: corruptTarget(validRequest)

@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process'
 
-/** How a program has ended, and what it said. */
+/** Exit code and output of a program. */
 export interface ProgramResult {
   readonly code: number
   readonly stdout: string
   readonly stderr: string
 }
 
-/** Runs a program to its end, however that is. */
+/** Runs a program to its end, whatever its exit code. */
 export async function runProgram (
   command: string,
   args: readonly string[],
@@ -20,13 +20,10 @@ export async function runProgram (
   })
 }
 
-/** What the registry knows of the packages: findings, none, or nothing because it could not be asked. */
+/** Result of an audit: findings, none, or the reason why the registry could not be asked. */
 export type NpmAudit = { readonly findings: readonly string[] } | { readonly notAsked: string }
 
-/**
- * Asks the registry whether anything is known against the packages that the lock file names; a registry that gives no
- * answer is no good news.
- */
+/** Asks the registry for vulnerabilities of the packages in the lock file; a registry without answer is no success. */
 export async function auditPackages (cwd: string, ...more: readonly string[]): Promise<NpmAudit> {
   const { code, stdout, stderr } = await runProgram('npm', ['audit', '--json', ...more], { cwd })
   const told = parsed(stdout)

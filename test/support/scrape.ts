@@ -1,6 +1,6 @@
 import { sendRequest } from './client.js'
 
-/** One metric as a scrape shows it. */
+/** A metric as a scrape shows it. */
 export interface Scraped {
   readonly type: string
   readonly help: string
@@ -9,7 +9,7 @@ export interface Scraped {
   >
 }
 
-/** What GET /metrics shows, by the names of the metrics; a line that cannot be read is thrown. */
+/** Returns the metrics of GET /metrics by name; throws on a malformed line. */
 export async function scrape (adminUrl: string): Promise<Map<string, Scraped>> {
   const metrics = new Map<string, { type: string, help: string, series: Array<Scraped['series'][number]> }>()
   for (const line of (await sendRequest(adminUrl, '/metrics')).body.split('\n').filter(text => text !== '')) {

@@ -4,21 +4,21 @@ import { type Test } from 'tap'
 
 const run = promisify(execFile)
 
-/** A link to a network namespace that carries only so much. */
+/** A link to a network namespace with limited bandwidth. */
 export interface ShapedLink {
-  /** The address of this side. */
+  /** Address of this side. */
   readonly host: string
-  /** Runs a program of Node's on the other side; resolves with what it printed. */
+  /** Runs a Node.js program on the other side; resolves with its output. */
   node(program: string, ...args: string[]): Promise<string>
 }
 
-/** Makes a link whose way out of this side is shaped to a rate; the reason where the system does not let us. */
+/** Creates a link with a limited rate from this side; returns a reason if the system does not allow it. */
 export async function shapedLink (t: Test, rate: string): Promise<ShapedLink | string> {
   const id = `varve${process.pid % 100_000}`
-  // Addresses for tests of networks (RFC 2544); the four of a /30 hide no more of what the machine may reach.
+  // Addresses for network tests (RFC 2544), as a /30, to hide little of the machine's network.
   const [host, other] = [`198.18.${process.pid % 256}.1`, `198.18.${process.pid % 256}.2`]
   const [here, there] = [`${id}a`, `${id}b`]
-  // A queue of 3 MB, as modems have: it lets the kernel take megabytes at once, and report little progress after that.
+  // Shapes with a queue of 3 MB, as modems do: the kernel accepts megabytes at once and then reports little progress.
   const steps = [
     `ip netns add ${id}`,
     `ip link add ${here} type veth peer name ${there} netns ${id}`,
@@ -29,7 +29,7 @@ export async function shapedLink (t: Test, rate: string): Promise<ShapedLink | s
     `tc qdisc add dev ${here} root tbf rate ${rate} burst 16kb limit 3mb`
   ]
   t.teardown(async () => {
-    // The link goes with either of its ends; what was not made cannot be removed.
+    // Ignores errors: the link goes with either end, and may not exist.
     await run('ip', ['link', 'del', here]).catch(() => {})
     await run('ip', ['netns', 'del', id]).catch(() => {})
   })

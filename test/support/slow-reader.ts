@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Reads to the end, so many bytes a second and no more; how many came, also where the connection was cut off. */
+/** Reads to the end at a limited rate; returns the number of bytes, also after a cut connection. */
 export async function readSlowly (source: AsyncIterable<Uint8Array>, bytesPerSecond: number): Promise<number> {
   let size = 0
   const began = performance.now()

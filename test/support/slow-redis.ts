@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 
-/** Starts a network between a test and a server, as bad as the test wants it; it begins as a good one. */
+/** Starts a simulated network between a test and a server; at first it is a good one. */
 export async function slowRedis (t: Test, behind: { readonly port: number, readonly url: string }): Promise<SlowRedis> {
   const slow = new SlowRedis(behind)
   t.teardown(async () => {
@@ -18,13 +18,13 @@ interface Gate {
   readonly release: () => void
 }
 
-/** A TCP proxy on the loopback; every property may be changed while it runs. */
+/** A TCP proxy on the loopback; every property may change at run time. */
 export class SlowRedis {
-  /** How much later every answer comes. */
+  /** Delay of every response. */
   delayMs = 0
-  /** What to answer instead of the server, for any bytes that a client sends; undefined asks the server. */
+  /** Response in place of the server's, for any bytes of a client; undefined forwards them. */
   scriptedResponse: ((asked: Buffer) => Buffer | string | undefined) | undefined
-  /** Whether a new connection is closed at once. */
+  /** True to close new connections at once. */
   isRefusing = false
   readonly #behind: { readonly port: number, readonly url: string }
   readonly #server: Server
@@ -48,33 +48,33 @@ export class SlowRedis {
     return `127.0.0.1:${this.port}`
   }
 
-  /** As the server's own, with its password. */
+  /** Address with the server's password. */
   get url (): string {
     return this.#behind.url.replace(/\d+$/, String(this.port))
   }
 
-  /** How many connections there have been so far. */
+  /** Number of connections so far. */
   get connected (): number {
     return this.#connected
   }
 
-  /** How often a client has sent anything. */
+  /** Number of received chunks. */
   get receivedCount (): number {
     return this.#receivedCount
   }
 
-  /** Keeps all answers back from now on; the server still does what it is asked. */
+  /** Withholds all responses from now on; the server still gets commands. */
   hold (): void {
     this.#held ??= newGate()
   }
 
-  /** Sends what was kept back, in its order. */
+  /** Sends withheld responses in order. */
   release (): void {
     this.#held?.release()
     this.#held = undefined
   }
 
-  /** Ends all connections without a farewell; new ones are taken, unless it is refusing. */
+  /** Resets all connections; accepts new ones unless it is refusing. */
   dropConnections (): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }

@@ -2,7 +2,7 @@ import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 
-/** A screenshot of a page of few colours with a palette of at most 256, which takes a third of the bytes. */
+/** Returns a screenshot with a palette of at most 256 colours, which takes a third of the bytes. */
 export function smallPng (png: Buffer): Buffer {
   const { width, height, pixels } = pixelsOf(png)
   const { palette, indexes } = inPalette(pixels)
@@ -51,7 +51,7 @@ function pixelsOf (png: Buffer): { width: number, height: number, pixels: Buffer
   return { width, height, pixels }
 }
 
-// The filters of the format (PNG, 9.2).
+// Predictors of the format (PNG, 9.2).
 function guessOf (filter: number | undefined, left: number, up: number, corner: number): number {
   switch (filter) {
     case 1:
@@ -71,7 +71,7 @@ function guessOf (filter: number | undefined, left: number, up: number, corner: 
   }
 }
 
-/** The 256 colours that are most of the picture; every other is the nearest of those. */
+/** Uses the 256 most frequent colours; every other becomes the nearest of them. */
 function inPalette (pixels: Buffer): { palette: Buffer, indexes: Uint8Array } {
   const colours = new Map<number, number>()
   const colourAt = (at: number): number => pixels.readUIntBE(at * 3, 3)

@@ -4,13 +4,13 @@ import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { type ProcessStatus } from '../../src/http/status.js'
 
-/** What /status.json may tell. */
+/** Contents of /status.json. */
 export type StatusFixture = Omit<Partial<ProcessStatus>, 'recent'> & {
   readonly recent?: RecentSnapshot,
   readonly workers?: readonly object[]
 }
 
-/** The real admin listener, telling what the test likes; `setting.told` may be changed, or be a fault. */
+/** Starts the real admin listener with a scripted status; `setting.told` may change, or be an error. */
 export async function serveStatus (
   t: Test,
   setting: { told: object | Error }
@@ -36,7 +36,7 @@ export async function serveStatus (
   }
 }
 
-/** Steps of traffic: for each outcome what `rate` says of a step. */
+/** Returns steps of traffic: `rate` gives the count of each outcome in a step. */
 export function recentFixture (
   length: number,
   rate: (outcome: string, at: number) => number,
@@ -71,7 +71,7 @@ const bases: Record<string, number> = {
   unavailable: 1
 }
 
-/** Ten minutes as a busy varve has them, the same each time. */
+/** Returns ten minutes of a busy varve, always the same. */
 export function busyRecent (): RecentSnapshot {
   return recentFixture(121, (name, at) => {
     const wave = 1 + 0.25 * Math.sin(at / 17) + 0.08 * Math.sin(at * 1.7 + name.length) + 0.05 * Math.sin(at * 4.1)
@@ -80,7 +80,7 @@ export function busyRecent (): RecentSnapshot {
   }, { cache: 1812, local: 96, upstream: 3 })
 }
 
-/** A node as it is told of. */
+/** Returns the status of an upstream. */
 export function upstreamStatus (name: string, change: object = {}): ProcessStatus['upstreams'][number] {
   return {
     name,
@@ -99,7 +99,7 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
   }
 }
 
-/** A varve that is well. */
+/** Returns the status of a healthy varve. */
 export function healthyStatus (change: object = {}): StatusFixture {
   return {
     ready: true,
@@ -132,7 +132,7 @@ export function healthyStatus (change: object = {}): StatusFixture {
   } as StatusFixture
 }
 
-/** One that answers though much is not as it should be. */
+/** Returns the status of a varve that serves with many faults. */
 export function degradedStatus (): StatusFixture {
   return healthyStatus({
     degraded: [

@@ -7,7 +7,7 @@ import {
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { type Test } from 'tap'
 
-/** The seven position headers of a stub, of which any may be changed. */
+/** Returns the seven position headers of a stub, with changes. */
 export function stamps (change: Record<string, string> = {}): Record<string, string> {
   return {
     'x-aptos-chain-id': '4',
@@ -21,23 +21,21 @@ export function stamps (change: Record<string, string> = {}): Record<string, str
   }
 }
 
-/** A scripted node: what it answers is the test's, and it counts what it is asked. */
+/** A scripted upstream that counts requests. */
 export interface StubUpstream {
   readonly url: string
-  /** The targets asked for, the index apart. */
+  /** Requested targets, without the index. */
   readonly requests: string[]
-  /** The raw header lines of each. */
+  /** Raw header fields of each. */
   readonly rawHeaders: string[][]
 }
 
-// What varve asks for itself, two seconds after its start, to know the chain by.
+// True for varve's own read of an anchor, two seconds after its start.
 function isAnchorRead ({ url }: IncomingMessage): boolean {
   return url?.startsWith('/v1/blocks/by_height/') === true
 }
 
-/**
- * Starts a scripted node over HTTP; it answers the index by itself, and has no blocks by height to know the chain by.
- */
+/** Starts a scripted upstream over HTTP; it serves the index itself and has no blocks by height as anchors. */
 export async function startStubUpstream (
   t: Test,
   answer: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
@@ -55,7 +53,7 @@ export async function startStubUpstream (
   return { url: await listening(t, server), requests, rawHeaders }
 }
 
-/** A node whose word on everything is another each time, so that what was kept is told from what is new. */
+/** Starts an upstream that never repeats a response, so that hits differ from fetches. */
 export async function startCountingUpstream (t: Test): Promise<StubUpstream & { reads: () => number }> {
   const node = await startStubUpstream(t, (request, response, nth) => {
     request.resume()
@@ -64,7 +62,7 @@ export async function startCountingUpstream (t: Test): Promise<StubUpstream & { 
   return { ...node, reads: () => node.requests.length }
 }
 
-/** Starts a scripted node whose answers are raw bytes, one a connection. */
+/** Starts a scripted upstream with raw bytes as responses, one per connection. */
 export async function startRawUpstream (
   t: Test,
   answer: (socket: Socket, nth: number) => void
@@ -79,17 +77,17 @@ export async function startRawUpstream (
   return { url: await listening(t, server), connections: () => connections }
 }
 
-/** Listens with what is made of each connection in the test's hand; gives the address of a node. */
+/** Listens with a handler for each connection; returns an upstream address. */
 export async function listenRaw (t: Test, onConnection: (socket: Socket) => void): Promise<string> {
   return await listening(t, createServer(onConnection))
 }
 
-/** The head of an answer with all position headers. */
+/** Sends the index with all position headers. */
 export function respondToIndex (_request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
 }
 
-/** Answers 200 with a body and all position headers. */
+/** Sends a 200 with a body and all position headers. */
 export function respondOk (response: ServerResponse, body: string, headers: Record<string, string> = {}): void {
   response.writeHead(200, { 'content-type': 'application/json; charset=utf-8', ...stamps(), ...headers }).end(body)
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type Test } from 'tap'
 import { connect, type TLSSocket } from 'node:tls'
 
-/** A connection over TLS that believes whoever is there. */
+/** Connects over TLS without verifying the certificate. */
 export async function connectTls (url: string): Promise<TLSSocket> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), rejectUnauthorized: false })
@@ -10,7 +10,7 @@ export async function connectTls (url: string): Promise<TLSSocket> {
   return socket
 }
 
-/** Whose certificate a new connection is shown. */
+/** Returns the subject of the certificate on a new connection. */
 export async function subjectAt (url: string): Promise<string | undefined> {
   const socket = await connectTls(url)
   const subject = socket.getPeerX509Certificate()?.subject
@@ -18,7 +18,7 @@ export async function subjectAt (url: string): Promise<string | undefined> {
   return subject
 }
 
-/** A connection that is kept, and asked for one thing after another. */
+/** Opens a kept-alive connection for several requests. */
 export async function openTlsConnection (
   t: Test,
   url: string

@@ -1,4 +1,4 @@
-/** Every kind that one transaction is of or holds, in words: what a table of kinds is about. */
+/** Returns every kind that a transaction is of or contains, for a table of kinds. */
 export function transactionKindsOf (transaction: any): Set<string> {
   const kinds = new Set([`transaction ${transaction.type}`])
   if (transaction.validator_transaction_type !== undefined) {
@@ -54,7 +54,7 @@ function signatureKinds (signature: any): string[] {
   ]
 }
 
-// A key and a signature that are bare hex are of the kind that the signature's own name says.
+// Returns kinds of keys and signatures; bare hex is of the kind in the signature's name.
 function keyKinds ({ public_key: key, public_keys: keys = [], signature, signatures = [] }: any): string[] {
   const told = (each: any): boolean => typeof each === 'object'
   return [

@@ -1,13 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { startIdleMeter } from './idle-meter.js'
 
-// So much longer it may be where other processes have most of the processor's time.
+// Factor of the limit while other processes use most of the processor.
 const patience = 4
 
-/**
- * Waits until it is true, asking again every few milliseconds; a fault counts as not yet. What this process waits for
- * its turn is no part of the limit.
- */
+/** Waits until a condition is true; an error counts as not yet. The limit excludes time without the processor. */
 export async function until (isTrue: () => Promise<boolean> | boolean, what: string, limitMs = 15_000): Promise<void> {
   const began = performance.now()
   const idle = startIdleMeter()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 
 const hexDigit = fc.constantFrom(...'0123456789abcdef')
 
-/** An address's canonical digits without leading zeros, and any spelling of it. */
+/** Canonical digits of an address without leading zeros, and any of its forms. */
 export const address = fc.string({ unit: hexDigit, minLength: 1, maxLength: 64 }).map(text =>
   text.replace(/^0+(?=.)/, '')
 )
@@ -14,7 +14,7 @@ export function renderAddress (digits: string, how: { zeros: number, prefix: boo
 
 export const addressStyle = fc.record({ zeros: fc.nat(64), prefix: fc.boolean(), upper: fc.boolean() })
 
-/** A u64 and any spelling of it. */
+/** A u64 and any of its forms. */
 export const u64 = fc.bigInt(0n, 2n ** 64n - 1n)
 
 export function renderInteger (value: bigint, how: { zeros: number, plus: boolean }): string {
@@ -28,7 +28,7 @@ const identifier = fc.tuple(
   fc.string({ unit: fc.constantFrom(...'abcXYZ019_'), maxLength: 6 })
 ).map(([first, rest]) => first + rest)
 
-/** A type tag as a tree, so that it can be spelled in many ways. */
+/** A type tag as a tree, which has many forms. */
 export type Tag = string | { vector: Tag } | { address: string, module: string, name: string, of: Tag[] }
 
 const primitives = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address']
@@ -69,7 +69,7 @@ export function renderTag (
     (list === '' ? '' : `<${list}${how.comma ? `${blank},` : ''}>${blank}`)
 }
 
-/** The plainest spelling of a tag. */
+/** Returns the plainest form of a tag. */
 export function canonicalTag (of: Tag): string {
   return renderTag(of, { blank: '', upperX: false, upper: false, zeros: 0, comma: false })
 }

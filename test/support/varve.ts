@@ -7,28 +7,27 @@ import { Metrics } from '../../src/metrics/metrics.js'
 import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
 import { sendRequest, type TestRequest, type TestResponse } from './client.js'
 
-// What processes of its own are begun with; `npm test` has it compiled before.
+// Program for processes; `npm test` compiles it before.
 const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [] }
 
-/** A running varve with what a test asks of it. */
+/** A running varve with helpers for tests. */
 export interface TestVarve extends Varve {
   readonly log: Array<Record<string, unknown>>
   get(target: string, how?: TestRequest): Promise<TestResponse>
-  /** The value of a metric's series, or undefined where it does not exist. */
+  /** Value of a series; undefined if it does not exist. */
   metric(series: string): Promise<number | undefined>
 }
 
 type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K in keyof T]?: DeepPartial<T[K]> } : T
 
-/** What a test changes of the configuration; `upstream` of its one upstream, `isSandbox` to have none. */
+/** Changes of the configuration; `upstream` changes the only upstream, `isSandbox` has none. */
 export type ConfigChange = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
 
-/** Starts varve in this process on free ports in front of a node. */
+/** Starts varve in this process on free ports in front of an upstream. */
 export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = {}): Promise<TestVarve> {
   const { upstream, isSandbox = false, ...rest } = change
-  // Stubs that say something new each time are found out by an audit, which has tests of its own.
-  // Several test files at a time may keep a Redis that is well from answering within the usual 50 ms.
-  // The test, its node and varve have one loop, which many reads at a time keep busy.
+  // Disables audits, which have tests of their own: stubs may never repeat a response. Raises the Redis timeout and
+  // disables load shedding: test files run in parallel, and a test shares its event loop with upstream and varve.
   const limits = { loopLagMs: null, ...rest.limits }
   const cache = { ...rest.cache, redis: { timeoutMs: 500, ...rest.cache?.redis } }
   const config = configSchema.parse({
@@ -64,14 +63,14 @@ export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = 
   }
 }
 
-// Prints one metric of this process: the whole of /metrics costs 20 ms, and tests wait in polls.
+// Prints a single metric: the whole of /metrics costs 20 ms, and tests poll.
 async function metricText ({ metrics, adminUrl }: Varve, series: string): Promise<string> {
   const name = series.replace(/(?:_bucket|_sum|_count)?(?:\{.*)?$/, '')
   const isHere = metrics instanceof Metrics && metrics.registry.getSingleMetric(name) !== undefined
   return isHere ? await metrics.registry.getSingleMetricAsString(name) : (await sendRequest(adminUrl, '/metrics')).body
 }
 
-/** Starts the embedded node with its growth in the test's hand, and varve in front of it. */
+/** Starts the embedded node without growth of its own, and varve in front of it. */
 export async function varveAtSandbox (
   t: Test,
   options: SandboxOptions = {},

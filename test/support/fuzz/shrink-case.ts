@@ -40,7 +40,7 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
     ) await isLeft(shortest.steps, given(plainer))
   }
   for (let size = Math.ceil(shortest.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
-    // Removes steps from the end, because the failure needs the last ones most rarely.
+    // Goes backwards, so that earlier indexes stay valid.
     for (let at = shortest.steps.length - size; at >= 0; at -= size) await isLeft(shortest.steps.toSpliced(at, size))
   }
   for (let at = shortest.steps.length - 1; at >= 0; at--) {

@@ -1,13 +1,13 @@
 import { type Sandbox } from '#sandbox'
 
-/** Where a chain stood at a moment, in seconds and versions. */
+/** Head of a chain at a time, in seconds and versions. */
 export interface ChainSample {
   readonly at: number
   readonly head: number
   readonly oldest: number
 }
 
-/** Has nodes grow together at an even pace, and writes down where the first of them stands. */
+/** Grows nodes together at an even pace and records the head of the first one. */
 export class ChainGrowth {
   readonly samples: ChainSample[] = []
   readonly #nodes: readonly Sandbox[]
@@ -38,7 +38,7 @@ export class ChainGrowth {
     clearInterval(this.#writing)
   }
 
-  /** The pace of a number in a span of time, as a straight line through all that was written down has it. */
+  /** Returns the growth rate of a number in a time span, as linear regression over the samples. */
   rate (of: 'head' | 'oldest', from: number, to: number): number {
     const seen = this.samples.filter(({ at }) => at >= from && at <= to)
     const meanAt = seen.reduce((sum, { at }) => sum + at, 0) / seen.length

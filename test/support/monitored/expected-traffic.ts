@@ -6,45 +6,45 @@ import { type OutcomeName } from '../../../src/proxy/outcomes.js'
 import { ownOutcomeIn } from '../own-outcome.js'
 import { type TestVarve } from '../varve.js'
 
-/** How a request will be answered, as whoever sends it knows beforehand. */
+/** Expected response of a request, known before it is sent. */
 export interface ExpectedResponse {
   readonly endpoint: EndpointLabel
   readonly outcome: OutcomeName
   readonly status: number
-  /** Of reads of pruned history: who answers, and in which decade the distance lies. */
+  /** Read of pruned history: source of the response, and decade of the distance. */
   readonly pruned?: { readonly answer: 'cache' | 'local' | 'upstream', readonly below: number }
-  /** The configured name of a client with a key. */
+  /** Configured name of a client with a key. */
   readonly client?: string
-  /** What it takes varve at least, where that is more than nothing. */
+  /** Minimum time of varve for the request, if known. */
   readonly leastMs?: number
 }
 
-/** A request that was answered as foreseen. */
+/** A request that had the expected response. */
 export interface SentRequest extends ExpectedResponse {
   readonly instance: string
-  /** What the client waited, connection included. */
+  /** Time that the client waited, including the connection. */
   readonly seconds: number
 }
 
-/** What a request may say. */
+/** Optional parts of a request. */
 export interface RequestParts {
   readonly headers?: Record<string, string>
   readonly body?: string
   readonly agent?: Agent
 }
 
-/** An answer as far as it matters here. */
+/** A response, with the parts that tests use. */
 export interface TrafficResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
 }
 
-/** All that clients send while it is watched. An answer that is not the foreseen one fails at once. */
+/** All client requests of a monitored span. An unexpected response fails at once. */
 export class Traffic {
   readonly requests: SentRequest[] = []
 
-  /** Sends one. */
+  /** Sends a request. */
   async send (
     varve: Pick<TestVarve, 'url' | 'adminUrl'>,
     target: string,
@@ -53,8 +53,7 @@ export class Traffic {
   ): Promise<TrafficResponse> {
     const begun = performance.now()
     const heard = await exchange(varve.url, target, wording)
-    // Whoever answers learns that all of it has left in the event loop's next turn, when the client may have it
-    // already.
+    // Yields two turns: the server counts a response in the next turn of the loop, after the client may have it.
     for (let turns = 0; turns < 2; turns++) await turn()
     const seconds = (performance.now() - begun) / 1000
     if (heard.status !== foreseen.status) {
@@ -68,7 +67,7 @@ export class Traffic {
     return heard
   }
 
-  /** How many there were of a kind. */
+  /** Returns the number of requests that match. */
   count (is: (sent: SentRequest) => boolean): number {
     return this.requests.filter(is).length
   }
@@ -102,7 +101,7 @@ async function exchange (
   })
 }
 
-// What Cache-Status tells of the outcome; a pruned hit says neither memory nor Redis.
+// Returns the outcome in Cache-Status; a pruned hit names neither memory nor Redis.
 function outcomeIn (line: string): OutcomeName | undefined {
   if (line.includes('detail=memory')) return 'hit_memory'
   if (line.includes('detail=redis')) return 'hit_redis'

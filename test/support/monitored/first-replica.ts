@@ -12,7 +12,7 @@ import {
 } from './scenario.js'
 import { appClient } from './monitored-environment.js'
 
-/** What the first replica asks the nodes for, and keeps. */
+/** Reads of history that the first replica fetches and stores. */
 export function historyReads ({ version, lowest, region }: Scenario): PlannedRead[] {
   return [
     blockRead(lowest),
@@ -23,10 +23,7 @@ export function historyReads ({ version, lowest, region }: Scenario): PlannedRea
   ]
 }
 
-/**
- * The first replica reads from the nodes, then from its memory, and all else that befalls reads while the nodes are
- * well.
- */
+/** Runs all reads of the first replica while the upstreams are healthy: misses, hits and all other outcomes. */
 export async function firstReplicaReads (scene: Scenario): Promise<void> {
   const { environment: { first }, facts } = scene
   const history = historyReads(scene)
@@ -48,7 +45,7 @@ export async function firstReplicaReads (scene: Scenario): Promise<void> {
   await stale(scene)
 }
 
-/** Three ask for the same while one is on its way. */
+/** Sends three equal reads while the first is in progress. */
 async function threeAtOnce (scene: Scenario): Promise<void> {
   const { environment: { first, upstreams: { whole, behind } }, facts, version } = scene
   const alike = tableItemRead(version(5))
@@ -60,14 +57,14 @@ async function threeAtOnce (scene: Scenario): Promise<void> {
   const joining = [1, 2].map(async () => {
     await sendPlanned(scene, first, alike, 'collapsed')
   })
-  // Nothing tells that a read has joined; one that came later would be a hit, and the play would fail.
+  // Waits, because nothing reports that a read was coalesced; a late one would be a hit and fail the scenario.
   await pause(200)
   for (const hold of holds) hold.release()
   await Promise.all([leading, ...joining])
   facts.add('kept by first')
 }
 
-/** What varve refuses by itself, and a client with a key of one request a second that asks for three at once. */
+/** Sends requests that varve rejects, and three at once from a client of one request a second. */
 async function rejectedReads (scene: Scenario): Promise<void> {
   const { environment: { first }, facts, version } = scene
   for (let round = 0; round < 2; round++) {
@@ -86,11 +83,11 @@ async function rejectedReads (scene: Scenario): Promise<void> {
   facts.add('blocks kept by first')
 }
 
-/** A wait that is over with the next blocks, and one in vain. */
+/** Waits for a version that comes with the next blocks, and for one that does not. */
 async function versionWaitReads (scene: Scenario): Promise<void> {
   const { environment: { first, upstreams: { whole }, growth }, facts, lowest } = scene
   const atLeast = (version: bigint): Record<string, string> => ({ 'x-varve-min-ledger-version': String(version) })
-  // Or the next block may be there before the read is.
+  // Pauses the growth, so that the next block does not come before the read.
   growth.pause()
   const { version } = whole.ledger.head
   const waiting = sendPlanned(scene, first, blockRead(lowest), 'hit_memory', {}, atLeast(version + 1n))
@@ -109,7 +106,7 @@ async function versionWaitReads (scene: Scenario): Promise<void> {
   facts.add('waits timeout')
 }
 
-/** The whole node fails, twice as it is asked twice, so that one answers which is behind what was shown. */
+/** Fails the unpruned upstream twice, for both attempts, so that the lagging one responds behind the served head. */
 async function stale (scene: Scenario): Promise<void> {
   const { environment: { first, upstreams: { whole } }, facts } = scene
   const fault = whole.faults.add({

@@ -3,43 +3,43 @@ import { type FactCounts, type Scenario } from './scenario.js'
 import { type SentRequest } from './expected-traffic.js'
 import { type MonitoredEnvironment } from './monitored-environment.js'
 
-/** What a series is to be: a number, or no less than one and no more than another. */
+/** Expected value of a series: a number or a range. */
 export type ExpectedValue = number | readonly [least: number, most: number]
 
-/** A series that a query is to have. */
+/** Expected series of a query. */
 export interface ExpectedSeries {
   readonly labels: Readonly<Record<string, string>>
   readonly value: ExpectedValue
 }
 
-/** The three replicas that are watched. */
+/** The three monitored replicas. */
 export type ReplicaName = 'first' | 'second' | 'tight'
 
 export const replicaNames = ['first', 'second', 'tight'] as const
 
-/** All that is known of a span of time from what was sent and done in it, and nothing from varve's own counters. */
+/** Knowledge about a time span from its requests and actions, without varve's own counters. */
 export interface KnownTraffic {
   readonly environment: MonitoredEnvironment
   readonly scene: Scenario
   readonly facts: FactCounts
   readonly sent: readonly SentRequest[]
-  /** What was sent before the span, when the same was done for the first time. */
+  /** Requests of the rehearsal, before the span. */
   readonly rehearsed: readonly SentRequest[]
-  /** How long it was, and when it ended, in seconds. */
+  /** Length and end of the span, in seconds. */
   readonly seconds: number
   readonly at: number
   instance(who: ReplicaName): string
-  /** What Prometheus makes of so many counted by a replica: it prolongs what it saw to both ends of the span. */
+  /** Returns Prometheus' increase for a count of a replica: it extrapolates to both ends of the span. */
   expectedIncrease(who: ReplicaName, count: number): number
-  /** The same of all requests of a kind. */
+  /** The same for all requests that match. */
   count(is?: (sent: SentRequest) => boolean): number
-  /** How often nodes were asked, at least and at most, as they tell themselves. */
+  /** Returns the least and greatest number of requests by the upstreams' own counts. */
   upstreamRequests(node: keyof MonitoredEnvironment['upstreams'] | 'all', endpoint?: string): readonly [number, number]
-  /** Of the process that all of it runs in: seconds of processor, and bytes. */
+  /** Processor time in seconds and memory in bytes of the process that runs everything. */
   readonly process: { readonly cpu: number, readonly memory: number }
 }
 
-/** How often each node was asked, by endpoint. */
+/** Number of requests of each upstream, by endpoint. */
 export type RequestCounts = Record<keyof MonitoredEnvironment['upstreams'], Record<string, number>>
 
 export function readRequestCounts (
@@ -54,8 +54,8 @@ export function readRequestCounts (
 }
 
 /**
- * By how much Prometheus prolongs what it saw of each replica: half an interval at most, or the whole way where an end
- * is nearer than 1.1 of one.
+ * Returns Prometheus' extrapolation factor of each replica: by half an interval, or to an end nearer than 1.1
+ * intervals.
  */
 export async function extrapolated (
   prometheus: Prometheus,
@@ -65,7 +65,7 @@ export async function extrapolated (
 ): Promise<Map<string, number>> {
   const ups = await prometheus.query(`up[${range}]`, at)
   return new Map(ups.map(({ labels, points: all }) => {
-    // Of a scrape that failed there is nothing but that it did.
+    // Skips failed scrapes, which store nothing but the failure.
     const points = all.filter(([, up]) => up === 1)
     const first = points[0]?.[0] ?? NaN
     const last = points.at(-1)?.[0] ?? NaN
@@ -75,12 +75,12 @@ export async function extrapolated (
   }))
 }
 
-/** One series without labels. */
+/** Returns one series without labels. */
 export function singleSeries (value: ExpectedValue, labels: Record<string, string> = {}): ExpectedSeries[] {
   return [{ labels, value }]
 }
 
-/** A series for each value of a label. */
+/** Returns a series for each value of a label. */
 export function seriesFor<T extends string> (
   label: string,
   values: readonly T[],
@@ -89,12 +89,12 @@ export function seriesFor<T extends string> (
   return values.map(of => ({ labels: { [label]: of }, value: value(of) }))
 }
 
-/** The same value with other numbers of it. */
+/** Returns the same value multiplied. */
 export function scaled (value: ExpectedValue, by: number): ExpectedValue {
   return typeof value === 'number' ? value * by : [value[0] * by, value[1] * by]
 }
 
-/** Whether a value is as foretold. */
+/** True if a value is as predicted. */
 export function matchesExpected (value: number, foretold: ExpectedValue): boolean {
   if (typeof foretold !== 'number') return value >= foretold[0] * 0.999 && value <= foretold[1] * 1.001
   if (Number.isNaN(foretold)) return Number.isNaN(value)

@@ -3,16 +3,13 @@ import { until } from '../until.js'
 import { latestModulesRead, modulesRead, type Scenario, sendPlanned } from './scenario.js'
 import { tightConcurrent } from './monitored-environment.js'
 
-/** How many reads of modules the short replica makes; some thirty fill its memory. */
+/** Number of module reads of the limited replica; some thirty fill its memory. */
 const many = 40
 
-/** How many may wait for each that is under way. */
+/** Number of reads that may wait for each one in progress. */
 const waitingPerConnection = 7
 
-/**
- * The replica that is short of everything: its memory overflows, and a client of one request a second asks for three at
- * once.
- */
+/** Exceeds the limits of this replica: its memory overflows, and a client of one request a second sends three. */
 export async function limitedReplicaReads (scene: Scenario): Promise<void> {
   const { environment: { tight }, facts, region, version } = scene
   const from = (host: number): Record<string, string> => ({ 'x-forwarded-for': `10.${region.network}.1.${host}` })
@@ -33,19 +30,19 @@ export async function limitedReplicaReads (scene: Scenario): Promise<void> {
   facts.add('limited by address', 2)
 }
 
-/** What hangs at the nodes until it is let go. */
+/** Reads that hang at the upstreams until released. */
 export interface HangingReads {
-  /** Lets it go, and waits until all of it is answered. */
+  /** Releases the reads and waits for all responses. */
   release(): Promise<void>
 }
 
-/** How many reads of the first replica hang, none of them waiting for a turn. */
+/** Number of hanging reads of the first replica; none waits for a slot. */
 export const hangingOnFirst = 3
 
-/** How many of the short replica wait for their turn. */
+/** Number of reads of the limited replica that wait for a slot. */
 export const queuedOnTight = waitingPerConnection * tightConcurrent
 
-/** The nodes hang, as far as modules go: reads pile up until two find no room any more. */
+/** Makes module reads hang at the upstreams until the queue is full and two reads are rejected. */
 export async function hangUpstreams (scene: Scenario): Promise<HangingReads> {
   const { environment: { first, tight, upstreams: { whole, behind } }, facts, region } = scene
   const holds: Hold[] = [whole, behind].map(({ faults }) => faults.hold('account_modules'))
@@ -56,8 +53,7 @@ export async function hangUpstreams (scene: Scenario): Promise<HangingReads> {
   const hangsAtTight = (nth: number): void => {
     hanging.push(sendPlanned(scene, tight, latestModulesRead(20 + nth), 'forwarded', {}, from(nth)))
   }
-  // A question of varve's own that is under way would leave less room for those that wait, and goes before them: none
-  // is any more when the node holds as many reads as it may be asked at once.
+  // Fills the slots first: a poll in progress takes a slot and goes before queued reads.
   for (let nth = 0; nth < tightConcurrent; nth++) hangsAtTight(nth)
   await until(() => (holds[0]?.arrivedCount ?? 0) >= hangingOnFirst + tightConcurrent, 'all that may be are under way')
   for (let nth = 0; nth < queuedOnTight; nth++) hangsAtTight(tightConcurrent + nth)

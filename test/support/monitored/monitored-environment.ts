@@ -11,31 +11,25 @@ import { until } from '../until.js'
 import { type TestVarve, varveAt } from '../varve.js'
 import { ChainGrowth } from './chain-growth.js'
 
-/** What every answer of a node takes at least, and of modules: in another bucket. */
+/** Minimum response time of an upstream, and of modules: in another bucket. */
 export const upstreamDelayMs = 60
 export const modulesDelayMs = 120
 
-/** How long the second replica waits before it asks a second node. */
+/** Hedge delay of the second replica. */
 export const hedgeMs = 400
 
-/**
- * How long varve waits for a node: what hangs does so until the end, however busy the machine is, and nobody gives it
- * up.
- */
+/** Upstream timeout, long enough that hanging reads never time out on a busy machine. */
 const timeoutMs = 60_000
 
-/** How much of a node the third replica may have under way. */
+/** Upstream concurrency of the third replica. */
 export const tightConcurrent = 2
 
-/** The key of a client that is known, and how it is called. */
+/** Name and key of the known client. */
 export const appClient = { name: 'app', key: 'k'.repeat(40) }
 
-/**
- * Replicas under the eyes of a Prometheus: two that share a Redis, a third that is short of everything, and one that
- * nobody watches.
- */
+/** Replicas monitored by Prometheus: two that share a Redis and a limited one; a fourth is not monitored. */
 export interface MonitoredEnvironment {
-  /** Whole; ten blocks behind; one with a short history that does not answer any more; one of another chain. */
+  /** Unpruned; ten blocks behind; dead with a short history; on another chain. */
   readonly upstreams: {
     readonly whole: Sandbox,
     readonly behind: Sandbox,
@@ -51,7 +45,7 @@ export interface MonitoredEnvironment {
   readonly prometheus: Prometheus
 }
 
-/** Sets it up: the nodes' chains grow by a block each 200 ms, and lose one at the other end. */
+/** Starts everything: the chains grow by a block each 200 ms and lose one at the other end. */
 export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvironment> {
   const chain = { prunedBlocks: 100, windowBlocks: 900, startVersion: 1_000_000n }
   const [whole, behind, dead, strange] = await Promise.all([
@@ -81,7 +75,7 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     audit: { share: 1 },
     hedge: { share: 0.001, burst: 3, afterMs: hedgeMs }
   })
-  // It does not ask where nodes stand all the time, as nobody would count that.
+  // Turns off polls, which the known traffic would not include.
   const unwatched = await varveAt(t, '', {
     ...shared,
     upstreams: [at(whole, 'whole')] as never,
@@ -101,7 +95,7 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     trustProxy: ['loopback'],
     limits: { client: { requestsPerSecond: 1, burst: 1 } }
   })
-  // Of what was never heard of nobody knows what it has, so that nothing would be gone for sure.
+  // Waits for all upstreams: while one has never answered, no version is gone for certain.
   for (const varve of [first, second]) {
     await until(
       async () =>

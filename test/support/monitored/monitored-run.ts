@@ -8,10 +8,7 @@ import {
 import { runScenario, type ScenarioRun } from './run-scenario.js'
 import { type MonitoredEnvironment } from './monitored-environment.js'
 
-/**
- * A query as Grafana would send it, for all replicas or those that a pattern names, over a span that is the whole of
- * what was watched.
- */
+/** Expands a query as Grafana does, for all replicas or a pattern, over the whole monitored span. */
 export function expandQuery (expression: string, range: string, instance = '.*'): string {
   return expression.replaceAll('$instance', instance).replaceAll('$__rate_interval', range).replaceAll(
     '$__range',
@@ -19,7 +16,7 @@ export function expandQuery (expression: string, range: string, instance = '.*')
   )
 }
 
-/** What is known of a span, what still hangs in it, and how the span is written. */
+/** Knowledge about a span, reads that still hang, and the span as text. */
 export interface MonitoredRun {
   readonly known: KnownTraffic
   readonly range: string
@@ -27,9 +24,8 @@ export interface MonitoredRun {
 }
 
 /**
- * Has everything befall reads twice, and watches the second time: a series of a status begins when it is first counted,
- * and Prometheus knows of no growth before a beginning. What is counted is still before the span and after it, so that
- * what Prometheus sees in it is all of the play and nothing else.
+ * Runs the scenario twice and monitors the second run: a status series begins with its first count, and Prometheus sees
+ * no increase before. Counters rest before and after the span, so an increase contains the whole run only.
  */
 export async function runMonitored (environment: MonitoredEnvironment): Promise<MonitoredRun> {
   const { prometheus } = environment
@@ -66,9 +62,9 @@ export async function runMonitored (environment: MonitoredEnvironment): Promise<
     expectedIncrease: (who, count) => count * stretchOf(instance(who)),
     count: (is = () => true) => sent.filter(is).reduce((sum, { instance }) => sum + stretchOf(instance), 0),
     upstreamRequests: (node, endpoint) => [
-      // What hangs is asked and not answered, so it is not counted yet.
+      // Subtracts hanging reads, which are not counted before their response.
       Math.max(0, total(ended, node, endpoint) - total(settled, node, endpoint) - 20) * Math.min(...factors),
-      // Reads that found no turn were counted, and not asked.
+      // Includes reads without a slot, which are counted but not sent.
       (total(after, node, endpoint) - total(before, node, endpoint) + 2) * Math.max(...factors)
     ],
     process: { cpu: (user + system) / 1e6, memory: process.memoryUsage.rss() }
@@ -83,7 +79,7 @@ function total (counts: RequestCounts, node: keyof RequestCounts | 'all', endpoi
   ).reduce((sum, [, count]) => sum + count, 0)
 }
 
-// What varve asks for itself has no label of its own.
+// Maps endpoints to labels; varve's own requests have none.
 function labelOf (endpoint: string): string {
   return ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price', 'info'].includes(
       endpoint

@@ -1,8 +1,7 @@
 import { type AlertRule, isAlert, type RecordingRule } from '../prometheus-rules.js'
 
 /**
- * An expression of a rule as it is over a span of some seconds: what it takes of what is recorded is worked out in its
- * place, and wherever it looks back it looks at the whole span.
+ * Rewrites a rule's expression for a span of seconds: inlines recorded series and sets every range to the whole span.
  */
 export function overRange (expression: string, range: string, rules: ReadonlyArray<AlertRule | RecordingRule>): string {
   const inPlace = rules.reduce((text, rule) =>
@@ -16,7 +15,7 @@ export function overRange (expression: string, range: string, rules: ReadonlyArr
   )
 }
 
-/** What an alert compares: its first condition up to the comparison. */
+/** Returns the part of an alert that is compared: its first condition up to the operator. */
 export function comparedExpression (expression: string): string {
   let depth = 0
   for (let at = 0; at < expression.length; at++) {

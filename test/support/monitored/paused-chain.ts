@@ -3,15 +3,14 @@ import { until } from '../until.js'
 import { blockRead, eventsRead, type Scenario, sendPlanned, redisWritesOf } from './scenario.js'
 import { type MonitoredEnvironment } from './monitored-environment.js'
 
-/** A version, and how far it is below the window when the chain stands still. */
+/** A version, and its distance below the window while the chain is paused. */
 interface Pruned {
   readonly version: bigint
   readonly below: number
 }
 
 /**
- * Has the replica that nobody watches read what is about to be pruned, so that it lies in Redis; the chain stands still
- * as soon as it is.
+ * Reads a version with the unmonitored replica just before it is pruned, so that Redis has it; then pauses the chain.
  */
 export async function readSoonPruned (
   { upstreams: { whole }, unwatched, growth, first, second, tight }: MonitoredEnvironment
@@ -33,10 +32,7 @@ export async function readSoonPruned (
   return { version, below }
 }
 
-/**
- * A version that goes soon, and the height of the oldest block when it is between ten and a hundred versions below the
- * window: blocks are of very different sizes.
- */
+/** Returns a version close to pruning, and the oldest height at which it is 10 to 100 versions below the window. */
 function aboutToGo (ledger: Ledger): Pruned & { readonly height: bigint } {
   for (let last = ledger.oldest.blockHeight + 5n;; last++) {
     const version = ledger.block(last).firstVersion
@@ -47,7 +43,7 @@ function aboutToGo (ledger: Ledger): Pruned & { readonly height: bigint } {
   }
 }
 
-/** While the chain stands still distances are known, and the newest block stays the newest for as long as one looks. */
+/** Reads while the chain is paused: distances are known and the newest block stays the newest. */
 export async function readWhilePaused (scene: Scenario, { version, below }: Pruned): Promise<void> {
   const { environment: { first, second, tight, upstreams: { whole }, growth }, facts, region } = scene
   const { ledger } = whole

@@ -5,11 +5,9 @@ import { type SentRequest } from './expected-traffic.js'
 const bounds = definitionOf('varve_request_duration_seconds').bounds ?? []
 
 /**
- * Between what the quantile of a kind of requests' times in varve must be. Each took varve no longer than its client
- * waited, so the quantile is in no higher bucket than that of what clients waited; and no less than is known of it, as
- * that a node was asked, so it is in no lower bucket than that either. Prometheus prolongs no series below zero: a
- * bucket that was rather empty before the span, because what was rehearsed took longer, is given less than one above
- * it, and that moves the quantile up as far as where the longest of the rehearsal was.
+ * Returns bounds of a latency quantile. Varve's time is at most the client's wait and at least the known minimum, so
+ * the quantile is between their buckets. Prometheus extrapolates no series below zero: slow rehearsal requests can
+ * shift buckets, so the upper bound includes the longest of them.
  */
 export function quantileBounds (
   part: number,
@@ -18,7 +16,7 @@ export function quantileBounds (
 ): ExpectedValue {
   const sent = all.filter(is)
   if (sent.length === 0) return NaN
-  // Replicas weigh not quite the same, as each is scraped at a time of its own.
+  // Uses the client's waits with a margin, because each replica is scraped at its own time.
   const waited = Math.max(
     ranked(sent.map(({ seconds }) => seconds), part * sent.length + 0.25),
     ...rehearsed.filter(is).map(({ seconds }) => seconds)
@@ -33,7 +31,7 @@ function ranked (values: number[], rank: number): number {
   return values.sort((a, b) => a - b)[Math.min(values.length, Math.max(1, Math.ceil(rank))) - 1] ?? NaN
 }
 
-/** The quantile that Prometheus reads from buckets: it takes what is in a bucket to be spread evenly. */
+/** Returns the quantile as Prometheus computes it: evenly spread inside a bucket. */
 export function quantileOf (part: number, buckets: ReadonlyArray<readonly [bound: number, count: number]>): number {
   const rank = part * buckets.reduce((sum, [, count]) => sum + count, 0)
   let below = 0

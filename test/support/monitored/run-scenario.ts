@@ -9,15 +9,12 @@ import { hangUpstreams, type HangingReads, limitedReplicaReads } from './limited
 import { type MonitoredEnvironment } from './monitored-environment.js'
 import { readSoonPruned, readWhilePaused } from './paused-chain.js'
 
-/** What was done, and what still hangs. */
+/** Results of a scenario, and reads that still hang. */
 export interface ScenarioRun extends HangingReads {
   readonly scene: Scenario
 }
 
-/**
- * Everything that can befall reads, once, with what each is answered foreseen; at its end the chain stands still, and
- * reads hang.
- */
+/** Runs every kind of read once with a predicted response; at the end the chain is paused and reads hang. */
 export async function runScenario (environment: MonitoredEnvironment, region: ChainRegion): Promise<ScenarioRun> {
   const { upstreams: { whole }, growth, first, second, tight } = environment
   const base = whole.ledger.oldest.blockHeight + BigInt(region.above)
@@ -62,7 +59,7 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
   return { scene, ...hanging }
 }
 
-/** A client that begins a request and does not go on: it is told so, and cut off. */
+/** Sends a part of a request head and stops: the client gets a 408 and is disconnected. */
 async function stopWithinHead ({ environment: { first }, traffic, facts }: Scenario): Promise<void> {
   const { hostname, port } = new URL(first.url)
   const begun = performance.now()

@@ -3,29 +3,29 @@ import { type TestVarve } from '../varve.js'
 import { type ExpectedResponse, type Traffic, type RequestParts } from './expected-traffic.js'
 import { modulesDelayMs, upstreamDelayMs, type MonitoredEnvironment } from './monitored-environment.js'
 
-/** Where in the chain a play reads; another play reads elsewhere. */
+/** Region of the chain that a scenario reads; each scenario has its own. */
 export interface ChainRegion {
-  /** So many blocks above the end of the window, and some forty more. */
+  /** Number of blocks above the start of the window; the scenario uses some forty more. */
   readonly above: number
-  /** The first event of its page. */
+  /** First event of the page. */
   readonly event: number
-  /** Which addresses the clients of the short replica come from. */
+  /** Network of the limited replica's clients. */
   readonly network: number
 }
 
-/** What a play goes by, and where it writes down what it does. */
+/** Context of a scenario, and its records. */
 export interface Scenario {
   readonly environment: MonitoredEnvironment
   readonly traffic: Traffic
   readonly facts: FactCounts
   readonly region: ChainRegion
-  /** The lowest version that is asked for and stays in the window. */
+  /** Lowest version that is read and stays in the window. */
   readonly lowest: bigint
-  /** The first version of a block, counted from that of the lowest version. */
+  /** Returns the first version of a block, counted from the lowest version's block. */
   version(nth: number): bigint
 }
 
-/** How often something was done that no answer tells of. */
+/** Counts of actions that no response shows. */
 export class FactCounts {
   readonly #counts = new Map<string, number>()
 
@@ -38,7 +38,7 @@ export class FactCounts {
   }
 }
 
-/** A read as it is sent, whatever it will be answered. */
+/** A read as it is sent, whatever its response. */
 export interface PlannedRead {
   readonly endpoint: ExpectedResponse['endpoint']
   readonly target: string
@@ -71,7 +71,7 @@ export const eventsRead = (start: number): PlannedRead => ({
   target: `/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=${start}&limit=25`
 })
 
-/** Sends a line and has it be answered as foreseen. */
+/** Sends a read and expects the predicted response. */
 export async function sendPlanned (
   { traffic }: Pick<Scenario, 'traffic'>,
   varve: TestVarve,
@@ -88,7 +88,7 @@ export async function sendPlanned (
   })
 }
 
-/** How many answers a replica has given to Redis. */
+/** Returns the number of entries that a replica has written to Redis. */
 export async function redisWritesOf (varve: TestVarve): Promise<number> {
   return await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0
 }

@@ -5,7 +5,7 @@ import { historyReads } from './first-replica.js'
 import { hedgeMs } from './monitored-environment.js'
 import { tableItemRead, type PlannedRead, modulesRead, type Scenario, sendPlanned, redisWritesOf } from './scenario.js'
 
-/** The second replica finds in Redis what the first has read; each of its hits is compared with what a node says. */
+/** Reads the first replica's entries from Redis; each hit is audited. */
 export async function secondReplicaReads (scene: Scenario): Promise<void> {
   const { facts } = scene
   for (const outcome of ['hit_redis', 'hit_memory'] as const) {
@@ -18,7 +18,7 @@ export async function secondReplicaReads (scene: Scenario): Promise<void> {
   await hedge(scene)
 }
 
-/** Both nodes say something else than what was kept. */
+/** Makes both upstreams give responses that differ from the cached ones. */
 async function falsifyResponses (scene: Scenario): Promise<void> {
   const { environment: { upstreams: { whole, behind } }, facts, version } = scene
   const lies = [whole, behind].map(({ faults }) => faults.add({ kind: 'body', body: '"77"', match: 'table_item' }))
@@ -27,7 +27,7 @@ async function falsifyResponses (scene: Scenario): Promise<void> {
   facts.add('audits different')
 }
 
-/** Somebody else writes into Redis: one entry is no entry any more, the other not even a text. */
+/** Writes foreign data into Redis: one malformed entry, and one value of another type. */
 async function corruptEntries (scene: Scenario): Promise<void> {
   const { environment: { first, second, redis }, facts, version } = scene
   const junk = tableItemRead(version(9))
@@ -48,7 +48,7 @@ async function corruptEntries (scene: Scenario): Promise<void> {
   facts.add('redis get fails')
 }
 
-/** The node that is asked first does not answer, the other does. */
+/** Makes the first-ranked upstream hang while the other responds. */
 async function hedge (scene: Scenario): Promise<void> {
   const { environment: { second, upstreams: { whole, behind } }, facts } = scene
   const line: PlannedRead = modulesRead(behind.ledger.head.version - 500n)
@@ -66,10 +66,10 @@ async function hedge (scene: Scenario): Promise<void> {
   facts.add('kept by second')
 }
 
-// On a busy machine nobody may have had time for it, a few times in a row.
+// Number of tries, because a busy machine may skip audits several times in a row.
 const tries = 20
 
-/** Hits until an audit has compared one; those that nobody could tell of are facts too. */
+/** Reads hits until an audit has compared one; counts unaudited hits as facts too. */
 async function untilAudited (
   scene: Scenario,
   result: string,
@@ -91,7 +91,7 @@ async function untilAudited (
   throw new Error(`no audit was ${result}`)
 }
 
-/** The key under which Redis has what a read brings. */
+/** Returns the Redis key of a read's entry. */
 async function keyOf (redis: RedisProcess, varve: TestVarve, reads: () => Promise<void>): Promise<string> {
   const before = new Set(await redis.client.keys('varve:1:*'))
   const written = await redisWritesOf(varve)

@@ -3,10 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Test } from 'tap'
 import { until } from '../until.js'
 
-// As many as a listener takes in one go without a word of the system on it.
+// Stays below the backlog of a listener, beyond which the system logs a warning.
 const atOnce = 100
 
-/** A client's kept connection to a listener, on which one answer at a time is waited for. */
+/** A client's kept-alive connection with one request at a time. */
 export class PersistentClient {
   readonly socket: Socket
   #text = ''
@@ -20,7 +20,7 @@ export class PersistentClient {
     })
   }
 
-  /** The head of the answer, once it has come whole; `closed` where the connection has ended before. */
+  /** Returns the whole head of the response; `closed` if the connection ended before. */
   async get (target: string): Promise<string> {
     if (this.socket.destroyed) return 'closed'
     const answered = new Promise<string>(resolve => {
@@ -40,7 +40,7 @@ export class PersistentClient {
   }
 }
 
-/** Opens so many connections. */
+/** Opens connections. */
 export async function openConnections (t: Test, url: string, count: number): Promise<Socket[]> {
   const { hostname, port } = new URL(url)
   const sockets: Socket[] = []
@@ -58,14 +58,14 @@ export async function openConnections (t: Test, url: string, count: number): Pro
   return sockets
 }
 
-/** What was seen of clients that read hits all the time. */
+/** Observations of clients that read hits all the time. */
 export interface BusyReadResult {
   readonly latenciesMs: number[]
-  /** Answers that were no hits. */
+  /** Responses that were no hits. */
   readonly nonHits: string[]
 }
 
-/** Reads on kept connections, one after another on each with a little pause, until it is told to end. */
+/** Reads on kept-alive connections with a short pause after each response, until aborted. */
 export async function readContinuously (
   clients: readonly PersistentClient[],
   targets: readonly string[],
@@ -84,7 +84,7 @@ export async function readContinuously (
   return seen
 }
 
-/** Whether an answer is one from the cache. */
+/** True if a response is a hit. */
 export function isCacheHit (head: string): boolean {
   return head.startsWith('HTTP/1.1 200 ') && /^cache-status: varve; hit/m.test(head)
 }

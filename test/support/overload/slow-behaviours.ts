@@ -1,9 +1,9 @@
 import { type Socket } from 'node:net'
 
-/** How a client is slow: what it does at once, and what it does every half second from then on. */
+/** A kind of slow client: its first bytes, and its action every half second. */
 export interface SlowBehaviour {
   readonly name: string
-  /** It asks in time, and reads its response slowly or not at all. */
+  /** True if it sends in time and reads its response slowly or not at all. */
   readonly isSlowReader?: boolean
   begin(socket: Socket): void
   continue(socket: Socket): void
@@ -16,10 +16,10 @@ const post = (framing: string): string =>
   `POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`
 const much = 20_000
 
-/** Every manner of being slow; large is what is more than a system holds for a client that does not read. */
+/** Returns every slow behaviour; `large` is a target larger than kernel buffers for a client that does not read. */
 export function slowBehaviours (large: string): SlowBehaviour[] {
   const muchText = 'y'.repeat(much)
-  // What the system does not take is not piled up.
+  // Skips a write while the kernel does not accept more, so that nothing is buffered.
   const push = (socket: Socket, text: string): void => {
     if (socket.writableLength < much) socket.write(text)
   }

@@ -1,28 +1,28 @@
 /** A fenced block of a page. */
 export interface CodeBlock {
   readonly page: string
-  /** Where it begins. */
+  /** First line. */
   readonly line: number
   readonly language: string
   readonly text: string
-  /** Why it is not run, in the words of the page's author. */
+  /** Author's reason for not running it. */
   readonly skipReason: string | undefined
-  /** The name under which it is to be there for what follows. */
+  /** File name under which later blocks use it. */
   readonly file: string | undefined
-  /** The code with which its last command ends. */
+  /** Exit code of its last command. */
   readonly exitCode: number
-  /** What its commands print, by the page. */
+  /** Expected output, as the page shows it. */
   readonly expectedOutput: ExpectedOutput | undefined
 }
 
-/** What a page shows of what commands print. */
+/** Output of commands as a page shows it. */
 export interface ExpectedOutput {
   readonly text: string
-  /** Whether any number in it may be another one: else only long ones may, which come of the hour. */
+  /** True if any number may differ; otherwise only long ones may, such as versions and times. */
   readonly numbersDiffer: boolean
 }
 
-/** What the author tells of a block in comments that no reader sees. */
+/** Author's instructions for a block in HTML comments. */
 interface Marks {
   notRun?: string
   file?: string
@@ -30,18 +30,18 @@ interface Marks {
   numbersDiffer?: true
 }
 
-/** What can be done with blocks of a language, others being for the eye alone. */
+/** Actions by language; blocks of other languages are for reading only. */
 export const blockActions = { sh: 'run', console: 'run', yaml: 'check', promql: 'check', json: 'check' } as const
 
-/** A language of blocks that something can be done with. */
+/** A language with an action. */
 export type BlockLanguage = keyof typeof blockActions
 
-/** The blocks of a page in its order; what stands unnamed right below commands is what they print. */
+/** Returns the blocks of a page in order; an unnamed block directly after commands is their output. */
 export function blocksIn (page: string, text: string): CodeBlock[] {
   const blocks: CodeBlock[] = []
   const lines = text.split('\n')
   let marks: Marks = {}
-  // Only what stands right below a block belongs to it.
+  // Tracks the block directly above, because only it can have output.
   let above: CodeBlock | undefined
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at] ?? ''
@@ -80,7 +80,7 @@ export function blocksIn (page: string, text: string): CodeBlock[] {
   return blocks
 }
 
-/** What is to be done with a block: undefined where nothing can be. */
+/** Returns the action for a block; undefined if there is none. */
 export function actionOf ({ language }: Pick<CodeBlock, 'language'>): 'run' | 'check' | undefined {
   return isWay(language) ? blockActions[language] : undefined
 }
@@ -89,7 +89,7 @@ function isWay (language: string): language is BlockLanguage {
   return Object.hasOwn(blockActions, language)
 }
 
-/** What is wrong with how blocks are marked: each is run or checked, or says why not. */
+/** Returns marking errors: each block must be run or checked, or say why not. */
 export function blockFaults (blocks: readonly CodeBlock[]): string[] {
   return blocks.flatMap(block => {
     const place = `${block.page}:${block.line}`
@@ -104,7 +104,7 @@ export function blockFaults (blocks: readonly CodeBlock[]): string[] {
   })
 }
 
-// A reader pastes a block into a shell that may have other jobs, and whose servers may not have started.
+// Finds commands that hang or break in a reader's shell with other jobs, or before a server is up.
 function hangIn (text: string): string | undefined {
   if (/^\s*(?:until|while)\b/m.test(text)) {
     return 'a loop without end where a server has not started: use curl --retry N --retry-connrefused'

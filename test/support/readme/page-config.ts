@@ -1,10 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/**
- * A configuration of a page with what it takes from elsewhere put in its place: variables that are set, files that are
- * there.
- */
+/** Returns a page's configuration with its variables set and its files present. */
 export function pageConfig (
   text: string,
   folder: string

@@ -1,10 +1,10 @@
 import { freePort } from '../free-port.js'
 
-// varve, its admin listener, a node, one that is recorded or replayed, and a Redis, as pages have them.
+// Ports on pages: varve, its admin listener, a node, a recorder or replay, and Redis.
 const documented = [8080, 9464, 8081, 8082, 6379] as const
 const pattern = /\b(?:127\.0\.0\.1|localhost):(8080|9464|8081|8082|6379)\b/g
 
-/** Free ports in the place of those that pages name, which may be taken where the pages are run. */
+/** Replaces the ports of pages by free ones, because theirs may be taken on the machine. */
 export class PagePorts {
   readonly #ports: ReadonlyMap<number, number>
 
@@ -22,17 +22,17 @@ export class PagePorts {
     return new PagePorts(ports)
   }
 
-  /** What is listened at for a port of the pages. */
+  /** Returns the real port for a documented one. */
   port (of: typeof documented[number]): number {
     return this.#ports.get(of) ?? of
   }
 
-  /** A text of a page as it is run. */
+  /** Replaces documented ports in a text. */
   withFreePorts (text: string): string {
     return text.replace(pattern, (_whole, port: string) => `127.0.0.1:${this.#ports.get(Number(port)) ?? port}`)
   }
 
-  /** What was printed as a page would have it. */
+  /** Restores documented ports in an output. */
   withDocumentedPorts (text: string): string {
     return [...this.#ports].reduce(
       (shown, [page, port]) => shown.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`),

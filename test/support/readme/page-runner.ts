@@ -12,10 +12,10 @@ import { type PagePorts } from './page-ports.js'
 import { PageServer, isSandboxCommand, isServerCommand } from './page-server.js'
 import { matchesOutput } from './expected-output.js'
 
-// A reader's shell may have a job of its own, which a block neither ends nor waits for.
+// Simulates a job of the reader's shell, which a block must neither end nor wait for.
 const bystander = 'sleep 60 > /dev/null 2>&1 &\ntrap "kill $!" EXIT'
 
-/** Who follows a page from its top to its end, in a clone. */
+/** Runs a page from top to bottom in a clone, as a reader would. */
 export class PageRunner {
   readonly #clone: string
   readonly #places: PagePorts
@@ -33,10 +33,7 @@ export class PageRunner {
     })
   }
 
-  /**
-   * Starts what stands outside of varve where a page speaks of it: a node, a Redis; and has the clone's examples speak
-   * of them.
-   */
+  /** Starts external services that a page uses, a node and Redis, and adapts the clone's examples to them. */
   async startServices (t: Test, blocks: readonly CodeBlock[]): Promise<void> {
     const text = blocks.filter(({ skipReason }) => skipReason === undefined).map(({ text }) => text).join('\n')
     if (/:6379\b/.test(text)) await startRedis(t, { port: this.#places.port(6379) })
@@ -52,7 +49,7 @@ export class PageRunner {
     }
   }
 
-  /** Does what a block says; what is wrong with it, or undefined. */
+  /** Runs or checks a block; returns its error, or undefined. */
   async runBlock (block: CodeBlock): Promise<string | undefined> {
     if (block.skipReason !== undefined) return undefined
     if (actionOf(block) === 'run') return await this.#run(block)
@@ -71,14 +68,14 @@ export class PageRunner {
     return code === 0 ? undefined : `varve check: ${stderr}`
   }
 
-  /** Closes the terminals. */
+  /** Ends all servers of the page. */
   async close (): Promise<void> {
     await this.#varve?.stop()
     await this.#node?.stop()
   }
 
   async #run ({ text, expectedOutput, exitCode }: CodeBlock): Promise<string | undefined> {
-    // A block that names its own jobs starts and ends them by itself.
+    // Skips blocks that name their own jobs: they start and end servers themselves.
     const startsServers = !text.includes('$!') && text.split('\n').some(isServerCommand)
     const commands = startsServers ? text.split('\n').filter(line => line.trim() !== '') : [text]
     let printed = ''
@@ -108,7 +105,7 @@ export class PageRunner {
       this.#node = await PageServer.start(`${this.#places.withFreePorts(command)}${listen}`, this.#clone, this.#env)
       return
     }
-    // There is one at an address: who follows the page ends the one before.
+    // Ends the server before: readers do so too, since both use one address.
     const before = this.#varve
     this.#varve = undefined
     await before?.stop()
@@ -129,10 +126,7 @@ export class PageRunner {
   }
 }
 
-/**
- * What a reader's terminal has: no settings of varve's but the free ports, and `varve` on PATH as an installed package
- * has it.
- */
+/** Returns the environment of a reader's terminal: only the free ports, and `varve` on PATH as installed. */
 function envOf (clone: string, places: PagePorts): NodeJS.ProcessEnv {
   const bin = join(clone, '.bin')
   mkdirSync(bin, { recursive: true })

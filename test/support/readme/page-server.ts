@@ -7,23 +7,23 @@ const listening = /"msg":"listening"|a made-up node on/
 const startMs = 300_000
 const stopMs = 15_000
 
-/** Whether a command goes on until it is stopped. */
+/** True if a command runs until it is stopped. */
 export function isServerCommand (command: string): boolean {
   return startLine.test(command)
 }
 
-/** Whether a command starts the embedded node alone. */
+/** True if a command starts the embedded node only. */
 export function isSandboxCommand (command: string): boolean {
   return isServerCommand(command) && /(?:varve|cli\.js) +sandbox\b/.test(command)
 }
 
-/** A server that a page has its reader start. */
+/** A server that a page starts. */
 export class PageServer {
   readonly #child: ChildProcess
   #said = ''
 
   private constructor (command: string, cwd: string, env: NodeJS.ProcessEnv) {
-    // In a group of its own, as in a terminal of its own: Ctrl-C goes to all of it.
+    // Starts a process group, as a terminal does: Ctrl-C reaches all of it.
     this.#child = spawn('sh', ['-c', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', text => {
@@ -32,7 +32,7 @@ export class PageServer {
     }
   }
 
-  /** Starts one and waits until it says that it listens. */
+  /** Starts a server and waits until it reports that it listens. */
   static async start (command: string, cwd: string, env: NodeJS.ProcessEnv): Promise<PageServer> {
     const server = new PageServer(command.replace(/ *&$/, ''), cwd, env)
     try {
@@ -44,7 +44,7 @@ export class PageServer {
     }
   }
 
-  /** Presses Ctrl-C; fails where it does not end well. */
+  /** Sends Ctrl-C; rejects if the server does not exit well. */
   async stop (): Promise<void> {
     const { pid, exitCode } = this.#child
     if (pid === undefined || exitCode !== null) {
@@ -58,7 +58,7 @@ export class PageServer {
     }
   }
 
-  /** Ends it at once, where it has not ended. */
+  /** Kills the server if it still runs. */
   kill (): void {
     const { pid, exitCode, signalCode } = this.#child
     if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, 'SIGKILL')

@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type CodeBlock, blocksIn } from './code-blocks.js'
 
-/** A page that people read, with its blocks. */
+/** A documentation page with its blocks. */
 export interface Page {
   readonly name: string
   readonly blocks: readonly CodeBlock[]
 }
 
-/** The README and every page of docs/, in the order in which a reader comes to them. */
+/** Returns the README and every page of docs/, in reading order. */
 export function pagesIn (root: string): Page[] {
   const names = [
     'README.md',

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 const root = createRequire(import.meta.url)
 
-/** What a package has in the place of a file where that is to run in a page; `node` alone knows no such thing. */
+/** Returns a package's browser file for a file: the resolution for Node.js does not select it. */
 function forPages (specifier: string, file: string): string {
   switch (specifier) {
     case '@aptos-labs/aptos-client':
@@ -16,10 +16,7 @@ function forPages (specifier: string, file: string): string {
   }
 }
 
-/**
- * A package and all that it stands on as one script for a page, which leaves it in a global; its files are as they were
- * published.
- */
+/** Bundles a published package and its dependencies into one script for a page, as a global. */
 export function bundle (specifier: string, globalName: string): string {
   const modules = new Map<string, { text: string, requires: Record<string, string> }>()
   const add = (file: string): void => {

@@ -1,28 +1,28 @@
 import type { Aptos } from '@aptos-labs/ts-sdk'
 import type { EndpointName } from '#sandbox'
 
-/** What of a chain is asked for, in a form that a page can be handed. */
+/** Parts of a chain that calls read, in a form that a page can receive. */
 export interface ChainFixture {
-  /** A version of long ago, and the block that holds it. */
+  /** An old version, and the height of its block. */
   readonly version: string
   readonly height: string
   readonly prunedVersion: string
   readonly prunedHeight: string
   readonly futureVersion: string
-  /** A transaction of long ago, and one that waits. */
+  /** An old transaction, and a pending one. */
   readonly hash: string
   readonly waitingHash: string
 }
 
-/** A call of the client, made of a node and through varve, in Node and in a page. */
+/** A call of the client, to a node and through varve, in Node.js and in a page. */
 export interface Call {
   readonly title: string
   /**
-   * The endpoint whose history it reads: where varve keeps that, the second time asks no node. Left out for what is of
-   * the moment.
+   * Endpoint whose history it reads, if varve stores it: the second call then needs no upstream. Undefined for moving
+   * reads.
    */
   readonly storedAs?: EndpointName
-  /** Whether what it gives holds a cursor. */
+  /** True if its result has a cursor. */
   readonly showsCursor?: true
   readonly make: (aptos: Aptos, ground: ChainFixture) => Promise<unknown>
 }
@@ -31,14 +31,14 @@ const account = '0x1'
 const handle = '0x5eed'
 const seven = { key_type: 'u64', value_type: 'u64', key: '7' }
 const nobody = `0x${'77'.repeat(32)}`
-// The client wants every digit of an address that is not one of the first few.
+// Writes the address in full, as the client demands for all but the first few.
 const player = `0x${'cafe'.padStart(64, '0')}`
 const sender = `0x${'a11ce'.padStart(64, '0')}`
 const coin = '0x1::aptos_coin::AptosCoin'
 const oracle = `0x${'feed'.padStart(64, '0')}::oracle` as const
 const line = '0x42::game::Line<0x1::option::Option<u64>>'
 
-/** What a client can read. */
+/** Reads that succeed. */
 export const readCalls: readonly Call[] = [
   { title: 'ledger info', make: async aptos => await aptos.getLedgerInfo() },
   { title: 'gas', make: async aptos => await aptos.getGasPriceEstimation() },
@@ -223,7 +223,7 @@ export const readCalls: readonly Call[] = [
   }
 ]
 
-/** What a client can be refused. */
+/** Reads that the node rejects. */
 export const nodeErrorCalls: readonly Call[] = [
   {
     title: 'table item that is not there',
@@ -395,7 +395,7 @@ export const nodeErrorCalls: readonly Call[] = [
   }
 ]
 
-/** What varve refuses by itself, since no node could read it. */
+/** Reads that varve rejects itself, because no node accepts them. */
 export const varveErrorCalls: readonly Call[] = [
   {
     title: 'table item by a type that is none',
@@ -419,7 +419,7 @@ export const varveErrorCalls: readonly Call[] = [
   }
 ]
 
-/** A call by its title. */
+/** Returns a call by its title. */
 export function callOf (title: string): Call {
   const call = [...readCalls, ...nodeErrorCalls].find(call => call.title === title)
   if (call === undefined) throw new Error(`there is no call ${title}`)

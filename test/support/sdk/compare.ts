@@ -6,14 +6,14 @@ import { pendingTransactions } from '../../../sandbox/transactions.js'
 import { type Call, type ChainFixture } from './calls.js'
 import { type SdkReader } from './fresh-client.js'
 
-/** What of a sandbox's chain the calls ask for. */
+/** Returns the parts of a sandbox's chain that calls read. */
 export function chainFixtureOf ({ ledger }: Sandbox): ChainFixture {
   const block = ledger.block(446)
   const { version, blockHeight } = ledger.oldest
   const [waiting] = pendingTransactions(ledger, ledger.height)
   return {
     version: String(block.firstVersion + 2n),
-    // Of a block that is kept already no node is asked.
+    // Uses another block: a stored one would need no upstream.
     height: String(block.height + 1n),
     prunedVersion: String(version - 1n),
     prunedHeight: String(blockHeight - 1n),
@@ -23,19 +23,14 @@ export function chainFixtureOf ({ ledger }: Sandbox): ChainFixture {
   }
 }
 
-/**
- * Three clients that have each asked for nothing yet: of the node itself, and two one after the other through varve.
- */
+/** Three clients without memory: one directly at the node, and two in turn through varve. */
 export interface Readers {
   readonly direct: SdkReader
   readonly first: SdkReader
   readonly second: SdkReader
 }
 
-/**
- * Makes every call of the node and twice through varve: each time what is sent and what comes of it is the same, and
- * the second time no node is asked for history.
- */
+/** Calls directly and twice through varve: requests and results must be equal, and stored history is fetched once. */
 export async function checkSameThroughVarve (
   t: Test,
   sandbox: Sandbox,
@@ -46,19 +41,19 @@ export async function checkSameThroughVarve (
   for (const call of calls) {
     const truth = await direct.run(call)
     t.equal(truth.told.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)
-    // What a client remembers would be the same whatever varve said.
-    t.ok(truth.sent.length > 0, `${call.title}: is asked for`)
+    // Requires a request: a result from the client's memory would always be equal.
+    t.ok(truth.sent.length > 0, `${call.title}: sends requests`)
     sandbox.requests.reset()
     t.same(await first.run(call), truth, `${call.title}: the first time`)
     const asked = sandbox.requests.countFor(call.storedAs ?? 'other')
     t.same(await second.run(call), truth, `${call.title}: the second time`)
     if (!isStoredCall(call)) continue
-    t.ok(asked > 0, `${call.title}: a node is asked`)
-    t.equal(sandbox.requests.countFor(call.storedAs), asked, `${call.title}: and never again`)
+    t.ok(asked > 0, `${call.title}: goes upstream`)
+    t.equal(sandbox.requests.countFor(call.storedAs), asked, `${call.title}: and not again`)
   }
 }
 
-/** Whether varve has the endpoint that a call reads the history of. */
+/** True if varve stores the history that a call reads. */
 function isStoredCall (call: Call): call is Call & { storedAs: EndpointName } {
   return call.storedAs !== undefined && (endpointNames as readonly string[]).includes(call.storedAs)
 }

@@ -5,15 +5,15 @@ import { type Test } from 'tap'
 import { type Call, type ChainFixture } from './calls.js'
 import { clientOf, type Sdk, callResult } from './call-result.js'
 
-/** A client that has asked for nothing yet. */
+/** A client without memory. */
 export interface SdkReader {
-  /** Makes a call, and tells what came of it and what was sent for it: methods and targets. */
+  /** Runs a call; returns its result and the sent methods and targets. */
   run(call: Call): Promise<{ told: string, sent: string[] }>
 }
 
 const require = createRequire(import.meta.url)
 
-/** The client loaded anew, since it remembers some answers for minutes, whichever node they came from. */
+/** Loads the client again, because it caches some responses for minutes, whatever the node. */
 export function freshSdk (): Sdk {
   for (const file of Object.keys(require.cache)) {
     if (file.includes('/@aptos-labs/ts-sdk/')) Reflect.deleteProperty(require.cache, file)
@@ -21,9 +21,9 @@ export function freshSdk (): Sdk {
   return require('@aptos-labs/ts-sdk') as Sdk
 }
 
-/** A fresh client in Node. */
+/** Creates a client without memory in Node.js. */
 export function readerInNode (t: Test, nodeUrl: string, ground: ChainFixture): SdkReader {
-  // It says something of custom networks.
+  // Hides the client's notice on custom networks.
   t.capture(console, 'info')
   const sdk = freshSdk()
   const aptos = clientOf(sdk, nodeUrl)
@@ -34,7 +34,7 @@ export function readerInNode (t: Test, nodeUrl: string, ground: ChainFixture): S
         const { request } = message as { request: ClientRequest }
         sent.push(`${request.method} ${request.path}`)
       }
-      // One call at a time, and varve asks in another way.
+      // Records requests of one call at a time; varve's own use another client.
       subscribe('http.client.request.start', note)
       const told = await callResult(sdk, aptos, call, ground)
       unsubscribe('http.client.request.start', note)

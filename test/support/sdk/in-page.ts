@@ -1,11 +1,11 @@
 import { callOf, type ChainFixture } from './calls.js'
 import { clientOf, type Sdk, callResult } from './call-result.js'
 
-// What a page is: the client was loaded into it before.
+// Globals of the page, where the client was loaded before.
 const page = globalThis as unknown as { sdk: Sdk, tell: unknown }
 const clients = new Map<string, ReturnType<typeof clientOf>>()
 
-/** Makes a call by its title. */
+/** Runs a call by its title. */
 page.tell = async (nodeUrl: string, title: string, ground: ChainFixture): Promise<string> => {
   const aptos = clients.get(nodeUrl) ?? clientOf(page.sdk, nodeUrl)
   clients.set(nodeUrl, aptos)

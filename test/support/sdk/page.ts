@@ -13,7 +13,7 @@ const html = '<!doctype html><html lang="en"><title>A reader</title><script src=
   'type="module" src="/in-page.js"></script></html>'
 const modules = ['in-page', 'calls', 'call-result']
 
-/** Serves a page with the client in it on an origin of its own; it may reach the given addresses and no other. */
+/** Serves a page with the client on an origin of its own, which may connect only to the given addresses. */
 export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise<string> {
   const files = new Map([['/sdk.js', bundle('@aptos-labs/ts-sdk', 'sdk')]])
   for (const name of modules) files.set(`/${name}.js`, printed(join(import.meta.dirname, `${name}.ts`)))
@@ -39,7 +39,7 @@ export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** A fresh client in a page, and the page. */
+/** Creates a client without memory in a page. */
 export async function readerInPage (
   context: BrowserContext,
   pageUrl: string,

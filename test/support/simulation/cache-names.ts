@@ -3,8 +3,8 @@ import { type ModelRequest } from './render-request.js'
 import { type ReadSpec } from './read-spec.js'
 
 /**
- * What an answer to a wish is kept under: by its value for all spellings, and, for a not-found that quotes the client's
- * key, by its text. A block goes by its height, whichever of its versions is named. Nothing for what is of the moment.
+ * Returns the cache name of a read: equal for all request variants; by text for a not-found that quotes the key. Blocks
+ * go by height. Undefined for moving reads.
  */
 export function cacheNamesOf ({ index, archive }: Era, wish: ReadSpec, { body }: ModelRequest): string[] {
   switch (wish.kind) {
@@ -23,7 +23,7 @@ export function cacheNamesOf ({ index, archive }: Era, wish: ReadSpec, { body }:
       if (wish.version > archive.head.version) return []
       return [[index, 'block', wish.form, wish.hasTransactions, archive.blockOf(wish.version).height].join(' ')]
     }
-    // An end of a stream is named like a full page, and is never kept as one.
+    // Names the end of a stream like a full page, though it is never stored as one.
     case 'events':
       return wish.start === undefined || wish.form === 'bcs'
         ? []

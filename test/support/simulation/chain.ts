@@ -1,25 +1,25 @@
 import { Ledger } from '../../../sandbox/ledger.js'
 
-/** One chain among those that have borne the same name in turns, from its first version to its head. */
+/** One chain of those that have had the same name, from its first version to its head. */
 export interface Era {
   readonly index: number
   readonly seed: number
   readonly startUsec: bigint
-  /** All of its history: what was pruned everywhere is still known here. */
+  /** Unpruned history of the chain. */
   readonly archive: Ledger
 }
 
-/** The chain id of every era. */
+/** Chain id of every era. */
 export const chainId = 4
 
 const firstUsec = 1_660_247_629_760_032n
-// No run is so long that an era's clock could reach into the next one.
+// Separates the clocks of two eras by more than any run takes.
 const dayUsec = 86_400_000_000n
-// What the new chain grows by until it is met must not change which of them is ahead.
+// Keeps the order of heads: growth before varve meets the new chain must not change which is ahead.
 const leastBehind = 80
 const leastAhead = 20
 
-/** The chain of the nodes: it grows, and another takes its name with every reset. */
+/** The upstreams' chain: it grows, and each reset replaces it by another of the same name. */
 export class Chain {
   #seed: number
   readonly #eras: [Era, ...Era[]]
@@ -29,7 +29,7 @@ export class Chain {
     this.#eras = [this.#era(0, blocks)]
   }
 
-  /** The newest. */
+  /** Newest era. */
   get current (): Era {
     return this.#eras.at(-1) ?? this.#eras[0]
   }
@@ -38,15 +38,12 @@ export class Chain {
     return this.#eras
   }
 
-  /** Adds a block to every era that a node may still be on. */
+  /** Adds a block to every era that an upstream may still be on. */
   grow (): void {
     for (const { archive } of this.#eras.slice(-2)) archive.grow()
   }
 
-  /**
-   * Another chain of the same name, begun later, of so many blocks more or fewer, and by as much ahead of the old one
-   * or behind it in versions too.
-   */
+  /** Starts another chain of the same name with more or fewer blocks, and versions ahead or behind in proportion. */
   startEra (more: number): Era {
     const { archive } = this.current
     for (;;) {
@@ -58,7 +55,7 @@ export class Chain {
     }
   }
 
-  /** The era of a time that was stamped on an answer. */
+  /** Returns the era of a timestamp on a response. */
   eraAt (timestampUsec: bigint): Era | undefined {
     return this.#eras[Number((timestampUsec - firstUsec) / dayUsec)]
   }

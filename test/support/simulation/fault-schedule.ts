@@ -5,13 +5,13 @@ import { type Chain } from './chain.js'
 import { type SimulatedPool } from './simulated-pool.js'
 import { type SimulatedUpstream } from './simulated-upstream.js'
 
-/** What can happen to a node, and to all of them. */
+/** Faults of one upstream, and of all. */
 export const faultNames = ['kill', 'freeze', 'lag', 'stall', 'prune', 'upgrade', 'restore', 'sick', 'reset'] as const
 
-/** One of them. */
+/** Name of a fault. */
 export type FaultName = typeof faultNames[number]
 
-/** What the schedule goes by. */
+/** Parameters of the schedule. */
 export interface FaultPlan {
   readonly pool: SimulatedPool
   readonly chain: Chain
@@ -19,20 +19,18 @@ export interface FaultPlan {
   readonly onFault: (fault: FaultName) => void
 }
 
-// The blocks by which it knows its chain varve reads two seconds after its start or a reset, if the node answers then.
-// A longer chain that comes before that is mixed with the old one.
+// Delay before a longer chain: varve reads anchors two seconds after a start or reset, and without them cannot tell
+// such a chain.
 const anchoredMs = 6000
 const loudMs = 14_000
-// A window must hold a block that the chain is known by, and the newest of those is up to ten seconds old, and older
-// where nobody answered.
+// Smallest windows: they must include the newest anchor, which is up to ten seconds old, or older after an outage.
 const leastKept = [80, 140] as const
-// Long enough for a release to be learned with nothing else going on (law 8: each 15 s at least), and for reads after
-// that.
+// Quiet time, long enough to learn a release (law 8: at least every 15 s) and to read after that.
 const softMs = 24_000
-// What a short run must not miss comes first.
+// Starts with the faults that a short run must include.
 const loudFirst: readonly FaultName[] = ['kill', 'freeze', 'prune', 'upgrade', 'sick']
 const loudThen: readonly FaultName[] = ['kill', 'lag', 'stall', 'restore', 'sick']
-// None of these keeps a node from answering.
+// Faults during which an upstream still responds.
 const soft: readonly FaultName[] = ['lag', 'stall', 'lag', 'stall', 'lag', 'stall', 'lag', 'stall']
 const failures: readonly Fault[] = [
   { kind: 'reset' },
@@ -43,22 +41,19 @@ const failures: readonly Fault[] = [
   { kind: 'error', code: 'internal_error', status: 503 },
   { kind: 'rateLimited', retryAfter: '1' }
 ]
-// A 200 that cannot be true.
+// Responses of status 200 that cannot be true.
 const lies: readonly Fault[] = [{ kind: 'html' }, { kind: 'panic200' }, {
   kind: 'headers',
   remove: ['x-aptos-ledger-version']
 }]
 
-/**
- * Has one thing after another happen to a node, by the seed, until the run is over: all of a deck, then again in
- * another order.
- */
+/** Injects faults into an upstream, by the seed, until the end: a whole deck, then again in another order. */
 export async function injectFaults (node: SimulatedUpstream, chance: SeededRandom, plan: FaultPlan): Promise<void> {
   const started = performance.now()
   let deck: FaultName[] = []
   let isLoud = true
   while (!plan.signal.aborted) {
-    // Now one thing upon another, now long enough for all to be as it was.
+    // Mixes short pauses, so that faults overlap, and long ones, so that all recovers.
     if (
       !await waited(chance.happens(0.7) ? chance.integerBetween(200, 900) : chance.integerBetween(2500, 4000), plan)
     ) return
@@ -76,14 +71,14 @@ export async function injectFaults (node: SimulatedUpstream, chance: SeededRando
   }
 }
 
-/** The whole fleet walks to another chain of the same name, one node after another. */
+/** Moves all upstreams to another chain of the same name, one after another. */
 export async function injectResets (chance: SeededRandom, plan: FaultPlan): Promise<void> {
   const { pool, chain, signal, onFault } = plan
   let sinceMs = chance.integerBetween(8000, 12_000)
   while (!signal.aborted) {
     if (!await waited(sinceMs, plan)) return
-    // A shorter chain shows by its position, a longer one by its blocks alone; those that are compared must lie in its
-    // window.
+    // Allows a longer chain only after anchors exist: a shorter one shows by its position, a longer one by blocks in
+    // its window.
     const isLonger = sinceMs > anchoredMs && chance.happens(0.7)
     const era = chain.startEra(isLonger ? chance.integerBetween(5, 40) : -chance.integerBetween(40, 300))
     sinceMs = chance.integerBetween(8000, 16_000)
@@ -133,7 +128,7 @@ async function suffer (
         chance.pick<PrunedEventsMode>(['error500', 'gone410', 'empty', 'gaps', 'kept'])
       )
     case 'upgrade':
-      // Started anew with it, or exchanged behind its address.
+      // Restarts the upstream on it, or swaps it behind the same address.
       if (isLoud) await node.kill()
       node.upgrade(
         chance.happens(0.5) || pool.upstreams.length === 1 ? pool.newRelease() : pool.releases.at(-1) ?? node.release
@@ -144,7 +139,7 @@ async function suffer (
       await node.restore(chain.eras[node.era] ?? chain.current)
       return await node.restart()
     case 'sick':
-      // All that it is asked, or one kind of it alone while it is well otherwise.
+      // Fails all reads, or only one kind while the upstream is healthy otherwise.
       for (const sickness of [...chance.shuffled(failures).slice(0, 2), ...lies]) {
         node.injectFault({
           ...sickness,
@@ -158,7 +153,7 @@ async function suffer (
   }
 }
 
-/** Waits, unless the run is over before. */
+/** Waits; resolves with false if the run ends before. */
 async function waited (ms: number, { signal }: FaultPlan): Promise<boolean> {
   return await pause(ms, true, { signal }).catch(() => false)
 }

@@ -7,12 +7,12 @@ import { expectedResponse, firstEventVersion } from './oracle.js'
 import { type ServedPosition } from './served-position.js'
 import { versionOf, type ReadSpec } from './read-spec.js'
 
-// What bears no position is shown with the last one known, and a sick node may have told of none for so long.
+// Allowed age in blocks: a response without position gets the last known one, which a failing upstream may not renew.
 const unstampedBlocks = 20
-// A reader waits so long for a fresh rendering, and then has the kept one (law 8).
+// Time that a read waits for a fresh rendering before it gets the stored one (law 8).
 const freshRenderingMs = 450
 
-/** Whether status and body are right for a read of an era; a text says why not. */
+/** Checks status and body of a read of an era; returns a text if they are wrong. */
 export function judgeResponse (
   given: JudgedRead,
   world: Simulation,
@@ -36,7 +36,7 @@ export function judgeResponse (
   }
 }
 
-/** The state at a version, or at the one stamped on a latest answer: byte for byte. */
+/** Checks the state at a version, or at the version stamped on a latest response, byte for byte. */
 function judgeState (
   given: JudgedRead,
   world: Simulation,
@@ -51,7 +51,7 @@ function judgeState (
   if (right === undefined || response.status !== right.status) return judgeError(given, world, era)
   if (isRendered(spec) && right.status === 200) return judgeRendering(given, world, era, height ?? 0)
   if (isSame(response, right)) return undefined
-  // A sick node may leave its position off a not-found, which quotes the version that it was read at all the same.
+  // Accepts a not-found without position from a failing upstream, which still quotes its version.
   const isUnstamped = versionOf(spec) === undefined && response.status === 404 &&
     world.pool.wasAnyUpstream(given.span, ({ condition }) => condition === 'sick')
   if (
@@ -60,16 +60,13 @@ function judgeState (
       at <= era.archive.height && isSame(response, expectedResponse(era, request, at))
     )
   ) return undefined
-  // The text of a version that is not there is the same everywhere; any other 404 quotes what was asked.
+  // Accepts version_not_found, whose text is the same everywhere; any other 404 quotes the read.
   return response.status === 404 && codeOf(response) === 'version_not_found'
     ? judgeError(given, world, era)
     : `not what the chain says in era ${era.index}`
 }
 
-/**
- * Law 8: the rendering of a release that a node runs, or lately ran; an older one where no node could give another in
- * time.
- */
+/** Checks law 8: the rendering of a current or recent release; an older one if no upstream could render in time. */
 function judgeRendering (
   { spec, request, response, span }: JudgedRead,
   { pool }: Simulation,
@@ -90,7 +87,7 @@ function judgeRendering (
   return isKnown && span.to - span.from < freshRenderingMs ? 'rendered by a release that no live node runs' : undefined
 }
 
-/** Node info bears no position, and its members come in another order each time. */
+/** Checks node info without position, and with its members in any order. */
 function judgeInfo ({ request, response }: JudgedRead, era: Era): string | undefined {
   const told = ({ body }: { body: string | Buffer }): string =>
     JSON.stringify(Object.entries(JSON.parse(String(body)) as object).sort())
@@ -99,7 +96,7 @@ function judgeInfo ({ request, response }: JudgedRead, era: Era): string | undef
     : 'not the info of this chain'
 }
 
-/** What gas costs changes every forty blocks, and is held for half a second. */
+/** Checks the gas price, which changes every forty blocks and is reused for half a second. */
 function judgeGas ({ request, response }: JudgedRead, era: Era, shown: ServedPosition | undefined): string | undefined {
   const height = shown?.height ?? 0
   const isHeld = String(response.headers['cache-status']).includes('hit')
@@ -109,9 +106,7 @@ function judgeGas ({ request, response }: JudgedRead, era: Era, shown: ServedPos
     : `not what gas costs at height ${height}`
 }
 
-/**
- * A page is what the stream held at the position on the answer; one that a node had forgotten may lack its beginning.
- */
+/** Checks a page against the stream at the response's position; a pruned upstream may omit its beginning. */
 function judgeEvents (
   given: JudgedRead,
   wish: ReadSpec & { kind: 'events' },
@@ -122,12 +117,12 @@ function judgeEvents (
   const { response, request, span, servedFloor } = given
   const right = expectedResponse(era, request, shown?.height ?? era.archive.height)
   if (response.status === 200 && isSame(response, right)) return undefined
-  // What is not there, or cannot be read, is believed of the node with the longest history alone (law 11).
+  // Applies law 11: missing or unreadable pages are trusted only from the upstream with the longest history.
   const isExcused = response.status >= 500 &&
     (world.pool.wasStalled(span) || ((wish.form === 'bcs' || isEmptyPage(right)) && !world.pool.wereAllUp(era, span)))
-  // One that lags may have nothing to give yet, which is believed of it no more than of one that has forgotten.
+  // Treats a lagging upstream like a pruned one: its empty page is not trusted either.
   const mustGive = response.status >= 500 && !world.pool.wereAllUp(era, span)
-  // In BCS nobody can tell the page of one that remembers and lags from that of one that has forgotten and is ahead.
+  // Requires more in BCS, where the page of a lagging full history looks like that of a pruned one ahead.
   const has = hasEvents(wish, era, mustGive)
   const leastHead = wish.form === 'bcs' ? servedFloor.versions[era.index] ?? -1n : -1n
   if (!isExcused && world.pool.hadCapableUpstream(era, span, window => has(window) && window.head >= leastHead)) {
@@ -141,13 +136,13 @@ function judgeEvents (
       return undefined
     case 500:
       return /pruned/.test(response.body) ? undefined : judgeError(given, world, era)
-    // No able node lived, as was just found; what is left is whether the error is one of those that may be said then.
+    // Checks the kind of error: it was just established that no capable upstream lived.
     default:
       return judgeError(given, world, era, () => false)
   }
 }
 
-/** Whether an error is granted: by law 11, or since no able node lived throughout and nothing was kept. */
+/** True if an error is allowed: by law 11, or because no capable upstream lived and nothing was cached. */
 function judgeError (
   given: JudgedRead,
   { pool }: Simulation,
@@ -167,7 +162,7 @@ function judgeError (
       if (version <= (servedFloor.versions[era.index] ?? -1n)) {
         return `${refused} for a version at or below one that was shown`
       }
-      // One node is asked in any case; among several one is chosen by what was last known of them.
+      // Requires known capability among several upstreams: varve chooses by their last reports.
       return (pool.upstreams.length === 1
           ? pool.hadCapableUpstream(era, span, isThere)
           : pool.hadKnownCapableUpstream(era, span, isThere))
@@ -194,7 +189,7 @@ function judgeError (
     default:
       return `${refused} is not what the chain says`
   }
-  // Where nobody can have it, any node that lives can say so.
+  // Accepts this from any responding upstream, if no upstream can have the version.
   const isNowhere = version !== undefined &&
     (version > era.archive.head.version || pool.mustBePrunedEverywhere(era, span, version))
   const has = isNowhere ? hasVersion(undefined) : isThere
@@ -204,7 +199,7 @@ function judgeError (
   return isAble && !pool.wasStalled(span) ? `${refused} though a node that was able lived throughout` : undefined
 }
 
-/** Whether a node has the events of a page, which for the last ones depends on where it stands. */
+/** True if an upstream has the events of a page; for the last ones this depends on its head. */
 export function hasEvents (
   wish: ReadSpec & { kind: 'events' },
   era: Era,
@@ -220,7 +215,7 @@ function hasVersion (version: bigint | undefined): (window: { oldest: bigint, he
   return ({ oldest, head }) => version === undefined || (oldest <= version && version <= head)
 }
 
-// The embedded node renders modules and transactions by its release, and everything else by what the chain says.
+// True for modules and transactions, which the embedded node renders by its release.
 function isRendered (wish: ReadSpec): boolean {
   return wish.form === 'json' && (wish.kind === 'modules' || (wish.kind === 'block' && wish.hasTransactions))
 }

@@ -6,33 +6,33 @@ import { type ServedFloor, type Observations, servedPositionOf, type ServedPosit
 import { type ModelRequest } from './render-request.js'
 import { versionOf, type ReadSpec } from './read-spec.js'
 
-/** One read from its beginning to its end. */
+/** A read from its request to its response. */
 export interface JudgedRead {
   readonly spec: ReadSpec
   readonly request: ModelRequest
   readonly span: TimeSpan
   readonly servedFloor: ServedFloor
-  /** Whether it was known to be kept, by era, when it was sent. */
+  /** True if it was known to be cached, by era, when it was sent. */
   readonly wasCached: (era: Era) => boolean
   readonly response: TestResponse
 }
 
-/** What the judge goes by. */
+/** State that the judge uses. */
 export interface Simulation {
   readonly pool: SimulatedPool
   readonly chain: Chain
   readonly observations: Observations
 }
 
-/** What a judgement comes to: the reason why an answer is wrong, or undefined, and what was told by it. */
+/** A verdict: the reason why a response is wrong, or undefined, and its position. */
 export interface Judgement {
   readonly failure: string | undefined
   readonly served?: ServedPosition
-  /** It was behind what had been shown, as law 5 lets a latest read be where it is counted. */
+  /** True if it was behind the served head, which law 5 allows a latest read if it is counted. */
   readonly isStale?: boolean
 }
 
-/** Decides whether an answer is right, by the chain and by what each node could have said meanwhile. */
+/** Decides whether a response is right, by the chain and the possible responses of each upstream meanwhile. */
 export function judge (given: JudgedRead, world: Simulation): Judgement {
   const { response, spec, span, servedFloor } = given
   if (spec.kind === 'nonsense') {
@@ -52,7 +52,7 @@ export function judge (given: JudgedRead, world: Simulation): Judgement {
     return { failure: `no node's history has begun at ${position.oldest}`, served: position }
   }
   const isStale = position.version < (servedFloor.versions[era.index] ?? -1n)
-  // Node info bears no position of its own, so that nobody can say of which chain it is until the reset is noticed.
+  // Treats node info as of any era until the reset is noticed, because it has no position of its own.
   const judged = spec.kind === 'info'
     ? anyRight(eras, each => judgeResponse(given, world, each, position))
     : judgeResponse(given, world, era, position)
@@ -66,8 +66,8 @@ function anyRight (eras: readonly Era[], judged: (era: Era) => string | undefine
 }
 
 /**
- * Law 4 and law 5: never before what was shown, the present where a node lived to tell it, and never below what the
- * answer speaks of.
+ * Checks laws 4 and 5: never before the served head, current if a live upstream knows, and never below the response's
+ * content.
  */
 function judgePosition (
   { spec, response, span, servedFloor }: JudgedRead,
@@ -89,16 +89,14 @@ function judgePosition (
       window => window.head >= before && (spec.kind !== 'events' || hasEvents(spec, era)(window))
     )
   ) return `a latest answer at ${version} is before ${before}, which was shown and which a live node had reached`
-  // What no live node could have given from further on is the present of the node that gave it; who stood still has not
-  // heard of the present.
+  // Checks presence only without stalls: a stalled process cannot know the present.
   return response.status === 200 && !isStale && !pool.wasStalled({ from: span.from - noticeResetMs, to: span.to })
     ? judgePresence(pool, era, span, version, oldest)
     : undefined
 }
 
 /**
- * Traffic or a poll each second keeps the position fresh, once a mended node is used again: of nodes that lived all the
- * while.
+ * Checks that the position is fresh: traffic or a poll each second renews it from upstreams that lived all the time.
  */
 function judgePresence (
   fleet: SimulatedPool,
@@ -118,7 +116,7 @@ function judgePresence (
   if (version < least) {
     return `position ${version} is not the present: a live node had passed ${least} for ${noticeResetMs} ms`
   }
-  // A node that fell behind tells nothing of the position.
+  // Skips upstreams that fell back, which prove nothing about the position.
   const isClear = lived.length === fleet.upstreams.length &&
     lived.every(each => each.every(({ head }, at) => head >= (each[at - 1]?.head ?? head)))
   if (isClear && !lately.flat().some(moment => moment.oldest === oldest)) {
@@ -127,7 +125,7 @@ function judgePresence (
   return undefined
 }
 
-// These bear the stamp of the very answer, where it comes from a node at that moment.
+// True for responses with their own stamp, if they come from an upstream directly.
 function isStampedByUpstream (wish: ReadSpec, { headers }: TestResponse): boolean {
   if (String(headers['cache-status']).includes('hit')) return false
   return versionOf(wish) === undefined &&

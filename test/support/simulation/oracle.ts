@@ -14,7 +14,7 @@ const streams = {
   nothing: streamWithoutEvents
 }
 
-/** What a node without any fault, which has never forgotten anything, says when it has got as far as a height. */
+/** Returns the response of a healthy, unpruned upstream at a height. */
 export function expectedResponse (
   { archive }: Era,
   { method, target, headers, body }: ModelRequest,
@@ -38,7 +38,7 @@ export function expectedResponse (
   )
 }
 
-/** The version of the first event that a page begins with at a height; undefined where it has none. */
+/** Returns the version of a page's first event at a height; undefined if it has none. */
 export function firstEventVersion (
   { archive }: Era,
   { stream, start, limit = defaultSettings.eventsDefault }: ReadSpec & { kind: 'events' },

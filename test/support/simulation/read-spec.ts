@@ -4,7 +4,7 @@ import { type SimulatedPool } from './simulated-pool.js'
 import { expectedResponse } from './oracle.js'
 import { renderRequest } from './render-request.js'
 
-/** What a client wants to know, in whatever spelling it asks. */
+/** A read, in any request variant. */
 export type ReadSpec =
   & { readonly form: 'json' | 'bcs' }
   & (
@@ -33,15 +33,15 @@ export type ReadSpec =
     | { readonly kind: 'gas' | 'info' | 'nonsense' }
   )
 
-/** The streams of events that the embedded node has. */
+/** Event streams of the embedded node. */
 export type StreamName = 'blocks' | 'epochs' | 'deposits' | 'nothing'
 
-/** The version that a wish names. */
+/** Version that a read names. */
 export function versionOf (wish: ReadSpec): bigint | undefined {
   return 'version' in wish ? wish.version : undefined
 }
 
-// As many of each kind as of the others, but for what the cache is for.
+// Equal shares of each kind, more for cacheable reads.
 const kinds = [
   'table',
   'table',
@@ -58,10 +58,10 @@ const kinds = [
   'info'
 ] as const
 const latestShare = 0.15
-// A block with so many versions takes longer to print than to judge.
+// Avoids longer blocks, which take more time to print than to judge.
 const longBlock = 200
 
-/** Draws what nobody has asked before. */
+/** Draws a new read. */
 export function drawRead (chance: SeededRandom, fleet: SimulatedPool, era: Era): ReadSpec {
   const form = chance.happens(0.2) ? 'bcs' : 'json'
   const kind = chance.happens(0.02) ? 'nonsense' : chance.pick(kinds)
@@ -101,7 +101,7 @@ export function drawRead (chance: SeededRandom, fleet: SimulatedPool, era: Era):
   }
 }
 
-/** The same at a version nearby, which a cache must not take for the other. */
+/** Returns the same read at a version nearby, which a cache must not confuse. */
 export function neighbouringRead (wish: ReadSpec, chance: SeededRandom): ReadSpec {
   const by = BigInt(chance.integerBetween(-6, 6))
   if (wish.kind === 'table' || wish.kind === 'modules') {
@@ -122,7 +122,7 @@ export function neighbouringRead (wish: ReadSpec, chance: SeededRandom): ReadSpe
   return wish
 }
 
-/** Versions all over a node's window, at its edges, behind it and ahead of it. */
+/** Draws versions all over an upstream's window, at its edges, below and above it. */
 function drawVersion (chance: SeededRandom, fleet: SimulatedPool, era: Era): bigint {
   const [first] = fleet.upstreams
   if (first === undefined) return 0n
@@ -142,7 +142,7 @@ function drawVersion (chance: SeededRandom, fleet: SimulatedPool, era: Era): big
 
 function drawKey (chance: SeededRandom): [type: string, key: string] {
   const draw = chance.next()
-  // Of those from 100 on some are in no table, and their not-found quotes the client's text.
+  // Draws keys from 100 on: some are in no table, and their not-found quotes the client's text.
   if (draw < 0.7) {
     return [
       'u64',
@@ -153,7 +153,7 @@ function drawKey (chance: SeededRandom): [type: string, key: string] {
   return ['address', JSON.stringify(`0x${chance.integerBetween(1, 30).toString(16)}`)]
 }
 
-/** A page of modules, sometimes the one after another. */
+/** Draws a page of modules, sometimes the next one. */
 function drawModules (chance: SeededRandom, era: Era, first: ReadSpec & { kind: 'modules' }): ReadSpec {
   if (first.limit === undefined || chance.happens(0.6) || (first.version ?? 0n) > era.archive.head.version) return first
   const cursor = expectedResponse(era, renderRequest(first), era.archive.height).headers.find(([name]) =>

@@ -16,7 +16,7 @@ const streams = {
   nothing: ['cafe', '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>', 'withdraw_events']
 } as const
 
-/** Spells a wish in one of the ways that mean the same; without draws, in the plainest. */
+/** Renders an equivalent request variant; without `chance` the plainest. */
 export function renderRequest (wish: ReadSpec, chance?: SeededRandom): ModelRequest {
   const plain = chance === undefined
   const draw = chance ?? new SeededRandom(0)

@@ -13,20 +13,20 @@ import { drawRead, neighbouringRead, type ReadSpec } from './read-spec.js'
 
 const everyMs = 4
 const mostUnderWay = 96
-// Twice the time that a node has for an answer, and more than any promise allows.
+// Twice the upstream timeout, and more than any promise allows.
 const answerMs = 8000
-// What was asked for is asked for again, mostly soon, in another spelling.
+// Share of reads that repeat an earlier one, mostly soon, as another request variant.
 const repeatedShare = 0.6
 const soonShare = 0.7
 const nearbyShare = 0.2
 const soon = 60
 const remembered = 6000
-// What varve is told to keep at most, by default.
+// Largest stored response by default.
 const largestKept = 8 * 1024 * 1024
-// A node that was killed is known for it by then.
+// Time after which varve knows that a killed upstream is down.
 const troubledMs = 2000
 
-/** A stream of reads that goes on whatever becomes of each, and has each judged. */
+/** Runs a stream of reads, whatever their results, and judges each. */
 export async function runReads (
   url: string,
   chance: SeededRandom,
@@ -99,20 +99,20 @@ async function readOnce (
     wasAble: world.pool.hadCapableUpstream(world.chain.current, span)
   })
   if (failure !== undefined) return tally.fail(failure, describeJudgedRead(given, world))
-  // Those who share one fetch are counted once.
+  // Counts the reads of one coalesced fetch once.
   if (isStale) tally.stale.add(`${JSON.stringify(renderRequest(spec))} ${String(served?.version)}`)
   if (served === undefined) return
   observations.observe(served)
   remember(given, served.era, served.version, world)
 }
 
-/** Whether an answer goes through as it comes, so that it breaks off with its node, and its connection with it. */
+/** True if a response is streamed, so that it breaks off with its upstream, and the connection too. */
 function isTooLarge (wish: ReadSpec, spelt: ModelRequest, { chain }: Simulation): boolean {
   return wish.kind === 'block' &&
     chain.eras.some(era => expectedResponse(era, spelt, era.archive.height).body.length > largestKept)
 }
 
-/** What is known to be kept from now on. */
+/** Records reads that are known to be cached from now on. */
 function remember (
   { spec, request, response }: JudgedRead,
   era: Era,
@@ -124,14 +124,14 @@ function remember (
   const [byValue, byText] = cacheNamesOf(era, spec, request)
   const name = response.status === 200 ? byValue : byText
   if (name !== undefined && /hit|; stored/.test(said)) observations.noteCached(name)
-  // The state at the head is that of the version it was read at, and is kept for it.
+  // Records a latest read under its stamped version as well, which varve stores.
   if ((spec.kind === 'table' || spec.kind === 'modules') && spec.version === undefined && response.status === 200) {
     const [pinned] = cacheNamesOf(era, { ...spec, version }, request)
     if (pinned !== undefined) observations.noteCached(pinned)
   }
 }
 
-/** All that is needed to look into an answer. */
+/** Returns everything needed to investigate a response. */
 export function describeJudgedRead (
   { spec, request, span, servedFloor, response }: JudgedRead,
   { pool }: Simulation

@@ -1,4 +1,4 @@
-/** Draws that a seed decides, so that a run can be taken again. */
+/** Seeded random numbers, so that a run can be repeated. */
 export class SeededRandom {
   #state: number
 
@@ -6,7 +6,7 @@ export class SeededRandom {
     this.#state = seed >>> 0
   }
 
-  /** From 0 to just below 1 (mulberry32). */
+  /** Returns a number from 0 to just below 1 (mulberry32). */
   next (): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -15,32 +15,32 @@ export class SeededRandom {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from 0 to just below a limit. */
+  /** Returns an integer from 0 to just below a limit. */
   integerBelow (limit: number): number {
     return Math.floor(this.next() * limit)
   }
 
-  /** A whole number between two, both among them. */
+  /** Returns an integer between two, inclusive. */
   integerBetween (least: number, most: number): number {
     return least + this.integerBelow(most - least + 1)
   }
 
-  /** True so often. */
+  /** Returns true with this probability. */
   happens (share: number): boolean {
     return this.next() < share
   }
 
-  /** One of a list that is not empty. */
+  /** Picks from a non-empty list. */
   pick<T> (list: readonly [T, ...T[]]): T {
     return list[this.integerBelow(list.length)] ?? list[0]
   }
 
-  /** The same in another order. */
+  /** Returns a shuffled copy. */
   shuffled<T> (list: readonly T[]): T[] {
     return list.map(item => ({ item, at: this.next() })).sort((a, b) => a.at - b.at).map(({ item }) => item)
   }
 
-  /** Draws of its own, which do not depend on when the others are drawn. */
+  /** Returns an independent generator, so that draws do not depend on other draws. */
   fork (): SeededRandom {
     return new SeededRandom(this.integerBelow(2 ** 32))
   }

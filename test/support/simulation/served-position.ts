@@ -1,7 +1,7 @@
 import { type TestResponse } from '../client.js'
 import { type Chain, type Era } from './chain.js'
 
-/** The position that varve has put on an answer. */
+/** Position on varve's response. */
 export interface ServedPosition {
   readonly era: Era
   readonly version: bigint
@@ -9,14 +9,14 @@ export interface ServedPosition {
   readonly oldest: bigint
 }
 
-/** What had been shown when a read was sent: nothing before that may be shown to it. */
+/** Positions served before a read was sent: lower bounds for its response. */
 export interface ServedFloor {
   readonly era: number
-  /** By era. */
+  /** Versions by era. */
   readonly versions: readonly bigint[]
 }
 
-/** The furthest that was shown to anybody, and what is known to be kept. */
+/** Furthest served position, and reads known to be cached. */
 export class Observations {
   #versions: readonly bigint[] = []
   readonly #kept = new Set<string>()
@@ -52,7 +52,7 @@ const names = [
   'oldest-block-height'
 ] as const
 
-/** Reads the position on an answer; a text says what is wrong with it, and undefined that it bears none. */
+/** Returns the position on a response; a text if it is malformed, undefined if there is none. */
 export function servedPositionOf ({ headers }: TestResponse, chain: Chain): ServedPosition | string | undefined {
   const lines = names.map(name => headers[`x-node-${name}`])
   if (lines.every(line => line === undefined)) return undefined

@@ -5,27 +5,26 @@ import { type Chain, type Era } from './chain.js'
 import { type UpstreamMoment } from './upstream-history.js'
 import { SimulatedUpstream } from './simulated-upstream.js'
 
-/** The time that a read took, from before it was sent until it was answered. */
+/** Time from before a read was sent until its response. */
 export interface TimeSpan {
   readonly from: number
   readonly to: number
 }
 
-/** A mended node is used again within two seconds; the rest is for timers that fire late. */
+/** Time until a fixed upstream is used again: two seconds by contract, and a margin for late timers. */
 export const recoveryMs = 2250
-/** The chain's name is believed no longer than until a mended node has been met, or the head asked for again. */
+/** Time until a reset is noticed: when a fixed upstream is compared, or at the next poll. */
 export const noticeResetMs = recoveryMs + 1250
-/** How long a release is taken for running that no node runs any more (law 8: learned at least every 15 s). */
+/** Time for which a release counts as running after its end (law 8: learned at least every 15 s). */
 export const releaseMs = 16_500
-/** The chain grows so often; where a block is later than this, the machine had other things to do. */
+/** Block interval; a block later than this shows that the machine was busy. */
 export const blockMs = 200
 const lateMs = 2.5 * blockMs
 
-// Windows of several lengths, so that a version is gone from one and there at another; the shortest reaches back
-// further than the blocks that varve knows the chain by can be old.
+// Window sizes that differ, so that versions are pruned on one upstream only; the shortest covers varve's anchors.
 const usualWindow = (at: number): number => 400 * (at + 1)
 
-/** The nodes, and the model of what each could have answered and when. */
+/** The upstreams, and a model of their possible responses over time. */
 export class SimulatedPool {
   readonly upstreams: readonly SimulatedUpstream[]
   readonly #chain: Chain
@@ -58,22 +57,22 @@ export class SimulatedPool {
     this.#noteOldest()
   }
 
-  /** A release that nobody has run before. */
+  /** Returns a release that never ran before. */
   newRelease (): string {
     return releaseOf(this.#releases++)
   }
 
-  /** Every release that was ever run. */
+  /** Returns every release that ever ran. */
   get releases (): string[] {
     return Array.from({ length: this.#releases }, (_, at) => releaseOf(at))
   }
 
-  /** Notes that every node has come to the newest era. */
+  /** Notes that every upstream has reached the newest era. */
   noteResetDone (): void {
     this.#walkedAt = performance.now()
   }
 
-  /** The era that must have been noticed by some time, whatever was shown. */
+  /** Returns the era that varve must have noticed by a time. */
   requiredEra (at: number): number {
     const { index } = this.#chain.current
     const isDue = this.#walkedAt + noticeResetMs < at &&
@@ -81,9 +80,7 @@ export class SimulatedPool {
     return isDue ? index : 0
   }
 
-  /**
-   * Whether a node lived for all of a read, and long enough before, that was on that chain and had what the read needs.
-   */
+  /** True if an upstream on that chain was healthy for the whole read and before, and had what it needs. */
   hadCapableUpstream (
     { index }: Era,
     span: TimeSpan,
@@ -95,14 +92,14 @@ export class SimulatedPool {
     )
   }
 
-  /** Whether every node lived for all of a read, and long enough before, and was on that chain. */
+  /** True if every upstream was healthy on that chain for the whole read and before. */
   wereAllUp ({ index }: Era, { from, to }: TimeSpan): boolean {
     return this.upstreams.every(({ history }) =>
       history.between(from - recoveryMs, to).every(({ condition, era }) => condition === 'up' && era === index)
     )
   }
 
-  /** The same where what a node has must have been there long enough to be known. */
+  /** The same, if varve also had time to learn the upstream's window. */
   hadKnownCapableUpstream (
     { index }: Era,
     span: TimeSpan,
@@ -112,56 +109,50 @@ export class SimulatedPool {
     return this.#isAny(span, graceMs, moment => moment.condition === 'up' && moment.era === index && has(moment))
   }
 
-  /**
-   * Whether every node may be known to lack a version: none that is on that chain had it whenever it was last heard of
-   * (law 11).
-   */
+  /** True if every upstream may be known to lack a version: none on that chain had it in its last report (law 11). */
   mayBePrunedEverywhere ({ index }: Era, { from, to }: TimeSpan, version: bigint): boolean {
     return this.upstreams.every(({ history }) =>
       history.known(from, to, recoveryMs).some(({ era, oldest }) => era !== index || oldest > version)
     )
   }
 
-  /** Whether every node must be known to lack a version. */
+  /** True if every upstream must be known to lack a version. */
   mustBePrunedEverywhere ({ index }: Era, { from, to }: TimeSpan, version: bigint): boolean {
     return this.upstreams.every(({ history }) =>
       history.known(from, to, recoveryMs).every(({ era, oldest }) => era === index && oldest > version)
     )
   }
 
-  /** Whether any node was of a kind at any time of a read. */
+  /** True if any upstream matched at any time of a read. */
   wasAnyUpstream ({ from, to }: TimeSpan, isSo: (moment: UpstreamMoment) => boolean): boolean {
     return this.upstreams.some(({ history }) => history.between(from, to).some(isSo))
   }
 
-  /**
-   * Whether nothing went on for a while, neither nodes nor varve nor this run: whoever then waits for half a second in
-   * vain tells of the machine.
-   */
+  /** True if the whole process stalled for a while: upstreams, varve and this run, so timeouts prove nothing. */
   wasStalled ({ from, to }: TimeSpan): boolean {
     return to - this.#grownAt > lateMs || this.#stalls.some(each => each.from < to && each.to > from - recoveryMs)
   }
 
-  /** How long that was. */
+  /** Total time of stalls. */
   get stalledMs (): number {
     return Math.round(this.#stalls.reduce((sum, { from, to }) => sum + to - from, 0))
   }
 
-  /** Whether any node ever stood at this oldest version. */
+  /** True if any upstream ever had this oldest version. */
   hadOldest ({ index }: Era, oldest: bigint): boolean {
     const name = `${index} ${oldest}`
     if (!this.#oldests.has(name)) this.#noteOldest()
     return this.#oldests.has(name)
   }
 
-  /** The releases that a node may be known to run. */
+  /** Returns the releases that an upstream may be known to run. */
   releasesIn ({ from, to }: TimeSpan): Set<string> {
     return new Set(
       this.upstreams.flatMap(({ history }) => history.between(from - releaseMs, to).map(({ release }) => release))
     )
   }
 
-  // The moments themselves are forgotten after a while.
+  // Stores oldest versions separately, because histories are truncated.
   #noteOldest (): void {
     for (const { history } of this.upstreams) {
       for (const { era, oldest } of history.between(performance.now() - 1000, Infinity)) {
@@ -175,7 +166,7 @@ export class SimulatedPool {
   }
 }
 
-// Each is rendered otherwise than the one before.
+// Returns a release that renders differently from the one before.
 function releaseOf (nth: number): string {
   for (let turn = 0;; turn++) {
     const release = createHash('sha1').update(`release ${nth} ${turn}`).digest('hex')

@@ -6,14 +6,14 @@ import { TcpGate } from './tcp-gate.js'
 import { UpstreamHistory } from './upstream-history.js'
 import { sandboxPortOf, startSandboxOn } from './start-sandbox-on.js'
 
-/** How a node is when asked: `sick` answers, but not as a node does. */
+/** Condition of an upstream: `sick` responds, but wrongly. */
 export type Condition = 'up' | 'killed' | 'frozen' | 'sick'
 
-/** One node of the fleet, and the record of how it was at every moment. */
+/** An upstream, and the record of its condition over time. */
 export class SimulatedUpstream {
   readonly name: string
   readonly history = new UpstreamHistory()
-  /** How many blocks it keeps when it is not told to keep less. */
+  /** Number of blocks in its window by default. */
   readonly #windowBlocks: number
   readonly #gate: TcpGate
   #sandbox: Sandbox
@@ -58,12 +58,12 @@ export class SimulatedUpstream {
     return this.#sandbox.ledger.release
   }
 
-  /** Which chain it is on. */
+  /** Era of its chain. */
   get era (): number {
     return this.#era.index
   }
 
-  /** What it still has, and how far it has got. */
+  /** Its oldest version and its head. */
   get window (): { oldest: bigint, head: bigint } {
     const { oldestVersion, version } = this.#sandbox.ledger.position(
       Math.max(0, this.#sandbox.ledger.height - this.#lagBlocks)
@@ -71,14 +71,14 @@ export class SimulatedUpstream {
     return { oldest: oldestVersion, head: version }
   }
 
-  /** One thing at a time happens to a node. */
+  /** Runs one fault at a time. */
   async runExclusively (happen: () => Promise<void>): Promise<void> {
     const mine = this.#turn.then(happen)
     this.#turn = mine.catch(() => {})
     await mine
   }
 
-  /** Takes in what the chain has grown by. */
+  /** Follows the growth of the chain. */
   grow (): void {
     const { ledger } = this.#sandbox
     if (this.#isStalled || ledger.height >= this.#era.archive.height) return
@@ -86,8 +86,7 @@ export class SimulatedUpstream {
     this.#note()
   }
 
-  // What takes something away is noted before it happens, and what gives it back when it has, so that no moment counts
-  // as a good one that was not.
+  // Records losses before they happen and recoveries after, so that no moment counts as healthy by mistake.
 
   async kill (): Promise<void> {
     this.#become('killed')
@@ -104,7 +103,7 @@ export class SimulatedUpstream {
     this.#gate.freeze()
   }
 
-  /** Goes on as if nothing had been, or with all connections gone. */
+  /** Resumes, with or without its connections. */
   thaw (isCut: boolean): void {
     if (isCut) this.#gate.dropConnections()
     this.#gate.thaw()
@@ -121,14 +120,14 @@ export class SimulatedUpstream {
     this.#become('up')
   }
 
-  /** Falls so far behind at once, and stays as far behind. */
+  /** Falls behind at once and stays behind. */
   lag (blocks: number): void {
     this.#lagBlocks = blocks
     this.#sandbox.faults.add({ kind: 'lag', blocks })
     this.#note()
   }
 
-  /** Stays where it is while the others go on. */
+  /** Stops at its head while the others grow. */
   stall (): void {
     this.#isStalled = true
   }
@@ -141,7 +140,7 @@ export class SimulatedUpstream {
     this.#note()
   }
 
-  /** Forgets all but the newest blocks, and answers in one of the known ways for events that are gone. */
+  /** Prunes all but the newest blocks, with one of the known responses for pruned events. */
   prune (keptBlocks: number, prunedEvents: PrunedEventsMode): void {
     const { ledger } = this.#sandbox
     ledger.prunedEvents = prunedEvents
@@ -154,7 +153,7 @@ export class SimulatedUpstream {
     this.#note()
   }
 
-  /** Comes back on another chain, or on the same with all that its window can hold: only while it is killed. */
+  /** Returns on another chain, or on the same with a full window: only while killed. */
   async restore (era: Era): Promise<void> {
     const sandbox = await startSandboxOn(era, this.#windowBlocks, this.release)
     await this.#sandbox.close()

@@ -1,7 +1,7 @@
 import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
 import { chainId, type Era } from './chain.js'
 
-/** Starts an embedded node on the chain of an era, as far as that has got. */
+/** Starts an embedded node on the chain of an era, up to its current head. */
 export async function startSandboxOn (
   { seed, startUsec, archive }: Era,
   windowBlocks: number,
@@ -17,11 +17,11 @@ export async function startSandboxOn (
     blockMs: 0,
     startVersion: 0n
   }
-  // The ledger takes its clock from the same options, though people need not set it.
+  // Passes startUsec to the ledger, although it is no public option.
   return await startSandbox(Object.assign(options, { startUsec }))
 }
 
-/** Where it listens. */
+/** Returns its port. */
 export function sandboxPortOf ({ url }: Sandbox): number {
   return Number(new URL(url).port)
 }

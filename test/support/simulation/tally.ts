@@ -3,10 +3,10 @@ import { ownOutcomeIn } from '../own-outcome.js'
 import { type JudgedRead } from './judge.js'
 import { faultNames, type FaultName } from './fault-schedule.js'
 
-// More than this would only say the same again.
+// Limits the printed failures of a kind, because more repeat the same.
 const mostTold = 8
 
-/** What a run has done, and what it found wrong. */
+/** Counts and failures of a run. */
 export class SimulationTally {
   readonly failures = new Map<string, number>()
   readonly reports: string[] = []
@@ -16,11 +16,11 @@ export class SimulationTally {
   total = 0
   hits = 0
   errors = 0
-  /** Asked while a node lived that owed an answer. */
+  /** Reads while an upstream could respond. */
   withUpstream = 0
-  /** Answered with what was kept while no node could have. */
+  /** Hits while no upstream could respond. */
   hitsWithoutUpstream = 0
-  /** The latest answers that were behind what was shown. */
+  /** Latest responses behind the served head. */
   readonly stale = new Set<string>()
   slowestMs = 0
 
@@ -49,9 +49,9 @@ export class SimulationTally {
     this.slowestMs = Math.max(this.slowestMs, span.to - span.from)
   }
 
-  /** Takes in a wrong answer, with all that is needed to look into it. */
+  /** Records a wrong response, with everything needed to investigate it. */
   fail (reason: string, how: string): void {
-    // Numbers make the same fault look like many.
+    // Replaces numbers, which would make one failure look like many.
     const kind = reason.replace(/\d+/g, 'N')
     this.failures.set(kind, (this.failures.get(kind) ?? 0) + 1)
     if (this.reports.length < mostTold) {
@@ -59,7 +59,7 @@ export class SimulationTally {
     }
   }
 
-  /** The statistics, a line each. */
+  /** Returns the statistics, one per line. */
   get lines (): string[] {
     const reads = [...this.#reads].sort().map(([kind, outcomes]) =>
       `${kind}: ${

@@ -6,7 +6,7 @@ interface Pair {
   readonly node: Socket
 }
 
-/** What stands before a node at an address that stays: it can refuse, or take connections and say nothing. */
+/** A proxy before an upstream at a fixed address: it can refuse connections, or accept them and stay silent. */
 export class TcpGate {
   readonly port: number
   readonly #sockets = new Set<Socket>()
@@ -20,7 +20,7 @@ export class TcpGate {
     this.#target = target
   }
 
-  /** Takes connections from now on. */
+  /** Accepts connections. */
   async open (): Promise<void> {
     const server = createServer(client => {
       this.#take(client)
@@ -30,7 +30,7 @@ export class TcpGate {
     this.#server = server
   }
 
-  /** Ends every connection and refuses new ones. */
+  /** Closes every connection and refuses new ones. */
   async close (): Promise<void> {
     const server = this.#server
     this.#server = undefined
@@ -43,13 +43,13 @@ export class TcpGate {
     }
   }
 
-  /** Takes what comes and says nothing, also within an answer. */
+  /** Accepts bytes and forwards nothing, even in the middle of a response. */
   freeze (): void {
     this.#isFrozen = true
     for (const socket of this.#sockets) socket.pause()
   }
 
-  /** Goes on where it stopped. */
+  /** Resumes. */
   thaw (): void {
     this.#isFrozen = false
     for (const socket of this.#sockets) socket.resume()
@@ -57,12 +57,12 @@ export class TcpGate {
     this.#waiting.clear()
   }
 
-  /** Ends every connection, as a node does that is started anew. */
+  /** Closes every connection, as a restarting node does. */
   dropConnections (): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  /** Another node stands behind it from the next connection on. */
+  /** Leads to another node from the next connection on. */
   setTarget (target: number): void {
     this.#target = target
   }

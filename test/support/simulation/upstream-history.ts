@@ -1,6 +1,6 @@
 import { type Condition } from './simulated-upstream.js'
 
-/** How a node was from one moment on. */
+/** Condition of an upstream from a time on. */
 export interface UpstreamMoment {
   readonly at: number
   readonly condition: Condition
@@ -10,13 +10,10 @@ export interface UpstreamMoment {
   readonly head: bigint
 }
 
-// Longer than any grace looks back.
+// Longer than any grace period.
 const keptMs = 60_000
 
-/**
- * The record of a node: how it was at every moment of the last minute, so that a read is judged by all of the time that
- * it took.
- */
+/** Record of an upstream's condition in the last minute, so that a read is judged by its whole duration. */
 export class UpstreamHistory {
   #list: UpstreamMoment[] = []
 
@@ -24,21 +21,18 @@ export class UpstreamHistory {
     this.#list.push(moment)
     if (this.#list.length < 2000) return
     const first = this.#list.findLastIndex(({ at }) => at < moment.at - keptMs)
-    // A node that is down for long is still known by how it last was.
+    // Finds the last healthy moment, by which varve knows an upstream that has been down for long.
     const lastUp = this.#list.findLastIndex(({ condition }) => condition === 'up')
     this.#list = this.#list.slice(Math.max(0, Math.min(first, lastUp)))
   }
 
-  /** How it was from one time to another: the moment that had begun before, and all that began between. */
+  /** Returns the moments in a time span, including one that began before it. */
   between (from: number, to: number): UpstreamMoment[] {
     const first = this.#list.findLastIndex(({ at }) => at <= from)
     return this.#list.slice(Math.max(0, first)).filter(({ at }) => at <= to)
   }
 
-  /**
-   * How it was while anybody may last have learned where it stands, before some time: so long before that, and before
-   * it last ceased to answer.
-   */
+  /** Returns the moments that varve may last have learned: within the grace period, and before the last failure. */
   known (from: number, to: number, graceMs: number): UpstreamMoment[] {
     const ceased = this.#list.findLastIndex(({ at, condition }) => at <= from && condition === 'up')
     const end = this.#list[ceased + 1]?.at ?? from

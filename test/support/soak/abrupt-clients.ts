@@ -13,10 +13,7 @@ const leaveEveryMs = 40
 const mostSentAhead = 4
 const longestStayMs = 60
 
-/**
- * Clients that send some requests, or the beginning of one, and are gone before they are answered, or in the middle of
- * it.
- */
+/** Runs clients that disconnect after some requests, inside a request, or inside a response. */
 export async function runLeavingClients (
   { program, world, tally }: SoakRun,
   chance: SeededRandom,
@@ -50,7 +47,7 @@ const largeEveryMs = 4000
 const sipMs = 8
 const mostRead = 400_000
 
-/** Reads a body that is too large to be kept: at once, in sips with pauses between, or not to its end. */
+/** Reads a body too large for the cache: at once, slowly with pauses, or partially. */
 export async function runLargeReads (
   soak: SoakRun,
   large: LargeRead,
@@ -63,7 +60,7 @@ export async function runLargeReads (
   }
 }
 
-/** A large answer, how it is asked for, and what it is as each of these releases renders it. */
+/** A large response, its request, and its body as each release renders it. */
 export interface LargeRead {
   readonly spelt: ModelRequest
   readonly version: bigint
@@ -106,7 +103,7 @@ async function readLarge (
     if (isUnavailable(got)) tally.tolerate('refused')
     else if (status !== 200) mustBeTroubled(`${status} ${text}`)
   } catch (error) {
-    // A body that breaks off must never be taken for whole, so that its connection ends.
+    // Requires a fault: a body that breaks off must never look complete, so its connection ends.
     mustBeTroubled(String(error))
     tally.abandoned('large, broken off,')
   } finally {

@@ -1,20 +1,17 @@
 import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
 
-/** How long the state at the head is held. */
+/** Micro-cache time of the state at the head. */
 export const stateMs = 250
-/** What changing calls of the admin listener need. */
+/** Token for changing calls of the admin listener. */
 export const token = 's0ak'
 
-/**
- * All that takes room or time, with little of both; each turn is another configuration, to go over to while it serves.
- */
+/** Returns a configuration with small limits and lifetimes; each turn gives another one for a reload. */
 export function configurationOf (nodes: readonly SimulatedUpstream[], redisUrl: string, turn: number): object {
   return {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0', token },
     head: { pollMs: 1000 },
-    // Queues form where a burst comes upon a slow node. Now and then a node leaves, and another one comes under its
-    // name.
+    // Limits slots, so that bursts queue at slow upstreams; sometimes an upstream is replaced under its name.
     upstreams: nodes.map(({ name, url }, at) => ({
       name,
       url,

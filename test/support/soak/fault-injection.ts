@@ -7,7 +7,7 @@ import { type SoakTally } from './soak-tally.js'
 
 const redisFaults = ['restart', 'freeze', 'flush', 'cut', 'cut'] as const
 
-/** Has Redis lose all that it keeps, hang, be away, or end its connections, one after another. */
+/** Makes Redis lose its data, hang, stop, or drop its connections, one after another. */
 export async function injectRedisFaults (
   redis: RedisProcess,
   chance: SeededRandom,
@@ -42,7 +42,7 @@ export async function injectRedisFaults (
   }
 }
 
-/** Has one node after another take its time: nothing is wrong, but those who wait for it become many. */
+/** Slows one upstream after another: nothing fails, but many reads wait. */
 export async function slowUpstreams (
   nodes: readonly SimulatedUpstream[],
   chance: SeededRandom,
@@ -55,7 +55,7 @@ export async function slowUpstreams (
       await node.runExclusively(async () => {
         if (signal.aborted) return
         tally.fault('slow')
-        // As old as it was asked for, or it would be of another moment than any that its node is known by.
+        // Delays finished responses: a response made late would belong to a moment that the model does not know.
         node.injectFault({ kind: 'slow', late: true, ms: chance.integerBetween(100, 600), share: 0.7 })
         await pause(chance.integerBetween(500, 1500))
         node.recover()

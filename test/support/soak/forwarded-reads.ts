@@ -11,10 +11,10 @@ import { isUnavailable } from './judge-under-load.js'
 const everyMs = 25
 const mostBehind = 300
 
-// Half of them by what varve asks of the chain by itself, too, and half by a route that it does not know.
+// Share of unknown endpoints; the rest are blocks by height, which varve itself reads too.
 const passedShare = 0.5
 
-/** Reads beside those of the model: blocks by height, and what varve hands on as it comes. */
+/** Runs reads that the model lacks: blocks by height, and forwarded ones. */
 export async function runForwardedReads (soak: SoakRun, chance: SeededRandom, signal: AbortSignal): Promise<void> {
   const { archive } = soak.world.chain.current
   const agent = new Agent({ keepAlive: true, maxSockets: 16 })
@@ -49,7 +49,7 @@ async function readForwarded (
   const span = { from, to: performance.now() }
   const isClear = !pool.wasAnyUpstream({ from: from - recoveryMs, to: span.to }, ({ condition }) => condition !== 'up')
   if (typeof got === 'string') {
-    // A node's answer that breaks off breaks the connection.
+    // Expects a truncated upstream response to break the connection.
     tally.abandoned(isPassed ? 'passed, broken off,' : 'by height, broken off,')
     if (isClear) tally.fail(`a read broke off, ${got}, though no node had any trouble`, spelt.target)
     return
@@ -57,7 +57,7 @@ async function readForwarded (
   tally.answer(isPassed ? 'passed' : 'by height', got, span.to - from)
   const right = expectedResponse(chain.current, spelt, chain.current.archive.height)
   if (got.status === 200 && got.bytes.equals(right.body)) return
-  // What a sick node says is handed on as it is.
+  // Skips failing upstreams, whose responses are forwarded unchanged.
   if (pool.wasAnyUpstream(span, ({ condition }) => condition === 'sick')) return
   const wrong = judge(got, isClear, span)
   if (isClear && isUnavailable(got)) tally.tolerate('refused')

@@ -19,27 +19,24 @@ interface Known {
   etag: string | undefined
 }
 
-/**
- * How hot reads come: at some pace with much that is asked again, or as fast as they can, each in a spelling that
- * nobody has used.
- */
+/** Pace of hot reads: moderate with repetitions, or as fast as possible with a new request variant each. */
 export type ReadPace = 'paced' | 'flooding'
 
 const clients = 3
 const ahead = 8
 const meanPauseMs = 12
-// With what else is read that is as much as memory holds.
+// Number of hot reads: with the other reads, as much as memory holds.
 const known = 150
-// Every so many batches another one takes a place.
+// Share of batches that replace a hot read.
 const renewedShare = 0.25
-// A spelling of its own, of the same read: what nodes do not know they ignore.
+// Share of unique request variants: nodes ignore unknown parameters.
 const ownSpellingShare = 0.3
 const codedShare = 0.15
 const validatedShare = 0.1
-// Of what is so far behind the head every node has heard, and none keeps less.
+// Distances below the head that every upstream has reached and no window excludes.
 const [leastBehind, mostBehind] = [60n, 260n]
 
-/** What many ask for, sent ahead on kept connections; every byte is compared with what the chain says. */
+/** Runs popular reads, pipelined on kept-alive connections; compares every byte with the chain. */
 export async function runHotReads (
   soak: SoakRun,
   chance: SeededRandom,
@@ -69,7 +66,7 @@ export async function runHotReads (
   }))
 }
 
-/** What a client wants of the form of an answer. */
+/** Returns request headers that choose the form of a response. */
 function preferencesOf ({ etag }: Known, chance: SeededRandom): Record<string, string> {
   if (etag !== undefined && chance.happens(validatedShare)) return { 'if-none-match': etag }
   return chance.happens(codedShare) ? { 'accept-encoding': chance.pick(['gzip', 'br', 'gzip, br']) } : {}
@@ -144,7 +141,7 @@ async function request (
   }
 }
 
-/** History that is kept whatever release renders it, and that is there. */
+/** Draws a read of existing history that no release renders differently. */
 function draw ({ world }: SoakRun, chance: SeededRandom): Known {
   const era = world.chain.current
   for (;;) {

@@ -10,22 +10,22 @@ import {
 } from './process-snapshot.js'
 import { type VarveProcess } from './varve-process.js'
 
-// Connections to nodes that nobody uses are closed after four seconds of rest.
+// Idle time after which upstream connections, closed after four seconds, are gone.
 const quietMs = 20_000
-// A poll that is under way has a socket, a file and timers, and so has each comparison.
+// Allows for polls and audits in progress, which have a socket, a file and timers each.
 const mostMoreSockets = 4
 const mostMoreTimers = 12
-// Codes of an answer are first counted when they come: the lists are closed, and this is less than all of them.
+// Allows for status labels counted for the first time; fewer than all of the closed lists.
 const mostMoreSeries = 400
-// What Node notes of code that runs for the first time under trouble. A hundred bytes for each answer are more after
-// 50,000 of them, a kilobyte after 5,000.
+// Allows for Node.js' data on code that runs first under faults. A leak of 100 bytes per response shows after 50,000,
+// of 1 kB after 5,000.
 const mostMoreMb = 5
 const freshSeconds = 1.5
 const mega = 1024 * 1024
 
 /**
- * Looks when nothing is asked of nodes any more, nothing waits, and no more is open than when nobody had asked anything
- * yet. Spellings begin anew with every configuration, and would be as many megabytes as all else that is compared.
+ * Measures when no request is in progress and sockets are back to the first level. A reload before empties the
+ * parsed-request cache, whose megabytes would hide the rest.
  */
 export async function idleSnapshot (
   program: VarveProcess,
@@ -48,7 +48,7 @@ export async function idleSnapshot (
     throw new Error(`${String(error)}: ${last}`)
   })
   const look = await takeSnapshot(program)
-  // It has stood still for the look.
+  // Waits: the measurement stalls varve.
   await until(
     async () => sumOfSeries(await seriesOf(program), 'varve_ledger_position_age_seconds') < freshSeconds,
     'it has heard of the nodes again'
@@ -56,7 +56,7 @@ export async function idleSnapshot (
   return look
 }
 
-/** Holds what is left after the trouble against what was there before it. */
+/** Compares the state after the faults with that before. */
 export function compareSnapshots (t: Test, before: ProcessSnapshot, after: ProcessSnapshot, requests: number): void {
   const grown = (of: (look: ProcessSnapshot) => number): number => of(after) - of(before)
   t.ok(grown(socketsOf) <= mostMoreSockets, `${socketsOf(before)} sockets before, ${socketsOf(after)} after`)
@@ -73,17 +73,17 @@ export function compareSnapshots (t: Test, before: ProcessSnapshot, after: Proce
     grown(({ series }) => series.size) <= mostMoreSeries,
     `${before.series.size} series before, ${after.series.size} after`
   )
-  // What is kept is told apart: its room is given by the configuration.
+  // Subtracts cached entries, whose size is configured.
   const bytes = grown(({ bytes, series }) => bytes - sumOfSeries(series, 'varve_cache_bytes'))
   t.ok(
     bytes < mostMoreMb * mega,
-    `memory beside the cache has grown by ${Math.round(bytes / 1024)} KB, which is ${
+    `memory besides the cache has grown by ${Math.round(bytes / 1024)} KB, which is ${
       (bytes / requests).toFixed(1)
     } bytes for each of ${requests} requests`
   )
 }
 
-/** A look in words. */
+/** Returns a measurement in words. */
 export function describeSnapshot (when: string, look: ProcessSnapshot): string[] {
   const mb = (bytes: number): string => `${(bytes / mega).toFixed(2)} MB`
   const { series } = look

@@ -1,8 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'undici'
 
-// Of these all that are alive are counted, also those that keep no process alive and that nothing but a forgotten list
-// still holds.
+// Counts all live objects of these kinds, also those that only a leaked list still holds.
 const counted = {
   timers: 'Object.getPrototypeOf(setTimeout(() => {}, 0))',
   sockets: 'process.getBuiltinModule("net").Socket.prototype'
@@ -22,28 +21,28 @@ interface Told {
   readonly list: string[]
 }
 
-/** What one process holds when nothing is left to collect. */
+/** Usage of a process after garbage collection. */
 export interface ProcessUsage {
-  /** In the heap and outside it, without compiled code. */
+  /** Bytes in the heap and outside it, without compiled code. */
   readonly bytes: number
   readonly rssBytes: number
   readonly timers: number
   readonly sockets: number
-  /** What Node says keeps the process alive, by kind. */
+  /** Resources that keep the process alive, by kind, as Node.js reports them. */
   readonly resources: Readonly<Record<string, number>>
 }
 
-/** Looks into a process that was started with --inspect; it has garbage collected there first. */
+/** Measures a process started with --inspect, after garbage collection. */
 export async function measureProcess (inspectorUrl: string): Promise<ProcessUsage> {
   const inspector = await Inspector.open(inspectorUrl)
   try {
-    // Twice: what is freed by the first may let go of buffers outside the heap.
+    // Collects twice: the first collection may release buffers outside the heap.
     for (let turn = 0; turn < 2; turn++) await inspector.call('HeapProfiler.collectGarbage')
     const told = await inspector.evaluate(asked) as Told
     const resources: Record<string, number> = {}
     for (const kind of told.list) resources[kind] = (resources[kind] ?? 0) + 1
     return {
-      // What was compiled grows with whatever runs for the first time, and is no one's to let go of.
+      // Excludes compiled code, which grows whenever something runs first and cannot be freed.
       bytes: told.spaces.filter(([name]) => !name.startsWith('code')).reduce(
         (sum, [, bytes]) => sum + bytes,
         told.external
@@ -102,7 +101,7 @@ class Inspector {
     return (await this.call('Runtime.evaluate', { expression, returnByValue: true }) as Remote).result.value
   }
 
-  /** How many objects of a kind are alive. */
+  /** Returns the number of live objects of a kind. */
   async countOf (prototype: string): Promise<number> {
     const objectGroup = 'counted'
     const { result } = await this.call('Runtime.evaluate', { expression: prototype, objectGroup }) as Remote

@@ -5,34 +5,31 @@ import { isPinnedCursor, pinCursor, readPinnedCursor } from '../../../src/api/pi
 import { stateMs } from './configuration.js'
 import { type ServedFloors } from './served-floors.js'
 
-/** What the model is asked about, and what else was asked of varve with it. */
+/** A read for the model, and other parts of its request. */
 export interface ReadUnderLoad extends JudgedRead {
-  /** The least version that the answer must have been read at. */
+  /** Least version of the response. */
   readonly least: bigint | undefined
-  /** Whether it was asked with a cursor that pins a version. */
+  /** True if its cursor pins a version. */
   readonly isPinned: boolean
 }
 
-/**
- * What is no fault where nodes may be asked for less than clients want, or the machine had other things to do for a
- * while.
- */
+/** Deviations that are allowed if upstreams have less capacity than clients need, or the machine was busy. */
 export const tolerances = ['refused', 'behind', 'old rendering', 'standstill'] as const
 
-/** One of them. */
+/** A tolerance. */
 export type Tolerance = typeof tolerances[number]
 
-/** What a judgement comes to. */
+/** Result of a judgement. */
 export interface SoakVerdict {
   readonly failure?: string | undefined
   readonly tolerated?: Tolerance | undefined
   readonly served?: ServedPosition | undefined
 }
 
-// A moment is held from when it was asked, which is a little before its answer was seen here.
+// Margin of the micro-cache: it counts from the fetch, which is a little before its response was seen here.
 const slackMs = 100
 
-/** Decides by the model of chain and nodes, which knows of neither budgets nor what is held nor pins. */
+/** Judges by the model of chain and upstreams, which knows no budgets, micro-cache or pinned cursors. */
 export function judgeUnderLoad (given: ReadUnderLoad, world: Simulation, floors: ServedFloors): SoakVerdict {
   const { response, spec, span, least } = given
   if (least !== undefined) {
@@ -53,29 +50,25 @@ export function judgeUnderLoad (given: ReadUnderLoad, world: Simulation, floors:
   return tolerated === undefined ? { failure, served } : { tolerated, served }
 }
 
-/** A turn that did not come is a refusal in words; of a node that has no turn left nothing fresher can be had. */
+/** Returns the tolerance for a failure: a queue timeout is a 503, and without slots no fresher response exists. */
 export function toleranceOf (wrong: string, got: TestResponse): Tolerance | undefined {
   if (isUnavailable(got)) return 'refused'
   if (/^a latest answer at/.test(wrong)) return 'behind'
   return wrong.includes('rendered by a release that no live node runs') ? 'old rendering' : undefined
 }
 
-// Who stood still has not heard of what a node has, or has lost (of the present the judge knows that); what an answer
-// says must be right at any pace.
+// True for failures that a stall explains; the content of a response must be right at any pace.
 function isTimingFailure (wrong: string): boolean {
   return /though a (?:live )?node/.test(wrong)
 }
 
-/** Whether it is the 503 that promises nothing but another try. */
+/** True for the 503 that asks for a retry only. */
 export function isUnavailable ({ status, headers, body }: TestResponse): boolean {
   return status === 503 && /^\d+$/.test(String(headers['retry-after'])) &&
     body.includes('"error_code":"internal_error"')
 }
 
-/**
- * Who says the least version has an answer from there on, or hears that it is not there yet; undefined leaves the rest
- * to the model.
- */
+/** Checks a least version: the response is from there on or not found yet; undefined leaves the rest to the model. */
 function judgeLeast (
   { response, servedFloor, span }: ReadUnderLoad,
   least: bigint,
@@ -94,7 +87,7 @@ function judgeLeast (
     : { served: typeof shown === 'object' ? shown : undefined }
 }
 
-/** The answer with the node's own cursor, where the one it bears pins the version that its listing was read at. */
+/** Returns the response with the node's own cursor in place of a pinned one. */
 function unpin (
   { spec, response, isPinned: wasPinned }: ReadUnderLoad,
   shown: ServedPosition | undefined

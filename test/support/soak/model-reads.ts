@@ -12,8 +12,7 @@ import { judgeUnderLoad, type ReadUnderLoad } from './judge-under-load.js'
 
 const everyMs = 4
 const mostUnderWay = 96
-// More than any promise allows; who waits longer still wants to know whether it was an answer that came late or none at
-// all.
+// More than any promise allows; longer, to tell a late response from none.
 const answerMs = 20_000
 const neverMs = 60_000
 const repeatedShare = 0.6
@@ -21,13 +20,13 @@ const soonShare = 0.7
 const nearbyShare = 0.2
 const soon = 60
 const remembered = 6000
-// Every so often many clients come at once, each with a wish of its own.
+// Interval of bursts: many clients at once, each with its own read.
 const burstEveryMs = 3000
 const burstReads = 120
 const leastShare = 0.1
 const followedShare = 0.5
 
-/** A stream of reads of every kind, in every spelling, each judged by the model. */
+/** Runs reads of every kind, in every request variant, each judged by the model. */
 export async function runModelReads (soak: SoakRun, chance: SeededRandom, signal: AbortSignal): Promise<void> {
   const { world } = soak
   const agent = new Agent({ keepAlive: true, maxSockets: mostUnderWay + burstReads })
@@ -63,7 +62,7 @@ export async function runModelReads (soak: SoakRun, chance: SeededRandom, signal
   agent.destroy()
 }
 
-/** One read, and sometimes the page after it. */
+/** Runs one read, and sometimes the page after it. */
 export async function readModelled (
   soak: SoakRun,
   spec: ReadSpec,
@@ -106,7 +105,7 @@ async function put (
   )
   const span = { from, to: performance.now() }
   if (response === undefined || typeof response === 'string') {
-    // An idle connection was closed by the one side while the other, late, took it for open.
+    // Tolerates a reset during a stall: one side closed an idle connection while the other reused it.
     if (response !== undefined && /hang up|ECONNRESET/.test(response) && world.pool.wasStalled(span)) {
       tally.tolerate('standstill')
       return undefined

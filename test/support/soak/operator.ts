@@ -11,7 +11,7 @@ const purgeEveryMs = 1500
 const purgeAllShare = 0.1
 const reloadEveryMs = 7000
 
-/** Scrapes and looks, as monitoring does. */
+/** Scrapes and reads the status, as monitoring does. */
 export async function runScrapes ({ program, tally }: SoakRun, signal: AbortSignal): Promise<void> {
   const pages = [['/metrics', /^varve_upstream_up\{/m], ['/status.json', /^\{"ready":true/], [
     '/readyz',
@@ -45,14 +45,14 @@ export async function runPurges (
       body: JSON.stringify(wanted)
     })
     tally.fault(isAll ? 'purge of all' : 'purge')
-    // What Redis could not be told yet is promised for later.
+    // Accepts 202: purges of an unreachable Redis are applied later.
     const isTaken = (status === 200 || status === 202) && said.startsWith('{"purged":true')
     const isForNothing = status === 400 && (wish.kind === 'gas' || wish.kind === 'info')
     if (!isTaken && !isForNothing) tally.fail(`a purge says ${status}`, `${JSON.stringify(wanted)} ${said}`)
   }
 }
 
-/** Has varve go over to another configuration now and then. */
+/** Reloads varve with another configuration now and then. */
 export async function runReloads (
   { program, tally }: SoakRun,
   configOf: (turn: number) => object,
@@ -64,7 +64,7 @@ export async function runReloads (
   }
 }
 
-/** Waits, unless the run is over before. */
+/** Waits; resolves with false if the run ends before. */
 export async function waitUnlessAborted (ms: number, signal: AbortSignal): Promise<boolean> {
   return await pause(ms, true, { signal }).catch(() => false)
 }

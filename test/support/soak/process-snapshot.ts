@@ -3,29 +3,26 @@ import { sendRequest } from '../client.js'
 import { measureProcess, type ProcessUsage } from './inspector.js'
 import { type VarveProcess } from './varve-process.js'
 
-/** What varve holds, and what it says of itself. */
+/** Usage and metrics of varve. */
 export interface ProcessSnapshot extends ProcessUsage {
   readonly openFiles: number
   readonly series: ReadonlyMap<string, number>
 }
 
-/**
- * What is asked of varve and of nodes at this moment, and what is open for that; nothing stands still for it, as it
- * does for a look.
- */
+/** Returns current requests and open sockets without the stall of a full measurement. */
 export async function takeQuickSnapshot (
   program: VarveProcess
 ): Promise<Pick<ProcessSnapshot, 'series' | 'openFiles'>> {
   return { series: await seriesOf(program), openFiles: openFilesOf(program.pid) }
 }
 
-/** Looks into varve, garbage collected first. */
+/** Measures varve after garbage collection. */
 export async function takeSnapshot (program: VarveProcess): Promise<ProcessSnapshot> {
   const glanced = await takeQuickSnapshot(program)
   return { ...await measureProcess(program.inspectorUrl), ...glanced }
 }
 
-/** Every series of a scrape. */
+/** Returns every series of a scrape. */
 export async function seriesOf ({ adminUrl }: VarveProcess): Promise<Map<string, number>> {
   const { body } = await sendRequest(adminUrl, '/metrics')
   return new Map(
@@ -36,7 +33,7 @@ export async function seriesOf ({ adminUrl }: VarveProcess): Promise<Map<string,
   )
 }
 
-/** The sum over the series of a name, and of some labels. */
+/** Returns the sum over the series of a name with some labels. */
 export function sumOfSeries (series: ReadonlyMap<string, number>, name: string, ...labels: string[]): number {
   let sum = 0
   for (const [key, value] of series) {
@@ -45,13 +42,13 @@ export function sumOfSeries (series: ReadonlyMap<string, number>, name: string, 
   return sum
 }
 
-/** What is asked of nodes or waits at this moment. */
+/** Returns the number of upstream requests in progress or waiting. */
 export function upstreamRequestsInFlight (series: ReadonlyMap<string, number>): number {
   return sumOfSeries(series, 'varve_upstream_under_way') + sumOfSeries(series, 'varve_upstream_waiting') +
     sumOfSeries(series, 'varve_waiting_for_version')
 }
 
-// Only Linux has them so; elsewhere sockets are counted by what Node says alone.
+// Counts files on Linux only; elsewhere Node.js' own list counts sockets.
 function openFilesOf (pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).length

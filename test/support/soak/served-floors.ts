@@ -5,13 +5,10 @@ interface Told {
   readonly floor: ServedFloor
 }
 
-// Longer than anything of the moment is held.
+// Longer than any micro-cache time.
 const rememberedMs = 5000
 
-/**
- * The furthest that was shown, and what that was a while ago. Nothing is known to be kept: memory is small, and Redis
- * comes and goes.
- */
+/** Served positions now and a while ago. Nothing counts as cached, because memory is small and Redis fails. */
 export class ServedFloors extends Observations {
   #told: Told[] = []
 
@@ -24,7 +21,7 @@ export class ServedFloors extends Observations {
     if (this.#told.length > 1000) this.#told = this.#told.filter(({ at }) => at > now - rememberedMs)
   }
 
-  /** What had been shown by some time. */
+  /** Returns the position served by a time. */
   at (time: number): ServedFloor {
     return this.#told.findLast(({ at }) => at <= time)?.floor ?? { era: 0, versions: [] }
   }

@@ -3,7 +3,7 @@ import { type ServedFloors } from './served-floors.js'
 import { type VarveProcess } from './varve-process.js'
 import { type SoakTally } from './soak-tally.js'
 
-/** A run: what is asked, what decides, and what counts. */
+/** A run: its reads, its judges and its counts. */
 export interface SoakRun {
   readonly program: VarveProcess
   readonly world: Simulation

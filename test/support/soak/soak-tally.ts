@@ -2,10 +2,10 @@ import { type TestResponse } from '../client.js'
 import { ownOutcomeIn } from '../own-outcome.js'
 import { type Tolerance } from './judge-under-load.js'
 
-// More of a kind would only say the same again.
+// Limits the printed failures of a kind, because more repeat the same.
 const mostTold = 2
 
-/** What a run has done, and what it found wrong. */
+/** Counts and failures of a run. */
 export class SoakTally {
   readonly reports: string[] = []
   readonly failures = new Map<string, number>()
@@ -16,12 +16,12 @@ export class SoakTally {
   readonly #started = performance.now()
   checked = 0
 
-  /** Something that happened to varve or to what it needs. */
+  /** Counts a fault of varve or of its dependencies. */
   fault (name: string): void {
     add(this.faults, name)
   }
 
-  /** An answer that was looked at. */
+  /** Counts a checked response. */
   answer (kind: string, got: TestResponse, tookMs: number): void {
     const said = String(got.headers['cache-status'])
     const outcome = ownOutcomeIn(said) ?? /detail=(?:pruned|memory|redis)/.exec(said)?.[0].slice(7) ??
@@ -31,7 +31,7 @@ export class SoakTally {
     if (outcome === 'memory' || outcome === 'redis' || outcome === 'pruned') this.#hitMs.push(tookMs)
   }
 
-  /** What a client did that wanted no answer. */
+  /** Counts an aborted request. */
   abandoned (kind: string): void {
     add(this.#outcomes, `${kind} left`)
   }
@@ -40,9 +40,9 @@ export class SoakTally {
     add(this.tolerated, grant)
   }
 
-  /** Takes in a wrong answer, with all that is needed to look into it. */
+  /** Records a wrong response, with everything needed to investigate it. */
   fail (reason: string, how: string): void {
-    // Numbers make the same fault look like many.
+    // Replaces numbers, which would make one failure look like many.
     const kind = reason.replace(/\d+/g, 'N')
     add(this.failures, kind)
     if ((this.failures.get(kind) ?? 0) <= mostTold) {
@@ -50,7 +50,7 @@ export class SoakTally {
     }
   }
 
-  /** The statistics, a line each. */
+  /** Returns the statistics, one per line. */
   get lines (): string[] {
     const told = (counts: ReadonlyMap<string, number>): string =>
       [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} ${count}`).join(', ')

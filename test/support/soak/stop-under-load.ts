@@ -12,7 +12,7 @@ const reads = 60
 const slowMs = 400
 const stopMs = 10_000
 
-/** Told to end in the middle of its work, varve answers whom it has heard, and ends well. */
+/** Stops varve under load: it finishes received requests and exits with 0. */
 export async function stopUnderLoad (t: Test, soak: SoakRun, chance: SeededRandom): Promise<void> {
   const { program, world: { pool, chain }, tally } = soak
   const before = tally.reports.length
@@ -28,5 +28,5 @@ export async function stopUnderLoad (t: Test, soak: SoakRun, chance: SeededRando
   t.equal(code, 0, `it has ended after ${Math.round(performance.now() - toldAt)} ms`)
   await answered
   agent.destroy()
-  t.same(tally.reports.slice(before), [], 'who was heard before it was told to end is answered')
+  t.same(tally.reports.slice(before), [], 'requests received before the signal get responses')
 }

@@ -7,24 +7,24 @@ import { type Readable } from 'node:stream'
 import { type Test } from 'tap'
 import { until } from '../until.js'
 
-/** A line of the log. */
+/** A log line. */
 export type LogLine = Readonly<Record<string, unknown>>
 
-// What the inspector itself says, and not varve.
+// Matches output of the inspector itself.
 const ofInspector = /^(?:Debugger (?:listening|attached|ending)|For help, see:|Waiting for the debugger)/
 const errorLevel = 50
 const reloadedMessage = 'configuration reloaded'
 const reloadMs = 30_000
 
-/** What a process is begun with beside its configuration. */
+/** Start options besides the configuration. */
 export interface StartOptions {
-  /** Of Node itself. */
+  /** Flags of Node.js. */
   readonly flags?: readonly string[]
-  /** How many files it may have open. */
+  /** Limit of open files. */
   readonly descriptors?: number
 }
 
-/** Starts the compiled program with a configuration file, and waits until it can answer reads. */
+/** Starts the compiled program with a configuration file, and waits until it can serve reads. */
 export async function startVarveProcess (
   t: Test,
   config: object,
@@ -53,12 +53,12 @@ export async function startVarveProcess (
   return program
 }
 
-/** Varve as a process of its own. */
+/** A varve process. */
 export class VarveProcess {
   readonly ended: Promise<number | null>
-  /** What it wrote to standard error: nothing, where all is well. */
+  /** Lines on standard error: none while all is well. */
   readonly stderrLines: string[] = []
-  /** Where its inspector listens. */
+  /** Address of its inspector. */
   inspectorUrl = ''
   readonly errors: LogLine[] = []
   readonly #child: ChildProcessByStdio<null, Readable, Readable>
@@ -101,7 +101,7 @@ export class VarveProcess {
     return this.#child.pid ?? 0
   }
 
-  /** Has it go over to another configuration. */
+  /** Reloads it with another configuration. */
   async reload (config: object): Promise<void> {
     const before = this.#said(reloadedMessage)
     writeFileSync(this.#file, JSON.stringify(config))

@@ -10,14 +10,14 @@ const isCacheable = (sent: SentRequest): boolean => isSaved(sent) || sent.outcom
 const isOwnError = ({ outcome }: SentRequest): boolean =>
   ['gone', 'rejected', 'limited', 'unavailable'].includes(outcome)
 const endpoints = [...endpointNames, 'other'] as const
-// Of no other endpoint anything was read that can be kept.
+// Lists the endpoints with cacheable reads in the scenario.
 const read = ['table_item', 'account_modules', 'account_events', 'block_by_version', 'estimate_gas_price'] as const
 const statuses = (
   k: KnownTraffic,
   is: (sent: SentRequest) => boolean = () => true
 ): string[] => [...new Set(k.sent.filter(is).map(({ status }) => String(status)))]
 
-/** What every query of this dashboard is. */
+/** Predictions for every query of this dashboard. */
 export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Hit rate/A': k => singleSeries(k.count(isHit) / k.count(isCacheable)),
   'Reads saved/A': k => singleSeries(k.count(isSaved)),

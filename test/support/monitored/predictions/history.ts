@@ -13,8 +13,7 @@ const asked = ({ scene }: KnownTraffic): number => Number(scene.lowest)
 const blocks = ({ environment: { upstreams: { whole: { ledger } } } }: KnownTraffic): number =>
   Number(ledger.head.blockHeight - ledger.oldest.blockHeight)
 const pace = (k: KnownTraffic, of: 'head' | 'oldest'): number => k.environment.growth.rate(of, k.at - k.seconds, k.at)
-// Prometheus looks twice a second and a replica hears of a block a quarter of a second later: the line through what it
-// saw is not quite the line through what was.
+// Allows 5 %: half-second scrapes and a block delay of 250 ms distort the regression line.
 const about = (value: number): [number, number] => [value * 0.95, value * 1.05]
 const fallsOut = (k: KnownTraffic): [number, number] => about((asked(k) - oldest(k)) / pace(k, 'oldest'))
 const distances = (k: KnownTraffic): Array<[number, number]> =>
@@ -28,7 +27,7 @@ const distances = (k: KnownTraffic): Array<[number, number]> =>
 const byInstance = (k: KnownTraffic, value: number): ExpectedSeries[] =>
   seriesFor('instance', replicaNames.map(who => k.instance(who)), () => value)
 
-/** What every query of this dashboard is. */
+/** Predictions for every query of this dashboard. */
 export const history: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Lost/A': k => singleSeries(k.count(isLost)),
   'Pruned but cached/A': k => singleSeries(k.count(({ pruned }) => pruned?.answer === 'cache')),

@@ -18,13 +18,12 @@ const head = ({ environment }: KnownTraffic, of: Name): number =>
   of === 'strange' ? NaN : Number(environment.upstreams[of].ledger.head.version)
 const oldest = ({ environment }: KnownTraffic, of: Name): number =>
   of === 'strange' ? NaN : Number(environment.upstreams[of].ledger.oldest.version)
-// Varve asks each node of itself beside all that clients do, eight times at once at most.
+// Adds varve's own requests, eight per replica at most.
 const withPolls = (value: number, replicas: number): [number, number] => [value, value + 8 * replicas]
 const isSlow = (of: Name): boolean => of === 'whole' || of === 'behind'
-// Half of what the slow ones are asked are polls, and more than one in a hundred of what the whole one is asked are
-// modules; two cores may make all of it wait longer.
+// Assumes that half of a slow upstream's requests are polls; on two cores all may wait longer.
 const median = (of: Name): ExpectedValue => [isSlow(of) ? 0.05 : 0, 0.25]
-// Whatever hung was let go before the span, and on a busy machine it may have been answered late.
+// Includes the rehearsal: hanging reads were released before the span, but may finish late on a busy machine.
 const longest = ({ sent, rehearsed }: KnownTraffic): number =>
   Math.max(2.5, ...[...sent, ...rehearsed].map(({ seconds }) => 2 * seconds))
 const slowest = (k: KnownTraffic, of: Name): ExpectedValue => [of === 'whole' ? 0.1 : isSlow(of) ? 0.05 : 0, longest(k)]
@@ -36,9 +35,9 @@ const failed = (k: KnownTraffic, status: string): ExpectedValue => {
     : scaled(k.upstreamRequests('dead'), 1 / k.seconds)
 }
 
-/** What every query of this dashboard is. */
+/** Predictions for every query of this dashboard. */
 export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
-  // The short replica has one.
+  // Counts the limited replica's only upstream.
   'Upstreams up/A': () => singleSeries(1),
   'Upstreams up/B': () => singleSeries(4),
   'Quarantined/A': () => singleSeries(1),
@@ -59,7 +58,7 @@ export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
         k.seconds
       ]
     },
-    // Of the node that a hedge has left aside; which one it is differs, and the first of a series is not seen.
+    // Expects the upstream that lost a hedge, which varies; the first count of a series is invisible.
     {
       labels: { status: 'cancelled' },
       value: [0, k.expectedIncrease('second', k.facts.countOf('hedges won')) / k.seconds]

@@ -45,7 +45,7 @@ const byNode = (
   )
 const byEndpoint = (k: KnownTraffic, value: (who: ReplicaName, endpoint: string) => ExpectedValue): ExpectedSeries[] =>
   endpoints.flatMap(endpoint => by(k, who => value(who, endpoint), { endpoint }))
-// Of nothing asked nothing is recorded.
+// Drops series without requests, which are not recorded.
 const known = (foretold: ExpectedSeries[]): ExpectedSeries[] => foretold.filter(({ value }) => !Number.isNaN(value))
 const count = (k: KnownTraffic, who: ReplicaName, is: Is): number =>
   k.count(sent => sent.instance === k.instance(who) && is(sent))
@@ -60,10 +60,10 @@ const head = ({ environment }: KnownTraffic, node: Name = 'whole'): number =>
 const oldest = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.oldest.version)
 const asked = ({ scene }: KnownTraffic): number => Number(scene.lowest)
 const pace = (k: KnownTraffic, of: 'head' | 'oldest'): number => k.environment.growth.rate(of, k.at - k.seconds, k.at)
-// One of the two spans that the slower pace is taken of begins a second before the chain goes on.
+// Allows 20 % less: one of the two ranges of the slower pace begins a second before the chain resumes.
 const slowerPace = (k: KnownTraffic): [number, number] => [pace(k, 'oldest') * 0.8, pace(k, 'oldest') * 1.05]
 const between = (least: number, most: number): [number, number] => [least, most]
-// The second replica is asked for less of the past.
+// Expects less from the second replica, which has fewer reads of old versions.
 const above = (
   k: KnownTraffic,
   who: ReplicaName
@@ -88,7 +88,7 @@ const never = (k: KnownTraffic): ExpectedSeries[] => by(k, () => 0)
 const certificateLeft = (k: KnownTraffic): ExpectedSeries[] =>
   singleSeries(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at, { instance: k.instance('tight') })
 
-/** What every rule records, and what every alert compares. */
+/** Predictions for every recording rule and alert expression. */
 export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'instance_endpoint:varve_reads_hit:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isHit))),
   'instance_endpoint:varve_reads_keepable:rate5m': k =>
@@ -134,7 +134,7 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveReadsWaitForNode: k => byNode(k, () => 0),
   VarveNodeBudgetExhausted: k => singleSeries([0.001, 0.2], { instance: k.instance('tight'), upstream: 'whole' }),
   VarvePositionStale: k => by(k, () => [0, k.seconds]),
-  // A block each 200 ms, seen twice a second; while reads are made of a chain that stands still it does.
+  // Expects a block each 200 ms at two scrapes a second; during paused reads the head does not move.
   VarveHeadStandsStill: k => by(k, () => [4, 2 * k.seconds]),
   VarveStaleLatest: k => by(k, who => fact(k, who, 'stale', 'first') / count(k, who, isForwarded)),
   VarveChainReset: never,

@@ -39,7 +39,7 @@ const written = (k: KnownTraffic): number =>
   })
 const shared = (k: KnownTraffic): number =>
   sum(k, { first: ['kept by first'], second: ['kept by second'], tight: ['kept by tight'] })
-// What is in memory was not in it before: what came in and is not there any more has made room.
+// Counts evictions: entries before the span plus stored ones minus those after it.
 const evicted = (k: KnownTraffic): number =>
   k.expectedIncrease(
     'tight',
@@ -52,19 +52,18 @@ const notKept = (k: KnownTraffic, of: string): number =>
     : k.expectedIncrease('first', k.facts.countOf(of))
 const isBlock = ({ endpoint }: SentRequest): boolean => endpoint === 'block_by_version'
 const isPage = ({ endpoint }: SentRequest): boolean => endpoint === 'account_events'
-// Who is not answered by what is at hand looks into Redis; a block is found by its versions.
+// True for reads that miss memory and look in Redis; a block is found by its versions.
 const looks = ({ outcome }: SentRequest): boolean => ['miss', 'hit_redis', 'gone', 'limited'].includes(outcome)
 
 function operations (k: KnownTraffic, of: RedisOperation): ExpectedValue {
   switch (of) {
-    // A page of events is found by what it has, once it is known which stream its path leads to; until then that is
-    // asked for.
+    // Allows a range: a page is found by its events once the stream of its path is known, and needs a look-up before.
     case 'get':
       return [
         k.count(sent => looks(sent) && !isBlock(sent) && !isPage(sent)),
         k.count(sent => looks(sent) && !isBlock(sent))
       ]
-    // A block is looked for in the one cut of the versions, and where it is not found maybe in the other.
+    // Allows up to two look-ups for a block: in one cut of the versions, and in the other if that misses.
     case 'find':
       return [
         k.count(sent => looks(sent) && isBlock(sent)),
@@ -78,29 +77,29 @@ function operations (k: KnownTraffic, of: RedisOperation): ExpectedValue {
         k.expectedIncrease('first', k.facts.countOf('blocks kept by first')) +
         k.count(sent => sent.outcome === 'miss' && isPage(sent))
       ]
-    // What is found to be different is deleted, and nothing else was.
+    // Counts entries that an audit found different: nothing else is deleted.
     case 'delete':
       return k.expectedIncrease('second', k.facts.countOf('audits different'))
-    // Each read of a limited client that no replica has at hand, but for those who were told no a moment ago.
+    // Counts reads of a limited client that miss memory, except shortly after a rejection.
     case 'limit':
       return [
         0,
         k.count(sent => sent.client !== undefined || sent.instance === k.instance('tight')) +
         k.expectedIncrease('tight', 20)
       ]
-    // What replicas do among themselves: each looks at the others twice a second at least.
+    // Counts control commands: each replica looks at the others twice a second at least.
     case 'control':
       return [3 * k.seconds, Infinity]
     case 'publish':
     case 'probe':
       return [0, Infinity]
-    // Nothing was lost.
+    // Expects no lost connection.
     case 'connect':
       return 0
   }
 }
 
-/** What every query of this dashboard is. */
+/** Predictions for every query of this dashboard. */
 export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Processes/A': () => singleSeries(3),
   'Releases/A': () => singleSeries(3, { version }),
@@ -136,7 +135,7 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       redisOperations,
       of => of === 'get' ? k.expectedIncrease('second', k.facts.countOf('redis get fails')) / k.seconds : 0
     ),
-  // Redis is given half a second for each.
+  // Bounds latencies by the Redis timeout of half a second.
   'Redis latency/A': () => seriesFor('operation', redisOperations, of => of === 'connect' ? NaN : [0, 0.5]),
   'Connections/A': k =>
     byInstance(k, who => ({ first: hangingOnFirst, second: 0, tight: tightConcurrent + queuedOnTight })[who]),
@@ -152,7 +151,7 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       ['address', 'key'],
       of => k.expectedIncrease(of === 'key' ? 'first' : 'tight', k.facts.countOf(`limited by ${of}`)) / k.seconds
     ),
-  // A late event loop would be that of the test too.
+  // Expects no shed load: a late event loop would delay this test as well.
   'Load shed/A': () => singleSeries(0),
   'Failures and losses/A': () => seriesFor('kind', ['exception', 'rejection', 'request'], () => 0),
   'Failures and losses/B': () => singleSeries(0),
