@@ -1,5 +1,5 @@
 import { type Address } from './address.js'
-import { chainAsset, chainCoin, primaryStore } from './coin-resources.js'
+import { chainAsset, chainCoin, primaryStore } from './native-coin-resources.js'
 import { type Ledger } from './ledger.js'
 import { resourceAt } from './resources.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'

@@ -2,7 +2,7 @@ import { addressOf } from './address.js'
 import { accountDefinition } from './account-resource.js'
 import { emptyStream } from './deposits.js'
 import { digest } from './digest.js'
-import { newBlockStream, newEpochStream } from './events.js'
+import { newBlockStream, newEpochStream } from './ledger-events.js'
 import { epochBlocks, type Ledger } from './ledger.js'
 import { handleValue, definePlainResource, type ResourceDefinition } from './resource-definition.js'
 import {

@@ -1,5 +1,5 @@
 import { shortAddress } from './address.js'
-import { viewDeclarationsOf } from './framework-view-functions.js'
+import { viewSignaturesOf } from './framework-view-signatures.js'
 import { type Module } from './modules.js'
 import { oracleAbi, oracleAddress, viewFunctionAbi } from './oracle-module.js'
 import { type Rendering } from './release.js'
@@ -28,7 +28,7 @@ function generateAbi (module: Module, rendering: Rendering): ModuleRecord['abi']
     exposed_functions: [
       ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
       // Lists the view functions that can be called, since clients read their parameters from the ABI.
-      ...Object.entries(viewDeclarationsOf(address, module.name)).map(([name, declared]) =>
+      ...Object.entries(viewSignaturesOf(address, module.name)).map(([name, declared]) =>
         viewFunctionAbi(name, declared)
       )
     ],

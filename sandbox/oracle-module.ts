@@ -3,7 +3,7 @@ import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
 
 /** Declaration of a view function. */
-export interface ViewDeclaration {
+export interface ViewSignature {
   readonly typeParameterCount: number
   readonly params: readonly string[]
   readonly returns: readonly string[]
@@ -28,7 +28,7 @@ export const oracleFunctions = {
     params: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>'],
     returns: ['u8', 'u128', 'bool', '0x1::string::String', 'vector<u8>', 'vector<u64>', '0x1::option::Option<address>']
   }
-} as const satisfies Readonly<Record<string, ViewDeclaration>>
+} as const satisfies Readonly<Record<string, ViewSignature>>
 
 /** Builds the ABI of the module as a release renders it. */
 export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi'] {
@@ -46,7 +46,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
         params: ['&signer', 'u64'],
         return: []
       },
-      ...Object.entries<ViewDeclaration>(oracleFunctions).map(([name, declared]) => viewFunctionAbi(name, declared))
+      ...Object.entries<ViewSignature>(oracleFunctions).map(([name, declared]) => viewFunctionAbi(name, declared))
     ],
     structs: [{
       name: 'Price',
@@ -62,7 +62,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
 }
 
 /** Builds the ABI of a view function. */
-export function viewFunctionAbi (name: string, { typeParameterCount, params, returns }: ViewDeclaration): FunctionAbi {
+export function viewFunctionAbi (name: string, { typeParameterCount, params, returns }: ViewSignature): FunctionAbi {
   return {
     name,
     visibility: 'public',

@@ -3,7 +3,7 @@ import { requireAccount } from './require-account.js'
 import { type Address } from './address.js'
 import { sequenceBytes } from './bcs.js'
 import { emptyStream } from './deposits.js'
-import { eventBytes, eventRecord, streamsOf } from './events.js'
+import { eventBytes, eventRecord, streamsOf } from './ledger-events.js'
 import { addressParam, identifierParam, limitQuery, structTagParam, u64Param, u64Query } from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import {

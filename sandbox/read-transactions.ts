@@ -1,5 +1,5 @@
 import { requireAccount } from './require-account.js'
-import { findTransaction } from './find-transaction.js'
+import { findTransactionByHash } from './find-transaction-by-hash.js'
 import { sequenceBytes } from './bcs.js'
 import { addressParam, hashParam, limitQuery, u64Param, u64Query } from './params.js'
 import { invalidInput, transactionNotFound, versionPruned } from './problem.js'
@@ -33,7 +33,7 @@ export function readTransactionByVersion (context: RequestContext): SandboxRespo
 export function readTransactionByHash (context: RequestContext): SandboxResponse {
   const hash = hashParam('txn_hash', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by hash')
-  const found = findTransaction(context.snapshot, hash)
+  const found = findTransactionByHash(context.snapshot, hash)
   if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`)
   if (typeof found === 'bigint') {
     return successResponse(
@@ -52,7 +52,7 @@ export function readTransactionByHash (context: RequestContext): SandboxResponse
 /** True if the transaction of a hash is pending; false for a malformed hash. */
 export function isPending (snapshot: LedgerSnapshot, segment: string): boolean {
   try {
-    return typeof findTransaction(snapshot, hashParam('txn_hash', segment)) === 'object'
+    return typeof findTransactionByHash(snapshot, hashParam('txn_hash', segment)) === 'object'
   } catch {
     return false
   }

@@ -23,11 +23,11 @@ import { readViewRequest, type ViewRequest } from './view-request.js'
 
 /** Calls a view function at a version; responds with the list of its results and the gas used. */
 export function readView (context: RequestContext): SandboxResponse {
-  const readOn = readViewRequest(context.contentType, context.body)
+  const finishRequest = readViewRequest(context.contentType, context.body)
   const requestedVersion = u64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'View function')
   const version = requireVersion(context.snapshot, requestedVersion)
-  const request = readOn()
+  const request = finishRequest()
   const path = `${shortAddress(request.address)}::${request.module}::${request.name}`
   const calledView = requireViewFunction(context.snapshot, request, path, version)
   const call = {

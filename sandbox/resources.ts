@@ -1,6 +1,6 @@
 import { accountDefinition, hasAccount } from './account-resource.js'
 import { type Address, addressOf } from './address.js'
-import { assetResources, chainAsset, coinStore, storeDefinitions } from './coin-resources.js'
+import { assetResources, chainAsset, coinStore, storeDefinitions } from './native-coin-resources.js'
 import { depositor } from './deposits.js'
 import { generatedResources } from './generated-resources.js'
 import { frameworkResources } from './framework-resources.js'

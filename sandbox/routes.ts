@@ -90,7 +90,7 @@ export type EndpointName = typeof routes[number]['endpoint'] | 'other'
 
 type JoinedPath<Path extends readonly string[]> = Path extends
   readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${JoinedPath<Rest>}` : ''
-type RouteKeyOf<Row> = Row extends
+type RouteKeyOf<RouteType> = RouteType extends
   { readonly method: infer Method extends string, readonly path: infer Path extends readonly string[] } ?
   `${Method} ${JoinedPath<Path>}` :
   never

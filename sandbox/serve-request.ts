@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { respond, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './respond.js'
 import { type RequestLog } from './request-log.js'
 import { isPreflight, preflightResponse, withCorsHeaders } from './cors.js'
-import { applyFault } from './apply-fault.js'
+import { applyResponseFault } from './apply-response-fault.js'
 import { type Fault } from './fault.js'
 import { type FaultInjector, type InjectedFaults } from './fault-injector.js'
 import { type Ledger } from './ledger.js'
@@ -100,7 +100,7 @@ function respondWithFaults (node: SandboxNode, received: ReceivedRequest, inject
   const snapshot = snapshotOf(node, injected)
   const stamp = { position: snapshot.position, family: settings.family }
   return injected.faults.reduce(
-    (current, { fault }) => applyFault(current, fault, stamp),
+    (current, { fault }) => applyResponseFault(current, fault, stamp),
     respond(received, snapshot, settings)
   )
 }

@@ -1,5 +1,5 @@
 import { type Address } from './address.js'
-import { bookingsTable, isBooked } from './bookings.js'
+import { shortLivedTable, itemExistsAt } from './short-lived-state.js'
 import { digest, DigestRandom } from './digest.js'
 import { generateValue, type EncodedValue } from './generated-value.js'
 import { type Ledger } from './ledger.js'
@@ -19,7 +19,7 @@ export function itemLifecycleOf (
 ): { born: bigint, period: bigint, hash: Buffer } | undefined {
   const keyType = printTypeTag(name.keyType)
   const hash = digest(seed, 'item', name.handle, keyType, name.key)
-  const isPermanent = name.handle === bookingsTable || isPermanentItem(keyType, name.key)
+  const isPermanent = name.handle === shortLivedTable || isPermanentItem(keyType, name.key)
   if (!isPermanent && hash.readUInt8(0) % 8 === 0) return undefined
   const born = isPermanent || hash.readUInt8(1) % 2 === 0 ? 0 : hash.readUInt16LE(2) % 6000
   const period = (2 + hash.readUInt8(4) % 200) * (hash.readUInt8(5) % 4 === 0 ? 50 : 1)
@@ -34,7 +34,7 @@ export function tableItemAt (
   version: bigint
 ): EncodedValue | 'absent' | 'unknown' {
   const lifecycle = itemLifecycleOf(ledger.seed, name)
-  if (lifecycle === undefined || (name.handle === bookingsTable && !isBookedItem(ledger, name, version))) {
+  if (lifecycle === undefined || (name.handle === shortLivedTable && !isBookedItem(ledger, name, version))) {
     return 'absent'
   }
   const age = version - ledger.startVersion - lifecycle.born
@@ -46,7 +46,7 @@ export function tableItemAt (
 }
 
 function isBookedItem (ledger: Ledger, { keyType, key }: TableItemId, version: bigint): boolean {
-  return printTypeTag(keyType) === 'u64' && isBooked(ledger, key.readBigUInt64LE(), version)
+  return printTypeTag(keyType) === 'u64' && itemExistsAt(ledger, key.readBigUInt64LE(), version)
 }
 
 // Items that exist in every table from the first version on, for examples and tests.

@@ -1,4 +1,4 @@
-import { turnNumberAt } from './bookings.js'
+import { turnNumberAt } from './short-lived-state.js'
 import { type ResourceDefinition } from './resource-definition.js'
 import { structValue, u64Value } from './encoded-value.js'
 

@@ -3,7 +3,7 @@ import { type Address } from './address.js'
 import { balanceAt } from './balances.js'
 import { digest, DigestRandom } from './digest.js'
 import { type EncodedValue } from './generated-value.js'
-import { frameworkViewFunctions } from './framework-view-functions.js'
+import { frameworkViewSignatures } from './framework-view-signatures.js'
 import { type Ledger } from './ledger.js'
 import { oracleFunctions, oracleModule } from './oracle-module.js'
 import { resourceAt } from './resources.js'
@@ -30,7 +30,7 @@ export interface ViewFunction {
 
 const aboveHundredAbort = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
 
-const { account, block, coin, timestamp } = frameworkViewFunctions
+const { account, block, coin, timestamp } = frameworkViewSignatures
 
 const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
   ...Object.entries(oracleFunctions).map(([name, declared]) =>

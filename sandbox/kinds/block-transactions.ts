@@ -1,7 +1,7 @@
 import { addressOf, shortAddress } from '../address.js'
 import { depositor } from '../deposits.js'
 import { digestHex } from '../digest.js'
-import { eventRecord, eventsOfVersion } from '../events.js'
+import { eventRecord, eventsOfVersion } from '../ledger-events.js'
 import { epochBlocks } from '../ledger.js'
 import { type WriteSetChange } from '../schema/change.js'
 import {

@@ -1,5 +1,5 @@
 import { type Address, addressOf } from '../address.js'
-import { eventRecord, eventsOfVersion } from '../events.js'
+import { eventRecord, eventsOfVersion } from '../ledger-events.js'
 import { modulesAt } from '../modules.js'
 import { resourcesAt } from '../resources.js'
 import { type WriteSetChange } from '../schema/change.js'

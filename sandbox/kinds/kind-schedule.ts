@@ -4,7 +4,7 @@ import { type Block, type Ledger } from '../ledger.js'
 export const cycleVersions = 128n
 
 /** Position of a version within its cycle. */
-export function placeInCycle ({ startVersion }: Ledger, version: bigint): number {
+export function offsetInCycle ({ startVersion }: Ledger, version: bigint): number {
   return Number((version - startVersion) % cycleVersions)
 }
 

@@ -1,5 +1,5 @@
 import { addressOf } from '../address.js'
-import { bookingOf, changesTurnResource } from '../bookings.js'
+import { tableChangeOf, changesTurnResource } from '../short-lived-state.js'
 import { depositor } from '../deposits.js'
 import { type WriteSetChange } from '../schema/change.js'
 import { type EventRecord } from '../schema/event.js'
@@ -19,7 +19,7 @@ import {
   type PayloadMaker,
   makeUndecryptedPayload
 } from './payloads.js'
-import { mayBeAnyKind, placeInCycle } from './kind-schedule.js'
+import { mayBeAnyKind, offsetInCycle } from './kind-schedule.js'
 import { otherSignatureMakers, type SignatureMaker } from './signatures.js'
 import { generateHex, type TransactionLocation } from './transaction-location.js'
 
@@ -85,7 +85,7 @@ const otherKinds = differences.map((difference): UserTransactionKind => ({ ...us
 /** Returns the kind of the user transaction at a location. */
 export function userTransactionKindOf (location: TransactionLocation): UserTransactionKind {
   if (!mayBeAnyKind(location.block, location.version)) return usualKind
-  const tableBooking = bookingOf(location.ledger, location.version)
+  const tableBooking = tableChangeOf(location.ledger, location.version)
   if (tableBooking !== undefined) {
     return {
       ...usualKind,
@@ -97,7 +97,7 @@ export function userTransactionKindOf (location: TransactionLocation): UserTrans
     return { ...usualKind, changes: () => [resourceChange(location, gameAddress, turnTag)] }
   }
   // Odd places of the cycle, and places beyond the list, have the usual kind.
-  const place = placeInCycle(location.ledger, location.version)
+  const place = offsetInCycle(location.ledger, location.version)
   return otherKinds[place / 2] ?? usualKind
 }
 

@@ -1,6 +1,6 @@
 import { type Address, addressOf, longAddress, shortAddress } from '../address.js'
 import { textBytes, u64Bytes } from '../bcs.js'
-import { type Booking, bookingsTable } from '../bookings.js'
+import { type TableChange, shortLivedTable } from '../short-lived-state.js'
 import { digest, digestHex } from '../digest.js'
 import { moduleRecord } from '../module-abi.js'
 import { moduleAt } from '../modules.js'
@@ -40,11 +40,11 @@ export function namedItemChange (location: TransactionLocation): WriteSetChange[
 }
 
 /** Writes or deletes an item of the bookings table. */
-export function bookingChange (location: TransactionLocation, { key, action, isDecoded }: Booking): WriteSetChange[] {
+export function bookingChange (location: TransactionLocation, { key, action, isDecoded }: TableChange): WriteSetChange[] {
   const { bytes, type, json } = u64KeyOf(key)
-  if (action === 'write') return itemChange(location, bookingsTable, u64KeyOf(key), u64, isDecoded)
+  if (action === 'write') return itemChange(location, shortLivedTable, u64KeyOf(key), u64, isDecoded)
   return [{
-    ...itemOf(bookingsTable, bytes),
+    ...itemOf(shortLivedTable, bytes),
     data: isDecoded ? { key: json, key_type: printTypeTag(type) } : null,
     type: 'delete_table_item'
   }]

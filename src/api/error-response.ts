@@ -40,14 +40,14 @@ export class ErrorResponse extends Error {
     status: ErrorResponseStatus,
     code: ErrorCode,
     message: string,
-    lines: readonly string[] = [],
-    more: Readonly<Record<string, string>> = {}
+    rawHeaders: readonly string[] = [],
+    extraMembers: Readonly<Record<string, string>> = {}
   ) {
     super(message)
     this.status = status
     this.code = code
-    this.rawHeaders = lines
-    this.#extraMembers = more
+    this.rawHeaders = rawHeaders
+    this.#extraMembers = extraMembers
   }
 
   /** Returns the body that a node would send, with its member order; `vm_error_code` is always present. */

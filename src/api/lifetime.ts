@@ -147,19 +147,19 @@ function judgeBlock (
   head: Head
 ): StoreVerdict {
   if (block === undefined) return notStorable('unreadable')
-  const isAsked = height === undefined
+  const isRequestedBlock = height === undefined
     ? requestedVersion !== undefined && requestedVersion >= block.first && requestedVersion <= block.last
     : height === block.height
   // No node knows a block above its own head.
-  if (!isAsked || block.first > head.version) return notStorable('wrong_block')
+  if (!isRequestedBlock || block.first > head.version) return notStorable('wrong_block')
   if (block.last < oldest) return notStorable('outside_window')
   // A block is final once another follows; the stamped version and height must both show it (docs/node-behaviour.md,
   // "Blocks").
   if (block.last >= head.version || block.height >= head.blockHeight) return notStorable('newest_block')
   // Nodes cut long blocks without any sign; the version range gives the true count (docs/node-behaviour.md, "Blocks").
-  const asked = query.length > 0
-  if (asked && !block.counts.includes(Number(block.last - block.first) + 1)) return notStorable('truncated_block')
-  if (!asked && block.counts.length > 0) return notStorable('unreadable')
+  const wantsTransactions = query.length > 0
+  if (wantsTransactions && !block.counts.includes(Number(block.last - block.first) + 1)) return notStorable('truncated_block')
+  if (!wantsTransactions && block.counts.length > 0) return notStorable('unreadable')
   return storable({ block })
 }
 

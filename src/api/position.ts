@@ -34,10 +34,10 @@ export function compareU64 (a: bigint, b: bigint): -1 | 0 | 1 {
 }
 
 /** Prefix of varve's own position headers, the same for every chain. */
-export const specificationFamily = 'x-node-'
+export const ownHeaderFamily = 'x-node-'
 
 /** Checks a header prefix from a record (law 13: what was stored elsewhere is checked before it is trusted). */
-export function isFamily (text: string): boolean {
+export function isHeaderFamily (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 
@@ -82,7 +82,7 @@ export function readPosition (headers: ResponseHeaders): StampedPosition | undef
   }
   // Prefers the node's family: an upstream that is itself a varve sends its own family too.
   const [first] = found.sort((a, b) =>
-    Number(a.family === specificationFamily) - Number(b.family === specificationFamily)
+    Number(a.family === ownHeaderFamily) - Number(b.family === ownHeaderFamily)
   )
   return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }

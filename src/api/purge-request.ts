@@ -1,5 +1,5 @@
 import { readObject } from './json-object.js'
-import { matchEndpoint, type NodeDefaults, readRequest } from './read-request.js'
+import { matchEndpoint, type UpstreamDefaults, readRequest } from './read-request.js'
 import { type Read, targetOf, bodyTextOf } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { bodyFromText } from './request-body.js'
@@ -18,7 +18,7 @@ export function encodePurge (read: Read): Buffer {
 }
 
 /** Reads the body of a purge; throws an ErrorResponse if it is not exactly one scope. */
-export function readPurge (bytes: Buffer, defaults: NodeDefaults): PurgeRequest {
+export function readPurge (bytes: Buffer, defaults: UpstreamDefaults): PurgeRequest {
   const wanted = readObject(bytes)
   if (wanted === undefined || wanted.size !== knownMembers.filter(name => wanted.textOf(name) !== undefined).length) {
     throw invalidInputError(expected)

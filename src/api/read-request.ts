@@ -18,7 +18,7 @@ export interface ClientRequest {
 }
 
 /** Settings of nodes that change how a request is read. */
-export interface NodeDefaults {
+export interface UpstreamDefaults {
   /** Number of events in a page without `limit`. */
   readonly eventsDefault: number
 }
@@ -51,7 +51,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
 }
 
 /** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */
-export function readRequest (match: EndpointMatch, request: ClientRequest, defaults: NodeDefaults): Read {
+export function readRequest (match: EndpointMatch, request: ClientRequest, defaults: UpstreamDefaults): Read {
   const { endpoint } = match
   requireLegalTarget(match.target)
   if (!allowsMethod(endpoint, request.method)) {
@@ -117,7 +117,7 @@ function subjectOf (
  * Returns the page with an explicit limit, so a missing limit and the same explicit limit are one read; undefined for
  * the newest events.
  */
-function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: NodeDefaults): Read['page'] {
+function pageOf (query: readonly (readonly [string, string])[], { eventsDefault }: UpstreamDefaults): Read['page'] {
   const { start, limit = String(eventsDefault) } = Object.fromEntries(query)
   return start === undefined ? undefined : { start: BigInt(start), limit: BigInt(limit) }
 }

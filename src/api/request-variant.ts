@@ -18,13 +18,13 @@ export const maxVariantBodyBytes = 2048
  * contain no blanks and headers no line breaks, so different requests never share a text.
  */
 export function variantKeyOf ({ method, target, accept, contentType, body }: VariantParts): string | undefined {
-  const asked = accept === undefined ? target : `${accept} ${target}`
-  if (asked.length > maxVariantLength) return undefined
+  const head = accept === undefined ? target : `${accept} ${target}`
+  if (head.length > maxVariantLength) return undefined
   // Shares one text between GET and HEAD, whose responses differ only in the body.
-  if (method === 'GET' || method === 'HEAD') return asked
+  if (method === 'GET' || method === 'HEAD') return head
   if (
     method !== 'POST' || contentType === undefined || contentType.length > maxVariantLength || body === undefined ||
     body.length > maxVariantBodyBytes
   ) return undefined
-  return `${contentType}\n${asked}\n${body.toString('latin1')}`
+  return `${contentType}\n${head}\n${body.toString('latin1')}`
 }

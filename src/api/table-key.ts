@@ -99,7 +99,7 @@ class KeyCanonicaliser {
     }
   }
 
-  #string (spell: Normalise | undefined): string | undefined {
+  #string (normalise: Normalise | undefined): string | undefined {
     const from = this.#at++
     let isEscaped = false
     for (let code = this.#text.charCodeAt(this.#at); code !== quote; code = this.#text.charCodeAt(this.#at)) {
@@ -107,10 +107,10 @@ class KeyCanonicaliser {
       this.#at += code === backslash ? 2 : 1
     }
     this.#at++
-    if (!isEscaped && spell === undefined) return undefined
+    if (!isEscaped && normalise === undefined) return undefined
     const value = isEscaped ? unescapeJson(this.#text.slice(from, this.#at)) : this.#text.slice(from + 1, this.#at - 1)
-    const spelled = spell === undefined ? value : spell(value)
-    return !isEscaped && spelled === value ? undefined : quoteJson(spelled)
+    const normalised = normalise === undefined ? value : normalise(value)
+    return !isEscaped && normalised === value ? undefined : quoteJson(normalised)
   }
 
   #array (items: KeyShape | undefined): string | undefined {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Logger } from 'pino'
 import { type Invalidation } from '../cache/redis-tier.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/auditor.js'
 import { type Invalidator } from '../proxy/invalidator.js'
 import { encodePurge } from '../api/purge-request.js'
@@ -48,7 +48,7 @@ export function auditInvalidatorOf (options: AuditInvalidatorOptions): (differen
 async function invalidateInRedis (
   { redisBackend, log }: AuditInvalidatorOptions,
   { result, chain }: AuditDifference,
-  invalidationFor: (chain: Chain) => Invalidation
+  invalidationFor: (chain: ChainGeneration) => Invalidation
 ): Promise<void> {
   try {
     // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8).

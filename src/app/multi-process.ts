@@ -13,7 +13,7 @@ import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { type PurgeResult } from '../http/purge-route.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/merged-status.js'
-import { WorkerPool, type WorkerSpec, type Program } from '../workers/worker-pool.js'
+import { WorkerPool, type WorkerPoolOptions, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
 import { SharedPoller } from '../workers/shared-poller.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
@@ -84,7 +84,7 @@ export async function startMultiProcess (
   }
 
   /** Builds the spec of a configuration's workers, each with its share of the limits. */
-  function workerSpecOf (of: Config): WorkerSpec {
+  function workerSpecOf (of: Config): WorkerPoolOptions {
     const clients = namedUpstreamsOf(of, sandboxUrl).map(upstream =>
       new UpstreamClient(
         { ...upstream, ...pollBoundsOf(upstream, of.head.pollMs), maxBufferedBytes: maxPollBytes, now },
@@ -94,7 +94,7 @@ export async function startMultiProcess (
     const poller = new SharedPoller(clients, now, (upstream, target, result) => {
       workerPool.broadcast(spec, { kind: 'poll_result', upstream, target, result })
     })
-    const spec: WorkerSpec = {
+    const spec: WorkerPoolOptions = {
       count: of.workers,
       startMessage: () => ({ kind: 'start', config: workerConfigOf(of), sandboxUrl, resetCount }),
       onMessage: (message, from) => {
@@ -105,7 +105,7 @@ export async function startMultiProcess (
     return spec
   }
 
-  function onWorkerMessage (message: WorkerMessage, from: WorkerProcess, spec: WorkerSpec, poller: SharedPoller): void {
+  function onWorkerMessage (message: WorkerMessage, from: WorkerProcess, spec: WorkerPoolOptions, poller: SharedPoller): void {
     switch (message.kind) {
       case 'poll':
         return poller.poll(message.upstream, message.target, message.timeoutMs)

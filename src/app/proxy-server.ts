@@ -9,8 +9,8 @@ import { RecentCounts } from '../metrics/recent.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { Stamper } from '../proxy/stamper.js'
-import { ClientAccess } from '../http/access.js'
-import { ClientConnections } from '../http/client-connections.js'
+import { ClientPolicies } from '../http/client-policies.js'
+import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
 import { Drain } from '../http/drain.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
@@ -73,7 +73,7 @@ export async function buildProxyServer (
   const { proxy, metrics, upstreams, generations, redisBackend, certificate } = components
   const { tracker, invalidator } = proxy
   const drain = new Drain()
-  const clients = new ClientConnections({
+  const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(config),
     inFlightBytes: maxInFlightBytesFor(config)
   }, {
@@ -205,7 +205,7 @@ export async function buildProxyServer (
       },
       settings: proxySettingsOf({ ...of, headers: config.headers })
     }
-    const access = new ClientAccess(of, buckets)
+    const access = new ClientPolicies(of, buckets)
     metrics.addClients(access.clientNames)
     const cors = new Cors(of.cors.origins)
     const stamper = new Stamper(proxyContext, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)

@@ -4,7 +4,7 @@ import { RedisTier, redisKeyPrefix, type Invalidation } from '../cache/redis-tie
 import { type Buckets } from '../clients/buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
-import { type Chain, type Tracker } from '../chain/tracker.js'
+import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { DnsCache } from '../upstreams/dns-cache.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
@@ -12,11 +12,11 @@ import { type Invalidator } from '../proxy/invalidator.js'
 import { RedisHealth } from '../redis/health.js'
 import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
-import { clientFor, createSubscriberClient, type RedisConnectionOptions } from '../redis/connection-options.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/connection-options.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
 import { ControlRecord, type RememberedUpstream } from '../cluster/control-record.js'
 import { type Generations } from '../chain/generations.js'
-import { News } from '../cluster/news.js'
+import { ReplicaChannel } from '../cluster/replica-channel.js'
 import { PurgeLog } from '../cluster/purge-log.js'
 import { Purges } from '../cluster/purges.js'
 import { ExpiringKeys } from '../cluster/expiring-keys.js'
@@ -48,7 +48,7 @@ export interface RedisBackend {
   sync(): Promise<void>
   /** Restores the chain from Redis while no upstream responds. */
   restoreChain(): Promise<void>
-  purge(chain: Chain, whatOf: (chain: Chain) => Invalidation): Promise<boolean>
+  purge(chain: ChainGeneration, whatOf: (chain: ChainGeneration) => Invalidation): Promise<boolean>
   publishHead(): void
   /** Counts client limits across all replicas; `alone` counts while Redis is down. */
   bucketsWithFallback(alone: Buckets): Buckets
@@ -78,7 +78,7 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
   const sync = async (): Promise<void> => {
     await replicaSync?.sync()
   }
-  const link = new RedisLink(clientFor(connectionOptions), {
+  const link = new RedisLink(createClient(connectionOptions), {
     timeoutMs,
     probeKey: `${prefix}probe`,
     now,
@@ -99,7 +99,7 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
   const tier = new RedisTier(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
   const subscribeTo = (channel: string, onMessage: (text: string) => void): RedisSubscriber =>
     new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel, onMessage)
-  const news = new News(link, prefix, subscribeTo, message => {
+  const news = new ReplicaChannel(link, prefix, subscribeTo, message => {
     replicaSync?.receive(message)
   })
   const purges = new Purges({

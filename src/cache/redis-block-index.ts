@@ -12,7 +12,7 @@ export interface IndexedBlock extends VersionRange {
 }
 
 /** Blocks that may contain a version; `isIncomplete` marks missing or contradicting records. */
-export interface BlockLookup {
+export interface BlockLookupResult {
   readonly blocks: readonly IndexedBlock[]
   readonly isIncomplete: boolean
 }
@@ -37,7 +37,7 @@ export class RedisBlockIndex {
     return first <= last && (last / versionsPerBucket) - (first / versionsPerBucket) < maxBuckets
   }
 
-  async find (client: RedisClient, blocks: string, version: bigint): Promise<BlockLookup> {
+  async find (client: RedisClient, blocks: string, version: bigint): Promise<BlockLookupResult> {
     // Finds the record with the highest first version at or below the requested one.
     const lookups = await Promise.allSettled(partitionings.map(async cut => {
       const records = await client.zrevrangebylex(

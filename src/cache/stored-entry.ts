@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import { isFamily, type StampedPosition } from '../api/position.js'
+import { isHeaderFamily, type StampedPosition } from '../api/position.js'
 import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, etagOf } from './entry.js'
 import { printHeaders } from './print-headers.js'
@@ -109,7 +109,7 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // These texts become headers; an invalid one would fail every response that carries it.
   if (
-    !isFamily(family) ||
+    !isHeaderFamily(family) ||
     printHeaders(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined
   ) throw new CorruptEntryError('no header lines')
   // The ETag is a strong digest of content type and body, so it also detects damage before encoding.

@@ -1,6 +1,6 @@
 import { Anchors } from './anchors.js'
 import { type ControlState } from '../cluster/control-record.js'
-import { type ChainVerdict } from './chain-identity.js'
+import { type ChainVerdict } from './chain-matcher.js'
 import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
 
 /** A generation that a chain may belong to, and its known anchors and head. */

@@ -10,7 +10,7 @@ import {
 } from './generation-candidates.js'
 import { type ControlRecord, type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type ChainIdentity } from './chain-identity.js'
+import { type ChainMatcher } from './chain-matcher.js'
 import { type KnownGeneration, nothingKnown } from './replica-records.js'
 
 /** Chosen generation of a chain; `isAgreed` where the control record confirms it, or there is no Redis. */
@@ -32,7 +32,7 @@ const maxAttempts = 5
 export async function chooseGeneration (
   stamped: StampedPosition,
   { tracker, control }: GenerationOptions,
-  identity: ChainIdentity,
+  identity: ChainMatcher,
   ruledOut: number
 ): Promise<GenerationChoice> {
   const { position } = stamped

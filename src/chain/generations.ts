@@ -1,11 +1,11 @@
 import { type StampedPosition } from '../api/position.js'
 import { PurgeAllGeneration } from './purge-all-generation.js'
 import { rememberedGenerationIn } from './generation-candidates.js'
-import { ChainComparison } from './chain-comparison.js'
+import { ChainComparer } from './chain-comparer.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
 import { PeerGenerations } from './peer-generations.js'
-import { ChainIdentity } from './chain-identity.js'
+import { ChainMatcher } from './chain-matcher.js'
 import { AnchorRenewal } from './anchor-renewal.js'
 import { chooseGeneration } from './generation-choice.js'
 import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
@@ -13,7 +13,7 @@ import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
 /** Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7). */
 export class Generations {
   readonly #options: GenerationOptions
-  readonly #identity: ChainIdentity
+  readonly #identity: ChainMatcher
   readonly #peerGenerations: PeerGenerations
   readonly #purgeAllGeneration: PurgeAllGeneration
   // True if the control record was readable when the generation was chosen.
@@ -26,13 +26,13 @@ export class Generations {
   // it.
   #restored: { readonly isRememberedOnly: boolean } | undefined
   readonly #anchorRenewal: AnchorRenewal
-  readonly #comparison: ChainComparison
+  readonly #comparison: ChainComparer
 
   constructor (options: GenerationOptions) {
     this.#options = options
-    this.#identity = new ChainIdentity(options)
+    this.#identity = new ChainMatcher(options)
     this.#anchorRenewal = new AnchorRenewal(this.#identity, options.now)
-    this.#comparison = new ChainComparison(
+    this.#comparison = new ChainComparer(
       options.tracker,
       this.#identity,
       () => `${options.tracker.generation} ${this.#resetCount}`

@@ -2,7 +2,7 @@ import { type StampedPosition } from '../api/position.js'
 import { candidatesIn } from './generation-candidates.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type ChainIdentity } from './chain-identity.js'
+import { type ChainMatcher } from './chain-matcher.js'
 import { type KnownGeneration } from './replica-records.js'
 
 /** Actions on the generation that this process uses. */
@@ -16,12 +16,12 @@ export interface OwnGeneration {
 /** Follows or rejects the generations that other replicas publish (law 7). */
 export class PeerGenerations {
   readonly #options: GenerationOptions
-  readonly #identity: ChainIdentity
+  readonly #identity: ChainMatcher
   readonly #ownGeneration: OwnGeneration
   // Generations of another chain, by number and count of anchors, so that each is reported once.
   readonly #rejected = new Set<string>()
 
-  constructor (options: GenerationOptions, identity: ChainIdentity, ownGeneration: OwnGeneration) {
+  constructor (options: GenerationOptions, identity: ChainMatcher, ownGeneration: OwnGeneration) {
     this.#options = options
     this.#identity = identity
     this.#ownGeneration = ownGeneration

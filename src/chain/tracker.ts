@@ -4,7 +4,7 @@ import { compareU64, type Oldest, type Position, type StampedPosition } from '..
 export type LearnResult = 'ahead' | 'behind' | 'reset' | 'other_chain'
 
 /** Chain id and generation that every key names (law 7). */
-export interface Chain {
+export interface ChainGeneration {
   readonly id: number
   readonly generation: number
 }
@@ -25,7 +25,7 @@ export class Tracker {
   readonly #listener: TrackerListener
   readonly #configuredId: number | undefined
   #chainId: number | undefined
-  #chain: Chain | undefined
+  #chain: ChainGeneration | undefined
   readonly #isShared: boolean
   #isGenerationChosen: boolean
   #generation = 1
@@ -48,7 +48,7 @@ export class Tracker {
   }
 
   /** Chain to key by; undefined until its id is known and its generation chosen. */
-  get chain (): Chain | undefined {
+  get chain (): ChainGeneration | undefined {
     if (this.#chainId === undefined || !this.#isGenerationChosen) return undefined
     // One object per chain, so that callers may compare by identity.
     if (this.#chain?.id !== this.#chainId || this.#chain.generation !== this.#generation) {
@@ -137,7 +137,7 @@ export class Tracker {
   }
 
   /** Sets the chain to key by, and drops a served head that contradicts it. */
-  setChain ({ id, generation }: Chain, head: StampedPosition | undefined, isSameChain: boolean): void {
+  setChain ({ id, generation }: ChainGeneration, head: StampedPosition | undefined, isSameChain: boolean): void {
     this.#chainId = id
     this.#generation = generation
     this.noteGeneration(generation)

@@ -5,12 +5,12 @@ import { resolveReferences } from '../config/references.js'
 import { type Config, configSchema, hostAndPort, isAddress } from '../config/schema.js'
 import { isNameLike, maskUrl, shownPath } from '../config/secrets.js'
 import { recordingFormat } from '../tools/recording/recording-format.js'
-import { openListener } from '../tools/recording/listener.js'
+import { openListener } from '../tools/recording/open-listener.js'
 import { Recorder } from '../tools/recording/recorder.js'
 import { FileExistsError, RecordingFile } from '../tools/recording/recording-file.js'
 import { MemoryLimit } from '../tools/recording/gathered-body.js'
 import { secretsOfUpstream } from '../tools/recording/redact-secrets.js'
-import { RecordedUpstream } from '../tools/recording/recorded-upstream.js'
+import { RelayClient } from '../tools/recording/relay-client.js'
 import { formatBytes, formatCount, groupDigits, formatDuration } from '../tools/warm/progress.js'
 import { waitForStopSignal } from '../app/faults.js'
 import { LimitedLog } from '../tools/recording/limited-log.js'
@@ -51,7 +51,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const now = (): number => performance.now()
   const startedAt = now()
   const stopped = waitForStopSignal(io, now)
-  const upstream = new RecordedUpstream(upstreamConfig)
+  const upstream = new RelayClient(upstreamConfig)
   const memory = new MemoryLimit(maxBufferedBytes)
   let failure: Error | undefined
   let fail: () => void = () => {}

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { hostAndPort, isAddress } from '../config/schema.js'
-import { openListener } from '../tools/recording/listener.js'
+import { openListener } from '../tools/recording/open-listener.js'
 import { InvalidRecordingError, readRecording, type Recording } from '../tools/recording/read-recording.js'
 import { ReplayServer } from '../tools/recording/replay-server.js'
 import { RecordedResponses } from '../tools/recording/recorded-responses.js'

@@ -9,7 +9,7 @@ export interface Buckets {
   /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
   take(clientId: string, allowance: Allowance): number | Promise<number>
   /** Returns a token for a request that turned out to be free. */
-  refund(subject: string, allowance: Allowance): void
+  refund(clientId: string, allowance: Allowance): void
 }
 
 // Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { seal } from './seal.js'
+import { encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration, parseHeartbeat, parseUpstreamChain } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
 import { type KnownGeneration, type Heartbeat, type UpstreamChain } from '../chain/replica-records.js'
@@ -59,14 +59,14 @@ export class ControlRecord {
   /** Publishes a generation, and removes outdated ones. */
   async publish (chainId: number, generation: number, known: KnownGeneration, others: Iterable<number>): Promise<void> {
     const outdated = [...others].filter(other => other <= generation - maxGenerations).map(other => `g${other}`)
-    await this.#set(chainId, { [`g${generation}`]: seal(known) }, outdated)
+    await this.#set(chainId, { [`g${generation}`]: encodeWithChecksum(known) }, outdated)
   }
 
   /** Claims the number of a generation; returns false if another replica has it. */
   async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
     return await this.#keys.write(
       controlKeyOf(chainId),
-      async (client, key) => await client.hsetnx(key, `g${generation}`, seal(known))
+      async (client, key) => await client.hsetnx(key, `g${generation}`, encodeWithChecksum(known))
     ) === 1
   }
 
@@ -77,7 +77,7 @@ export class ControlRecord {
     heartbeat: Heartbeat,
     goneReplicas: readonly string[]
   ): Promise<void> {
-    await this.#set(chainId, { [`r${replica}`]: seal(heartbeat) }, goneReplicas.map(name => `r${name}`))
+    await this.#set(chainId, { [`r${replica}`]: encodeWithChecksum(heartbeat) }, goneReplicas.map(name => `r${name}`))
   }
 
   /** Reads the chain and generation that this process's upstreams last had. */
@@ -94,7 +94,7 @@ export class ControlRecord {
   async rememberUpstreams (chain: UpstreamChain): Promise<void> {
     const known = this.#upstreams().filter(({ isOnChain }) => isOnChain())
     await Promise.all(known.map(async ({ url }) => {
-      await this.#keys.write(rememberedUpstreamKeyOf(url), async (client, key) => await client.set(key, seal(chain)))
+      await this.#keys.write(rememberedUpstreamKeyOf(url), async (client, key) => await client.set(key, encodeWithChecksum(chain)))
     }))
   }
 

@@ -1,6 +1,6 @@
 import { type Anchor } from '../chain/anchors.js'
-import { isFamily, type StampedPosition } from '../api/position.js'
-import { unseal } from './seal.js'
+import { isHeaderFamily, type StampedPosition } from '../api/position.js'
+import { decodeWithChecksum } from './checksummed-json.js'
 import {
   type KnownGeneration,
   type Message,
@@ -15,12 +15,12 @@ import {
 
 /** Parses the sealed record of a generation. */
 export function parseGeneration (text: string): KnownGeneration | undefined {
-  return parseKnown(unseal(text))
+  return parseKnown(decodeWithChecksum(text))
 }
 
 /** Parses a replica's sealed heartbeat. */
 export function parseHeartbeat (text: string): Heartbeat | undefined {
-  const value = unseal(text)
+  const value = decodeWithChecksum(text)
   return isObject(value) && typeof value['beat'] === 'number' && isListOf(value['releases'], isText)
     ? { beat: value['beat'], releases: value['releases'] }
     : undefined
@@ -31,7 +31,7 @@ export function parseHeartbeat (text: string): Heartbeat | undefined {
  * control record.
  */
 export function parseUpstreamChain (text: string | null | undefined): UpstreamChain | undefined {
-  const value = unseal(text)
+  const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
   const { chainId, generation } = value
   const known = value['anchors'] === undefined ? nothingKnown : parseKnown(value)
@@ -42,7 +42,7 @@ export function parseUpstreamChain (text: string | null | undefined): UpstreamCh
 
 /** Parses a sealed purge. */
 export function parsePurge (text: string): Purge | undefined {
-  const value = unseal(text)
+  const value = decodeWithChecksum(text)
   if (
     !isObject(value) || !isText(value['id']) || !isListOf(value['keys'], isText) ||
     !isListOf(value['blocks'], isPurgedBlock)
@@ -56,7 +56,7 @@ export function parsePurge (text: string): Purge | undefined {
 
 /** Parses a sealed message. */
 export function parseMessage (text: string): Message | undefined {
-  const value = unseal(text)
+  const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
   const { kind, chainId, generation, stamped } = value
   if (kind === 'look' && typeof chainId === 'number') return { kind, chainId }
@@ -72,7 +72,7 @@ function parseKnown (value: unknown): KnownGeneration | undefined {
 }
 
 function isStamped (value: unknown): value is StampedPosition {
-  if (!isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isFamily(value['family'])) {
+  if (!isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderFamily(value['family'])) {
     return false
   }
   const { chainId, head, oldest } = value['position']

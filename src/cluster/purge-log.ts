@@ -1,5 +1,5 @@
 import { type RedisClient } from '../redis/connection-options.js'
-import { seal } from './seal.js'
+import { encodeWithChecksum } from './checksummed-json.js'
 import { parsePurge } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
 import { type Purge } from '../chain/replica-records.js'
@@ -29,12 +29,12 @@ export class PurgeLog {
   }
 
   async add (chainId: number, purge: Purge): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.lpush(key, seal(purge)))
+    await this.#write(chainId, async (client, key) => await client.lpush(key, encodeWithChecksum(purge)))
   }
 
   /** Appends lost purges behind newer ones. */
   async restore (chainId: number, purges: readonly Purge[]): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(seal)))
+    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(encodeWithChecksum)))
   }
 
   async #write (chainId: number, push: (client: RedisClient, key: string) => Promise<unknown>): Promise<void> {

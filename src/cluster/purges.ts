@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type RedisTier, type Invalidation } from '../cache/redis-tier.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
 import { type Purge } from '../chain/replica-records.js'
@@ -20,7 +20,7 @@ export interface PurgeOptions {
   readonly log: PurgeLog
   readonly local: LocalInvalidator
   /** Chain and generation confirmed by the control record; undefined while unconfirmed. */
-  readonly chain: () => Chain | undefined
+  readonly chain: () => ChainGeneration | undefined
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>
 }
@@ -28,7 +28,7 @@ export interface PurgeOptions {
 /** A purge that Redis does not have yet; its keys depend on the generation at delivery. */
 interface PendingPurge {
   readonly id: string
-  readonly invalidationIn: (chain: Chain) => Invalidation
+  readonly invalidationIn: (chain: ChainGeneration) => Invalidation
   /**
    * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
    * names.
@@ -56,7 +56,7 @@ export class Purges {
   }
 
   /** Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. */
-  async purge (chain: Chain, invalidationIn: (chain: Chain) => Invalidation): Promise<boolean> {
+  async purge (chain: ChainGeneration, invalidationIn: (chain: ChainGeneration) => Invalidation): Promise<boolean> {
     if (this.#pending.length >= maxPendingPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
@@ -105,7 +105,7 @@ export class Purges {
     if (lost.length > 0) await log.restore(chainId, lost)
   }
 
-  async #deliverOne (pending: PendingPurge, chain: Chain): Promise<void> {
+  async #deliverOne (pending: PendingPurge, chain: ChainGeneration): Promise<void> {
     const { log, store, notifyReplicas } = this.#options
     if (pending.resolved?.generation !== chain.generation) {
       const invalidation = pending.invalidationIn(chain)

@@ -4,7 +4,7 @@ import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
 import { type ControlRecord, type ControlState } from './control-record.js'
 import { type Generations } from '../chain/generations.js'
-import { type News } from './news.js'
+import { type ReplicaChannel } from './replica-channel.js'
 import { type Purges } from './purges.js'
 import { type Message, type Heartbeat } from '../chain/replica-records.js'
 
@@ -14,7 +14,7 @@ export interface ReplicaSyncOptions {
   readonly control: ControlRecord
   readonly generations: Generations
   readonly purges: Purges
-  readonly news: News
+  readonly news: ReplicaChannel
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly now: () => number

@@ -5,13 +5,13 @@ import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } f
 import { isLoopback } from '../config/networks.js'
 import { readAcceptEncoding } from '../api/coding.js'
 import { ErrorResponse } from '../api/error-response.js'
-import { ClientConnections } from './client-connections.js'
+import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
 import { isKnownHost } from './known-host.js'
 import { addPurgeRoute, type PurgeRouteOptions } from './purge-route.js'
 import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
-import { addStatusPage } from './status-page.js'
+import { addStatusPageRoutes } from './status-page-routes.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
 
 /** Sources and actions of the admin listener. */
@@ -70,7 +70,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     async (_request, reply) =>
       await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status())
   )
-  addStatusPage(app)
+  addStatusPageRoutes(app)
   addPurgeRoute(app, purgeRoute)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
     const errorResponse = toErrorResponse(error)
@@ -98,7 +98,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
-  const connections = new ClientConnections({ connections: maxConnections, inFlightBytes: maxInFlightBytes }, {
+  const connections = new ConnectionLimiter({ connections: maxConnections, inFlightBytes: maxInFlightBytes }, {
     cut: () => {},
     onFull
   })

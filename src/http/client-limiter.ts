@@ -1,13 +1,13 @@
 import { type FastifyRequest } from 'fastify'
 import { ErrorResponse } from '../api/error-response.js'
-import { type ClientAccess } from './access.js'
+import { type ClientPolicies } from './client-policies.js'
 import { clientNetworkOf } from './client-address.js'
 
 /** Lets in who may ask at all, and holds each client to what it may ask for. */
 export class ClientLimiter {
-  readonly #access: ClientAccess
+  readonly #access: ClientPolicies
 
-  constructor (access: ClientAccess) {
+  constructor (access: ClientPolicies) {
     this.#access = access
   }
 
@@ -33,12 +33,12 @@ export class ClientLimiter {
     return new RequestCharge(async () => {
       await this.#charge(request)
     }, () => {
-      this.#access.buckets.refund(this.subjectOf(request), allowance)
+      this.#access.buckets.refund(this.clientIdOf(request), allowance)
     })
   }
 
   /** Returns the client that limits and fair queueing count: a key's name, else a network. */
-  subjectOf (request: FastifyRequest): string {
+  clientIdOf (request: FastifyRequest): string {
     const name = this.#access.clientNameOf(request.raw)
     return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
   }
@@ -46,7 +46,7 @@ export class ClientLimiter {
   async #charge (request: FastifyRequest): Promise<void> {
     const allowance = this.#access.allowanceOf(request.raw)
     if (allowance === undefined) return
-    const waitMs = await this.#access.buckets.take(this.subjectOf(request), allowance)
+    const waitMs = await this.#access.buckets.take(this.clientIdOf(request), allowance)
     if (waitMs > 0) {
       const seconds = String(Math.ceil(waitMs / 1000))
       throw new ErrorResponse(429, 'web_framework_error', 'too many requests', ['retry-after', seconds])

@@ -89,7 +89,7 @@ export function addPassThrough (
         contentType,
         minVersion,
         clientAddress: clientAddressOf(request),
-        clientId: limiter.subjectOf(request),
+        clientId: limiter.clientIdOf(request),
         admit: limiter.chargeOf(request)?.admit,
         signal: clientGone.signal
       }

@@ -44,7 +44,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
         await charge?.chargeNow()
         await bodyReadQueue.waitForTurn(length, reply.raw)
       }
-      const { outcome, clientResponse } = await serveMatch(context, match, request, limiter.subjectOf(request), charge)
+      const { outcome, clientResponse } = await serveMatch(context, match, request, limiter.clientIdOf(request), charge)
       sendResponse(context, hijackExchange(request, reply, context), match.endpoint.name, outcome, clientResponse)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)

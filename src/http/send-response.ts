@@ -10,9 +10,9 @@ import { type ClientResponse, type Stamper } from '../proxy/stamper.js'
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody } from '../api/upstream-response.js'
 import { type ErrorResponse } from '../api/error-response.js'
-import { type ClientAccess } from './access.js'
+import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
-import { type ClientConnections } from './client-connections.js'
+import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type Drain } from './drain.js'
 import { type HttpExchange } from './http-exchange.js'
@@ -25,7 +25,7 @@ export interface HttpContext {
   readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly proxy: ProxyContext
   readonly parsedRequests: ParsedRequests
-  readonly access: ClientAccess
+  readonly access: ClientPolicies
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
@@ -33,7 +33,7 @@ export interface HttpContext {
   readonly isSandbox: boolean
   readonly drain: Drain
   readonly cors: Cors
-  readonly clients: ClientConnections
+  readonly clients: ConnectionLimiter
   /** Present only on a TLS listener. */
   readonly certificate?: Certificate | undefined
 }
@@ -147,7 +147,7 @@ function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string 
 }
 
 function writeBody (
-  clients: ClientConnections,
+  clients: ConnectionLimiter,
   { status, body, rest }: ClientResponse,
   method: string,
   raw: ServerResponse
@@ -166,7 +166,7 @@ function writeBody (
 
 /** Streams a body. If the upstream breaks off, closes the connection, or the client would take the body for whole. */
 function stream (
-  clients: ClientConnections,
+  clients: ConnectionLimiter,
   firstPart: Buffer | undefined,
   rest: RemainingBody,
   raw: ServerResponse
@@ -189,7 +189,7 @@ function stream (
 
 /** Writes a long body in chunks, since Node reports no progress within one write; slow readers show between chunks. */
 function writeInChunks (
-  clients: ClientConnections,
+  clients: ConnectionLimiter,
   body: Buffer,
   raw: ServerResponse,
   onLastChunk: (chunk: Buffer) => void

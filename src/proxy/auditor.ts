@@ -1,4 +1,4 @@
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { type Read } from '../api/read.js'
 
 /** Results of an audit; `rendering` is a difference that a release or upstream setting explains. */
@@ -12,7 +12,7 @@ export interface AuditDifference {
   readonly result: 'different' | 'rendering'
   /** Reads sent upstream and by the client; the two differ for latest reads. */
   readonly reads: readonly Read[]
-  readonly chain: Chain
+  readonly chain: ChainGeneration
   /** Part of the response that differs. */
   readonly part: string
   readonly upstream: string

@@ -1,6 +1,6 @@
 import { flattenString } from '../cache/flatten-string.js'
 import { printHeaders } from '../cache/print-headers.js'
-import { headerNamesOf, type Position, positionHeaders, specificationFamily } from '../api/position.js'
+import { headerNamesOf, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
 import { type Tracker } from '../chain/tracker.js'
 import { headerFamiliesOf } from './per-response-headers.js'
 import { type ProxySettings } from './proxy-context.js'
@@ -62,7 +62,7 @@ export class CommonHeaderCache {
     const { family } = this.#tracker
     if (this.#headerNames !== undefined && this.#family === family) return this.#headerNames
     this.#headerNames = headerFamiliesOf(this.#emit, family).map(prefix =>
-      headerNamesOf(prefix).map(name => flattenString(prefix === specificationFamily ? name.toUpperCase() : name))
+      headerNamesOf(prefix).map(name => flattenString(prefix === ownHeaderFamily ? name.toUpperCase() : name))
     )
     this.#family = family
     // Cached headers use the names of the previous family.

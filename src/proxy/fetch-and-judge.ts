@@ -1,5 +1,5 @@
-import { type Chain } from '../chain/tracker.js'
-import { type InspectResponse } from '../upstreams/attempts.js'
+import { type ChainGeneration } from '../chain/tracker.js'
+import { type InspectResponse } from '../upstreams/attempt-runner.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { QuarantinedError } from '../upstreams/chain-verification.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
@@ -29,7 +29,7 @@ export async function fetchVersioned (context: ProxyContext, read: Read): Promis
  * Fetches a latest read (law 5: a latest read is never older than its request). A response behind the served head fails
  * over, and is then retried once. Rejects with 503 below the client's minimum version.
  */
-export async function fetchCurrent (context: ProxyContext, read: Read, chain: Chain): Promise<JudgedLatest> {
+export async function fetchCurrent (context: ProxyContext, read: Read, chain: ChainGeneration): Promise<JudgedLatest> {
   const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
   // A full page is history at any head; after a reset the old served head means nothing.
   const isStale = ({ response, verdict }: JudgedResponse): boolean =>
@@ -62,7 +62,7 @@ export async function fetchCurrent (context: ProxyContext, read: Read, chain: Ch
 }
 
 /** Returns true if the chain has been reset since the read pinned it. */
-export function isReset (context: ProxyContext, chain: Chain): boolean {
+export function isReset (context: ProxyContext, chain: ChainGeneration): boolean {
   return context.tracker.chain?.generation !== chain.generation
 }
 

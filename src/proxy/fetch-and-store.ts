@@ -1,4 +1,4 @@
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { judge } from '../api/lifetime.js'
 import { atVersion, keysOf, type Read, type ReadKeys } from '../api/read.js'
 import { fetchCurrent, fetchVersioned } from './fetch-and-judge.js'
@@ -13,7 +13,7 @@ export async function fetchHistory (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain
+  chain: ChainGeneration
 ): Promise<HistoryFetch> {
   const invalidationCount = context.invalidator.count
   const judged = read.mayBeMoving ? await fetchCurrent(context, read, chain) : await fetchVersioned(context, read)
@@ -31,7 +31,7 @@ export async function fetchLatest (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain
+  chain: ChainGeneration
 ): Promise<FetchResult> {
   const requestedAtMs = context.now()
   const invalidationCount = context.invalidator.count

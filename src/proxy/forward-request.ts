@@ -1,4 +1,4 @@
-import { type InspectResponse } from '../upstreams/attempts.js'
+import { type InspectResponse } from '../upstreams/attempt-runner.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
@@ -21,11 +21,11 @@ export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent'
  */
 export async function forwardRequest (
   context: ProxyContext,
-  { minVersion, ...question }: ForwardedRequest,
+  { minVersion, ...upstreamRequest }: ForwardedRequest,
   signal: AbortSignal
 ): Promise<UpstreamResponse> {
-  const isIdempotent = isReadMethod(question.method)
-  const version = versionInTarget(question.target)
+  const isIdempotent = isReadMethod(upstreamRequest.method)
+  const version = versionInTarget(upstreamRequest.target)
   if (version !== undefined && isIdempotent) context.lowestRequested.record(version, context.tracker.position)
   // Requests that may write do not wait for a version.
   const versionRequirements = isIdempotent
@@ -50,7 +50,7 @@ export async function forwardRequest (
       : undefined
   }
   const response = await context.upstreamPool.forward(
-    { ...question, endpoint: 'other', clientId: context.clientId, isIdempotent },
+    { ...upstreamRequest, endpoint: 'other', clientId: context.clientId, isIdempotent },
     { version, minVersion: servedVersion, events: undefined },
     inspect,
     signal

@@ -3,7 +3,7 @@ import { type MemoryTier } from '../cache/memory-tier.js'
 import { type StreamNames } from './events/stream-names.js'
 import { type StreamEvents } from '../cache/page-index.js'
 import { invalidates, type Invalidation } from '../cache/invalidation.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { type Accept } from '../api/accept.js'
 import { eventRangeOf, isOfBlock, keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../api/read.js'
 
@@ -45,7 +45,7 @@ export class Invalidator {
    * Returns a function that builds the invalidation of a read for any chain. Resolves the stream of the path first,
    * because the invalidation removes its name.
    */
-  invalidationOf (read: Read, chain: Chain): (on: Chain) => Invalidation {
+  invalidationOf (read: Read, chain: ChainGeneration): (on: ChainGeneration) => Invalidation {
     const stream = this.#streamNames.lastKnown(streamIndexKeyOf(chain, read.path))?.slice(
       streamIndexKeyOf(chain, '').length
     )
@@ -91,7 +91,7 @@ export class Invalidator {
  * Lists all that may be stored for a read: both media types, blocks with and without transactions, overlapping event
  * pages, and stream names. `stream` is the stream of an event path, if known.
  */
-export function invalidationOf (read: Read, chain: Chain, stream?: string): Invalidation {
+export function invalidationOf (read: Read, chain: ChainGeneration, stream?: string): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))

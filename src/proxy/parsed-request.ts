@@ -1,6 +1,6 @@
 import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { readAcceptEncoding } from '../api/coding.js'
 import { isRendered, keysOf, type Read, type ReadKeys } from '../api/read.js'
 import { auditRepeatedHit } from './audit.js'
@@ -19,7 +19,7 @@ export type ParsedRequests = ParsedRequestCache<ParsedRequest>
 /** Read of one request variant, with its keys and its memoised last response. */
 export class ParsedRequest implements MemoHolder {
   readonly read: Read
-  #chain: Chain | undefined
+  #chain: ChainGeneration | undefined
   #keys: ReadKeys | undefined
   // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
   // another CPU cache miss (bench/NOTES.md).
@@ -35,7 +35,7 @@ export class ParsedRequest implements MemoHolder {
   }
 
   /** Returns the keys of the read in a chain, computed once per chain. */
-  keysIn (chain: Chain): ReadKeys {
+  keysIn (chain: ChainGeneration): ReadKeys {
     if (this.#keys === undefined || this.#chain !== chain) {
       this.#keys = keysOf(this.read, chain)
       this.#chain = chain

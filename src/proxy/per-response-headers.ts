@@ -1,5 +1,5 @@
 import { flattenString } from '../cache/flatten-string.js'
-import { specificationFamily } from '../api/position.js'
+import { ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 
@@ -29,15 +29,15 @@ export function makePerResponseHeaders (
   return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
     return headerFamiliesOf(emit, family).flatMap(
-      prefix => [flattenString(prefix === specificationFamily ? (prefix + name).toUpperCase() : prefix + name), value]
+      prefix => [flattenString(prefix === ownHeaderFamily ? (prefix + name).toUpperCase() : prefix + name), value]
     )
   })
 }
 
 /** Returns the cursor in flat headers; undefined if there is none. */
-export function readCursorHeader (lines: readonly string[]): string | undefined {
-  const at = lines.findIndex((_line, nth) => isCursorValue(lines, nth))
-  return at === -1 ? undefined : lines[at]
+export function readCursorHeader (rawHeaders: readonly string[]): string | undefined {
+  const at = rawHeaders.findIndex((_line, nth) => isCursorValue(rawHeaders, nth))
+  return at === -1 ? undefined : rawHeaders[at]
 }
 
 /** Pins a version in the cursor of flat headers; returns the same array if there is nothing to pin. */
@@ -55,6 +55,6 @@ function isCursorValue (lines: readonly string[], at: number): boolean {
 
 /** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */
 export function headerFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
-  const families = emit.map(side => side === 'node' ? specificationFamily : family ?? specificationFamily)
+  const families = emit.map(side => side === 'node' ? ownHeaderFamily : family ?? ownHeaderFamily)
   return [...new Set(families)]
 }

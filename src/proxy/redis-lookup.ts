@@ -1,7 +1,7 @@
 import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry } from '../cache/redis-tier.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { readEventPage } from '../api/event-page.js'
 import { eventRangeOf, streamIndexKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { isReset } from './fetch-and-judge.js'
@@ -19,7 +19,7 @@ export async function lookUpInRedis (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain
+  chain: ChainGeneration
 ): Promise<Entry | undefined> {
   if (context.redisTier === undefined) return undefined
   const { page } = read
@@ -59,18 +59,18 @@ interface PageLookup {
   readonly read: Read
   readonly page: NonNullable<Read['page']>
   readonly keys: ReadKeys
-  readonly chain: Chain
+  readonly chain: ChainGeneration
   readonly stream: string
 }
 
 async function lookUpPageInRedis (
   context: ProxyContext,
-  shared: CacheTier,
+  redisTier: CacheTier,
   { read, page, keys, chain, stream }: PageLookup
 ): Promise<Entry | undefined> {
   const invalidationCount = context.invalidator.count
   const events = { stream, ...eventRangeOf(page) }
-  const found = await shared.findPage(events)
+  const found = await redisTier.findPage(events)
   if (found === undefined || isReset(context, chain) || !context.tracker.learnProven(found.stored.stamped)) {
     return undefined
   }

@@ -1,4 +1,4 @@
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { fetchLatest } from './fetch-and-store.js'
@@ -18,7 +18,7 @@ export function serveMicroCached (context: ProxyContext, read: Read, keys: ReadK
  * Serves a latest read (law 5: a latest read is never older than its request). An operator may allow micro-cached
  * responses a maximum age.
  */
-export async function serveMoving (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+export async function serveMoving (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
   const microCached = serveMicroCached(context, read, keys)
   if (microCached !== undefined) return microCached
   await context.admit?.()
@@ -27,12 +27,12 @@ export async function serveMoving (context: ProxyContext, read: Read, keys: Read
     readMicroCache(context, read, keys) ?? await forward(context, read, keys, chain)
   const key = coalescingKeyOf(read, keys.text)
   const coalesced = await context.latestCoalescer.run(key, load)
-  return coalesced.isCollapsed && isUpstreamFault(coalesced.result)
+  return coalesced.isCollapsed && outcomeHasUpstreamFault(coalesced.result)
     ? (await context.latestCoalescer.run(key, load)).result
     : coalesced.result
 }
 
-async function forward (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+async function forward (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
   const fetched = await fetchLatest(context, read, keys, chain)
   // A latest response carries its own stamp; a page that turns out full is history and carries the served position (law
   // 4: headers are the present, bodies are the past).
@@ -46,6 +46,6 @@ export async function servedPosition (context: ProxyContext): Promise<Outcome['p
   return context.tracker.position
 }
 
-function isUpstreamFault (outcome: Outcome): boolean {
+function outcomeHasUpstreamFault (outcome: Outcome): boolean {
   return outcome.name === 'forwarded' && reportsUpstreamFault(outcome.fetched.response)
 }

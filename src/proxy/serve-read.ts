@@ -1,5 +1,5 @@
 import { type Entry } from '../cache/entry.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { classOf, coalescingKeyOf, keysOf, type Read, type ReadKeys } from '../api/read.js'
@@ -11,7 +11,7 @@ import { isReset } from './fetch-and-judge.js'
 import { auditHit } from './audit.js'
 import { fetchHistory } from './fetch-and-store.js'
 import { type ParsedRequest } from './parsed-request.js'
-import { observe } from './observe.js'
+import { serveObserved } from './serve-observed.js'
 import { type Hit, type HistoryResult, type Outcome } from './outcomes.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInRedis } from './redis-lookup.js'
@@ -68,7 +68,7 @@ export async function serveRead (context: ProxyContext, read: Read): Promise<Out
 }
 
 /** Pins the chain and generation for the keys of a read; rejects with 503 while no upstream has reported a chain. */
-async function pinChain (context: ProxyContext): Promise<Chain> {
+async function pinChain (context: ProxyContext): Promise<ChainGeneration> {
   if (context.tracker.chain === undefined) await context.resolveChain()
   const { chain } = context.tracker
   if (chain === undefined) {
@@ -80,11 +80,11 @@ async function pinChain (context: ProxyContext): Promise<Chain> {
   return chain
 }
 
-async function serve (context: ProxyContext, read: Read, chain: Chain): Promise<Outcome> {
+async function serve (context: ProxyContext, read: Read, chain: ChainGeneration): Promise<Outcome> {
   const keys = keysOf(read, chain)
   if (context.settings.isObserving) {
     await context.admit?.()
-    return await observe(context, read, keys, chain)
+    return await serveObserved(context, read, keys, chain)
   }
   if (classOf(read) === 'moving') return await serveMoving(context, read, keys, chain)
   const cached = lookUp(context, read, keys)
@@ -99,7 +99,7 @@ async function serveCached (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   cached: Entry,
   name: Hit['name']
 ): Promise<Outcome> {
@@ -120,7 +120,7 @@ function makeHit (context: ProxyContext, read: Read, entry: Entry, name: Hit['na
  * Looks in Redis before it charges a rate-limited client: hits and local 410s cost no upstream request. Charges before
  * joining a fetch, so a rejection fails no other client.
  */
-async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
   const { result: fromRedis } = await context.redisCoalescer.run(
     keys.text,
     async () => await lookUpInRedis(context, read, keys, chain)
@@ -136,7 +136,7 @@ async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKey
 }
 
 /** Coalesces equal reads into one Redis look-up and one fetch. */
-async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Outcome> {
+async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
   const load = (): Promise<HistoryResult> => loadHistory(context, read, keys, chain)
   let coalesced = await context.historyCoalescer.run(coalescingKeyOf(read, keys.value), load)
   if (coalesced.isCollapsed && !canShareResult(read, coalesced.result, keys)) {
@@ -159,7 +159,7 @@ async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys
   }
 }
 
-async function loadHistory (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<HistoryResult> {
+async function loadHistory (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<HistoryResult> {
   // With an admission check, `fetchIfAdmitted` has already looked in Redis.
   const entry = context.admit === undefined ? await lookUpInRedis(context, read, keys, chain) : undefined
   if (entry !== undefined) return { from: 'redis', entry }
@@ -174,7 +174,7 @@ async function loadFromUpstream (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain
+  chain: ChainGeneration
 ): Promise<HistoryResult> {
   return { from: 'node', fetched: await fetchHistory(context, read, keys, chain) }
 }
@@ -197,7 +197,7 @@ async function refreshRendering (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   cached: Entry,
   name: Hit['name']
 ): Promise<Outcome | undefined> {
@@ -226,7 +226,7 @@ async function loadRefreshed (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   name: Hit['name']
 ): Promise<HistoryResult> {
   const entry = name === 'hit_redis' ? undefined : await lookUpInRedis(context, read, keys, chain)

@@ -15,7 +15,7 @@ import {
   pinCursorHeaders
 } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
-import { cursorVersionOf } from './pinned-version.js'
+import { cursorVersionOf } from './cursor-version.js'
 import { archivalHeaders } from '../api/pruned-errors.js'
 import { varyOf } from './vary.js'
 
@@ -141,21 +141,21 @@ export class Stamper {
   }
 
   /** Builds an error response in the node's shape. Known reads and `version_not_found` carry the served position. */
-  respondWithError (refusal: ErrorResponse, isKnownRead: boolean): ClientResponse {
-    const body = Buffer.from(refusal.body)
-    const bearsPosition = isKnownRead || refusal.code === 'version_not_found'
-    const status = ownStatusOf(outcomeOfError(refusal.status))
-    const head = bearsPosition
+  respondWithError (error: ErrorResponse, isKnownRead: boolean): ClientResponse {
+    const body = Buffer.from(error.body)
+    const hasPosition = isKnownRead || error.code === 'version_not_found'
+    const status = ownStatusOf(outcomeOfError(error.status))
+    const head = hasPosition
       ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders
       : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyHeader(undefined)]
     return {
-      status: refusal.status,
+      status: error.status,
       rawHeaders: head.concat(
         'content-type',
         'application/json',
         'content-length',
         String(body.length),
-        refusal.rawHeaders
+        error.rawHeaders
       ),
       body
     }

@@ -1,7 +1,7 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { encodeStreamName } from '../cache/stream-name-entry.js'
 import { type StoredEntry } from '../cache/stored-entry.js'
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
 import { type JudgedResponse, type Lifetime, type NotStoredReason, neverStoredReason } from '../api/lifetime.js'
 import { blockKeyOf, microCacheKeyOf, streamIndexKeyOf, type Read, type ReadKeys } from '../api/read.js'
@@ -18,7 +18,7 @@ export function storeResponse (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   judged: JudgedResponse
 ): FetchResult {
   const { response, verdict } = judged
@@ -42,7 +42,7 @@ export function storeResponse (
 export function storeInRedis (
   context: ProxyContext,
   read: Read,
-  chain: Chain,
+  chain: ChainGeneration,
   { response, entry }: FetchResult,
   ttlMs: number | undefined
 ): void {
@@ -75,7 +75,7 @@ export function storeInMicroCache (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   response: UpstreamResponse,
   requestedAtMs: number
 ): void {
@@ -95,7 +95,7 @@ function makeEntryFor (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,
-  chain: Chain,
+  chain: ChainGeneration,
   response: UpstreamResponse,
   { ttlMs, block, page, lowestVersion }: Lifetime
 ): Entry {

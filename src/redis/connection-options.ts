@@ -41,7 +41,7 @@ const socketTimeoutMs = 1000
  * Creates a client not connected yet. It fails commands at once while disconnected (law 6: the cache can only
  * help), and reconnects by itself.
  */
-export function clientFor (options: RedisConnectionOptions): RedisClient {
+export function createClient (options: RedisConnectionOptions): RedisClient {
   const { url, cluster, sentinel } = options
   if (cluster.length > 0) return new Cluster([...cluster], clusterOptionsOf(options))
   if (url !== null) {

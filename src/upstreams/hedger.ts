@@ -1,5 +1,5 @@
 import { onTimeout } from '../with-timeout.js'
-import { type Attempt } from './attempts.js'
+import { type InspectedResponse } from './attempt-runner.js'
 import { HedgeBucket } from './hedge-bucket.js'
 import { type Upstream } from './upstream.js'
 import { type CancelSignal, CancelSource } from './cancel-signal.js'
@@ -26,12 +26,12 @@ export interface HedgeOptions {
 /** Attempt on an upstream, or the error that it ended with. */
 export interface AttemptResult {
   readonly upstream: Upstream
-  readonly attempt: Attempt | undefined
+  readonly attempt: InspectedResponse | undefined
   readonly error?: unknown
 }
 
 /** Starts the request on an upstream; the signal cancels it. */
-export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise<Attempt>
+export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise<InspectedResponse>
 
 /** Sends a second request where the first is slower than usual, and uses the first good response. */
 export class Hedger {
@@ -121,7 +121,7 @@ async function takesLongerThan (result: Promise<AttemptResult>, ms: number): Pro
 }
 
 /** Turns a rejected attempt into a result. */
-export async function resultOf (upstream: Upstream, pending: Promise<Attempt>): Promise<AttemptResult> {
+export async function resultOf (upstream: Upstream, pending: Promise<InspectedResponse>): Promise<AttemptResult> {
   try {
     return { upstream, attempt: await pending }
   } catch (error) {

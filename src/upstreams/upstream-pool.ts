@@ -1,6 +1,6 @@
 import { type Oldest } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type FetchFrom, type Attempt, Attempts, type InspectResponse } from './attempts.js'
+import { type FetchFrom, type InspectedResponse, AttemptRunner, type InspectResponse } from './attempt-runner.js'
 import {
   chooseBest,
   type FlawedResponse,
@@ -33,7 +33,7 @@ export interface UpstreamPoolOptions {
   onAllQuarantined(): Promise<void>
 }
 
-type RunAttempt = (upstream: Upstream, timeoutMs: number | undefined, signal?: CancelSignal) => Promise<Attempt>
+type RunAttempt = (upstream: Upstream, timeoutMs: number | undefined, signal?: CancelSignal) => Promise<InspectedResponse>
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {
@@ -42,7 +42,7 @@ export class UpstreamPool {
   #hedger: Hedger | undefined
   readonly #releases: Pick<LiveReleases, 'isRetiredRelease'>
   readonly #options: UpstreamPoolOptions
-  readonly #attempts: Attempts
+  readonly #attempts: AttemptRunner
   #backgroundFetches = 0
 
   constructor (
@@ -55,7 +55,7 @@ export class UpstreamPool {
     this.#hedger = hedger
     this.#releases = releases
     this.#options = options
-    this.#attempts = new Attempts(options.wallClockMs, () => {
+    this.#attempts = new AttemptRunner(options.wallClockMs, () => {
       this.#publishOldest()
     })
   }
@@ -195,7 +195,7 @@ export class UpstreamPool {
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break
-      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<Attempt> => {
+      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<InspectedResponse> => {
         tried.add(one)
         return runAttempt(
           one,

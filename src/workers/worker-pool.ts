@@ -13,7 +13,7 @@ export interface Program {
 }
 
 /** Number of workers and start options for one configuration. */
-export type WorkerSpec = WorkerOptions & { readonly count: number }
+export type WorkerPoolOptions = WorkerOptions & { readonly count: number }
 
 /** Notifications about worker processes. */
 export interface WorkerPoolListener {
@@ -48,11 +48,11 @@ export class WorkerPool {
   readonly #killAll = (): void => {
     for (const worker of this.all) worker.kill()
   }
-  #spec: WorkerSpec
+  #spec: WorkerPoolOptions
   #isStopped = false
   #recentLosses = 0
 
-  constructor ({ file, flags }: Program, spec: WorkerSpec, listener: WorkerPoolListener) {
+  constructor ({ file, flags }: Program, spec: WorkerPoolOptions, listener: WorkerPoolListener) {
     this.#spec = spec
     this.#listener = listener
     cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
@@ -91,12 +91,12 @@ export class WorkerPool {
    * Sends a message to the other workers with the same spec; upstream names and the chain may differ in another
    * configuration.
    */
-  broadcast (spec: WorkerSpec, message: ToWorker, from?: WorkerProcess): void {
+  broadcast (spec: WorkerPoolOptions, message: ToWorker, from?: WorkerProcess): void {
     for (const worker of this.all) if (worker !== from && worker.hasSpec(spec)) worker.send(message)
   }
 
   /** Replaces the workers one by one; rejects without any change if the first new worker cannot start. */
-  async rollOut (spec: WorkerSpec): Promise<void> {
+  async rollOut (spec: WorkerPoolOptions): Promise<void> {
     const first = this.#add(spec)
     try {
       await first.ready
@@ -124,7 +124,7 @@ export class WorkerPool {
     process.off('exit', this.#killAll)
   }
 
-  #add (spec: WorkerSpec): WorkerProcess {
+  #add (spec: WorkerPoolOptions): WorkerProcess {
     const worker = new WorkerProcess(spec, this.#rejectedConnections)
     this.#workers.add(worker)
     worker.exited.then(() => {
@@ -133,12 +133,12 @@ export class WorkerPool {
     return worker
   }
 
-  #workersOf (spec: WorkerSpec): WorkerProcess[] {
+  #workersOf (spec: WorkerPoolOptions): WorkerProcess[] {
     return [...this.#workers].filter(worker => worker.hasSpec(spec))
   }
 
   /** Stops the oldest worker of another spec; returns false if there is none. */
-  async #stopOldest (spec: WorkerSpec): Promise<boolean> {
+  async #stopOldest (spec: WorkerPoolOptions): Promise<boolean> {
     const old = [...this.#workers].find(worker => !worker.hasSpec(spec))
     if (old !== undefined) await this.#stopWorker(old)
     return old !== undefined

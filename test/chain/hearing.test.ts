@@ -1,5 +1,5 @@
 import t from 'tap'
-import { seal } from '../../src/cluster/seal.js'
+import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { startRedis } from '../support/redis-server.js'
 import { controlKey, adoptedGenerations, publishedGenerations } from '../support/replicas.js'
 import { storedEntryOf } from '../support/redis-tier.js'
@@ -20,6 +20,6 @@ t.test('a replica whose upstream serves no blocks by height follows a higher gen
   const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
   await until(async () => (await publishedGenerations(redis)).length === 1, 'it is settled')
-  await redis.client.hset(controlKey, 'g99', seal({ anchors, head: stamped }))
+  await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors, head: stamped }))
   await until(() => adoptedGenerations(varve).includes(99), 'it is followed')
 })

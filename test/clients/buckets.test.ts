@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { type Buckets, LocalBuckets } from '../../src/clients/buckets.js'
 import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { RedisLink } from '../../src/redis/link.js'
-import { clientFor } from '../../src/redis/connection-options.js'
+import { createClient } from '../../src/redis/connection-options.js'
 import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
 import { startRedis } from '../support/redis-server.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -29,7 +29,7 @@ async function sharedAt (
     timeoutMs: 500
   }
   const nothing = (): void => {}
-  const link = new RedisLink(clientFor(place as never), {
+  const link = new RedisLink(createClient(place as never), {
     timeoutMs: 500,
     probeKey: 'probe',
     now: () => performance.now(),

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { type StampedPosition } from '../../src/api/position.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
-import { seal } from '../../src/cluster/seal.js'
+import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type KnownGeneration } from '../../src/chain/replica-records.js'
 import { startSandbox } from '#sandbox'
@@ -89,24 +89,24 @@ t.test('old generations and replicas are removed, so the key does not grow', asy
 
 t.test('a damaged or malformed field counts as lost and is deleted', async t => {
   const { redis, control } = await controlAt(t)
-  const whole = seal(known)
+  const whole = encodeWithChecksum(known)
   const damaged: Record<string, string> = {
     g1: '',
     g2: 'garbage',
     g3: whole.slice(0, -1),
     g4: whole.replace('0xab', '0xac'),
     g5: whole.replace(/^\S+/, '0'),
-    g6: seal(null),
-    g7: seal({ anchors: 'none' }),
-    g8: seal({ anchors: [{ height: 5, hash: '0xab' }] }),
-    g9: seal({ anchors: [{ height: 5n }] }),
-    g10: seal({ anchors: [], head: 'here' }),
-    g11: seal({ anchors: [], head: { position: { chainId: 4 }, family: 'x-aptos-' } }),
-    g12: seal({
+    g6: encodeWithChecksum(null),
+    g7: encodeWithChecksum({ anchors: 'none' }),
+    g8: encodeWithChecksum({ anchors: [{ height: 5, hash: '0xab' }] }),
+    g9: encodeWithChecksum({ anchors: [{ height: 5n }] }),
+    g10: encodeWithChecksum({ anchors: [], head: 'here' }),
+    g11: encodeWithChecksum({ anchors: [], head: { position: { chainId: 4 }, family: 'x-aptos-' } }),
+    g12: encodeWithChecksum({
       anchors: [],
       head: { ...head, position: { ...head.position, head: { ...head.position.head, version: 5 } } }
     }),
-    g13: seal({ anchors: [null] }),
+    g13: encodeWithChecksum({ anchors: [null] }),
     g999999999999999: '{"anchors":[]}',
     g0: whole,
     'g-1': whole,
@@ -115,12 +115,12 @@ t.test('a damaged or malformed field counts as lost and is deleted', async t => 
     g: whole,
     generation: whole,
     rdead: 'garbage',
-    rold: seal({ beat: '3', releases: [] }),
-    rodd: seal({ beat: 3, releases: [7] }),
+    rold: encodeWithChecksum({ beat: '3', releases: [] }),
+    rodd: encodeWithChecksum({ beat: 3, releases: [7] }),
     g18: `${crc32('{').toString(16)} {`,
     x: 'y'
   }
-  await redis.client.hset(key, { ...damaged, g20: whole, rme: seal(sign) })
+  await redis.client.hset(key, { ...damaged, g20: whole, rme: encodeWithChecksum(sign) })
   t.same(await control.read(4), { generations: new Map([[20, known]]), replicas: new Map([['me', sign]]) })
   t.same((await redis.client.hkeys(key)).sort(), ['g20', 'rme'])
 })
@@ -172,7 +172,7 @@ t.test('the chain of an upstream is remembered by normalised URL, and damaged re
   for (const key of keys) t.ok(await redis.client.ttl(key) > 98)
   const [key = '', second = ''] = keys
   await redis.client.del(second)
-  await redis.client.set(key, seal({ chainId: 4, generation: 3 }))
+  await redis.client.set(key, encodeWithChecksum({ chainId: 4, generation: 3 }))
   t.same(
     await control.rememberedUpstreams(),
     [{ chainId: 4, generation: 3, anchors: [], head: undefined }],
@@ -182,12 +182,12 @@ t.test('the chain of an upstream is remembered by normalised URL, and damaged re
     '',
     '4 3',
     '{"chainId":4,"generation":9}',
-    seal('x'),
-    seal(null),
-    seal({ chainId: '4', generation: 3 }),
-    seal({ chainId: 4 }),
-    seal({ chainId: 4, generation: 3, anchors: 'none' }),
-    seal({ chainId: 4, generation: 3, anchors: [], head: 'here' })
+    encodeWithChecksum('x'),
+    encodeWithChecksum(null),
+    encodeWithChecksum({ chainId: '4', generation: 3 }),
+    encodeWithChecksum({ chainId: 4 }),
+    encodeWithChecksum({ chainId: 4, generation: 3, anchors: 'none' }),
+    encodeWithChecksum({ chainId: 4, generation: 3, anchors: [], head: 'here' })
   ]
   for (const text of damaged) {
     await redis.client.set(key, text)
@@ -226,7 +226,7 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
     async () => await redis.client.set(key, 'garbage'),
     async () => await redis.client.hset(key, { g2: 'garbage', g1: 'garbage', g77: 'garbage' }),
     async () =>
-      await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: seal(known) }),
+      await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: encodeWithChecksum(known) }),
     async () =>
       await redis.client.hset(upstream, { not: 'a text' }).catch(async () => await redis.client.del(upstream)),
     async () => await redis.client.hdel(key, 'g2')

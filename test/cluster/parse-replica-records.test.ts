@@ -1,5 +1,5 @@
 import t from 'tap'
-import { seal } from '../../src/cluster/seal.js'
+import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { parseGeneration, parseMessage, parsePurge } from '../../src/cluster/parse-replica-records.js'
 
 const position = {
@@ -22,17 +22,17 @@ t.test('a position from a replica is rejected unless its family can be header na
     ] as const
   ) {
     const stamped = { position, family }
-    t.equal(parseMessage(seal({ kind: 'head', generation: 1, stamped })) !== undefined, isTaken, JSON.stringify(family))
-    t.equal(parseGeneration(seal({ anchors: [], head: stamped }))?.head !== undefined, isTaken)
+    t.equal(parseMessage(encodeWithChecksum({ kind: 'head', generation: 1, stamped })) !== undefined, isTaken, JSON.stringify(family))
+    t.equal(parseGeneration(encodeWithChecksum({ anchors: [], head: stamped }))?.head !== undefined, isTaken)
   }
 })
 
 t.test('a purge record is parsed with or without event pages, and rejected if malformed', async t => {
   const told = { id: 'a', keys: ['k'], blocks: [{ blocks: 'b', version: 5n }] }
   const pages = [{ stream: 's', first: 0n, last: 2n ** 64n - 1n }]
-  t.same(parsePurge(seal(told)), { ...told, pages: [] })
-  t.same(parsePurge(seal({ ...told, pages })), { ...told, pages })
+  t.same(parsePurge(encodeWithChecksum(told)), { ...told, pages: [] })
+  t.same(parsePurge(encodeWithChecksum({ ...told, pages })), { ...told, pages })
   for (const wrong of [{ stream: 's' }, { stream: 's', first: 1, last: 2 }, { stream: 5, first: 1n, last: 2n }, 's']) {
-    t.equal(parsePurge(seal({ ...told, pages: [...pages, wrong] })), undefined)
+    t.equal(parsePurge(encodeWithChecksum({ ...told, pages: [...pages, wrong] })), undefined)
   }
 })

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Invalidation } from '../../src/cache/redis-tier.js'
-import { type Chain } from '../../src/chain/tracker.js'
+import { type ChainGeneration } from '../../src/chain/tracker.js'
 import { PurgeLog } from '../../src/cluster/purge-log.js'
 import { Purges } from '../../src/cluster/purges.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
@@ -21,7 +21,7 @@ interface Replica extends Purges {
   /** Counts the notifications to other replicas. */
   readonly told: { times: number }
   /** The agreed chain and generation. */
-  readonly agreed: { chain: Chain | undefined }
+  readonly agreed: { chain: ChainGeneration | undefined }
   purgeKey(key: string): Promise<boolean>
   lookNow(): Promise<void>
 }
@@ -239,7 +239,7 @@ t.test('purges that Redis missed stay pending, bounded, block Redis reads and ar
 t.test('a purge before agreement is delivered after it, with keys of the agreed generation', async t => {
   const { redis, a, b } = await two(t)
   a.agreed.chain = undefined
-  const whatIn = ({ generation }: Chain): Invalidation => ({ keys: [`4.${generation} k`], blocks: [] })
+  const whatIn = ({ generation }: ChainGeneration): Invalidation => ({ keys: [`4.${generation} k`], blocks: [] })
   for (const generation of [1, 3]) {
     b.store.put({ stored: storedEntryOf(`4.${generation} k`, 'old'), blockIndexKey: undefined, ttlMs: undefined })
   }

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { ClientConnections } from '../../src/http/client-connections.js'
+import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
@@ -52,9 +52,9 @@ function pipelineOf (t: Test, url: string, bytes: string): { text: () => string,
 
 /** Changes the public listener of every varve started after this. */
 function onListener (t: Test, change: (server: Server) => void): void {
-  const { attach } = ClientConnections.prototype
-  t.intercept(ClientConnections.prototype, 'attach', {
-    value: function (this: ClientConnections, server: Server) {
+  const { attach } = ConnectionLimiter.prototype
+  t.intercept(ConnectionLimiter.prototype, 'attach', {
+    value: function (this: ConnectionLimiter, server: Server) {
       attach.call(this, server)
       change(server)
     }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { ClientConnections } from '../../src/http/client-connections.js'
+import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
 import { readSlowly } from '../support/slow-reader.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
@@ -59,7 +59,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
     },
     onFull: () => {}
   }
-  const clients = new ClientConnections({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
+  const clients = new ConnectionLimiter({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
   const responses: ServerResponse[] = []
   const server = createServer((_request, response) => {
     const body = Buffer.alloc(bytes)

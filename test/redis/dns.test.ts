@@ -1,6 +1,6 @@
 import t from 'tap'
 import { DnsCache, type Resolve } from '../../src/upstreams/dns-cache.js'
-import { clientFor, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/connection-options.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/connection-options.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'
@@ -46,7 +46,7 @@ function named (): {
 t.test('Redis is reached by name, and at its last address while DNS hangs', async t => {
   const redis = await startRedis(t)
   const { lookup, asked, says } = named()
-  const client = clientFor({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
+  const client = createClient({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
   t.teardown(() => {
     client.disconnect()
   })
@@ -71,7 +71,7 @@ t.test('clusters, sentinels and subscribers are reached by name too', async t =>
     cluster: [{ host: 'cluster.example', port: Number(cluster.hosts[0]?.split(':')[1]) }],
     lookup
   }
-  for (const client of [clientFor(place), createSubscriberClient(place, 0)]) {
+  for (const client of [createClient(place), createSubscriberClient(place, 0)]) {
     client.on('error', () => {})
     await client.connect()
     t.equal(await client.ping(), 'PONG')
@@ -79,7 +79,7 @@ t.test('clusters, sentinels and subscribers are reached by name too', async t =>
   }
   t.same([...new Set(asked)], ['cluster.example'])
   const { name, hosts } = await startSentinel(t)
-  const master = clientFor({
+  const master = createClient({
     ...nowhere,
     sentinel: {
       name,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { frameworkViewFunctions, viewDeclarationsOf } from '../../sandbox/framework-view-functions.js'
+import { frameworkViewSignatures, viewSignaturesOf } from '../../sandbox/framework-view-signatures.js'
 import { startSandbox } from '#sandbox'
 import { requestNode } from './request-node.js'
 
@@ -8,7 +8,7 @@ t.test('every callable framework view is in the ABI of its module', async t => {
   t.teardown(async () => {
     await sandbox.close()
   })
-  for (const [module, views] of Object.entries(frameworkViewFunctions)) {
+  for (const [module, views] of Object.entries(frameworkViewSignatures)) {
     const { json } = await requestNode(`${sandbox.url}/v1/accounts/0x1/module/${module}`)
     for (const [name, { typeParameterCount, params, returns }] of Object.entries(views)) {
       const told = json.abi.exposed_functions.find((each: { name: string }) => each.name === name)
@@ -37,6 +37,6 @@ t.test('every callable framework view is in the ABI of its module', async t => {
 
 t.test('no other module declares framework views', async t => {
   for (const [address, module] of [['0x1', 'table'], ['0x42', 'coin'], ['0x1', 'constructor']] as const) {
-    t.same(viewDeclarationsOf(address, module), {})
+    t.same(viewSignaturesOf(address, module), {})
   }
 })

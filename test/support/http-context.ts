@@ -5,8 +5,8 @@ import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { Stamper } from '../../src/proxy/stamper.js'
-import { ClientAccess } from '../../src/http/access.js'
-import { ClientConnections } from '../../src/http/client-connections.js'
+import { ClientPolicies } from '../../src/http/client-policies.js'
+import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
 import { Drain } from '../../src/http/drain.js'
 import { type HttpContext } from '../../src/http/send-response.js'
@@ -18,14 +18,14 @@ export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext>
     config,
     proxy,
     parsedRequests: new ParsedRequestCache(1e6),
-    access: new ClientAccess(config, new LocalBuckets(proxy.now)),
+    access: new ClientPolicies(config, new LocalBuckets(proxy.now)),
     stamper: new Stamper(proxy, 'revalidate', false, true),
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
     isSandbox: false,
     drain: new Drain(),
     cors: new Cors('*'),
-    clients: new ClientConnections({ connections: Infinity, inFlightBytes: Infinity }, {
+    clients: new ConnectionLimiter({ connections: Infinity, inFlightBytes: Infinity }, {
       cut: () => {},
       onFull: () => {}
     }),

@@ -3,7 +3,7 @@ import { etagOf } from '../../src/cache/entry.js'
 import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
 import { type StoredEntry } from '../../src/cache/stored-entry.js'
 import { RedisLink } from '../../src/redis/link.js'
-import { clientFor } from '../../src/redis/connection-options.js'
+import { createClient } from '../../src/redis/connection-options.js'
 
 /** A Redis tier on its own, with a record of its work. */
 export interface TestRedisTier extends RedisTier {
@@ -28,7 +28,7 @@ export async function openRedisTier (
     tls: false,
     ca: undefined
   }
-  const link = new RedisLink(clientFor(place), {
+  const link = new RedisLink(createClient(place), {
     timeoutMs: 1000,
     probeKey: 'varve:1:probe',
     now,

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type InspectResponse } from '../../src/upstreams/attempts.js'
+import { type InspectResponse } from '../../src/upstreams/attempt-runner.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { HedgeBucket } from '../../src/upstreams/hedge-bucket.js'
 import { type HedgeOptions, Hedger } from '../../src/upstreams/hedger.js'

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type InspectResponse } from '../../src/upstreams/attempts.js'
+import { type InspectResponse } from '../../src/upstreams/attempt-runner.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'

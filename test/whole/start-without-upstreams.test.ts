@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { seal, unseal } from '../../src/cluster/seal.js'
+import { encodeWithChecksum, decodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { type Fault, type Sandbox, type SandboxOptions } from '#sandbox'
 import { sendRequest } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -294,7 +294,7 @@ t.test('without the control key a new chain gets a number above every recorded o
     await readBefore(t, redis, node)
     await node.close()
     const [key = ''] = await upstreamsIn(redis)
-    await redis.client.set(key, seal({ ...unseal(await redis.client.get(key)) as object, generation: 3 }))
+    await redis.client.set(key, encodeWithChecksum({ ...decodeWithChecksum(await redis.client.get(key)) as object, generation: 3 }))
     await redis.client.del(controlKey)
     const back = await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(node) })
     slow.isRefusing = isRefusing
@@ -318,7 +318,7 @@ t.test('a record of an older release has only a number: useless without the cont
   const bodies = await readBefore(t, redis, node)
   const [key = ''] = await upstreamsIn(redis)
   await node.close()
-  const old = seal({ chainId: 4, generation: 1 })
+  const old = encodeWithChecksum({ chainId: 4, generation: 1 })
   await redis.client.set(key, old)
   const first = await replica(t, redis.url, node.url)
   t.match(await first.get(blockTarget(2000)), { status: 200, body: bodies.get(2000) })

@@ -1,13 +1,13 @@
 import { type Entry } from '../../cache/entry.js'
 import { type StreamEvents } from '../../cache/page-index.js'
-import { type Chain } from '../../chain/tracker.js'
+import { type ChainGeneration } from '../../chain/tracker.js'
 import { type EventPage } from '../../api/event-page.js'
 import { eventRangeOf, namesStream, pageKeyOf, streamIndexKeyOf, type Read, type ReadKeys } from '../../api/read.js'
 import { type ProxyContext } from '../proxy-context.js'
 import { streamOf } from './event-streams.js'
 
 /** Returns the requested events under the read's own path, not under the stream of the path. */
-export function requestedEventsOf ({ page, path }: Read, chain: Chain): StreamEvents | undefined {
+export function requestedEventsOf ({ page, path }: Read, chain: ChainGeneration): StreamEvents | undefined {
   return page && { stream: streamIndexKeyOf(chain, path), ...eventRangeOf(page) }
 }
 
@@ -17,7 +17,7 @@ export function requestedEventsOf ({ page, path }: Read, chain: Chain): StreamEv
  */
 export function pageLocationOf (
   read: Read,
-  chain: Chain,
+  chain: ChainGeneration,
   page: EventPage | undefined
 ): { readonly key: string, readonly range: StreamEvents } | undefined {
   if (page?.stream === undefined || read.page === undefined) return undefined
@@ -43,7 +43,7 @@ export function lookUpPage (
 export function streamKnownUntilMs (
   { streamNames }: Pick<ProxyContext, 'streamNames'>,
   read: Read,
-  chain: Chain
+  chain: ChainGeneration
 ): number {
   const name = read.page === undefined || namesStream(read)
     ? undefined

@@ -1,4 +1,4 @@
-import { type Chain } from '../../chain/tracker.js'
+import { type ChainGeneration } from '../../chain/tracker.js'
 import { type UpstreamResponse, errorOf } from '../../api/upstream-response.js'
 import { type EventPage, readEventPage } from '../../api/event-page.js'
 import { type JudgedResponse } from '../../api/lifetime.js'
@@ -6,7 +6,7 @@ import { namesStream, streamIndexKeyOf, type Read } from '../../api/read.js'
 import { type ProxyContext } from '../proxy-context.js'
 
 /** Learns the stream that a path leads to, and its last event. */
-export function learnStream (context: ProxyContext, read: Read, chain: Chain, response: UpstreamResponse): void {
+export function learnStream (context: ProxyContext, read: Read, chain: ChainGeneration, response: UpstreamResponse): void {
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
   // A 404 means that the resource or its field is gone, so the path leads to no stream.
@@ -23,7 +23,7 @@ export function learnStream (context: ProxyContext, read: Read, chain: Chain, re
 export function streamOf (
   { streamNames }: Pick<ProxyContext, 'streamNames'>,
   read: Read,
-  chain: Chain
+  chain: ChainGeneration
 ): string | undefined {
   const path = streamIndexKeyOf(chain, read.path)
   return namesStream(read) ? path : streamNames.find(path)?.stream
@@ -33,7 +33,7 @@ function learnName (
   { streamNames, settings }: ProxyContext,
   path: string,
   { stream }: EventPage,
-  chain: Chain,
+  chain: ChainGeneration,
   readAt: bigint
 ): void {
   if (stream !== undefined) streamNames.learn(path, streamIndexKeyOf(chain, stream), readAt, settings.eventsTtlMs)
@@ -46,7 +46,7 @@ function learnName (
 export function hidesPruning (
   context: ProxyContext,
   read: Read,
-  chain: Chain,
+  chain: ChainGeneration,
   { response, verdict }: JudgedResponse
 ): boolean {
   const readAt = response.stamped?.position.head.version
@@ -68,7 +68,7 @@ export function reportsPruned ({ status, ...rest }: UpstreamResponse): boolean {
 export function missingHistoryOf (
   context: ProxyContext,
   read: Read,
-  chain: Chain,
+  chain: ChainGeneration,
   judged: JudgedResponse
 ): 'pruned' | 'partial' | undefined {
   const { response, verdict } = judged
@@ -100,7 +100,7 @@ function readPage (read: Read, response: UpstreamResponse): EventPage | undefine
 }
 
 /** Returns the key of facts about a stream: its own name, even an expired one, else the path. */
-function knownStreamKeyOf ({ streamNames }: ProxyContext, read: Read, chain: Chain): string {
+function knownStreamKeyOf ({ streamNames }: ProxyContext, read: Read, chain: ChainGeneration): string {
   const path = streamIndexKeyOf(chain, read.path)
   return namesStream(read) ? path : streamNames.lastKnown(path) ?? path
 }

@@ -6,12 +6,12 @@ import { type RecordedExchange } from './recording-format.js'
 import { type RecordingFile } from './recording-file.js'
 import { GatheredBody, type MemoryLimit } from './gathered-body.js'
 import { headersToRecord, SecretRedactor, secretsOf, targetToRecord } from './redact-secrets.js'
-import { type RecordedUpstream } from './recorded-upstream.js'
+import { type RelayClient } from './relay-client.js'
 import { abortResponse, headerLinesOf, writeVerbatimHead } from './verbatim-head.js'
 
 /** Parts and limits of a recorder. */
 export interface RecorderOptions {
-  readonly upstream: RecordedUpstream
+  readonly upstream: RelayClient
   /** Recording file; a promise because the listener opens first. */
   readonly recording: Promise<RecordingFile>
   /** Upstream credentials to redact; credentials of clients come from each request. */

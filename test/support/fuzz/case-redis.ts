@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { seal } from '../../../src/cluster/seal.js'
+import { encodeWithChecksum } from '../../../src/cluster/checksummed-json.js'
 import { type RedisProcess } from '../redis-process.js'
 import { until } from '../until.js'
 import { type RedisLocation } from './varve-under-test.js'
@@ -45,7 +45,7 @@ export class CaseRedis implements RedisLocation {
   async #looked (sign: string, nth: number): Promise<void> {
     const { client } = this.#redis
     await client.hdel(this.#control, sign)
-    await client.publish(`${this.keyPrefix}:1:news`, seal({ kind: 'look', chainId }))
+    await client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'look', chainId }))
     await until(async () => await client.hexists(this.#control, sign) === 1, `a replica looks, ${nth}`)
   }
 

@@ -1,6 +1,6 @@
 import { respond } from '../../../sandbox/respond.js'
 import { depositStream, streamWithoutEvents } from '../../../sandbox/deposits.js'
-import { newBlockStream, newEpochStream } from '../../../sandbox/events.js'
+import { newBlockStream, newEpochStream } from '../../../sandbox/ledger-events.js'
 import { defaultSettings } from '../../../sandbox/options.js'
 import { type SandboxResponse } from '../../../sandbox/response.js'
 import { type Era } from './chain.js'

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import t from 'tap'
-import { openListener } from '../../../src/tools/recording/listener.js'
+import { openListener } from '../../../src/tools/recording/open-listener.js'
 
 t.test('closing drains requests in flight, accepts no new ones, and cuts those that take too long', async t => {
   const waiting: ServerResponse[] = []

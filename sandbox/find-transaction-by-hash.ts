@@ -4,7 +4,7 @@ import { type PendingTransaction } from './schema/transaction-user.js'
 import { transactionHash, pendingTransactions } from './transactions.js'
 
 /** Finds a transaction by hash: the version of a committed one, or the pending one; undefined if unknown or pruned. */
-export function findTransaction (
+export function findTransactionByHash (
   { ledger, position }: LedgerSnapshot,
   hash: string
 ): bigint | PendingTransaction | undefined {

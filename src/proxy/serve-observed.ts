@@ -1,4 +1,4 @@
-import { type Chain } from '../chain/tracker.js'
+import { type ChainGeneration } from '../chain/tracker.js'
 import { type JudgedResponse } from '../api/lifetime.js'
 import { classOf, coalescingKeyOf, type Read, type ReadKeys } from '../api/read.js'
 import { servedPosition } from './serve-moving.js'
@@ -11,12 +11,12 @@ import { lookUpInRedis } from './redis-lookup.js'
 import { locallyPrunedDistance, isRetiredRendering, lookUp } from './memory-lookup.js'
 
 /** Forwards every read, stores only what serve mode would store, and returns the outcome that serve mode would have. */
-export async function observe (context: ProxyContext, read: Read, keys: ReadKeys, chain: Chain): Promise<Observation> {
+export async function serveObserved (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Observation> {
   const wouldBe = async (name: Observation['wouldBe'], fetched: ObservedFetch): Promise<Observation> =>
     await makeObservation(context, read, name, fetched)
   if (classOf(read) === 'moving') {
-    const isHeld = readMicroCache(context, read, keys) !== undefined
-    return isHeld
+    const isMicroCached = readMicroCache(context, read, keys) !== undefined
+    return isMicroCached
       ? await wouldBe('hit_memory', withoutStoring(await fetchCurrent(context, read, chain)))
       : await wouldBe('forwarded', { ...await fetchLatest(context, read, keys, chain), isHistory: false })
   }
@@ -30,9 +30,9 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
     return await wouldBe('gone', withoutStoring(await fetchJudged(context, read, chain)))
   }
   // Registers the first fetch of a burst, so equal reads during it count as collapsed and not as misses.
-  const wouldJoin = context.historyCoalescer.has(coalescingKeyOf(read, keys.value))
+  const wouldCollapse = context.historyCoalescer.has(coalescingKeyOf(read, keys.value))
   const fetching = fetchHistory(context, read, keys, chain)
-  if (!wouldJoin) {
+  if (!wouldCollapse) {
     await context.historyCoalescer.run(
       coalescingKeyOf(read, keys.value),
       async () => ({ from: 'node', fetched: await fetching })
@@ -41,7 +41,7 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
   const fetched = await fetching
   const observedFetch = { ...fetched, isHistory: fetched.entry !== undefined }
   if (cached === undefined || fetched.entry !== undefined) {
-    return await wouldBe(wouldJoin ? 'collapsed' : 'miss', observedFetch)
+    return await wouldBe(wouldCollapse ? 'collapsed' : 'miss', observedFetch)
   }
   // Serve mode would serve the cached rendering, because the refresh stored nothing (law 8: rendering can change,
   // history cannot).
@@ -50,7 +50,7 @@ export async function observe (context: ProxyContext, read: Read, keys: ReadKeys
 }
 
 // Reads that may be moving need an upstream at the served head, as on a cache miss.
-async function fetchJudged (context: ProxyContext, read: Read, chain: Chain): Promise<JudgedResponse> {
+async function fetchJudged (context: ProxyContext, read: Read, chain: ChainGeneration): Promise<JudgedResponse> {
   return read.mayBeMoving ? await fetchCurrent(context, read, chain) : await fetchVersioned(context, read)
 }
 

@@ -1,12 +1,12 @@
 import { addressOf } from './address.js'
-import { cycleVersions, mayBeAnyKind, placeInCycle } from './kinds/kind-schedule.js'
+import { cycleVersions, mayBeAnyKind, offsetInCycle } from './kinds/kind-schedule.js'
 import { type Ledger } from './ledger.js'
 
 /** Handle of the table whose items are written and later deleted; its keys are u64 numbers. */
-export const bookingsTable = addressOf('b00c')
+export const shortLivedTable = addressOf('b00c')
 
 /** Change that a transaction makes to the bookings table. */
-export interface Booking {
+export interface TableChange {
   readonly key: bigint
   readonly action: 'write' | 'delete'
   /** True if the change contains the decoded item, as nodes that know the table's types print it. */
@@ -19,7 +19,7 @@ interface Lifespan {
 }
 
 // Uses odd places of the cycle, which no other kind of transaction uses.
-const bookingLifespans = [
+const itemLifespans = [
   { written: 33, deleted: 49, isDecoded: true },
   { written: 37, deleted: 53, isDecoded: false },
   { written: 65, deleted: 81, isDecoded: true },
@@ -32,27 +32,27 @@ const bookingLifespans = [
 const turnLifespan: Lifespan = { written: 99, deleted: 115 }
 
 /** Returns the change that a transaction makes to the table, undefined for most; requires `mayBeAnyKind`. */
-export function bookingOf (ledger: Ledger, version: bigint): Booking | undefined {
-  const place = placeInCycle(ledger, version)
-  const lifespanIndex = bookingLifespans.findIndex(({ written, deleted }) => place === written || place === deleted)
-  const lifespan = bookingLifespans[lifespanIndex]
+export function tableChangeOf (ledger: Ledger, version: bigint): TableChange | undefined {
+  const place = offsetInCycle(ledger, version)
+  const lifespanIndex = itemLifespans.findIndex(({ written, deleted }) => place === written || place === deleted)
+  const lifespan = itemLifespans[lifespanIndex]
   if (lifespan === undefined) return undefined
-  const key = (version - ledger.startVersion) / cycleVersions * BigInt(bookingLifespans.length) + BigInt(lifespanIndex)
+  const key = (version - ledger.startVersion) / cycleVersions * BigInt(itemLifespans.length) + BigInt(lifespanIndex)
   if (place === lifespan.written) return { key, action: 'write', isDecoded: lifespan.isDecoded }
-  return isBooked(ledger, key, version - 1n) ? { key, action: 'delete', isDecoded: lifespan.isDecoded } : undefined
+  return itemExistsAt(ledger, key, version - 1n) ? { key, action: 'delete', isDecoded: lifespan.isDecoded } : undefined
 }
 
 /** True if an item of the table exists at a version. */
-export function isBooked (ledger: Ledger, key: bigint, version: bigint): boolean {
-  const lifespan = bookingLifespans[Number(key % BigInt(bookingLifespans.length))]
-  const cycleIndex = key / BigInt(bookingLifespans.length)
+export function itemExistsAt (ledger: Ledger, key: bigint, version: bigint): boolean {
+  const lifespan = itemLifespans[Number(key % BigInt(itemLifespans.length))]
+  const cycleIndex = key / BigInt(itemLifespans.length)
   return lifespan !== undefined && hasHappened(ledger, cycleIndex, lifespan.written, version) &&
     !hasHappened(ledger, cycleIndex, lifespan.deleted, version)
 }
 
 /** True if a transaction writes or deletes the turn resource. */
 export function changesTurnResource (ledger: Ledger, version: bigint): boolean {
-  const place = placeInCycle(ledger, version)
+  const place = offsetInCycle(ledger, version)
   return place === turnLifespan.written ||
     (place === turnLifespan.deleted && turnNumberAt(ledger, version - 1n) !== undefined)
 }

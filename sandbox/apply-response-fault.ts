@@ -7,7 +7,7 @@ const htmlPage =
   '<!doctype html><html><head><title>Provider</title></head><body>Please complete the check.</body></html>\n'
 
 /** Replaces a correct response with the response that the fault demands. */
-export function applyFault (response: SandboxResponse, fault: Fault, stamp: Stamp): SandboxResponse {
+export function applyResponseFault (response: SandboxResponse, fault: Fault, stamp: Stamp): SandboxResponse {
   switch (fault.kind) {
     case 'error':
       return problemResponse(problemOf(fault), stamp)

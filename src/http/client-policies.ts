@@ -4,10 +4,10 @@ import { ClientKeys } from '../clients/client-keys.js'
 import { type Config } from '../config/schema.js'
 
 /** Configuration of client keys and request limits. */
-export type ClientAccessConfig = Pick<Config, 'clients'> & { readonly limits: Pick<Config['limits'], 'client'> }
+export type ClientPoliciesConfig = Pick<Config, 'clients'> & { readonly limits: Pick<Config['limits'], 'client'> }
 
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
-export class ClientAccess {
+export class ClientPolicies {
   readonly buckets: Buckets
   /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
   readonly limitsHits: boolean
@@ -19,7 +19,7 @@ export class ClientAccess {
   readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
   constructor (
-    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientAccessConfig,
+    { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientPoliciesConfig,
     buckets: Buckets
   ) {
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): Allowance | undefined =>

@@ -2,7 +2,7 @@ import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
 import { needsProof } from './generation-candidates.js'
 import { type UnverifiedUpstream } from './generation-options.js'
-import { type ChainIdentity } from './chain-identity.js'
+import { type ChainMatcher } from './chain-matcher.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
@@ -11,16 +11,16 @@ import { type ChainIdentity } from './chain-identity.js'
 export type ComparisonResult = 'same' | 'older' | 'other'
 
 /** Compares an upstream's chain with the chain that our keys name (law 7). */
-export class ChainComparison {
+export class ChainComparer {
   readonly #tracker: Tracker
-  readonly #identity: ChainIdentity
+  readonly #identity: ChainMatcher
   readonly #chainName: () => string
 
   /**
    * `chainName` changes with every reset and generation, so a comparison notices that the chain changed while it
    * waited.
    */
-  constructor (tracker: Tracker, identity: ChainIdentity, chainName: () => string) {
+  constructor (tracker: Tracker, identity: ChainMatcher, chainName: () => string) {
     this.#tracker = tracker
     this.#identity = identity
     this.#chainName = chainName

@@ -1,13 +1,13 @@
 import { crc32 } from 'node:zlib'
 
 /** Serialises a value with a checksum, so that damage counts as absence (law 13). */
-export function seal (value: unknown): string {
+export function encodeWithChecksum (value: unknown): string {
   const text = JSON.stringify(value, (_key, item: unknown) => typeof item === 'bigint' ? `${item}n` : item)
   return `${crc32(text).toString(16)} ${text}`
 }
 
 /** Parses a sealed text; undefined where it is damaged. */
-export function unseal (text: string | null | undefined): unknown {
+export function decodeWithChecksum (text: string | null | undefined): unknown {
   const [, checksum, json] = /^([0-9a-f]{1,8}) (.*)$/s.exec(text ?? '') ?? []
   if (json === undefined || crc32(json).toString(16) !== checksum) return undefined
   try {

@@ -1,7 +1,7 @@
-import { type ViewDeclaration } from './oracle-module.js'
+import { type ViewSignature } from './oracle-module.js'
 
 /** View functions of the framework, by module and name. */
-export const frameworkViewFunctions = {
+export const frameworkViewSignatures = {
   account: {
     exists_at: { typeParameterCount: 0, params: ['address'], returns: ['bool'] },
     get_sequence_number: { typeParameterCount: 0, params: ['address'], returns: ['u64'] }
@@ -9,11 +9,11 @@ export const frameworkViewFunctions = {
   block: { get_current_block_height: { typeParameterCount: 0, params: [], returns: ['u64'] } },
   coin: { balance: { typeParameterCount: 1, params: ['address'], returns: ['u64'] } },
   timestamp: { now_microseconds: { typeParameterCount: 0, params: [], returns: ['u64'] } }
-} as const satisfies Readonly<Record<string, Readonly<Record<string, ViewDeclaration>>>>
+} as const satisfies Readonly<Record<string, Readonly<Record<string, ViewSignature>>>>
 
 /** Returns the view functions of a framework module; empty for any other module. */
-export function viewDeclarationsOf (address: string, module: string): Readonly<Record<string, ViewDeclaration>> {
-  return address === '0x1' && Object.hasOwn(frameworkViewFunctions, module)
-    ? frameworkViewFunctions[module as keyof typeof frameworkViewFunctions]
+export function viewSignaturesOf (address: string, module: string): Readonly<Record<string, ViewSignature>> {
+  return address === '0x1' && Object.hasOwn(frameworkViewSignatures, module)
+    ? frameworkViewSignatures[module as keyof typeof frameworkViewSignatures]
     : {}
 }

@@ -12,7 +12,7 @@ export interface RelayedRequest {
 }
 
 /** Address and headers of the recorded upstream. */
-export interface RecordedUpstreamOptions {
+export interface RelayClientOptions {
   /** May carry a path prefix before /v1. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -25,12 +25,12 @@ const maxHeadBytes = 262_144
 const repeatablePosts = /\/v1\/(?:view$|view\?|tables\/)/
 
 /** Client of the recorded upstream. Uses `node:http`, which preserves the order and the case of headers. */
-export class RecordedUpstream {
+export class RelayClient {
   readonly #url: URL
   readonly #headers: Readonly<Record<string, string>>
   readonly #agent: HttpAgent
 
-  constructor ({ url, headers }: RecordedUpstreamOptions) {
+  constructor ({ url, headers }: RelayClientOptions) {
     this.#url = new URL(url)
     this.#headers = headers
     const options = { keepAlive: true, maxSockets: maxConnections }

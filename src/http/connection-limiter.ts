@@ -42,7 +42,7 @@ const reportEveryTicks = 10
  * Enforces limits on client connections: count (idle ones are closed for new ones), idle time, stalled readers and
  * response memory in flight.
  */
-export class ClientConnections {
+export class ConnectionLimiter {
   readonly #tally: ConnectionsTally
   readonly #open = new Set<Socket>()
   readonly #states = new Map<Socket, ConnectionState>()

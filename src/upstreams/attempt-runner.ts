@@ -13,7 +13,7 @@ export type InspectResponse = (response: UpstreamResponse) => Exclude<Flaw, 'unh
 export type FetchFrom = (upstream: Upstream, timeoutMs?: number) => Promise<UpstreamResponse>
 
 /** Response of one attempt; final where it has no flaw. */
-export interface Attempt {
+export interface InspectedResponse {
   readonly response: UpstreamResponse
   readonly flaw: Flaw | undefined
 }
@@ -28,7 +28,7 @@ const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'un
 const failoverStatuses = new Set([500, 502, 503, 504])
 
 /** Runs requests against an upstream and records the results in its health. */
-export class Attempts {
+export class AttemptRunner {
   readonly #wallClockMs: () => number
   readonly #onFinished: () => void
   readonly #lastRequest = new WeakMap<Upstream, UpstreamRequest>()
@@ -46,7 +46,7 @@ export class Attempts {
     inspect: InspectResponse,
     timeoutMs: number | undefined,
     fetchFrom: FetchFrom
-  ): Promise<Attempt> {
+  ): Promise<InspectedResponse> {
     return this.#record(upstream, fetchFrom(upstream, timeoutMs), inspect)
   }
 
@@ -57,7 +57,7 @@ export class Attempts {
     inspect: InspectResponse,
     timeoutMs: number | undefined,
     signal: CancelSignal | undefined
-  ): Promise<Attempt> {
+  ): Promise<InspectedResponse> {
     if (!upstream.health.isCircuitOpen) this.#lastRequest.set(upstream, request)
     return this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
   }
@@ -89,7 +89,7 @@ export class Attempts {
     upstream: Upstream,
     pending: Promise<UpstreamResponse>,
     inspect: InspectResponse | undefined
-  ): Promise<Attempt> {
+  ): Promise<InspectedResponse> {
     const { health } = upstream
     health.recordStart()
     try {

@@ -21,7 +21,7 @@ const headers = {
 }
 
 /** Adds the status page with its files, read once at start. */
-export function addStatusPage (app: FastifyInstance): void {
+export function addStatusPageRoutes (app: FastifyInstance): void {
   const folder = join(import.meta.dirname, 'page')
   for (const name of readdirSync(folder)) {
     const body = readFileSync(join(folder, name))

@@ -1,12 +1,12 @@
 import { type StampedPosition } from '../api/position.js'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
-import { seal } from './seal.js'
+import { encodeWithChecksum } from './checksummed-json.js'
 import { parseMessage } from './parse-replica-records.js'
 import { type Message } from '../chain/replica-records.js'
 
 /** Best-effort messages between replicas; everything that must arrive is also read from Redis regularly. */
-export class News {
+export class ReplicaChannel {
   readonly #link: RedisLink
   readonly #channel: string
   readonly #subscriber: RedisSubscriber
@@ -61,6 +61,6 @@ export class News {
   }
 
   async #publish (message: Message): Promise<void> {
-    await this.#link.run('publish', async client => await client.publish(this.#channel, seal(message)))
+    await this.#link.run('publish', async client => await client.publish(this.#channel, encodeWithChecksum(message)))
   }
 }
