@@ -40,7 +40,10 @@ export function namedItemChange (location: TransactionLocation): WriteSetChange[
 }
 
 /** Writes or deletes an item of the bookings table. */
-export function bookingChange (location: TransactionLocation, { key, action, isDecoded }: TableChange): WriteSetChange[] {
+export function bookingChange (
+  location: TransactionLocation,
+  { key, action, isDecoded }: TableChange
+): WriteSetChange[] {
   const { bytes, type, json } = u64KeyOf(key)
   if (action === 'write') return itemChange(location, shortLivedTable, u64KeyOf(key), u64, isDecoded)
   return [{

@@ -11,9 +11,9 @@ export interface PathParameter {
 /**
  * Immutable data by which a response can be stored. `version`: the state at `ledger_version`. `block`, `height`,
  * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
- * from a version on. `page`: events from a sequence number on. `moment`: none, because the response is always moving.
+ * from a version on. `page`: events from a sequence number on. `moving`: none, because the response is always moving.
  */
-export type Keying = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moment'
+export type Keying = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
 
 /** Kind of request body, by the endpoints that take it. */
 export type BodyKind = 'table_key' | 'raw_key' | 'view'

@@ -188,14 +188,14 @@ export const endpoints: readonly Endpoint[] = [
     renderedByRelease: true,
     why: transactionIsImmutable
   }),
-  defineEndpoint('index', ['v1'], { keyedBy: 'moment', why: 'it reports the position of the node' }),
+  defineEndpoint('index', ['v1'], { keyedBy: 'moving', why: 'it reports the position of the node' }),
   defineEndpoint('info', ['v1', 'info'], {
-    keyedBy: 'moment',
+    keyedBy: 'moving',
     takesAccept: false,
     why: 'it reports the settings of the node'
   }),
   defineEndpoint('estimate_gas_price', ['v1', 'estimate_gas_price'], {
-    keyedBy: 'moment',
+    keyedBy: 'moving',
     why: 'it reports the gas prices of the latest blocks'
   })
 ]

@@ -158,7 +158,9 @@ function judgeBlock (
   if (block.last >= head.version || block.height >= head.blockHeight) return notStorable('newest_block')
   // Nodes cut long blocks without any sign; the version range gives the true count (docs/node-behaviour.md, "Blocks").
   const wantsTransactions = query.length > 0
-  if (wantsTransactions && !block.counts.includes(Number(block.last - block.first) + 1)) return notStorable('truncated_block')
+  if (wantsTransactions && !block.counts.includes(Number(block.last - block.first) + 1)) {
+    return notStorable('truncated_block')
+  }
   if (!wantsTransactions && block.counts.length > 0) return notStorable('unreadable')
   return storable({ block })
 }

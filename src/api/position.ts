@@ -81,9 +81,7 @@ export function readPosition (headers: ResponseHeaders): StampedPosition | undef
     if (position !== undefined) found.push({ position, family })
   }
   // Prefers the node's family: an upstream that is itself a varve sends its own family too.
-  const [first] = found.sort((a, b) =>
-    Number(a.family === ownHeaderFamily) - Number(b.family === ownHeaderFamily)
-  )
+  const [first] = found.sort((a, b) => Number(a.family === ownHeaderFamily) - Number(b.family === ownHeaderFamily))
   return first !== undefined && found.every(other => isSamePosition(other.position, first.position)) ? first : undefined
 }
 

@@ -28,7 +28,7 @@ export function readPurge (bytes: Buffer, defaults: UpstreamDefaults): PurgeRequ
   const method = wanted.textOf('method') === undefined ? 'GET' : wanted.stringOf('method')
   if (wanted.textOf('all') !== undefined || url === undefined || method === undefined) throw invalidInputError(expected)
   const match = matchEndpoint(url, method)
-  if (match === undefined) throw invalidInputError('`url` names no read that is kept')
+  if (match === undefined) throw invalidInputError('`url` is not the URL of a cacheable read')
   // Takes the inner body unchanged, because keys of not-found responses contain its exact text.
   const text = wanted.stringOf('body') ?? wanted.textOf('body') ?? ''
   const request = { method, accept: undefined, ...bodyFromText(text) }

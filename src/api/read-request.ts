@@ -68,7 +68,7 @@ export function readRequest (match: EndpointMatch, request: ClientRequest, defau
     path: `/${path.join('/')}`,
     query: page === undefined ? query : [['start', String(page.start)], ['limit', String(page.limit)]],
     ledgerVersion,
-    ...subjectOf(endpoint, path, query, accept) ??
+    ...versionMembers(endpoint, path, query, accept) ??
       { requestedVersion: ledgerVersion, height: undefined, mayBeMoving: page !== undefined },
     isPinned,
     page,
@@ -79,7 +79,7 @@ export function readRequest (match: EndpointMatch, request: ClientRequest, defau
 }
 
 /** Derives version, height and `mayBeMoving` from the path or `start`; undefined for endpoints keyed otherwise. */
-function subjectOf (
+function versionMembers (
   { keyedBy }: Endpoint,
   path: readonly string[],
   query: Query['query'],
@@ -108,7 +108,7 @@ function subjectOf (
     }
     case 'version':
     case 'page':
-    case 'moment':
+    case 'moving':
       return undefined
   }
 }

@@ -120,7 +120,7 @@ export function blockKeyOf (blocks: string, height: bigint | string): string {
 
 /** Returns the key of a micro-cached response. */
 export function microCacheKeyOf (keys: ReadKeys): string {
-  return `moment ${keys.text}`
+  return `moving ${keys.text}`
 }
 
 /**

@@ -53,7 +53,7 @@ export function isExplainedByRendering (read: Read, one: RenderedBody, other: Re
     case 'page':
       return haveSameMembers(eventMembers, one, itemsIn(one.body), other, itemsIn(other.body))
     case 'version':
-    case 'moment':
+    case 'moving':
       return mayDifferByRelease(one, other)
   }
 }

@@ -105,7 +105,12 @@ export async function startMultiProcess (
     return spec
   }
 
-  function onWorkerMessage (message: WorkerMessage, from: WorkerProcess, spec: WorkerPoolOptions, poller: SharedPoller): void {
+  function onWorkerMessage (
+    message: WorkerMessage,
+    from: WorkerProcess,
+    spec: WorkerPoolOptions,
+    poller: SharedPoller
+  ): void {
     switch (message.kind) {
       case 'poll':
         return poller.poll(message.upstream, message.target, message.timeoutMs)
@@ -113,10 +118,10 @@ export async function startMultiProcess (
         return from.send({
           kind: 'take_result',
           id: message.id,
-          waitMs: buckets.take(message.subject, message.allowance)
+          waitMs: buckets.take(message.clientId, message.allowance)
         })
       case 'refund':
-        return buckets.refund(message.subject, message.allowance)
+        return buckets.refund(message.clientId, message.allowance)
       case 'invalidated':
         return purgeLocallyExcept(Buffer.from(message.purge), from)
       case 'final_report':

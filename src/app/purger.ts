@@ -34,7 +34,7 @@ export function buildPurger (
       const purge = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
       if (chain === undefined) {
-        throw unavailableError(chainMismatch() ?? 'no node has been reached yet, so the chain is not known')
+        throw unavailableError(chainMismatch() ?? 'no upstream has been reached yet, so the chain is unknown')
       }
       if (purge.all) {
         generations.startNewGeneration()

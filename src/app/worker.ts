@@ -95,11 +95,11 @@ export class PrimaryChannel {
       send({ kind: 'poll', upstream, target, timeoutMs })
     })
     this.#buckets = new RemoteBuckets({
-      take: (id, subject, allowance) => {
-        send({ kind: 'take', id, subject, allowance })
+      take: (id, clientId, allowance) => {
+        send({ kind: 'take', id, clientId, allowance })
       },
-      refund: (subject, allowance) => {
-        send({ kind: 'refund', subject, allowance })
+      refund: (clientId, allowance) => {
+        send({ kind: 'refund', clientId, allowance })
       }
     }, new LocalBuckets(() => performance.now()))
     this.started = new Promise(resolve => {

@@ -86,7 +86,7 @@ function explainPassThrough (target: string, { method, accept, data }: Explained
     ...(data !== undefined && { body: data }),
     key: null,
     class: 'pass-through',
-    why: 'varve does not know this route: passed on as it came, in one attempt, and never kept'
+    why: 'varve does not know this route: it forwards the request unchanged, once, and never caches it'
   }
 }
 
@@ -130,7 +130,7 @@ function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): stri
       return 'stored where the list is full and has no gap, moving where it ends with the ledger'
     case 'page':
       return `stored for ${pages.eventsTtlSeconds} s while the page is full and has no gap`
-    case 'moment':
+    case 'moving':
       return 'never stored'
   }
 }
@@ -159,7 +159,7 @@ function reasonForMoving (read: Read, config: Config): string {
     case 'block':
     case 'height':
     case 'transaction':
-    case 'moment':
+    case 'moving':
       return microCacheText
   }
 }

@@ -86,7 +86,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
     memory,
     now,
     onUnreachable: (what, why) => {
-      limitedLog.log(`the node does not answer ${what}: ${why}`)
+      limitedLog.log(`upstream does not respond: ${what}: ${why}`)
     }
   })
   const listener = await listenerPromise.catch((error: unknown) => {
@@ -170,14 +170,14 @@ function summaryOf (
   tookMs: number,
   maxBytes: number
 ): string {
-  return `${formatCount(lines, 'question with its answer', 'questions with their answers')} in ${
+  return `${formatCount(lines, 'request with its response', 'requests with their responses')} in ${
     formatDuration(tookMs)
   }, ${formatBytes(bytes)}: ${file}\n` +
     (skippedLines > 0
       ? `  left out: ${groupDigits(skippedLines)}, since ${
         isFull
-          ? `the file is as long as it may be (--max-mb ${maxBytes / bytesPerMb})`
-          : `the disk did not take ${skippedLines === 1 ? 'it' : 'them'}`
+          ? `the file has reached its limit (--max-mb ${maxBytes / bytesPerMb})`
+          : `the disk could not store ${skippedLines === 1 ? 'it' : 'them'}`
       }\n`
       : '')
 }

@@ -49,8 +49,8 @@ export async function replay (flags: ReplayFlags, files: readonly string[], io: 
       throw listenError(address, { key: '--listen', flag: '--listen' }, error as Error)
     })
   io.out(
-    `varve replay: ${listener.url} answers as ${file} has it\n  ${startTextOf(recording, responses)}\n${
-      recording.isTorn ? '  its last line is torn, and left out\n' : ''
+    `varve replay: ${listener.url} serves the responses of ${file}\n  ${startTextOf(recording, responses)}\n${
+      recording.isTorn ? '  its last line is incomplete and ignored\n' : ''
     }  curl -i ${listener.url}/v1\n  varve serve --upstream ${listener.url}\n`
   )
   await stopped
@@ -67,7 +67,7 @@ async function readRecordingFile (file: string, io: Io): Promise<Recording | und
       throw new Error(`${file} cannot be read: ${(error as Error).message}`, { cause: error })
     }
     io.err(
-      `varve: ${file} is no recording that varve replay understands:\n${
+      `varve: ${file} is not a recording that varve replay can read:\n${
         error.mistakes.map(({ line, expected }) => `  line ${line}: ${expected}\n`).join('')
       }`
     )
@@ -76,15 +76,15 @@ async function readRecordingFile (file: string, io: Io): Promise<Recording | und
 }
 
 function startTextOf ({ exchanges, made, by }: Recording, { requestCount }: RecordedResponses): string {
-  return `${formatCount(exchanges.length, 'answer')} to ${
-    formatCount(requestCount, 'question')
+  return `${formatCount(exchanges.length, 'response')} to ${
+    formatCount(requestCount, 'request')
   }, recorded by ${by} from ${made} on`
 }
 
 function summaryOf ({ answered, missing }: ReplayServer, { unusedCount }: RecordedResponses): string {
-  return `${formatCount(answered + missing, 'question')}: ${groupDigits(answered)} answered, ${
+  return `${formatCount(answered + missing, 'request')}: ${groupDigits(answered)} answered, ${
     groupDigits(missing)
-  } not in the recording; ${groupDigits(unusedCount)} of its answers ${
+  } not in the recording; ${groupDigits(unusedCount)} of its responses ${
     unusedCount === 1 ? 'was' : 'were'
-  } never asked for\n`
+  } never requested\n`
 }

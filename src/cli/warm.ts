@@ -118,7 +118,7 @@ function summaryOf ({ job: { noun, reads }, tally, tookMs }: Progress, { skipped
   const failed = [...tally.failed].map(([status, count]) => `${groupDigits(count)} with ${status}`)
   return `${formatCount(reads, noun.one, noun.many)} in ${formatDuration(tookMs)}, ${formatBytes(tally.bytes)}: ${
     formatCount(tally.hits, 'was', 'were')
-  } there already, ${formatCount(tally.stored, 'is', 'are')} kept now\n` +
+  } cached already, ${formatCount(tally.stored, 'is', 'are')} cached now\n` +
     (notStored.length > 0 ? `  not cacheable: ${notStored.join(', ')}\n` : '') +
     (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
     [skippedNote, unreadNote].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')

@@ -94,7 +94,10 @@ export class ControlRecord {
   async rememberUpstreams (chain: UpstreamChain): Promise<void> {
     const known = this.#upstreams().filter(({ isOnChain }) => isOnChain())
     await Promise.all(known.map(async ({ url }) => {
-      await this.#keys.write(rememberedUpstreamKeyOf(url), async (client, key) => await client.set(key, encodeWithChecksum(chain)))
+      await this.#keys.write(
+        rememberedUpstreamKeyOf(url),
+        async (client, key) => await client.set(key, encodeWithChecksum(chain))
+      )
     }))
   }
 

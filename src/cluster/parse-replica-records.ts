@@ -72,7 +72,9 @@ function parseKnown (value: unknown): KnownGeneration | undefined {
 }
 
 function isStamped (value: unknown): value is StampedPosition {
-  if (!isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderFamily(value['family'])) {
+  if (
+    !isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderFamily(value['family'])
+  ) {
     return false
   }
   const { chainId, head, oldest } = value['position']

@@ -100,7 +100,7 @@ async function fetchUnlessDenied (
 
 /** Builds the 503 for a version that was served or is required, and that the upstreams lack. */
 export function laggingError (): ErrorResponse {
-  return unavailableError('the nodes lag behind the version asked for')
+  return unavailableError('all upstreams lag behind the requested version')
 }
 
 /** Fetches and learns from every response; undefined if the upstreams deny a version that was already served. */
@@ -152,7 +152,7 @@ async function fetchAndLearn (
 // An impossible response is not sent to the client either: 503 is better than a wrong body.
 function impossibleResponseError (context: ProxyContext, read: Read, reason: NotStoredReason): ErrorResponse {
   context.tally.notStored(read.endpoint.name, reason)
-  return unavailableError('the node gave an answer that cannot be true')
+  return unavailableError('the upstream sent a response that cannot be true')
 }
 
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
@@ -172,7 +172,7 @@ function errorResponseFor (context: ProxyContext, read: Read, error: unknown): E
     context.tally.notStored(read.endpoint.name, 'incomplete')
   }
   return unavailableError(
-    describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ?? 'no node could answer'
+    describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ?? 'no upstream could answer'
   )
 }
 

@@ -58,7 +58,7 @@ export async function forwardRequest (
     .catch(() => {
       throw unavailableError(
         describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
-          (isOtherChain ? 'the upstream serves another chain' : 'no node could answer')
+          (isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
       )
     })
   // The response for a fixed version is the same at every head.

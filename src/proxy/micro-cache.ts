@@ -11,7 +11,7 @@ export function microCacheMs (
   switch (endpoint.keyedBy) {
     case 'version':
       return stateMs
-    case 'moment':
+    case 'moving':
       return endpoint.name === 'index' ? indexMs : endpoint.name === 'info' ? infoMs : gasMs
     // Clients that read the newest events, the end of a stream or a pending transaction need the present one.
     case 'page':
@@ -39,7 +39,7 @@ export function readMicroCache (context: ProxyContext, read: Read, keys: ReadKey
   return {
     name: 'hit_memory',
     entry,
-    kind: 'moment',
+    kind: 'moving',
     position: read.endpoint.keyedBy === 'version' ? entry.readAt : context.tracker.position
   }
 }

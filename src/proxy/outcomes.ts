@@ -27,17 +27,17 @@ export type HistoryFetch = FetchResult & { readonly textKey: string }
 /** Result of a coalesced history fetch: a Redis entry, an upstream response, or gone from every upstream. */
 export type HistoryResult =
   | { readonly from: 'redis', readonly entry: Entry }
-  | { readonly from: 'node', readonly fetched: HistoryFetch }
-  | { readonly from: 'nowhere', readonly version: bigint, readonly distance: bigint }
+  | { readonly from: 'upstream', readonly fetched: HistoryFetch }
+  | { readonly from: 'pruned', readonly version: bigint, readonly distance: bigint }
 
 /** Outcome of a read that got a response. */
 export type Outcome = Hit | FetchOutcome | ForwardOutcome | Observation
 
-/** Served from the cache: history, pruned history, or a micro-cached latest response (`moment`). */
+/** Served from the cache: history, pruned history, or a micro-cached latest response (`moving`). */
 export interface Hit {
   readonly name: 'hit_memory' | 'hit_redis'
   readonly entry: Entry
-  readonly kind: 'history' | 'pruned' | 'moment'
+  readonly kind: 'history' | 'pruned' | 'moving'
   readonly position: Position | undefined
 }
 
@@ -80,7 +80,7 @@ export function isShareable (outcome: Outcome): boolean {
 
 /** Reports that coalesced callers may share a history result; a streamed body has one reader. */
 export function isHistoryShareable (result: HistoryResult): boolean {
-  return result.from !== 'node' || result.fetched.response.rest === undefined
+  return result.from !== 'upstream' || result.fetched.response.rest === undefined
 }
 
 /** Prints the Cache-Status of an outcome (RFC 9211). */

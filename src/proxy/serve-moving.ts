@@ -18,7 +18,12 @@ export function serveMicroCached (context: ProxyContext, read: Read, keys: ReadK
  * Serves a latest read (law 5: a latest read is never older than its request). An operator may allow micro-cached
  * responses a maximum age.
  */
-export async function serveMoving (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
+export async function serveMoving (
+  context: ProxyContext,
+  read: Read,
+  keys: ReadKeys,
+  chain: ChainGeneration
+): Promise<Outcome> {
   const microCached = serveMicroCached(context, read, keys)
   if (microCached !== undefined) return microCached
   await context.admit?.()

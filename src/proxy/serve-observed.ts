@@ -11,7 +11,12 @@ import { lookUpInRedis } from './redis-lookup.js'
 import { locallyPrunedDistance, isRetiredRendering, lookUp } from './memory-lookup.js'
 
 /** Forwards every read, stores only what serve mode would store, and returns the outcome that serve mode would have. */
-export async function serveObserved (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Observation> {
+export async function serveObserved (
+  context: ProxyContext,
+  read: Read,
+  keys: ReadKeys,
+  chain: ChainGeneration
+): Promise<Observation> {
   const wouldBe = async (name: Observation['wouldBe'], fetched: ObservedFetch): Promise<Observation> =>
     await makeObservation(context, read, name, fetched)
   if (classOf(read) === 'moving') {
@@ -35,7 +40,7 @@ export async function serveObserved (context: ProxyContext, read: Read, keys: Re
   if (!wouldCollapse) {
     await context.historyCoalescer.run(
       coalescingKeyOf(read, keys.value),
-      async () => ({ from: 'node', fetched: await fetching })
+      async () => ({ from: 'upstream', fetched: await fetching })
     )
   }
   const fetched = await fetching

@@ -74,7 +74,7 @@ async function pinChain (context: ProxyContext): Promise<ChainGeneration> {
   if (chain === undefined) {
     throw unavailableError(
       describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
-        'no node has been reached yet, so the chain is not known'
+        'no upstream has been reached yet, so the chain is unknown'
     )
   }
   return chain
@@ -120,7 +120,12 @@ function makeHit (context: ProxyContext, read: Read, entry: Entry, name: Hit['na
  * Looks in Redis before it charges a rate-limited client: hits and local 410s cost no upstream request. Charges before
  * joining a fetch, so a rejection fails no other client.
  */
-async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
+async function fetchIfAdmitted (
+  context: ProxyContext,
+  read: Read,
+  keys: ReadKeys,
+  chain: ChainGeneration
+): Promise<Outcome> {
   const { result: fromRedis } = await context.redisCoalescer.run(
     keys.text,
     async () => await lookUpInRedis(context, read, keys, chain)
@@ -136,7 +141,12 @@ async function fetchIfAdmitted (context: ProxyContext, read: Read, keys: ReadKey
 }
 
 /** Coalesces equal reads into one Redis look-up and one fetch. */
-async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<Outcome> {
+async function fetchCoalesced (
+  context: ProxyContext,
+  read: Read,
+  keys: ReadKeys,
+  chain: ChainGeneration
+): Promise<Outcome> {
   const load = (): Promise<HistoryResult> => loadHistory(context, read, keys, chain)
   let coalesced = await context.historyCoalescer.run(coalescingKeyOf(read, keys.value), load)
   if (coalesced.isCollapsed && !canShareResult(read, coalesced.result, keys)) {
@@ -149,9 +159,9 @@ async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys
   switch (result.from) {
     case 'redis':
       return await serveCached(context, read, keys, chain, result.entry, 'hit_redis')
-    case 'nowhere':
+    case 'pruned':
       throw prunedError(context, read, result.version, result.distance)
-    case 'node': {
+    case 'upstream': {
       const { fetched } = result
       const stamped = read.mayBeMoving && fetched.entry === undefined ? fetched.response.stamped?.position : undefined
       return { name: isCollapsed ? 'collapsed' : 'miss', fetched, position: stamped ?? context.tracker.position }
@@ -159,7 +169,12 @@ async function fetchCoalesced (context: ProxyContext, read: Read, keys: ReadKeys
   }
 }
 
-async function loadHistory (context: ProxyContext, read: Read, keys: ReadKeys, chain: ChainGeneration): Promise<HistoryResult> {
+async function loadHistory (
+  context: ProxyContext,
+  read: Read,
+  keys: ReadKeys,
+  chain: ChainGeneration
+): Promise<HistoryResult> {
   // With an admission check, `fetchIfAdmitted` has already looked in Redis.
   const entry = context.admit === undefined ? await lookUpInRedis(context, read, keys, chain) : undefined
   if (entry !== undefined) return { from: 'redis', entry }
@@ -167,7 +182,7 @@ async function loadHistory (context: ProxyContext, read: Read, keys: ReadKeys, c
   if (distance === undefined || read.requestedVersion === undefined) {
     return await loadFromUpstream(context, read, keys, chain)
   }
-  return { from: 'nowhere', version: read.requestedVersion, distance }
+  return { from: 'pruned', version: read.requestedVersion, distance }
 }
 
 async function loadFromUpstream (
@@ -176,7 +191,7 @@ async function loadFromUpstream (
   keys: ReadKeys,
   chain: ChainGeneration
 ): Promise<HistoryResult> {
-  return { from: 'node', fetched: await fetchHistory(context, read, keys, chain) }
+  return { from: 'upstream', fetched: await fetchHistory(context, read, keys, chain) }
 }
 
 /**
@@ -184,8 +199,8 @@ async function loadFromUpstream (
  * is shared only by equal texts, which it quotes.
  */
 function canShareResult (read: Read, result: HistoryResult, keys: ReadKeys): boolean {
-  if (result.from !== 'node') {
-    return result.from === 'nowhere' || result.entry.status === 200 || result.entry.key === keys.text
+  if (result.from !== 'upstream') {
+    return result.from === 'pruned' || result.entry.status === 200 || result.entry.key === keys.text
   }
   const { response, entry, textKey } = result.fetched
   if (read.mayBeMoving) return entry !== undefined
@@ -209,13 +224,13 @@ async function refreshRendering (
   )
   const coalesced = await withTimeout(refreshTimeoutMs, refresh.catch(() => undefined))
   if (coalesced?.result.from === 'redis') return makeHit(context, read, coalesced.result.entry, 'hit_redis')
-  const fetched = coalesced?.result.from === 'node' ? coalesced.result.fetched : undefined
+  const fetched = coalesced?.result.from === 'upstream' ? coalesced.result.fetched : undefined
   if (coalesced !== undefined && fetched?.entry !== undefined) {
     return { name: coalesced.isCollapsed ? 'collapsed' : 'miss', fetched, position: context.tracker.position }
   }
   // Destroys a body that is too large to store or arrives too late, since no client reads it.
   refresh.then(({ result, isCollapsed }) => {
-    if (!isCollapsed && result.from === 'node') result.fetched.response.rest?.destroy()
+    if (!isCollapsed && result.from === 'upstream') result.fetched.response.rest?.destroy()
   }, () => {})
   context.failedRefreshes.record(cached)
   return undefined

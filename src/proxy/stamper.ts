@@ -105,7 +105,7 @@ export class Stamper {
           this.#commonHeaders.get(
             position,
             status,
-            outcome.kind === 'moment' ? 'no-store' : this.#cacheControlOf(read)
+            outcome.kind === 'moving' ? 'no-store' : this.#cacheControlOf(read)
           ),
           preferences,
           cursorVersion

@@ -55,7 +55,7 @@ async function waitForMinVersion (context: ProxyContext, version: bigint): Promi
   if (position === undefined) {
     throw unavailableError(
       describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
-        'no node has said yet where the chain stands'
+        'no upstream has reported a position yet'
     )
   }
   if (position.head.version < version) throw versionNotFound(version)

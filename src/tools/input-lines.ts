@@ -8,7 +8,7 @@ import { UsageError } from '../app/io.js'
 /** File name that means standard input. */
 export const stdinName = '-'
 
-// Largest request body plus the rest of its line; longer lines are no requests.
+// Largest request body plus the rest of its line; longer lines are not requests.
 const maxLineBytes = 16 * 1024 * 1024
 
 /** Rejects an unreadable file before anything is fetched for the files before it. */

@@ -33,7 +33,11 @@ export interface UpstreamPoolOptions {
   onAllQuarantined(): Promise<void>
 }
 
-type RunAttempt = (upstream: Upstream, timeoutMs: number | undefined, signal?: CancelSignal) => Promise<InspectedResponse>
+type RunAttempt = (
+  upstream: Upstream,
+  timeoutMs: number | undefined,
+  signal?: CancelSignal
+) => Promise<InspectedResponse>
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {

@@ -3,8 +3,8 @@ import { withTimeout } from '../with-timeout.js'
 
 /** Sends a worker's token requests to the primary process. */
 export interface PrimaryBuckets {
-  take(id: number, subject: string, allowance: Allowance): void
-  refund(subject: string, allowance: Allowance): void
+  take(id: number, clientId: string, allowance: Allowance): void
+  refund(clientId: string, allowance: Allowance): void
 }
 
 // The primary process normally responds at once; while it hangs, each worker counts alone.
@@ -22,19 +22,19 @@ export class RemoteBuckets implements Buckets {
     this.#fallback = fallback
   }
 
-  async take (subject: string, allowance: Allowance): Promise<number> {
+  async take (clientId: string, allowance: Allowance): Promise<number> {
     const id = ++this.#lastId
     const result = new Promise<number>(resolve => {
       this.#pending.set(id, resolve)
     })
-    this.#primary.take(id, subject, allowance)
+    this.#primary.take(id, clientId, allowance)
     const waitMs = await withTimeout(takeTimeoutMs, result)
     this.#pending.delete(id)
-    return waitMs ?? await this.#fallback.take(subject, allowance)
+    return waitMs ?? await this.#fallback.take(clientId, allowance)
   }
 
-  refund (subject: string, allowance: Allowance): void {
-    this.#primary.refund(subject, allowance)
+  refund (clientId: string, allowance: Allowance): void {
+    this.#primary.refund(clientId, allowance)
   }
 
   /** Resolves the request that this result belongs to. */

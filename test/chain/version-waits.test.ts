@@ -104,7 +104,7 @@ t.test('upstreams are polled repeatedly while requests wait, at a rate independe
   t.equal(asked(), 1)
   for (let nth = 0; nth < 10; nth++) await arrivals.waitFor(1000n, 1)
   t.ok(asked() <= 2)
-  await until(() => asked() >= 3, 'they are asked again')
+  await until(() => asked() >= 3, 'they are retried')
   tracker.learn(at(100), 'x-aptos-')
   await Promise.all(waits)
   const before = asked()

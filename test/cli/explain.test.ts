@@ -55,7 +55,7 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
   t.match(await explained(t, ['GET', '/v1/info', '--accept', 'application/x-bcs']), {
     endpoint: 'info',
     accept: 'application/json',
-    key: 'moment CHAIN.GENERATION json /v1/info',
+    key: 'moving CHAIN.GENERATION json /v1/info',
     class: 'moving',
     why: /1000 ms/
   })
@@ -155,7 +155,7 @@ t.test('explain prints keys and lifetimes of the additional endpoints', async t 
     t.match(await explained(t, ['GET', path]), {
       endpoint: 'index',
       upstream: 'GET /v1',
-      key: 'moment CHAIN.GENERATION json /v1',
+      key: 'moving CHAIN.GENERATION json /v1',
       class: 'moving',
       why: /reused for 250 ms/
     })
@@ -245,7 +245,7 @@ t.test('explain applies the given configuration', async t => {
   t.match(await explained(t, ['GET', '/v1/accounts/0x1', '--config', config]), { endpoint: 'account', class: 'moving' })
   t.match(await explained(t, ['GET', '/v1', '--config', config]), {
     endpoint: 'index',
-    key: /^moment 4\.GENERATION/,
+    key: /^moving 4\.GENERATION/,
     why: 'moving: a response is reused for 40 ms'
   })
   t.match(await explained(t, ['GET', '/v1/accounts/1/events/0x1::a::B/f?start=3', '--config', config]), {
@@ -263,7 +263,7 @@ t.test('explain applies the given configuration', async t => {
     class: 'page'
   })
   t.match(await explained(t, ['GET', modules], { VARVE_CONFIG: config }), {
-    key: /^moment 4\.GENERATION/,
+    key: /^moving 4\.GENERATION/,
     why: 'moving: a response is reused for 50 ms'
   })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })

@@ -226,7 +226,10 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
     async () => await redis.client.set(key, 'garbage'),
     async () => await redis.client.hset(key, { g2: 'garbage', g1: 'garbage', g77: 'garbage' }),
     async () =>
-      await redis.client.hset(key, { g999999999999999: '{"anchors":[]}', [`g${'9'.repeat(300)}`]: encodeWithChecksum(known) }),
+      await redis.client.hset(key, {
+        g999999999999999: '{"anchors":[]}',
+        [`g${'9'.repeat(300)}`]: encodeWithChecksum(known)
+      }),
     async () =>
       await redis.client.hset(upstream, { not: 'a text' }).catch(async () => await redis.client.del(upstream)),
     async () => await redis.client.hdel(key, 'g2')

@@ -22,7 +22,11 @@ t.test('a position from a replica is rejected unless its family can be header na
     ] as const
   ) {
     const stamped = { position, family }
-    t.equal(parseMessage(encodeWithChecksum({ kind: 'head', generation: 1, stamped })) !== undefined, isTaken, JSON.stringify(family))
+    t.equal(
+      parseMessage(encodeWithChecksum({ kind: 'head', generation: 1, stamped })) !== undefined,
+      isTaken,
+      JSON.stringify(family)
+    )
     t.equal(parseGeneration(encodeWithChecksum({ anchors: [], head: stamped }))?.head !== undefined, isTaken)
   }
 })

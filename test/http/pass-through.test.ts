@@ -932,7 +932,7 @@ t.test('a response from another chain is discarded', async t => {
       headers: { [status]: 'varve; detail=unavailable', 'x-node-chain-id': undefined }
     })
   }
-  await until(async () => (await varve.get('/v1/well')).status === 200, 'it is asked again')
+  await until(async () => (await varve.get('/v1/well')).status === 200, 'it is retried')
   t.match(await varve.get('/v1/well'), { headers: { 'x-node-chain-id': '4' } })
   const endless = await heldNode(t)
   const { context } = contextAt(t, endless.stub.url)

@@ -80,7 +80,7 @@ t.test('Ctrl-C lets a recording finish requests in progress, write all and repor
   child.kill('SIGINT')
   await Promise.all(asking)
   t.same(await ended, [0, null])
-  t.match(said(), /\n\d+ questions? with (?:its|their) answers? in \d+ s, [\d.]+ [KM]B: .*report\.jsonl\n$/)
+  t.match(said(), /\n\d+ requests? with (?:its|their) responses? in \d+ s, [\d.]+ [KM]B: .*report\.jsonl\n$/)
   const { exchanges, isTorn } = await readRecording(createReadStream(file))
   t.equal(isTorn, false)
   t.ok(said().includes(`\n${exchanges.length} questions`))
@@ -149,7 +149,7 @@ t.test('a full file ends the recorder with a sentence and 1, and the file has on
   t.match(said(), /report\.jsonl cannot be written: EFBIG: file too large, write\n/)
   t.match(
     said(),
-    /\n\d+ questions? with (?:its|their) answers? in [^\n]*\n {2}left out: \d+, since the disk did not take (?:it|them)\n/
+    /\n\d+ requests? with (?:its|their) responses? in [^\n]*\n {2}left out: \d+, since the disk could not store (?:it|them)\n/
   )
   const { exchanges, isTorn } = await readRecording(createReadStream(file))
   t.ok(exchanges.length > 0)

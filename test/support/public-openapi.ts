@@ -61,7 +61,7 @@ const cachingRules: Readonly<Record<Keying, (why: string) => string>> = {
   hash: why => `Cached in JSON, once it is committed: ${why}.`,
   list: why => `Cached in JSON, if \`start\` is given and nothing can be added: ${why}.`,
   page: why => `Cached in JSON, if \`start\` is given and the page is full: ${why}.`,
-  moment: why => `Always changing, so only micro-cached: ${why}.`
+  moving: why => `Always changing, so only micro-cached: ${why}.`
 }
 
 const errors = {
@@ -210,7 +210,7 @@ function operationPiece (endpoint: Endpoint, operation: Operation, schemas: Sche
   const { tag, summary, description, parameterKeys, body, responseSchemas } = operation
   const refused = Object.entries(errors).filter(([status]) => {
     if (status === '413' || status === '415') return endpoint.method === 'POST'
-    return status !== '410' || endpoint.keyedBy !== 'moment'
+    return status !== '410' || endpoint.keyedBy !== 'moving'
   })
   return {
     operationId: endpoint.name,

@@ -387,7 +387,7 @@ t.test('entries purged while being fetched from Redis or an upstream are not sto
   const { body } = await first
   for (const target of ['/v1/accounts/0x2/modules?ledger_version=500', modules]) {
     const next = c.get(target)
-    await until(() => held.length === 1, 'the node is asked again')
+    await until(() => held.length === 1, 'the node is retried')
     held.shift()?.()
     t.not((await next).body, body)
     // Relies on the order of writes: the first would be stored by now.

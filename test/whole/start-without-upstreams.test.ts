@@ -294,7 +294,10 @@ t.test('without the control key a new chain gets a number above every recorded o
     await readBefore(t, redis, node)
     await node.close()
     const [key = ''] = await upstreamsIn(redis)
-    await redis.client.set(key, encodeWithChecksum({ ...decodeWithChecksum(await redis.client.get(key)) as object, generation: 3 }))
+    await redis.client.set(
+      key,
+      encodeWithChecksum({ ...decodeWithChecksum(await redis.client.get(key)) as object, generation: 3 })
+    )
     await redis.client.del(controlKey)
     const back = await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(node) })
     slow.isRefusing = isRefusing

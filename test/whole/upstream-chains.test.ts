@@ -41,7 +41,7 @@ t.test('an upstream on another chain id gets no reads, is logged once as unhealt
   const reads: Array<ReturnType<typeof get>> = []
   await until(
     () => (takeRequestCounts()[1] ?? 0) > 0 || reads.push(get(modules(3000 + reads.length))) < 0,
-    'the first has so much to do that the other is asked again'
+    'the first has so much to do that the other is retried'
   )
   hold?.release()
   for (const read of reads) t.match(await read, { status: 200 })

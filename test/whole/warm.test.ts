@@ -48,7 +48,7 @@ t.test('warm reads each block of a range once with its transactions, and a secon
   t.equal(sandbox.requests.countFor('block_by_version'), asked)
   const again = await runCommand(t, range)
   t.match([again.code, again.err], [0, ''])
-  t.match(again.out, /^200 blocks in \d+ s, [\d.]+ [KM]B: 200 were there already, 0 are kept now\n$/)
+  t.match(again.out, /^200 blocks in \d+ s, [\d.]+ [KM]B: 200 were cached already, 0 are cached now\n$/)
 })
 
 t.test('warm reports pruned versions and the end of the chain with the command to continue', async t => {
@@ -71,7 +71,7 @@ t.test('warm reports pruned versions and the end of the chain with the command t
   t.match(
     out,
     new RegExp(
-      ` ${oldest.version} versions are below the oldest one that the nodes have, ${oldest.version}; the ` +
+      ` ${oldest.version} versions are below the upstreams' oldest version, ${oldest.version}; the ` +
         `chain has got to version ${head.version}\n`
     )
   )
@@ -192,7 +192,7 @@ t.test('warm fetches paths and JSON requests, skips what is not stored, and acco
   t.equal(err, '')
   t.match(
     out,
-    /^5 reads in .*: 0 were there already, 5 are kept now\n {2}5 lines hold no read that can be kept\n {2}3 lines are no requests: \S+reads\.txt:9, \S+reads\.txt:10, \S+reads\.txt:5\n$/
+    /^5 reads in .*: 0 were cached already, 5 are cached now\n {2}5 lines are not cacheable reads\n {2}3 lines are not requests: \S+reads\.txt:9, \S+reads\.txt:10, \S+reads\.txt:5\n$/
   )
   for (const limit of [1, 2, 3]) {
     t.match((await varve.get(`${modules}&limit=${limit}`)).headers['cache-status'], /^varve; hit/)
@@ -227,7 +227,7 @@ t.test('a file that fails midway ends warm with the command to continue; a pipe 
   })
   const piped = startCommand(t, ['warm', '-', '--skip', '1', '--url', varve.url], { input: lines })
   t.equal(await piped.code, 0)
-  t.match(piped.out(), /^19 reads in .*: 19 were there already, 0 are kept now\n/)
+  t.match(piped.out(), /^19 reads in .*: 19 were cached already, 0 are cached now\n/)
   const child = spawn(process.execPath, [
     join(import.meta.dirname, '../../dist/cli.js'),
     'warm',
@@ -239,7 +239,7 @@ t.test('a file that fails midway ends warm with the command to continue; a pipe 
     child.kill('SIGKILL')
   })
   child.stdin.end(lines)
-  t.match(await text(child.stdout), /^20 reads in .*: 20 were there already, 0 are kept now\n/)
+  t.match(await text(child.stdout), /^20 reads in .*: 20 were cached already, 0 are cached now\n/)
 })
 
 t.test('an idle pipe does not delay Ctrl-C, and input without lines is reported', async t => {
@@ -346,7 +346,7 @@ t.test('warm reports a missing varve, or a response that is no block, and ends',
   t.match(await runCommand(t, ['warm', '--from', '10', '--to', '19', '--url', odd.url]), {
     code: 1,
     err:
-      /version 10 cannot be read: the answer is 200, \{"message":"hello"\}; that is no varve: --url names another address\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/
+      /version 10 cannot be read: the response is 200, \{"message":"hello"\}; this is not varve: check --url\nvarve: not all was read; go on with\n {2}varve warm --from 10 --to 19/
   })
   const plain = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '{"block_height":"3","first_version":"10","last_version":"19"}', stamps())
@@ -370,7 +370,7 @@ t.test('warm sends the client key from its environment', async t => {
     '--url',
     varve.url
   ]
-  t.match(await runCommand(t, range), { code: 1, err: /the answer is 401/ })
+  t.match(await runCommand(t, range), { code: 1, err: /the response is 401/ })
   t.match(await runCommand(t, range, { VARVE_CLIENT_KEY: 'a-key-of-sixteen-bytes' }), { code: 0 })
 })
 
@@ -402,7 +402,7 @@ t.test('warm reports an address without listener within seconds', async t => {
   const begunAt = performance.now()
   t.match(await runCommand(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
     code: 1,
-    err: /cannot be asked: .*ECONNREFUSED.*--url names another address/
+    err: /cannot be reached: .*ECONNREFUSED.*--url names another address/
   })
   t.ok(performance.now() - begunAt < 6000)
 })

@@ -76,5 +76,8 @@ t.test('varve responds once an upstream is on the configured chain, whatever the
   await until(async () => (await get(reads[0] ?? '')).status === 200, 'it is read')
   t.notMatch((await sendRequest(varve.adminUrl, '/readyz')).body, /chainId/)
   await right.close()
-  t.match(await get('/v1/accounts/0x2/modules?ledger_version=5000'), { status: 503, body: /"no node could answer"/ })
+  t.match(await get('/v1/accounts/0x2/modules?ledger_version=5000'), {
+    status: 503,
+    body: /"no upstream could answer"/
+  })
 })

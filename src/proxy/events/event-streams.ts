@@ -6,7 +6,12 @@ import { namesStream, streamIndexKeyOf, type Read } from '../../api/read.js'
 import { type ProxyContext } from '../proxy-context.js'
 
 /** Learns the stream that a path leads to, and its last event. */
-export function learnStream (context: ProxyContext, read: Read, chain: ChainGeneration, response: UpstreamResponse): void {
+export function learnStream (
+  context: ProxyContext,
+  read: Read,
+  chain: ChainGeneration,
+  response: UpstreamResponse
+): void {
   const readAt = response.stamped?.position.head.version
   if (read.endpoint.keyedBy !== 'page' || readAt === undefined) return
   // A 404 means that the resource or its field is gone, so the path leads to no stream.

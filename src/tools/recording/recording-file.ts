@@ -39,7 +39,7 @@ export class RecordingFile {
     const existing = await stat(file).catch(() => undefined)
     if (existing !== undefined && !existing.isFile()) throw new Error(`${file} is no file that could be written`)
     if (existing !== undefined && !isForced) {
-      throw new FileExistsError(`${file} is there already: take another name, or --force to replace it`)
+      throw new FileExistsError(`${file} exists already: choose another name, or --force to replace it`)
     }
     // An existing file may be readable by others, so it is removed first.
     if (existing !== undefined) {

@@ -37,7 +37,7 @@ const answer = z.strictObject({
   ...bytes,
   /** Side that ended the connection within the body. */
   broken: z.enum(['node', 'client'], 'expected one of node, client').optional()
-}, 'expected an answer')
+}, 'expected a response')
 
 const head = z.strictObject({
   form: z.literal(recordingFormat.name, `expected "${recordingFormat.name}"`),
@@ -64,8 +64,8 @@ const pair = z.strictObject({
   none: z.enum(['lost', 'silent'], 'expected one of lost, silent').optional(),
   /** Error code of the system. */
   why: z.string('expected a text').optional()
-}, 'expected a question and its answer')
-  .refine(({ answer, none }) => (answer === undefined) !== (none === undefined), 'expected either an answer or none')
+}, 'expected a request with its response')
+  .refine(({ answer, none }) => (answer === undefined) !== (none === undefined), 'expected either answer or none')
   .refine(
     ({ request, answer = {} }) => hasAtMostOneBody(request) && hasAtMostOneBody(answer),
     'expected one of body, base64 and leftOut'

@@ -47,7 +47,11 @@ export class ReplayServer {
     if (exchange === undefined) return this.#sendMissing(response, recordedRequest, 'it is not in the recording')
     const { answer, none } = exchange
     if (answer?.leftOut !== undefined) {
-      return this.#sendMissing(response, recordedRequest, `its answer was left out of the recording: ${answer.leftOut}`)
+      return this.#sendMissing(
+        response,
+        recordedRequest,
+        `its response was left out of the recording: ${answer.leftOut}`
+      )
     }
     this.#answered++
     // The recorded upstream sent nothing, so the client's own timeout ends this request.

@@ -78,10 +78,10 @@ export class BlockRangeJob implements WarmJob {
         ? [
           `${this.pruned} ${
             this.pruned === 1n ? 'version is' : 'versions are'
-          } below the oldest one that the nodes have, ${this.#oldest}`
+          } below the upstreams' oldest version, ${this.#oldest}`
         ]
         : []),
-      ...(this.#head !== undefined ? [`the chain has got to version ${this.#head}`] : [])
+      ...(this.#head !== undefined ? [`the head is version ${this.#head}`] : [])
     ]
     return lost.length > 0 ? lost.join('; ') : undefined
   }
@@ -191,8 +191,8 @@ function headerVersionIn ({ headers }: WarmResponse, end: string): bigint | unde
 function describeResponse (response: WarmResponse): string {
   const { status, body } = response
   const said = body.length === 0 ? 'with nothing in it' : bodyExcerptOf(response)
-  return `the answer is ${status}, ${said}${
-    headerValueIn(response, 'cache-status') === undefined ? '; that is no varve: --url names another address' : ''
+  return `the response is ${status}, ${said}${
+    headerValueIn(response, 'cache-status') === undefined ? '; this is not varve: check --url' : ''
   }`
 }
 

@@ -15,11 +15,11 @@ export function progressLineOf ({ job: { noun, reads, share }, tally, tookMs }: 
   const parts = [
     formatCount(reads, noun.one, noun.many),
     `${groupDigits(Math.round(perSecond(reads, tookMs)))}/s`,
-    `${groupDigits(tally.hits)} there already`,
+    `${groupDigits(tally.hits)} already cached`,
     `${groupDigits(tally.stored)} missed`,
     formatBytes(tally.bytes),
     ...(tally.failures > 0 ? [`${groupDigits(tally.failures)} failed`] : []),
-    ...(tally.retries > 0 ? [`${groupDigits(tally.retries)} asked again`] : [])
+    ...(tally.retries > 0 ? [`${groupDigits(tally.retries)} retried`] : [])
   ].join(', ')
   if (share === undefined) return parts
   const left = remainingMs(share, tookMs)

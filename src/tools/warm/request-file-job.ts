@@ -61,15 +61,15 @@ export class RequestFileJob implements WarmJob {
   get unreadNote (): string | undefined {
     return this.unreadable === 0
       ? undefined
-      : `${formatCount(this.unreadable, 'line is no request', 'lines are no requests')}: ${this.#samples.join(', ')}${
-        this.unreadable > maxSamples ? ' ...' : ''
-      }`
+      : `${formatCount(this.unreadable, 'line is not a request', 'lines are not requests')}: ${
+        this.#samples.join(', ')
+      }${this.unreadable > maxSamples ? ' ...' : ''}`
   }
 
   get skippedNote (): string | undefined {
     return this.notCacheable === 0
       ? undefined
-      : formatCount(this.notCacheable, 'line holds no read that can be kept', 'lines hold no read that can be kept')
+      : formatCount(this.notCacheable, 'line is not a cacheable read', 'lines are not cacheable reads')
   }
 
   async work ({ client, tally, signal }: WarmRun): Promise<void> {

@@ -70,7 +70,7 @@ export class WarmClient {
       if (attempt >= (this.#hasResponded ? maxAttempts : maxFirstAttempts)) {
         throw new UnreachableError(`${this.#options.url.origin} ${
           response instanceof Error
-            ? `cannot be asked: ${reasonOf(response)}; does varve listen there? --url names another address`
+            ? `cannot be reached: ${reasonOf(response)}; check that varve listens there, or set --url`
             : `answers ${response.status}: ${bodyExcerptOf(response)}`
         }`)
       }

@@ -50,7 +50,7 @@ t.test('a response over --max-body-mb passes whole but unrecorded; a request ove
   t.match(await sendRequest(node.url, '/v1/1500000'), {
     status: 404,
     body:
-      /"varve replay cannot answer GET \/v1\/1500000: its answer was left out of the recording: it is longer than 1048576 bytes: 1500000"/
+      /"varve replay cannot answer GET \/v1\/1500000: its response was left out of the recording: it is longer than 1048576 bytes: 1500000"/
   })
   t.equal((await sendRequest(node.url, `/v1/${mega}`)).body.length, mega)
 })
@@ -64,7 +64,7 @@ t.test('a file at --max-mb is written no further, and everything still passes', 
   t.ok(statSync(recording.file).size <= mega)
   t.match(
     recording.command.out(),
-    /\n3 questions with their answers in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file is as long as it may be \(--max-mb 1\)\n$/
+    /\n3 requests with their responses in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file is as long as it may be \(--max-mb 1\)\n$/
   )
 })
 
@@ -90,7 +90,7 @@ t.test('the file is private to its owner, and an existing one is replaced only w
   t.same(await runCommand(t, flags), {
     code: 2,
     out: '',
-    err: `varve: ${file} is there already: take another name, or --force to replace it; see varve record --help\n`
+    err: `varve: ${file} exists already: choose another name, or --force to replace it; see varve record --help\n`
   })
   t.equal(readFileSync(file, 'utf8'), 'mine')
   const command = startCommand(t, [...flags, '--force'])
@@ -169,7 +169,7 @@ t.test('a full disk ends the command with an error and exit code 1; whole lines 
   )
   t.match(
     recording.command.out(),
-    /\n2 questions with their answers in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/
+    /\n2 requests with their responses in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/
   )
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
 })

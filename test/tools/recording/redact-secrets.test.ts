@@ -158,7 +158,7 @@ t.test('no secret is in the file, wherever a request or a response carries it', 
   t.match(await sendRequest(node.url, '/a-key/v1/prefixed', { headers }), { status: 200 })
   t.match(await sendRequest(node.url, '/v1/gzip', { headers }), {
     status: 404,
-    body: /its answer was left out of the recording: it repeats a secret/
+    body: /its response was left out of the recording: it repeats a secret/
   })
 })
 

@@ -115,7 +115,7 @@ t.test('a request that is not recorded gets a 404 in node shape, is reported onc
   )
   t.match(
     node.command.out(),
-    /^varve replay: http:\/\/127\.0\.0\.1:\d+ answers as .*report\.jsonl has it\n {2}2 answers to 2 questions, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 questions: 1 answered, 33 not in the recording; 1 of its answers was never asked for\n$/
+    /^varve replay: http:\/\/127\.0\.0\.1:\d+ serves the responses of .*report\.jsonl\n {2}2 responses to 2 requests, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 requests: 1 answered, 33 not in the recording; 1 of its responses was never requested\n$/
   )
 })
 
@@ -140,7 +140,7 @@ t.test('with --timing a response takes as long as recorded, and a client that le
 t.test('a torn last line is skipped with a notice; any other fault names its line and stops', async t => {
   const torn = await startReplay(t, fileOf(t, [first, line('/v1/a', '1')], '\n{"at":1,"request":{"meth'))
   t.match(await sendRequest(torn.url, '/v1/a'), { status: 200 })
-  t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is torn, and left out\n/)
+  t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is incomplete and ignored\n/)
   t.match(await sendRequest((await startReplay(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), {
     body: '\u2028'
   }, 'a whole line without its newline is valid')
@@ -185,8 +185,8 @@ t.test('a torn last line is skipped with a notice; any other fault names its lin
     [[first, line('/v1', '', { answer: { base64: 'AA==' } })], 'line 2: expected one of body, base64 and leftOut'],
     [[first, line('/v1', '', { answer: { body: undefined, base64: '?' } })], 'line 2: answer.base64: expected base64'],
     [[first, line('/v1', '', { answer: { broken: 'me' } })], 'line 2: answer.broken: expected one of node, client'],
-    [[first, line('/v1', '', { pair: { answer: undefined } })], 'line 2: expected either an answer or none'],
-    [[first, line('/v1', '', { pair: { none: 'lost' } })], 'line 2: expected either an answer or none'],
+    [[first, line('/v1', '', { pair: { answer: undefined } })], 'line 2: expected either answer or none'],
+    [[first, line('/v1', '', { pair: { none: 'lost' } })], 'line 2: expected either answer or none'],
     [[first, line('/v1', '', { pair: { took: -1 } })], 'line 2: took: expected a number of milliseconds'],
     [
       [first, line('/v1', '', { pair: { took: 'long' } }), good, line('x', '')],
@@ -200,7 +200,7 @@ t.test('a torn last line is skipped with a notice; any other fault names its lin
     t.same(await runCommand(t, ['replay', file, '--listen', '127.0.0.1:0']), {
       code: 2,
       out: '',
-      err: `varve: ${file} is no recording that varve replay understands:\n${
+      err: `varve: ${file} is not a recording that varve replay can read:\n${
         mistakes.map(one => `  ${one}\n`).join('')
       }`
     })

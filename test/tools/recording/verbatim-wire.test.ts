@@ -112,8 +112,8 @@ t.test('a response passes, is recorded and is replayed byte for byte', async t =
   t.match(
     node.command.out(),
     new RegExp(
-      `\n${questions.length} questions: ${questions.length} answered, 0 not in the recording; 1 of its ` +
-        'answers was never asked for\n$'
+      `\n${questions.length} requests: ${questions.length} answered, 0 not in the recording; 1 of its ` +
+        'responses was never requested\n$'
     )
   )
 })
@@ -173,7 +173,7 @@ t.test('a truncated response is truncated for the client, and again in the repla
   const pairs = recording.exchanges().filter((_, nth) => nth % 2 === 0)
   t.match(pairs.map(({ none, answer }) => none ?? answer?.broken), ['node', 'node', 'node', 'lost', 'lost', 'lost'])
   t.match(pairs.map(({ why }) => why), [undefined, undefined, undefined, 'ECONNRESET', 'ECONNRESET', /^HPE_/])
-  t.match(recording.command.err(), /^ {2}the node does not answer GET \/v1\/none: ECONNRESET$/m)
+  t.match(recording.command.err(), /^ {2}upstream does not respond: GET \/v1\/none: ECONNRESET$/m)
   t.equal(recording.command.err().split('/v1/none').length, 2, 'it is reported once')
   const node = await startReplay(t, recording.file)
   await goesAsItWent(node.url)
@@ -213,7 +213,7 @@ t.test('a refused connection and a silent node are recorded and replayed as such
   await t.rejects(sendRequest(nowhere.url, '/v1/info'), { code: 'ECONNRESET' })
   t.equal(await nowhere.stop(), 0)
   t.match(nowhere.exchanges(), [{ none: 'lost', why: 'ECONNREFUSED', answer: undefined, head: undefined }])
-  t.match(nowhere.command.err(), /the node does not answer GET \/v1\/info: ECONNREFUSED\n/)
+  t.match(nowhere.command.err(), /upstream does not respond: GET \/v1\/info: ECONNREFUSED\n/)
   await t.rejects(sendRequest((await startReplay(t, nowhere.file)).url, '/v1/info'), { code: 'ECONNRESET' })
 
   let reached = 0

@@ -13,11 +13,11 @@ t.test('text of a foreign response cannot control the terminal that shows it', a
   })
   t.match(
     (await runCommand(t, ['warm', '--from', '10', '--to', '10', '--url', odd.url])).err,
-    /^varve: version 10 cannot be read: the answer is 404, {2}\[2J <h1> nothing here; that is no varve/
+    /^varve: version 10 cannot be read: the response is 404, {2}\[2J <h1> nothing here; this is not varve/
   )
   t.match(
     (await runCommand(t, ['warm', '--from', '11', '--to', '11', '--url', odd.url])).err,
-    /^varve: version 11 cannot be read: the answer is 302, with nothing in it; that is no varve/
+    /^varve: version 11 cannot be read: the response is 302, with nothing in it; this is not varve/
   )
 })
 
@@ -60,14 +60,14 @@ t.test('an invalid line is named by file and line, the others are fetched, and t
   const { code, out, err } = await runCommand(t, ['warm', first, second, '--url', varve.url])
   t.equal(code, 1)
   t.equal(err, '')
-  t.match(out, /^3 reads in .*: 0 were there already, 3 are kept now\n/)
-  t.ok(out.endsWith(`\n  1 line is no request: ${second}:2\n`), out)
+  t.match(out, /^3 reads in .*: 0 were cached already, 3 are cached now\n/)
+  t.ok(out.endsWith(`\n  1 line is not a request: ${second}:2\n`), out)
 })
 
 t.test('a count of one is in the singular', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, { startVersion: 0n })
   const version = String(sandbox.ledger.head.version - 500n)
   const range = ['warm', '--from', version, '--to', version, '--url', varve.url]
-  t.match((await runCommand(t, range)).out, /^1 block in .*: 0 were there already, 1 is kept now\n/)
-  t.match((await runCommand(t, range)).out, /^1 block in .*: 1 was there already, 0 are kept now\n/)
+  t.match((await runCommand(t, range)).out, /^1 block in .*: 0 were cached already, 1 is cached now\n/)
+  t.match((await runCommand(t, range)).out, /^1 block in .*: 1 was cached already, 0 are cached now\n/)
 })
