@@ -66,7 +66,7 @@ async function notReady (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveNotReady',
     adminUrl: varve.adminUrl,
     isValue: Number.isNaN,
-    description: /so it answers 503\.$/,
+    description: /so it responds 503\.$/,
     fix: () => {
       node.faults.clear()
     }
@@ -82,7 +82,7 @@ async function lags (stage: AlertEnvironment): Promise<AlertCase> {
     adminUrl: varve.adminUrl,
     // Expects 480 blocks, four a second; a busy machine makes fewer.
     isValue: value => value > 60 && value < 1000,
-    description: /^n2 is behind what 127\.0\.0\.1:\d+ shows, by as much as the chain grows in \d+m \d+s\.$/,
+    description: /^Upstream n2 lags .* of 127\.0\.0\.1:\d+ by as much as the chain grows in \d+m \d+s\.$/,
     begin: () => {
       nodes[1].faults.add({ kind: 'lag', blocks: 480 })
     },
@@ -100,7 +100,7 @@ async function quarantined (stage: AlertEnvironment): Promise<AlertCase> {
     labels: { upstream: 'n2', state: 'quarantined' },
     adminUrl: varve.adminUrl,
     isValue: isOne,
-    description: /^What n2 says cannot be of the chain/,
+    description: /^Upstream n2 serves another chain than 127\.0\.0\.1:\d+, so it is quarantined/,
     begin: () => {
       nodes[1].faults.add({ kind: 'otherChain', chainId: 5 })
     },
@@ -118,7 +118,7 @@ async function backsOff (stage: AlertEnvironment): Promise<AlertCase> {
     labels: { upstream: 'n1', state: 'backing_off' },
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.5 && value <= 1,
-    description: /was to be left alone for [\d.]+%, since it has answered/,
+    description: /^Upstream n1 responds 429 .* was backing off for [\d.]+% /,
     begin: async () => {
       node.faults.add({ kind: 'rateLimited', retryAfter: '600', times: 1, match: 'account_modules' })
       await varve.get(newHistoryTarget(2000))
@@ -142,7 +142,7 @@ async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
       alert: 'VarveReadsFail',
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.05 && value < 0.7,
-      description: /[\d.]+% were answered with a status of 500 or above/,
+      description: /[\d.]+% of the requests to .* got a response with status 500 or above\.$/,
       begin,
       fix
     },
@@ -151,7 +151,7 @@ async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.05 && value < 0.7,
-      description: /[\d.]+% came to no answer or to a status of 500 or above\.$/,
+      description: /[\d.]+% .* to upstream n1 got no response or a status of 500 or above\.$/,
       fix: () => {}
     }
   ]
@@ -172,7 +172,7 @@ async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value >= 1 && value <= 15,
-      description: /at least \d+ reads of .* have been waiting at every look/,
+      description: /at least \d+ reads of .* were queued at every scrape/,
       begin
     },
     {
@@ -180,7 +180,7 @@ async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.5 && value < 1,
-      description: /, [\d.]+% found no turn/
+      description: /[\d.]+% of the requests to upstream n1 got no slot/
     }
   ]
 }
@@ -192,7 +192,7 @@ async function chainStalls (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveHeadStandsStill',
     adminUrl: varve.adminUrl,
     isValue: isZero,
-    description: /none of them has got further/,
+    description: /none has reached a new version/,
     fix: () => {
       stage.growChain(node)
     }
@@ -207,7 +207,7 @@ async function stale (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveStaleLatest',
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.5 && value < 1.5,
-    description: /[\d.]+% could be answered only from behind a position already shown\.$/,
+    description: /[\d.]+% .* could be served only from behind the served head\.$/,
     begin: () => {
       node.faults.add({ kind: 'lag', blocks: 400 })
     },

@@ -39,7 +39,7 @@ async function stops (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveDown',
     adminUrl: varve.adminUrl,
     isValue: value => value === 0,
-    description: /no metrics for a minute\.$/,
+    description: /^Prometheus has not been able to scrape .* for a minute\.$/,
     begin: async () => {
       await varve.stop({ drainMs: 0 })
     }
@@ -53,7 +53,7 @@ async function historyLost (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveHistoryLost',
     adminUrl: varve.adminUrl,
     isValue: value => value > 2 && value < 7,
-    description: /^\d\.\d\d reads a second of .* are answered 410\.$/,
+    description: / responds 410 to \d\.\d\d reads per second: /,
     begin: () => {
       end = stage.repeat(200, async () => await varve.get(newHistoryTarget(5)))
     },
@@ -80,7 +80,7 @@ async function historyEnds (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveHistoryEndsInAnHour',
     adminUrl: varve.adminUrl,
     isValue: value => value > 1 && value < 300,
-    description: /falls out of the nodes' window in [\d.ms ]+, if they go on pruning/
+    description: /leaves the upstreams' window in [\d.ms ]+, if pruning continues/
   }
 }
 
@@ -97,7 +97,7 @@ async function tooSmall (stage: AlertEnvironment): Promise<AlertCase> {
     labels: { tier: 'memory' },
     adminUrl: varve.adminUrl,
     isValue: value => value > 0 && value < 600,
-    description: /makes room for something else after [\d.ms ]+ on average\.$/
+    description: /are evicted after [\d.ms ]+ on average\.$/
   }
 }
 
@@ -108,7 +108,7 @@ async function redisStops (t: Test, stage: AlertEnvironment): Promise<AlertCase>
     alert: 'VarveRedisDown',
     adminUrl: varve.adminUrl,
     isValue: value => value === 0,
-    description: /has gone on without Redis/,
+    description: /has served without Redis/,
     begin: async () => {
       await redis.kill()
     },
@@ -126,7 +126,7 @@ async function redisFails (t: Test, stage: AlertEnvironment): Promise<AlertCase>
     alert: 'VarveRedisErrors',
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.01 && value <= 1,
-    description: /[\d.]+% failed or was not answered in time\.$/,
+    description: /[\d.]+% of the Redis operations .* failed or timed out\.$/,
     begin: async () => {
       await redis.client.acl('SETUSER', 'default', '-publish')
     },
@@ -158,16 +158,16 @@ async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCas
     await redis.client.set(await keyOf(2001), 'what nobody of varve has written')
     for (const version of [2000, 2001]) await second.get(newHistoryTarget(version))
   }
-  const rest = { adminUrl: second.adminUrl, isValue: isOnce, mend: () => {} }
+  const rest = { adminUrl: second.adminUrl, isValue: isOnce, fix: () => {} }
   return [
     {
       alert: 'VarveAuditFoundDifferent',
       labels: { result: 'different' },
-      description: /are not what a node says, found in 15 minutes: [12]\./,
+      description: /differ from an upstream; found in 15 minutes: [12]\./,
       begin,
       ...rest
     },
-    { alert: 'VarveCorruptEntries', description: /written under their key, found in 15 minutes: [12]\./, ...rest }
+    { alert: 'VarveCorruptEntries', description: /counted as misses; found in 15 minutes: [12]\.$/, ...rest }
   ]
 }
 
@@ -183,7 +183,7 @@ async function limited (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveClientsLimited',
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.5 && value < 1,
-    description: /[\d.]+% were answered 429/,
+    description: /[\d.]+% of the requests to .* got 429\.$/,
     fix: end
   }
 }
@@ -203,7 +203,7 @@ async function full (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveConnectionsFull',
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.5 && value < 15,
-    description: /has closed \d+\.\d\d connections a second for want of room/,
+    description: /closes \d+\.\d\d connections per second at its connection limit/,
     fix: end
   }
 }
@@ -214,7 +214,7 @@ async function workerLost (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveWorkerLost',
     adminUrl: varve.adminUrl,
     isValue: isOnce,
-    description: /have ended by themselves or hung in 15 minutes: [12]\./,
+    description: /crashed or hung in 15 minutes: [12]\./,
     begin: async () => {
       process.kill((await pidsOf(varve))[0] ?? NaN, 'SIGKILL')
     },
@@ -236,7 +236,7 @@ async function rejectedAndUnhandled (t: Test, stage: AlertEnvironment): Promise<
       alert: 'VarveReloadRefused',
       adminUrl,
       isValue: value => value === 0,
-      description: /would not start with the one that is there now\.$/,
+      description: /would not start with the current file\.$/,
       begin: () => {
         reload('upstream: []\n')
       },
@@ -249,7 +249,7 @@ async function rejectedAndUnhandled (t: Test, stage: AlertEnvironment): Promise<
       labels: { kind: 'rejection' },
       adminUrl,
       isValue: isOnce,
-      description: /^Failures of the kind rejection in .* in 15 minutes: [12]\.$/,
+      description: /^Unexpected errors of kind rejection in .* in 15 minutes: [12]\.$/,
       begin: () => {
         command.raiseFault('rejection', new Error('of the test'))
       },
@@ -267,6 +267,6 @@ async function certificateEnds (stage: AlertEnvironment): Promise<AlertCase> {
     alert: 'VarveCertificateEndsInTwoDays',
     adminUrl,
     isValue: value => value > 0.9 * daySeconds && value <= daySeconds,
-    description: /is valid for (?:23h 5\dm \d+s|1d 0h 0m 0s) more\.$/
+    description: /expires in (?:23h 5\dm \d+s|1d 0h 0m 0s)\.$/
   }
 }
