@@ -1,6 +1,6 @@
-# Node 24: the newest whose own word (process.release.lts) was that it is LTS when this was last looked at. Each base is named by its whole version; no digest
-# stands here, since none could be looked up where this was written: what builds for others adds it.
-# Nothing in varve is made for one kind of processor, so it is built once, on whatever builds, for all of them.
+# Uses Node.js 24, the newest LTS release at the last update. Tags name complete versions; add digests if you build
+# images for others, since no registry was reachable to look them up. varve has no native code, so one build on the
+# builder's platform serves every target platform.
 FROM --platform=$BUILDPLATFORM node:24.21.0-trixie-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
@@ -12,8 +12,8 @@ COPY src src
 COPY config config
 COPY docs docs
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
-# What the package holds and what runs with it, and nothing else; readable by anybody whatever umask the checkout was made with. What packages bring for
-# whoever writes a program against them, types and maps of their source, is a third of them, and nothing of it is run.
+# Copies the packed package and its run-time dependencies only, readable by every user whatever the umask of the
+# checkout. Type declarations and source maps are a third of the dependencies and never run, so they are deleted.
 RUN npm pack --ignore-scripts --silent \
   && mkdir -p /image/app /image/usr/local/bin \
   && tar -xzf varve-*.tgz -C /image/app --strip-components=1 \
@@ -22,10 +22,10 @@ RUN npm pack --ignore-scripts --silent \
   && ln -s /app/dist/cli.js /image/usr/local/bin/varve \
   && chmod -R a+rX /image && chmod a+x /image/app/dist/cli.js
 
-# Only for its `node`, by which the image below has no npm, no yarn and no compiler's headers.
+# Provides the `node` binary alone: the final image needs no npm, yarn or compiler headers.
 FROM node:24.21.0-trixie-slim AS node
 
-# The base of the one above. With Node 26 `libatomic1` has to come with it, which this one does not have.
+# The base of the Node.js image. Node.js 26 also needs `libatomic1`, which this base lacks.
 FROM debian:trixie-20260918-slim
 LABEL org.opencontainers.image.title="varve" \
   org.opencontainers.image.description="The caching read proxy for ledger nodes: history is immutable, so read it once." \
@@ -35,16 +35,17 @@ LABEL org.opencontainers.image.title="varve" \
 COPY --from=node /usr/local/LICENSE /usr/local/share/doc/node/LICENSE
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /image /
-# The environment is stronger than a mounted file, so these two hold whatever its `listen` says; a flag is stronger still.
+# Environment variables override a mounted file, so both listeners are reachable whatever its `listen` says; flags
+# override these variables.
 ENV NODE_ENV=production VARVE_LISTEN=0.0.0.0:8080 VARVE_ADMIN=0.0.0.0:9464
 EXPOSE 8080 9464
-# The files belong to root and nothing is written, so `--read-only` works.
-# By its number, since an orchestrator that wants no root cannot tell what a name means.
+# The files belong to root and varve writes none, so `--read-only` works. The user is numeric, since Kubernetes cannot
+# verify runAsNonRoot for a name.
 USER 1000:1000
 STOPSIGNAL SIGTERM
-# Whether the process lives, not whether it is ready: who ends what is unhealthy must not end a varve whose nodes are away.
+# Checks liveness, not readiness: an orchestrator must not restart a varve whose upstreams are down.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.VARVE_ADMIN.split(':').at(-1) + '/healthz').then(reply => process.exit(reply.ok ? 0 : 1), () => process.exit(1))"]
-# No shell in between: a signal reaches varve itself, which ends by it also as the first process.
+# Runs without a shell, so that signals reach varve, which handles them as PID 1 too.
 ENTRYPOINT ["node", "/app/dist/cli.js"]
 CMD ["serve"]

@@ -21,7 +21,7 @@ const rule = {
 mkdirSync(dirname(into), { recursive: true })
 writeFileSync(
   into,
-  `# Made by node scripts/prometheus-rule.js of config/prometheus-rules.yml, where the reasons are.\n${
+  `# Generated from config/prometheus-rules.yml, which has the comments, by node scripts/prometheus-rule.js.\n${
     stringify(rule, { lineWidth: 0 })
   }`
 )
