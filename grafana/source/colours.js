@@ -40,7 +40,7 @@ const statuses = [['^2..$', 'green'], ['^3..$', 'light-blue'], ['^4..$', 'yellow
   'red'
 ]]
 
-/** Returns the overrides that give each line of the queries its colour. */
+/** Returns the overrides that set the colour of each series of the queries. */
 export function overridesFor (queries) {
   const legends = queries.map(([, legend]) => legend)
   if (legends.includes('{{status}}')) return statuses.map(([pattern, color]) => override('byRegexp', pattern, color))

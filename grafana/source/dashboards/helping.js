@@ -72,7 +72,7 @@ export default dashboard({
       lines(
         'Requests by outcome',
         'Requests per second: hit, from memory or Redis; collapsed, coalesced with another request; miss, ' +
-          'fetched; forwarded, moving or unknown reads; the others, answered by varve itself; many misses of ' +
+          'fetched; forwarded, moving or unknown reads; the others, responses of varve itself; many misses of ' +
           'repeated reads mean that the cache is too small.',
         [[sum(rate(requests), 'outcome'), '{{outcome}}']],
         { unit: 'reqps', stacked: true }

@@ -19,7 +19,7 @@ export default dashboard({
       4,
       stat(
         'Lost',
-        'Reads answered 410, by varve or an upstream, because every upstream has pruned the version; above ' +
+        'Reads that got 410, from varve or an upstream, because every upstream has pruned the version; above ' +
           '0, those clients need an archive node as another upstream.',
         [[sum(increase(pruned, 'answer!="cache"')), '410']],
         { decimals: 0, base: 'green', steps: [[1, 'yellow']] }
@@ -61,14 +61,14 @@ export default dashboard({
       8,
       lines(
         'Reads of pruned history by source',
-        'Reads per second below the window: cache, varve had it stored; local, varve answered 410; ' +
-          'upstream, an upstream answered 410; all but cache are lost to the client.',
+        'Reads per second below the window: cache, varve had it stored; local, varve responded 410; ' +
+          'upstream, an upstream responded 410; all but cache are lost to the client.',
         [[sum(rate(pruned), 'answer'), '{{answer}}']],
         { unit: 'reqps', stacked: true }
       ),
       lines(
         '410 by endpoint',
-        'Reads per second that were answered 410, by endpoint; it shows which clients look back too far.',
+        'Reads per second that got 410, by endpoint; it shows which clients look back too far.',
         [[sum(rate(pruned, 'answer!="cache"'), 'endpoint'), '{{endpoint}}']],
         { unit: 'reqps', stacked: true }
       )

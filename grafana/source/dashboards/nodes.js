@@ -55,15 +55,15 @@ export default dashboard({
       ),
       stat(
         'Stale latest',
-        'Moving reads in the time shown that were answered from behind the served head; many mean that the ' +
+        'Moving reads in the time shown that were served from behind the served head; many mean that the ' +
           'only upstreams that are up lag.',
         [[sum(increase('varve_stale_latest_total')), 'stale']],
         { decimals: 0, base: 'green', steps: [[1, 'yellow']] }
       ),
       stat(
         'Chain resets',
-        'Times in the time shown that the upstreams turned out to serve another chain, which invalidates ' +
-          'the whole cache; expect it on test networks only.',
+        'Times in the time shown that varve found its upstreams on another chain, which invalidates the ' +
+          'whole cache; expect it on test networks only.',
         [[max(increase('varve_chain_resets_total')), 'resets']],
         { decimals: 0, base: 'green', steps: [[1, 'red']] }
       )
@@ -170,7 +170,7 @@ export default dashboard({
       lines(
         'No slot',
         'Reads per second that got no slot of an upstream, because its queue was full or its queue timeout ' +
-          'passed; without another upstream the client was answered 503.',
+          'passed; without another upstream the client got 503.',
         [[sum(rate(requests, 'status="no_slot"'), 'upstream'), '{{upstream}}']],
         { unit: 'reqps', none: '0' }
       ),

@@ -27,7 +27,7 @@ export default dashboard({
       stat(
         'Releases',
         'Replicas by release of varve; two releases are normal only during an upgrade, and a sandbox, with ' +
-          'made-up data, never is.',
+          'generated data, never is.',
         [[`count by (version) (${of('varve_build_info')})`, '{{version}}'], [
           sum(of('varve_sandbox')),
           'sandbox'
