@@ -34,12 +34,12 @@ const tools = await lookForTools()
 for (const sentence of tools.missing) say(sentence)
 const cores = await coresHere(tools.paths.taskset)
 if (cores === undefined) {
-  say('nothing is pinned to a core here: the load and the servers take each other\'s time, so read ratios with care')
+  say('nothing is pinned to a core: load and servers share cores, so ratios are less reliable')
 } else await pinThisProcess(tools.paths.taskset, cores.rest)
 
 const results = await measureAll(new Bench(asked, tools, cores))
 const measured = results.filter(({ figures }) => figures !== undefined)
-if (asked.isSmoke) say('a smoke run: the answers were right where nothing else is said; its figures mean nothing')
+if (asked.isSmoke) say('smoke run: responses were correct unless reported above; its figures mean nothing')
 else if (measured.length > 0) {
   console.log(targetsOf(results))
   await keep(results)
@@ -53,7 +53,7 @@ async function measureAll (bench) {
     // Smoke runs check responses, not speed, so they do not need wrk.
     const lacking = needs.filter(tool => tools.paths[tool] === undefined && !(asked.isSmoke && tool === 'wrk'))
     if (lacking.length > 0) {
-      say(`${name} is left out: it needs ${lacking.join(' and ')}`)
+      say(`${name} is skipped: it needs ${lacking.join(' and ')}`)
       results.push({ name, title, leftOut: lacking, targets: [] })
       continue
     }
@@ -98,5 +98,5 @@ async function keep (results) {
       )
     }\n`
   )
-  say(`every figure is in ${file}`)
+  say(`all figures are in ${file}`)
 }

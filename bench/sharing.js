@@ -16,7 +16,7 @@ const atOnce = 16
 // Leaves processes unpinned, so that several replicas can use all cores.
 const bench = new Bench({}, await lookForTools(), undefined)
 if (bench.tools.paths['redis-server'] === undefined) {
-  giveUpOn('a redis-server is needed on PATH; the Debian package redis-server brings it')
+  giveUpOn('a redis-server is needed on PATH; the Debian package redis-server provides it')
 }
 
 const redis = await startRedis(bench)
@@ -32,7 +32,7 @@ async function gain () {
   console.log(
     `${trace.length} reads of ${
       new Set(trace).size
-    } spellings, skewed, dealt to the replicas in turn; reads served for each read of the node:\n`
+    } request variants, skewed, round-robin over the replicas; client reads per upstream read:\n`
   )
   console.log('| replicas | without Redis | with Redis |\n|---|---|---|')
   for (const count of [1, 2, 4]) {
@@ -44,7 +44,7 @@ async function gain () {
         await get(replicas[at % count], target)
       })
       const asked = (await Promise.all(replicas.map(nodeReads))).reduce((a, b) => a + b)
-      figures.push(`${(trace.length / asked).toFixed(2)} (${asked} node reads)`)
+      figures.push(`${(trace.length / asked).toFixed(2)} (${asked} upstream reads)`)
       await Promise.all(replicas.map(replica => replica.stop()))
     }
     console.log(`| ${count} | ${figures.join(' | ')} |`)
@@ -56,9 +56,9 @@ async function cost () {
   await redis.client.flushall()
   const [first, second] = await Promise.all([startReplica(true), startReplica(true)])
   const targets = [...new Set(traceOf(2))].filter(target => target.includes('/modules')).slice(0, 1_000)
-  const times = { 'straight from the node': [], 'a miss': [], 'a Redis hit': [], 'a memory hit': [] }
+  const times = { 'direct from the upstream': [], 'a miss': [], 'a Redis hit': [], 'a memory hit': [] }
   for (const target of targets) {
-    times['straight from the node'].push((await get(node, target)).ms)
+    times['direct from the upstream'].push((await get(node, target)).ms)
     times['a miss'].push(timeOf(await get(first, target), 'fwd=uri-miss'))
     while (!await isShared(target)) {
       await new Promise(resolve => {
@@ -77,7 +77,7 @@ async function cost () {
 
 /** Prints the Redis memory of an entry beyond its body, block index included. */
 async function space () {
-  console.log('\n| | entries | bytes in Redis for each, beyond the body |\n|---|---|---|')
+  console.log('\n| | entries | bytes in Redis per entry, beyond the body |\n|---|---|---|')
   for (const kind of ['modules', 'blocks']) {
     await redis.client.flushall()
     const varve = await startReplica(true)

@@ -67,14 +67,15 @@ function resultOf (runs, clients) {
   return {
     figures: { clients, delayMs, runs },
     tables: [{
-      title: `${clients} equal misses at once, of a node that takes ${delayMs} ms: middle of the rounds (least-most)`,
-      columns: ['', 'node reads', 'median answer, ms', 'slowest answer, ms'],
+      title:
+        `${clients} equal misses at once, with an upstream that takes ${delayMs} ms: median of the rounds (least-most)`,
+      columns: ['', 'upstream reads', 'median response, ms', 'slowest response, ms'],
       rows: Object.entries(runs).map((
         [peer, list]
       ) => [peer, over(list, 'nodeReads'), over(list, 'median'), over(list, 'most')])
     }],
     targets: [{
-      what: `node reads for ${clients} equal misses, the most of any round`,
+      what: `upstream reads for ${clients} equal misses, the most of any round`,
       wanted: '1',
       value: most.varve,
       text: String(most.varve),

@@ -78,13 +78,13 @@ async function measure (bench, origin, varve, peer, cell) {
   // Varve audits some hits by default, which costs upstream reads; audits in progress are not counted yet.
   const reads = after.reads - before.reads
   if (reads > after.audits - before.audits + mostAuditsUnderWay * (peer === varve)) {
-    throw new Error(`${peer.name} asked the node ${reads} times for what it had`)
+    throw new Error(`${peer.name} sent ${reads} upstream reads for a cached response`)
   }
   if (peer === varve && after.hits - before.hits < figures.requests) {
     throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
   }
   if (after.others !== before.others) {
-    throw new Error(`varve counted ${after.others - before.others} requests that were no hits`)
+    throw new Error(`varve counted ${after.others - before.others} requests as other than hits`)
   }
   cell.runs[peer.name].push(figures)
 }
@@ -117,7 +117,7 @@ function resultOf (cells, names) {
   return {
     figures,
     tables: [{
-      title: 'answers per second, median of the rounds, and varve\'s part of each other\'s (least-most of the rounds)',
+      title: 'responses per second, median of the rounds, and the ratio of varve to each other server (least-most)',
       columns: ['one key', ...names, ...others.map(other => `varve/${other}`)],
       rows: figures.map((
         { label, perSecond, ratios }

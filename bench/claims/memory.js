@@ -47,7 +47,9 @@ async function entryOf (bench, origin, { bytes, count, warmCount }) {
   for (const part of [0, 1]) {
     await fill(varve, bytes, part * count, count)
     const entries = (await varve.metrics()).sum('varve_cache_entries', 'tier="memory"') - warmCount
-    if (entries !== (part + 1) * count) throw new Error(`varve keeps ${entries} entries of ${(part + 1) * count}`)
+    if (entries !== (part + 1) * count) {
+      throw new Error(`varve has cached ${entries} entries, not ${(part + 1) * count}`)
+    }
     looks.push(await inspector.memory())
   }
   inspector.close()
@@ -127,7 +129,7 @@ function resultOf (perEntry, atFull) {
     figures: { perEntry, atFull },
     tables: [{
       title: 'an entry beyond its body, from the difference between two amounts of entries, garbage collected ' +
-        'before each look',
+        'before each sample',
       columns: ['body', 'entries', 'heap and buffers', 'resident'],
       rows: perEntry.map((
         { bytes, count, beyondBody, residentBeyondBody }

@@ -8,7 +8,7 @@ import { times } from '../support/table.js'
 import { startVarve } from '../support/varve.js'
 
 export const name = 'miss'
-export const title = 'the time that a miss adds to a read of the node'
+export const title = 'the time that a miss adds to an upstream read'
 export const needs = []
 
 const bytes = 4096
@@ -35,7 +35,7 @@ export async function run (bench) {
     const lists = await roundOf(peers, samples, () => ++version)
     const asked = await origin.reads() - before
     if (asked !== samples * peers.length) {
-      throw new Error(`the node was asked ${asked} times for ${samples} reads of ${peers.length}`)
+      throw new Error(`the upstream got ${asked} reads, expected ${samples} from each of ${peers.length} servers`)
     }
     rounds.push(Object.fromEntries(Object.entries(lists).map(([peer, list]) => [peer, timesOf(list)])))
   }
@@ -91,7 +91,7 @@ function resultOf (rounds, proxies) {
   return {
     figures: { bytes, rounds, added },
     tables: [{
-      title: 'one read at a time, body of 4 KiB, in ms: middle of the rounds (least-most)',
+      title: 'one read at a time, body of 4 KiB, in ms: median of the rounds (least-most)',
       columns: ['', 'median', 'p99'],
       rows: [
         ...['direct', ...proxies].map(peer => row(peer, round => round[peer])),

@@ -52,7 +52,7 @@ async function share (sharer, requests) {
   })
   const deadline = performance.now() + 10_000
   while (await written() < wanted) {
-    if (performance.now() > deadline) throw new Error('what was read was not all shared within ten seconds')
+    if (performance.now() > deadline) throw new Error('varve did not store all responses in Redis within 10 s')
     await pause(20)
   }
 }
@@ -80,10 +80,10 @@ function resultOf (rounds) {
   return {
     figures: { rounds, late },
     tables: [{
-      title: `one read at a time, in ms: middle of the rounds (least-most); ${late} reads were not found in Redis ` +
-        'in time, and are not among its hits',
+      title: `one read at a time, in ms: median of the rounds (least-most); ${late} reads were not found in Redis ` +
+        'in time and do not count as hits',
       columns: ['', ...sizes.flatMap(bytes => [`${bytes / 1024} KiB median`, 'p99'])],
-      rows: [['straight from the node', 'direct'], ['a hit in Redis', 'redis'], ['a hit in memory', 'memory']]
+      rows: [['direct from the upstream', 'direct'], ['a hit in Redis', 'redis'], ['a hit in memory', 'memory']]
         .map((
           [label, kind]
         ) => [label, ...sizes.flatMap(bytes => [over(bytes, kind, 'median'), over(bytes, kind, 'p99')])])

@@ -8,7 +8,7 @@ import { middleOf } from '../support/statistics.js'
 import { varveCommand } from '../support/varve.js'
 
 export const name = 'start-up'
-export const title = 'from the command to the first answer'
+export const title = 'from the command to the first response'
 export const needs = []
 
 const mostMs = 600
@@ -66,7 +66,7 @@ async function timeToAnswer ({ programs }, { part, command, expected }) {
   while (true) {
     const body = await attempt(port)
     if (body?.equals(expected)) break
-    if (performance.now() - started > patienceMs) throw new Error(`no right answer within ${patienceMs} ms`)
+    if (performance.now() - started > patienceMs) throw new Error(`no correct response within ${patienceMs} ms`)
     await pause(triesEveryMs)
   }
   const tookMs = performance.now() - started
@@ -94,11 +94,11 @@ function resultOf (ways) {
     figures: told,
     tables: [{
       title: `${told[0].list.length} starts each, in ms: median (least-most)`,
-      columns: ['', 'to the first answer'],
+      columns: ['', 'to the first response'],
       rows: told.map(way => [way.label, text(way)])
     }],
     targets: told.slice(0, 2).map(way => ({
-      what: `first answer, ${way.label}`,
+      what: `first response, ${way.label}`,
       wanted: `at most ${mostMs} ms`,
       value: way.median,
       text: text(way),

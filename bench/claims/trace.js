@@ -47,7 +47,7 @@ export async function run (bench) {
   return resultOf(trace, cold, runs, peers.map(peer => peer.name))
 }
 
-/** Sends the trace once through an empty cache and compares every body with the node's. */
+/** Sends the trace once through an empty cache and compares every body with the full node's. */
 async function coldPass (bench, node, proxy, { requests }) {
   bench.say(`a cold pass through ${proxy.name}`)
   const before = { reads: await node.reads(), ownReads: await node.ownReads() }
@@ -64,7 +64,7 @@ async function measure (bench, varve, peer, { requests }) {
   if (peer === varve && after.hits - before.hits < figures.requests) {
     throw new Error(`varve counted ${after.hits - before.hits} hits of ${figures.requests} requests`)
   }
-  if (after.all - after.hits !== before.all - before.hits) throw new Error('varve counted requests that were no hits')
+  if (after.all - after.hits !== before.all - before.hits) throw new Error('varve counted requests as other than hits')
   return figures
 }
 
@@ -85,10 +85,10 @@ function resultOf ({ requests, distinct, spellings }, cold, runs, names) {
   return {
     figures: { requests: requests.length, distinct, spellings: spellings.length, cold, runs, ratios },
     tables: [{
-      title: `${whole(requests.length)} requests in ${whole(spellings.length)} spellings of ${
+      title: `${whole(requests.length)} requests in ${whole(spellings.length)} variants of ${
         whole(distinct)
-      } reads, once, cold: reads of the node (Varnish passes POSTs, nginx has their body in its key)`,
-      columns: ['', 'node reads', 'per thousand requests', 'over the floor', 'on its own account'],
+      } reads, once, cold: upstream reads (Varnish passes POSTs, nginx has their body in its key)`,
+      columns: ['', 'upstream reads', 'per thousand requests', 'over the floor', 'background reads'],
       rows: [
         ['the floor', whole(distinct), perThousand(distinct).toFixed(1), '1.00', ''],
         ...Object.entries(cold).map((
@@ -102,14 +102,14 @@ function resultOf ({ requests, distinct, spellings }, cold, runs, names) {
         ])
       ]
     }, {
-      title: `the same over and over, warm, ${connections} connections: answers per second, median of the rounds, ` +
-        'and varve\'s part of each other\'s (least-most of the rounds)',
-      columns: ['', 'answers per second', 'varve / it'],
+      title: `the same repeatedly, warm, ${connections} connections: responses per second, median of the rounds, ` +
+        'and the ratio of varve to each other server (least-most of the rounds)',
+      columns: ['', 'responses per second', 'varve / it'],
       rows: names.map(peer => [peer, whole(median(rates[peer])), peer === 'varve' ? '' : spread(ratios[peer])])
     }],
     targets: [
       {
-        what: 'node reads over the number of distinct reads',
+        what: 'upstream reads over the number of distinct reads',
         wanted: 'at most 1.02',
         value: overFloor,
         text: overFloor.toFixed(3),

@@ -16,7 +16,7 @@ export async function startBare ({ programs, folder }, varve, requests) {
   const bare = new Peer('bare', await running.says(line => /^bare on (\S+)$/.exec(line)?.[1]), running)
   const [ofVarve, ofBare] = await Promise.all([varve, bare].map(async peer => headOf(await peer.ask(requests[0]))))
   if (ofVarve !== ofBare) {
-    throw new Error(`the bare server's header lines are not varve's:\n${ofBare}\ninstead of\n${ofVarve}`)
+    throw new Error(`the bare server sends other headers than varve:\n${ofBare}\ninstead of\n${ofVarve}`)
   }
   return bare
 }
@@ -31,7 +31,7 @@ async function learn (varve, requests) {
     const answer = await varve.ask(request)
     if (answer.status !== 200 || !varve.isHit(answer)) {
       throw new Error(
-        `varve gave the bare server ${answer.status} ${lineOf(answer, 'cache-status')} for ${request.path}`
+        `varve responded ${answer.status} ${lineOf(answer, 'cache-status')} for ${request.path}`
       )
     }
     keepAliveMs = 1000 * Number(/timeout=(\d+)/.exec(lineOf(answer, 'keep-alive') ?? '')?.[1] ?? 0)

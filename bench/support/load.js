@@ -21,7 +21,7 @@ async function loadByNode (bench, peer, requests, { connections, headers }) {
   const list = Array.from({ length: smokeRequests }, (_, at) => ({ headers, ...requests[at % requests.length] }))
   await inParallel(list, connections, async request => {
     const { status } = await peer.ask(request)
-    if (status !== 200) throw new Error(`${peer.name} answered ${status} to ${request.path}`)
+    if (status !== 200) throw new Error(`${peer.name} responded ${status} to ${request.path}`)
   })
   return { requests: smokeRequests, perSecond: smokeRequests / (performance.now() - started) * 1000 }
 }

@@ -5,7 +5,7 @@ import { lineOf } from './timed-request.js'
 import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
-/** Starts nginx as a cache in front of a node; undefined if nginx is not installed. */
+/** Starts nginx as a cache in front of an upstream; undefined if nginx is not installed. */
 export async function startNginx ({ programs, tools, folder }, originUrl) {
   if (tools.paths.nginx === undefined) return undefined
   const port = await freePort()

@@ -6,7 +6,7 @@ const tableKeys = [
   ...Array.from({ length: 40 }, (_, at) => ['u64', String(at), 'u64']),
   ['0x1::string::String', 'alice', 'u64'],
   ['0x1::string::String', 'bob', '0x1::string::String'],
-  // Only some of these keys exist on the node.
+  // Only some of these keys exist on the full node.
   ...Array.from({ length: 60 }, (_, at) => ['0x42::game::Cell', { x: String(at), y: '2', owner: '0x1' }, 'u64']),
   ...Array.from({ length: 30 }, (_, at) => ['address', plainAddress(at), 'u64'])
 ]

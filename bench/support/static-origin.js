@@ -1,4 +1,4 @@
-// Serves prepared responses in the form of a node, at almost no cost. Runs as its own process.
+// Serves prepared responses in the form of a full node, at almost no cost. Runs as its own process.
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -4,9 +4,9 @@ import { run } from '../../scripts/ground.js'
 
 /** External tools, with their Debian package, version flag and the effect of their absence. */
 const known = [
-  { name: 'wrk', package: 'wrk', version: ['-v'], without: 'there is no load, so hot-key and trace measure nothing' },
-  { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is left out' },
-  { name: 'varnishd', package: 'varnish', version: ['-V'], without: 'Varnish is left out' },
+  { name: 'wrk', package: 'wrk', version: ['-v'], without: 'hot-key and trace measure nothing' },
+  { name: 'nginx', package: 'nginx-light', version: ['-v'], without: 'nginx is skipped' },
+  { name: 'varnishd', package: 'varnish', version: ['-V'], without: 'Varnish is skipped' },
   { name: 'redis-server', package: 'redis-server', version: ['--version'], without: 'redis-hit measures nothing' },
   { name: 'taskset', package: 'util-linux', version: ['--version'], without: 'nothing is pinned to a core' }
 ]
@@ -20,7 +20,7 @@ export async function lookForTools () {
     const path = pathOf(tool.name)
     if (path === undefined) {
       missing.push(
-        `${tool.name} is not on PATH; the Debian package ${tool.package} brings it; without it ${tool.without}`
+        `${tool.name} is not on PATH; the Debian package ${tool.package} provides it; without it ${tool.without}`
       )
       continue
     }

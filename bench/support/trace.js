@@ -40,7 +40,7 @@ export function spellingsIn (trace) {
   return [...new Map(trace.map(request => [`${request.path}\n${request.body}`, request])).values()]
 }
 
-/** Generates distinct reads that the node answers with 200, with the expected body. */
+/** Generates distinct reads to which the full node responds 200, with the expected body. */
 async function provenReads (node, draw, wanted) {
   const [versions, blocks] = [await versionsOf(node), await blocksOf(node)]
   const byName = new Map()
@@ -49,7 +49,7 @@ async function provenReads (node, draw, wanted) {
     const read = kind(draw, kind === blockRead ? blocks : versions)
     if (byName.has(read.name)) continue
     const { status, body } = await node.ask(read.spell(clients[0], () => 0))
-    // Only the node knows that a table item exists.
+    // Only the full node knows whether a table item exists.
     if (status === 200) byName.set(read.name, { ...read, expected: body })
   }
   return [...byName.values()]

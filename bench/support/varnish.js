@@ -4,7 +4,7 @@ import { lineOf } from './timed-request.js'
 import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
-/** Starts Varnish in front of a node; undefined if Varnish is not installed. */
+/** Starts Varnish in front of an upstream; undefined if Varnish is not installed. */
 export async function startVarnish ({ programs, tools, folder }, originUrl) {
   if (tools.paths.varnishd === undefined) return undefined
   const port = await freePort()

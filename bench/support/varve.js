@@ -20,7 +20,7 @@ export function varveCommand (originUrl, { listen = '127.0.0.1:0', nodeFlags = [
   ]
 }
 
-/** Starts varve in front of a node and waits until it is ready. */
+/** Starts varve in front of an upstream and waits until it is ready. */
 export async function startVarve ({ programs }, originUrl, { part = 'server', ...how } = {}) {
   const program = await programs.start('varve', varveCommand(originUrl, how), { part })
   const { url, adminUrl } = await program.says(line => line.includes('"listening"') ? JSON.parse(line) : undefined)

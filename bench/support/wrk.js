@@ -59,8 +59,8 @@ async function runWrk ({ programs, tools }, args) {
   const said = /^wrk says (.*)$/m.exec(output)?.[1]
   if (said === undefined) throw new Error(`wrk did not run:\n${output}`)
   const { requests, microseconds, bytes, errors, latencyMs } = JSON.parse(said)
-  if (Object.values(errors).some(count => count > 0)) throw new Error(`wrk met errors: ${JSON.stringify(errors)}`)
-  if (requests === 0) throw new Error('wrk had no answer at all')
+  if (Object.values(errors).some(count => count > 0)) throw new Error(`wrk reported errors: ${JSON.stringify(errors)}`)
+  if (requests === 0) throw new Error('wrk got no response')
   return { requests, perSecond: requests / microseconds * 1e6, bytesPerAnswer: bytes / requests, latencyMs }
 }
 

@@ -92,12 +92,12 @@ t.test('the benchmarks name a missing tool with its package and measure the rest
       'redis-server'
     ], ['taskset', 'util-linux']]
   ) {
-    t.match(smoke.err, new RegExp(`^varve: ${tool} is not on PATH; the Debian package ${name} brings it;`, 'm'))
+    t.match(smoke.err, new RegExp(`^varve: ${tool} is not on PATH; the Debian package ${name} provides it;`, 'm'))
   }
   t.match(smoke.out, /^\| one key +\| +varve \| +bare \| +varve\/bare \|$/m)
   t.match(await bench(['hot-key', 'redis-hit'], { PATH }), {
     code: 1,
-    err: /hot-key is left out: it needs wrk\n.*redis-hit is left out: it needs redis-server\n.*nothing was measured\n$/s
+    err: /hot-key is skipped: it needs wrk\n.*redis-hit is skipped: it needs redis-server\n.*nothing was measured\n$/s
   })
 })
 
