@@ -27,7 +27,7 @@ const random = named(
   'api/oracle',
   'end-to-end',
   'proxy/events/event-page-lookup',
-  'proxy/observe',
+  'proxy/serve-observed',
   'config/secrets',
   'whole/redis-block-index',
   'cache/redis-tier'

@@ -82,7 +82,7 @@ async function untilFound (varve: Counted, result: AuditResult, times = 1): Prom
   )
 }
 
-const differing = (log: Lines): Lines => log.filter(({ where }) => where !== undefined)
+const differing = (log: Lines): Lines => log.filter(({ part }) => part !== undefined)
 
 t.test('the audit invalidates an entry with a wrong byte in memory, and logs both digests', async t => {
   const node = await startSandboxNode(t)
@@ -106,12 +106,12 @@ t.test('the audit invalidates an entry with a wrong byte in memory, and logs bot
     const [told, ...more] = differing(varve.log.splice(0))
     t.match(told, {
       level: 50,
-      where: 'body',
-      node: 'node-1',
-      kept: /^sha256:[0-9a-f]{64}$/,
-      said: /^sha256:[0-9a-f]{64}$/
+      part: 'body',
+      upstream: 'node-1',
+      cached: /^sha256:[0-9a-f]{64}$/,
+      fetched: /^sha256:[0-9a-f]{64}$/
     })
-    t.not(told?.['kept'], told?.['said'])
+    t.not(told?.['cached'], told?.['fetched'])
     t.same(more, [])
   }
 })
@@ -126,7 +126,7 @@ t.test('the audit finds a wrong byte in a coded form even if the plain body is r
   body.writeUInt8(body.readUInt8(body.length - 9) ^ 1, body.length - 9)
   await varve.get(modules, packed)
   await untilFound(varve, 'different')
-  t.match(differing(varve.log), [{ level: 50, where: 'gzip' }])
+  t.match(differing(varve.log), [{ level: 50, part: 'gzip' }])
   const { bytes, headers } = await varve.get(modules, packed)
   t.same(headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes, truth.bytes)
 })
@@ -161,7 +161,7 @@ t.test('a wrong byte in Redis is found, deleted there, and invalidated at every 
     'the replica that has no audit has forgotten it'
   )
   for (const varve of [second, third]) t.equal((await varve.get(modules)).body, truth.body)
-  t.match(differing(second.log), [{ level: 50, where: 'body', kept: /^sha256:/, said: /^sha256:/ }])
+  t.match(differing(second.log), [{ level: 50, part: 'body', cached: /^sha256:/, fetched: /^sha256:/ }])
   t.notMatch(
     await redis.client.getBuffer(name).then(async value =>
       value && (await decodeEntry(name.slice('varve:1:'.length), value)).body.toString()
@@ -180,7 +180,7 @@ t.test('a module listing that another upstream returns longer counts as renderin
       return (await varve.metric('varve_audit_total{result="rendering"}') ?? 0) > 0
     }, 'both nodes were asked')
     t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
-    t.match(differing(varve.log)[0], { level: 40, where: 'body' })
+    t.match(differing(varve.log)[0], { level: 40, part: 'body' })
   }
 })
 

@@ -32,8 +32,8 @@ export function auditInvalidatorOf (options: AuditInvalidatorOptions): (differen
   const mayLog = logRateLimit(options.now)
   return difference => {
     const { result, reads, chain } = difference
-    const unsaid = mayLog()
-    if (unsaid !== undefined) logDifference(unsaid === 0 ? log : log.child({ unsaid }), difference)
+    const suppressed = mayLog()
+    if (suppressed !== undefined) logDifference(suppressed === 0 ? log : log.child({ suppressed }), difference)
     for (const read of reads) {
       const invalidationFor = invalidator.invalidationOf(read, chain)
       invalidator.invalidate(invalidationFor(chain))
@@ -87,10 +87,10 @@ function logDifference (
 ): void {
   const fields = {
     ...(read !== undefined && describeRead(read)),
-    node: upstream,
-    where: part,
-    kept: digestOf(cached),
-    said: digestOf(fetched)
+    upstream,
+    part,
+    cached: digestOf(cached),
+    fetched: digestOf(fetched)
   }
   if (result === 'different') log.error(fields, 'cached response differs from the upstream: invalidated everywhere')
   else {

@@ -4,7 +4,7 @@ import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state
 
 /** Logs one line per change of an upstream's state, however often it is called. */
 export function upstreamStateLoggerOf (upstream: Upstream, log: Logger): () => void {
-  const node = upstream.client.name
+  const upstreamName = upstream.client.name
   let last: UpstreamState | undefined
   return () => {
     const { name, reason } = upstreamStateOf(upstream)
@@ -18,13 +18,13 @@ export function upstreamStateLoggerOf (upstream: Upstream, log: Logger): () => v
       case 'unknown':
         return
       case 'up':
-        return log.info({ node }, 'upstream is up')
+        return log.info({ upstream: upstreamName }, 'upstream is up')
       case 'backing_off':
-        return log.warn({ node, reason }, 'upstream is rate limiting varve')
+        return log.warn({ upstream: upstreamName, reason }, 'upstream is rate limiting varve')
       case 'down':
-        return log.warn({ node, reason }, 'upstream is down')
+        return log.warn({ upstream: upstreamName, reason }, 'upstream is down')
       case 'quarantined':
-        return log.error({ node, reason }, 'upstream serves another chain: quarantined')
+        return log.error({ upstream: upstreamName, reason }, 'upstream serves another chain: quarantined')
     }
   }
 }

@@ -96,7 +96,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   try {
     const recordingFile = await recording
     io.out(
-      `varve record: ${listener.url} passes on to ${
+      `varve record: ${listener.url} forwards to ${
         maskUrl(upstreamConfig.url)
       }, and writes to ${file}\n  curl -i ${listener.url}/v1\n  varve serve --upstream ${listener.url}\n`
     )

@@ -37,7 +37,7 @@ export function mergeStatuses (
     ...mergeReadiness(statuses, wantedWorkers, isStopping),
     upstreams: furthest?.upstreams.map(upstream => ({
       ...upstream,
-      underWay: sumOf(statuses, upstream.name, 'underWay'),
+      inFlight: sumOf(statuses, upstream.name, 'inFlight'),
       waiting: sumOf(statuses, upstream.name, 'waiting')
     })) ?? [],
     tiers: furthest && { memory: mergeMemory(statuses), redis: mergeRedis(statuses) },
@@ -71,7 +71,7 @@ function versionOf ({ position }: WorkerStatus): bigint {
   return position === undefined ? -1n : BigInt(position.version)
 }
 
-function sumOf (statuses: readonly WorkerStatus[], name: string, member: 'underWay' | 'waiting'): number {
+function sumOf (statuses: readonly WorkerStatus[], name: string, member: 'inFlight' | 'waiting'): number {
   return statuses.reduce(
     (sum, { upstreams }) => sum + (upstreams.find(upstream => upstream.name === name)?.[member] ?? 0),
     0

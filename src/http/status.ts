@@ -110,7 +110,7 @@ function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined
       : undefined,
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
-    underWay: budget.inFlight,
+    inFlight: budget.inFlight,
     waiting: budget.queued
   }
 }

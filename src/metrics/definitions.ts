@@ -139,7 +139,7 @@ export const metricGroups = {
     gauge('varve_ledger_oldest_block_height', {}, 'Oldest block that any upstream has.', 'min'),
     gauge('varve_ledger_position_age_seconds', {}, 'Time since an upstream last confirmed the position.', 'max'),
     gauge(
-      'varve_oldest_asked_version',
+      'varve_lowest_requested_version',
       {},
       'Lowest version within the window that clients requested in the last five minutes or so; the head if ' +
         'there is none.',
@@ -180,7 +180,7 @@ export const metricGroups = {
       'Versions by which the upstream lags behind the served head.',
       'max'
     ),
-    gauge('varve_upstream_under_way', { upstream }, 'Requests in flight to the upstream.', 'sum'),
+    gauge('varve_upstream_in_flight', { upstream }, 'Requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_max_concurrent', { upstream }, 'Limit on requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_waiting', { upstream }, 'Requests queued for a slot of the upstream.', 'sum'),
     counter(

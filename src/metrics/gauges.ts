@@ -50,7 +50,7 @@ export function addGauges (
   add('varve_ledger_oldest_block_height', positionGauge(({ oldest }) => oldest.blockHeight))
   add('varve_ledger_position_age_seconds', () => [[{}, tracker.ageMs / 1000]])
   add(
-    'varve_oldest_asked_version',
+    'varve_lowest_requested_version',
     () => [[{}, tracker.position === undefined ? NaN : Number(lowestRequested.valueIn(tracker.position))]]
   )
   add('varve_waiting_for_version', () => [[{}, versionWaits.waiting]])
@@ -70,7 +70,7 @@ export function addGauges (
     )
   )
   add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
-  add('varve_upstream_under_way', each(({ client }) => client.budget.inFlight))
+  add('varve_upstream_in_flight', each(({ client }) => client.budget.inFlight))
   add('varve_upstream_max_concurrent', each(({ client }) => client.budget.maxConcurrent))
   add('varve_upstream_waiting', each(({ client }) => client.budget.queued))
   add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])

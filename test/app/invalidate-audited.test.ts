@@ -34,13 +34,13 @@ t.test('audit differences are logged ten times a second at most, with the number
   clock.ms += 1000
   differs({ ...found, result: 'rendering' })
   differs(found)
-  t.match(log.slice(10), [{ unsaid: 15, level: 40 }, {
+  t.match(log.slice(10), [{ suppressed: 15, level: 40 }, {
     level: 50,
-    where: 'body',
-    node: 'n',
+    part: 'body',
+    upstream: 'n',
     target: '/v1/blocks/by_version/5'
   }])
-  t.equal(log[11]?.['unsaid'], undefined)
+  t.equal(log[11]?.['suppressed'], undefined)
   t.equal(invalidator.count, 27, 'all are invalidated')
   await new Promise(resolve => {
     setImmediate(resolve)

@@ -50,7 +50,7 @@ t.test(
         url: /^http:\/\/127\.0\.0\.1:\d+$/
       },
       { msg: 'listening', url, adminUrl },
-      { msg: 'upstream is up', node: 'sandbox' }
+      { msg: 'upstream is up', upstream: 'sandbox' }
     ])
     const curls = [...varve.out().matchAll(/curl -si "(\S+?)(\/v1\S+)"/g)]
     t.equal(curls.length, 3)
@@ -202,7 +202,7 @@ t.test(
         isTerminal: true
       })
       const [, url = '', adminUrl = ''] = await varve.waitForOutput(
-        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up node=/m
+        /^\d\d:\d\d:\d\d info {2}listening url=(\S+) adminUrl=(\S+)\n(?:.*\n)*.* upstream is up upstream=/m
       )
       t.match(
         await sendRequest(url, '/v1/accounts/0x1/modules?ledger_version=500'),
@@ -468,9 +468,9 @@ t.test(
 t.test('the log says that no upstream responds at the start, and what to check', together(), async t => {
   const varve = startCommand(t, [...free, '--upstream', 'http://127.0.0.1:9'])
   await varve.waitForOutput(/no upstream has responded yet/)
-  t.match(varve.log().slice(1), [{ level: 40, node: 'node-1', reason: 'refused' }, {
+  t.match(varve.log().slice(1), [{ level: 40, upstream: 'node-1', reason: 'refused' }, {
     level: 40,
-    msg: /is each url of upstreams right, without \/v1/
+    msg: /check each url of upstreams/
   }])
 })
 

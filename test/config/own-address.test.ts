@@ -18,7 +18,7 @@ function keysOf (url: string, listen: string, admin = '127.0.0.1:9464'): string[
   return ownAddressMistakes(config, interfaces).map(({
     path,
     message
-  }) => `${path} ${/ that of (\S+);/.exec(message)?.[1] ?? ''}`)
+  }) => `${path} ${/ varve's own \((\S+)\)/.exec(message)?.[1] ?? ''}`)
 }
 
 t.test('an upstream URL that reaches varve\'s own listener is rejected, with any form of its host', async t => {

@@ -35,7 +35,7 @@ const worker = (
     lagVersions: '0',
     latencyMs: 1,
     p95Ms: undefined,
-    underWay: pid,
+    inFlight: pid,
     waiting: 2
   }],
   varve: { version: '1.2.3', mode: 'serve', isSandbox: false },
@@ -59,7 +59,7 @@ t.test('the merged position is that of the worker with the highest version, comp
   t.match(told, {
     ready: true,
     position: { version: '10' },
-    upstreams: [{ name: 'n', underWay: 6, waiting: 6 }],
+    upstreams: [{ name: 'n', inFlight: 6, waiting: 6 }],
     workers: [{ pid: 1, version: '9' }, { pid: 2 }, { pid: 3, ready: false }]
   })
   t.equal('pid' in JSON.parse(JSON.stringify(told)), false)

@@ -108,7 +108,7 @@ t.test('a cipher this build lacks is an error that names tls.ciphers and the ite
     ['', /item 1\b/],
     ['ECDHE+AESGCM:', /item 2\b/],
     ['ECDHE+AESGCM, AES128-SHA', /item 1\b/],
-    ['ECDHE+AESGCM:!AESGCM', /leaves none/]
+    ['ECDHE+AESGCM:!AESGCM', /leave no cipher/]
   ] as const
   for (const [ciphers, message] of cases) {
     t.match(mistake({ ciphers }), [['tls.ciphers', /^expected a cipher list of OpenSSL/]], ciphers)

@@ -102,5 +102,5 @@ t.test('promtool accepts the metrics of two workers, merged', async t => {
     upstream: 'node',
     state: 'up'
   }])
-  t.equal(shown.get('varve_oldest_asked_version')?.series[0]?.value, 2000, 'from either worker')
+  t.equal(shown.get('varve_lowest_requested_version')?.series[0]?.value, 2000, 'from either worker')
 })

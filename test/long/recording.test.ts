@@ -55,7 +55,7 @@ async function record (
     })
   }
   const ended = once(child, 'close')
-  await until(() => /passes on/.test(said), 'it listens')
+  await until(() => /forwards to/.test(said), 'it listens')
   return { child, url: /record: (\S+)/.exec(said)?.[1] ?? '', file, said: () => said, ended }
 }
 

@@ -48,7 +48,7 @@ const unheard = {
   lagVersions: undefined,
   latencyMs: undefined,
   p95Ms: undefined,
-  underWay: 0
+  inFlight: 0
 }
 const hugest = '18446744073709551615'
 
@@ -111,7 +111,7 @@ const states: Record<string, object> = {
         lagVersions: hugest,
         latencyMs: 1e9,
         p95Ms: 1e9,
-        underWay: 1e6,
+        inFlight: 1e6,
         waiting: 1e6
       })
     ],
@@ -140,7 +140,7 @@ const states: Record<string, object> = {
         lagVersions: text,
         latencyMs: text,
         p95Ms: text,
-        underWay: text,
+        inFlight: text,
         waiting: text
       })
     ),

@@ -53,7 +53,7 @@ t.test('gauges show the limits of upstreams and memory beside their use', async 
   t.equal((await varve.get('/v1/info')).status, 200)
   t.equal(await varve.metric('varve_upstream_version{upstream="node"}'), Number(node.ledger.head.version))
   t.equal(await varve.metric('varve_upstream_max_concurrent{upstream="node"}'), 33)
-  t.equal(await varve.metric('varve_upstream_under_way{upstream="node"}'), 0)
+  t.equal(await varve.metric('varve_upstream_in_flight{upstream="node"}'), 0)
   t.equal(await varve.metric('varve_cache_max_bytes{tier="memory"}'), 3 * 1024 * 1024)
   t.match((await scrape(varve.adminUrl)).get('varve_build_info')?.series, [{
     labels: { version: /^\d+\.\d+\.\d+/ },

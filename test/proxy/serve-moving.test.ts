@@ -210,14 +210,14 @@ t.test(`with the micro-cache off no response is older than its request, in any o
   )
   await checkAsync(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
-      const underWay: Promise<void>[] = []
+      const inFlight: Promise<void>[] = []
       for (const name of steps) {
         if (name === 'grow') sandbox.ledger.grow()
         else if (name === 'wait') await aTurn()
-        else if (name === 'land') await underWay[0]
-        else underWay.push(isYoung(name))
+        else if (name === 'land') await inFlight[0]
+        else inFlight.push(isYoung(name))
       }
-      await Promise.all(underWay)
+      await Promise.all(inFlight)
       if (parts.latestCoalescer.size !== 0) throw new Error('a flight was left behind')
     }),
     60

@@ -861,7 +861,7 @@ t.test('a process without a reached upstream is not ready, and serves as soon as
   })
   const varve = await varveAt(t, stub.url)
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 503, body: /no upstream has been reached yet/ })
-  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is not known/ })
+  t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is unknown/ })
   sick = false
   t.match(await varve.get(modules), { status: 200 })
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })

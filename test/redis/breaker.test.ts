@@ -137,10 +137,10 @@ t.test('a stopped breaker neither probes nor closes', async t => {
   const { breaker, probes, pass, changes } = trial
   trial.isWell = false
   breaker.open()
-  const underWay = breaker.probeNow()
+  const inFlight = breaker.probeNow()
   trial.isWell = true
   breaker.stop()
-  await underWay
+  await inFlight
   await pass(10_000)
   breaker.open()
   await pass(10_000)

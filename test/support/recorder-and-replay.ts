@@ -37,14 +37,14 @@ export async function startRecorder (
       environment
     }
   )
-  const [, url = ''] = await command.waitForOutput(/varve record: (\S+) passes on/)
+  const [, url = ''] = await command.waitForOutput(/varve record: (\S+) forwards to/)
   return { url, file, command, exchanges: () => exchangesIn(file), stop: async () => await ended(command) }
 }
 
 /** Starts a node that responds from a recording. */
 export async function startReplay (t: Test, file: string, flags: readonly string[] = []): Promise<RunningReplay> {
   const command = startCommand(t, ['replay', file, '--listen', '127.0.0.1:0', ...flags])
-  const [, url = ''] = await command.waitForOutput(/varve replay: (\S+) answers/)
+  const [, url = ''] = await command.waitForOutput(/varve replay: (\S+) serves/)
   return { url, command, stop: async () => await ended(command) }
 }
 

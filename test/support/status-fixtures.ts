@@ -93,7 +93,7 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
     lagVersions: '0',
     latencyMs: 3.42,
     p95Ms: 8.1,
-    underWay: 4,
+    inFlight: 4,
     waiting: 0,
     ...change
   }
@@ -121,10 +121,10 @@ export function healthyStatus (change: object = {}): StatusFixture {
         p95Ms: 21.4,
         lagVersions: '38',
         version: '2894117165',
-        underWay: 1
+        inFlight: 1
       }),
       upstreamStatus('node-a'),
-      upstreamStatus('node-b', { latencyMs: 2.87, p95Ms: 7.3, oldestVersion: '2801442871', underWay: 6 })
+      upstreamStatus('node-b', { latencyMs: 2.87, p95Ms: 7.3, oldestVersion: '2801442871', inFlight: 6 })
     ],
     tiers: { memory: { entries: 61_204, bytes: 148_897_792, maxBytes: 268_435_456 }, redis: { state: 'up' } },
     recent: busyRecent(),
@@ -142,7 +142,7 @@ export function degradedStatus (): StatusFixture {
       'Redis unreachable: connect ECONNREFUSED 10.0.3.7:6379'
     ],
     upstreams: [
-      upstreamStatus('archive', { oldestVersion: '1', latencyMs: 46.9, p95Ms: 121, underWay: 37, waiting: 5 }),
+      upstreamStatus('archive', { oldestVersion: '1', latencyMs: 46.9, p95Ms: 121, inFlight: 37, waiting: 5 }),
       upstreamStatus('node-a', {
         state: 'down',
         reason: 'timeout',
@@ -151,12 +151,12 @@ export function degradedStatus (): StatusFixture {
         p95Ms: 2210,
         version: '2894090011',
         lagVersions: '27192',
-        underWay: 0
+        inFlight: 0
       }),
       upstreamStatus('node-b', {
         state: 'backing_off',
         reason: 'status 429',
-        underWay: 0,
+        inFlight: 0,
         oldestVersion: '2801442871'
       }),
       upstreamStatus('node-c', {
@@ -167,7 +167,7 @@ export function degradedStatus (): StatusFixture {
         lagVersions: undefined,
         latencyMs: 4,
         p95Ms: undefined,
-        underWay: 0
+        inFlight: 0
       }),
       upstreamStatus('node-d', {
         state: 'unknown',
@@ -177,7 +177,7 @@ export function degradedStatus (): StatusFixture {
         lagVersions: undefined,
         latencyMs: undefined,
         p95Ms: undefined,
-        underWay: 0
+        inFlight: 0
       })
     ],
     tiers: { memory: { entries: 112_204, bytes: 261_897_792, maxBytes: 268_435_456 }, redis: { state: 'down' } },

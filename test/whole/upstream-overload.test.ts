@@ -54,12 +54,12 @@ interface Held {
 async function heldNode (t: Test, answersInMs?: number): Promise<Held> {
   const waiting: ServerResponse[] = []
   const askedAt: number[] = []
-  let [underWay, most] = [0, 0]
+  let [inFlight, most] = [0, 0]
   const arrives = (response: ServerResponse): void => {
     askedAt.push(performance.now())
-    most = Math.max(most, ++underWay)
+    most = Math.max(most, ++inFlight)
     response.on('close', () => {
-      underWay--
+      inFlight--
     })
   }
   const next = async (): Promise<void> => {

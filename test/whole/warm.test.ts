@@ -71,8 +71,8 @@ t.test('warm reports pruned versions and the end of the chain with the command t
   t.match(
     out,
     new RegExp(
-      ` ${oldest.version} versions are below the upstreams' oldest version, ${oldest.version}; the ` +
-        `chain has got to version ${head.version}\n`
+      ` ${oldest.version} versions are below the upstreams' oldest version, ${oldest.version}; ` +
+        `the head is version ${head.version}\n`
     )
   )
   t.match(
@@ -402,7 +402,7 @@ t.test('warm reports an address without listener within seconds', async t => {
   const begunAt = performance.now()
   t.match(await runCommand(t, ['warm', '--from', '1', '--to', '2', '--url', `http://127.0.0.1:${await freePort()}`]), {
     code: 1,
-    err: /cannot be reached: .*ECONNREFUSED.*--url names another address/
+    err: /cannot be reached: .*ECONNREFUSED.*or set --url/
   })
   t.ok(performance.now() - begunAt < 6000)
 })

@@ -5,7 +5,7 @@ import { increase, max, min, of, pace, quantile, rate, sum } from '../queries.js
 const pruned = 'varve_pruned_requests_total'
 const newest = of('varve_ledger_version')
 const oldest = of('varve_ledger_oldest_version')
-const lowestRequested = of('varve_oldest_asked_version')
+const lowestRequested = of('varve_lowest_requested_version')
 const moves = `(${pace(oldest)} > 0)`
 const day = 86_400
 

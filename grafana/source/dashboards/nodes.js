@@ -50,7 +50,7 @@ export default dashboard({
         'Busiest upstream',
         'Highest share of the concurrency limit in use at any upstream; near 100 % reads are queued, so ' +
           'raise maxConcurrent or add an upstream.',
-        [[max(`${of('varve_upstream_under_way')} / ${of('varve_upstream_max_concurrent')}`), 'busiest']],
+        [[max(`${of('varve_upstream_in_flight')} / ${of('varve_upstream_max_concurrent')}`), 'busiest']],
         { unit: 'percentunit', decimals: 0, base: 'green', steps: [[0.7, 'yellow'], [0.95, 'red']] }
       ),
       stat(
@@ -155,7 +155,7 @@ export default dashboard({
         'In flight by upstream',
         'Requests in flight to each upstream, of all replicas; while a line stays flat at its limit, reads ' +
           'are queued.',
-        [[sum(of('varve_upstream_under_way'), 'upstream'), '{{upstream}}'], [
+        [[sum(of('varve_upstream_in_flight'), 'upstream'), '{{upstream}}'], [
           sum(of('varve_upstream_max_concurrent'), 'upstream'),
           '{{upstream}} limit'
         ]]

@@ -94,7 +94,7 @@ function showUpstream (row, upstream, range) {
   )
   setCell(
     requests,
-    upstream.underWay === 0 ? 'none' : `${grouped(upstream.underWay)} in flight`,
+    upstream.inFlight === 0 ? 'none' : `${grouped(upstream.inFlight)} in flight`,
     upstream.waiting > 0 ? `${grouped(upstream.waiting)} queued` : ''
   )
 }

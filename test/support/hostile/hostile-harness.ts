@@ -99,9 +99,9 @@ export class HostileHarness {
     await until(() => this.upstream.inFlight() === 0, 'no request to the node is left half said')
     await until(async () => {
       const { upstreams } = JSON.parse(await (await fetch(`${this.varve.adminUrl}/status.json`)).text()) as {
-        upstreams: Array<{ underWay: number, waiting: number }>
+        upstreams: Array<{ inFlight: number, waiting: number }>
       }
-      return upstreams.every(({ underWay, waiting }) => underWay === 0 && waiting === 0)
+      return upstreams.every(({ inFlight, waiting }) => inFlight === 0 && waiting === 0)
     }, 'no question to the node is left under way')
   }
 }

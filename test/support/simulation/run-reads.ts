@@ -36,7 +36,7 @@ export async function runReads (
 ): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: mostUnderWay })
   const wishes: ReadSpec[] = []
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   while (!signal.aborted) {
     const old = chance.happens(repeatedShare)
       ? wishes[chance.integerBelow(chance.happens(soonShare) ? Math.min(soon, wishes.length) : wishes.length)]
@@ -49,13 +49,13 @@ export async function runReads (
     if (wish !== old) wishes.unshift(wish)
     if (wishes.length > remembered) wishes.pop()
     const read = readOnce(url, wish, chance, world, tally, agent).finally(() => {
-      underWay.delete(read)
+      inFlight.delete(read)
     })
-    underWay.add(read)
+    inFlight.add(read)
     await pause(chance.integerBelow(2 * everyMs))
-    while (underWay.size >= mostUnderWay) await Promise.race(underWay)
+    while (inFlight.size >= mostUnderWay) await Promise.race(inFlight)
   }
-  await Promise.all(underWay)
+  await Promise.all(inFlight)
   agent.destroy()
 }
 

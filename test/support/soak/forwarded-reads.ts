@@ -18,19 +18,19 @@ const passedShare = 0.5
 export async function runForwardedReads (soak: SoakRun, chance: SeededRandom, signal: AbortSignal): Promise<void> {
   const { archive } = soak.world.chain.current
   const agent = new Agent({ keepAlive: true, maxSockets: 16 })
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   while (!signal.aborted) {
     const height = archive.height + 2 - chance.integerBelow(mostBehind)
     const accept = chance.happens(0.3) ? 'application/x-bcs' : 'application/json'
     const target = chance.happens(passedShare) ? `/v1/-/healthy?nth=${height}` : `/v1/blocks/by_height/${height}`
     const spelt: ModelRequest = { method: 'GET', target, headers: { accept }, body: undefined }
     const read = readForwarded(soak, spelt, height, agent).finally(() => {
-      underWay.delete(read)
+      inFlight.delete(read)
     })
-    underWay.add(read)
+    inFlight.add(read)
     await pause(chance.integerBelow(2 * everyMs))
   }
-  await Promise.all(underWay)
+  await Promise.all(inFlight)
   agent.destroy()
 }
 

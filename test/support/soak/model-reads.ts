@@ -31,13 +31,13 @@ export async function runModelReads (soak: SoakRun, chance: SeededRandom, signal
   const { world } = soak
   const agent = new Agent({ keepAlive: true, maxSockets: mostUnderWay + burstReads })
   const wishes: ReadSpec[] = []
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   let burstAt = performance.now() + burstEveryMs
   const begin = (wish: ReadSpec): void => {
     const read = readModelled(soak, wish, chance, agent).finally(() => {
-      underWay.delete(read)
+      inFlight.delete(read)
     })
-    underWay.add(read)
+    inFlight.add(read)
   }
   while (!signal.aborted) {
     const old = chance.happens(repeatedShare)
@@ -56,9 +56,9 @@ export async function runModelReads (soak: SoakRun, chance: SeededRandom, signal
       for (let nth = 0; nth < burstReads; nth++) begin(drawRead(chance, world.pool, world.chain.current))
     }
     await pause(chance.integerBelow(2 * everyMs))
-    while (underWay.size >= mostUnderWay) await Promise.race(underWay)
+    while (inFlight.size >= mostUnderWay) await Promise.race(inFlight)
   }
-  await Promise.all(underWay)
+  await Promise.all(inFlight)
   agent.destroy()
 }
 

@@ -44,7 +44,7 @@ export function sumOfSeries (series: ReadonlyMap<string, number>, name: string, 
 
 /** Returns the number of upstream requests in progress or waiting. */
 export function upstreamRequestsInFlight (series: ReadonlyMap<string, number>): number {
-  return sumOfSeries(series, 'varve_upstream_under_way') + sumOfSeries(series, 'varve_upstream_waiting') +
+  return sumOfSeries(series, 'varve_upstream_in_flight') + sumOfSeries(series, 'varve_upstream_waiting') +
     sumOfSeries(series, 'varve_waiting_for_version')
 }
 

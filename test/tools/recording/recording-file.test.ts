@@ -94,7 +94,7 @@ t.test('the file is private to its owner, and an existing one is replaced only w
   })
   t.equal(readFileSync(file, 'utf8'), 'mine')
   const command = startCommand(t, [...flags, '--force'])
-  await command.waitForOutput(/passes on/)
+  await command.waitForOutput(/forwards to/)
   command.signal('SIGTERM')
   t.equal(await command.code, 0)
   t.match([statSync(file).mode & 0o777, readFileSync(file, 'utf8')], [
@@ -169,7 +169,7 @@ t.test('a full disk ends the command with an error and exit code 1; whole lines 
   )
   t.match(
     recording.command.out(),
-    /\n2 requests with their responses in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk did not take it\n$/
+    /\n2 requests with their responses in \d+ s, [\d.]+ K?B: .*\n {2}left out: 1, since the disk could not store it\n$/
   )
   t.match(readFileSync(folder, 'utf8'), /"target":"\/v1\/1"[^\n]*\n$/)
 })

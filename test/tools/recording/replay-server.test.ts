@@ -140,7 +140,7 @@ t.test('with --timing a response takes as long as recorded, and a client that le
 t.test('a torn last line is skipped with a notice; any other fault names its line and stops', async t => {
   const torn = await startReplay(t, fileOf(t, [first, line('/v1/a', '1')], '\n{"at":1,"request":{"meth'))
   t.match(await sendRequest(torn.url, '/v1/a'), { status: 200 })
-  t.match(torn.command.out(), /\n {2}1 answer to 1 question,[^\n]*\n {2}its last line is incomplete and ignored\n/)
+  t.match(torn.command.out(), /\n {2}1 response to 1 request,[^\n]*\n {2}its last line is incomplete and ignored\n/)
   t.match(await sendRequest((await startReplay(t, fileOf(t, [first, line('/v1/a', '\u2028')], ''))).url, '/v1/a'), {
     body: '\u2028'
   }, 'a whole line without its newline is valid')

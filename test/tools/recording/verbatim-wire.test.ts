@@ -296,7 +296,7 @@ t.test('a TLS node with an untrusted certificate gets no request', async t => {
   t.match(recording.exchanges(), [{ none: 'lost', why: /CERT/ }])
   t.match(
     recording.command.out(),
-    /passes on to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
+    /forwards to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
     'a path that may contain a key is not shown'
   )
   t.equal(asked, 0)

@@ -91,7 +91,7 @@ const certificateLeft = (k: KnownTraffic): ExpectedSeries[] =>
 /** Predictions for every recording rule and alert expression. */
 export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'instance_endpoint:varve_reads_hit:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isHit))),
-  'instance_endpoint:varve_reads_keepable:rate5m': k =>
+  'instance_endpoint:varve_reads_cacheable:rate5m': k =>
     byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isKeepable))),
   'instance_endpoint:varve_hit:ratio_rate5m': k =>
     known(byEndpoint(k, (who, endpoint) => part(k, who, of(endpoint, isHit), of(endpoint, isKeepable)))),
@@ -118,7 +118,7 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'instance_upstream:varve_upstream_lag:seconds': lag,
   'instance:varve_ledger_oldest_version:min_deriv30m': k => by(k, () => slowerPace(k)),
   'instance:varve_history_left:seconds': historyLeft,
-  'instance:varve_oldest_asked:ratio': k =>
+  'instance:varve_lowest_requested:ratio': k =>
     by(k, who => between(above(k, who)[0] / (head(k) - oldest(k)), above(k, who)[1] / (head(k) - oldest(k)))),
   VarveDown: k => by(k, () => 1),
   VarveAbsent: () => [],
