@@ -18,7 +18,7 @@ async function check () {
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
-    say(`the fast tests passed on this very tree: ${recorded.passed} assertions, not run again`)
+    say(`the fast tests passed on exactly this tree: ${recorded.passed} assertions, not run again`)
   }
   const fast = recorded === undefined ? await runFast() : { count: recorded }
 

@@ -20,11 +20,11 @@ export function filesIn (folder) {
 export async function compile () {
   if (textOf(stamp) === digestOf(inputs()) && existsSync(at(cli))) return
   say('building ...')
-  return await compileAfresh()
+  return await recompile()
 }
 
 /** Compiles into an empty folder, so that no output of a deleted source remains; returns the error, if any. */
-export async function compileAfresh () {
+export async function recompile () {
   const wanted = digestOf(inputs())
   rmSync(at('dist'), { recursive: true, force: true })
   // Compiles the sandbox first: the program imports only the types that this writes.

@@ -75,5 +75,5 @@ async function lint () {
 
 async function layout () {
   const { code, output } = await run([process.execPath, at('scripts/format.js'), '--check'])
-  if (code !== 0) return `the layout is not the formatter's:\n${output}`
+  if (code !== 0) return `the format check failed:\n${output}`
 }

@@ -17,7 +17,7 @@ giveUpOn(process.argv.includes('--check') ? check() : write())
 function write () {
   const changed = unformatted()
   for (const { file, formatted } of changed) writeFileSync(at(file), formatted)
-  say(changed.length === 0 ? 'all files were formatted' : `formatted ${changed.map(({ file }) => file).join(', ')}`)
+  say(changed.length === 0 ? 'all files are formatted' : `formatted ${changed.map(({ file }) => file).join(', ')}`)
 }
 
 function check () {
@@ -66,5 +66,5 @@ function settled (formatter, file, text) {
     if (next === last) return next
     last = next
   }
-  throw new Error(`${file} changes with every pass of the formatter: write the construct another way`)
+  throw new Error(`${file} changes with every pass of the formatter: rewrite the construct`)
 }

@@ -27,7 +27,7 @@ export function giveUpOn (fault) {
 export function requireNode () {
   const [major, minor] = process.versions.node.split('.').map(Number)
   if (major > 20 || (major === 20 && minor >= 18)) return
-  giveUpOn(`Node 20.18 or newer is needed, and this is Node ${process.versions.node}.`)
+  giveUpOn(`expected Node.js 20.18 or newer, found ${process.versions.node}`)
 }
 
 /** Computes a digest of files and their names, so that a rename counts as a change. */

@@ -54,7 +54,7 @@ export async function bring (programs) {
     if (code !== 0) return advice(missing, `${manager.name} ${step[0]} failed:\n${output.trimEnd()}\n`)
   }
   const still = await missingOf(missing)
-  if (still.length > 0) return advice(still, `what ${manager.name} installed does not run`)
+  if (still.length > 0) return advice(still, `the programs that ${manager.name} installed do not run`)
 }
 
 async function missingOf (programs) {
@@ -77,5 +77,5 @@ async function works (command) {
 
 function advice (programs, reason) {
   return `the tests need ${programs.join(' and ')} on PATH, which could not be installed here (${reason}); ` +
-    `install ${programs.length === 1 ? 'it' : 'them'} by hand and run this again.`
+    `install ${programs.length === 1 ? 'it' : 'them'} by hand, then retry`
 }

@@ -8,6 +8,6 @@ close(await follow())
 async function follow () {
   const faults = await makeReady()
   if (faults.length > 0) return { faults }
-  say('running every block of README.md and docs/ in a fresh clone of what is committed ...')
+  say('running every block of README.md and docs/ in a fresh clone of the last commit ...')
   return await runTap(['test/long/readme.test.ts'], { timeoutSeconds: 600 })
 }

@@ -6,12 +6,12 @@ const { version } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
 
 if (tag !== `v${version}`) {
   giveUpOn(
-    `the tag ${tag === '' ? 'is missing' : `is ${tag}`}, and the package's version is ${version}: expected v${version}`
+    `the tag ${tag === '' ? 'is missing' : `is ${tag}`}, but the package version is ${version}: expected v${version}`
   )
 }
 const notes = notesOf(readFileSync(at('CHANGELOG.md'), 'utf8'), version)
 if (notes === undefined) {
-  giveUpOn(`CHANGELOG.md has no section "## ${version}" that says anything; "(unreleased)" goes when it is released`)
+  giveUpOn(`CHANGELOG.md has no section "## ${version}" with text: remove "(unreleased)" from its heading`)
 }
 process.stdout.write(`${notes}\n`)
 

@@ -62,6 +62,6 @@ function faultOf (lines, code) {
   const plan = lines.find(line => /^1\.\.\d/.test(line))?.slice(3) ?? 'none'
   const points = lines.filter(line => /^(?:not )?ok\b/.test(line))
   if (code !== 0) return `the process ended with exit code ${code}`
-  if (Number.parseInt(plan, 10) !== points.length) return `${points.length} tests were run, and the plan is ${plan}`
+  if (Number.parseInt(plan, 10) !== points.length) return `${points.length} tests ran, but the plan is ${plan}`
   if (points.some(line => line.startsWith('not'))) return 'a test failed'
 }

@@ -13,7 +13,7 @@ const { code, output } = await run([
   '--sbom-type=application',
   '--loglevel=silent'
 ])
-if (code !== 0) giveUpOn(`npm could not say what the package is made of:\n${output}`)
+if (code !== 0) giveUpOn(`npm sbom failed:\n${output}`)
 const bill = JSON.parse(output)
 const { component } = bill.metadata
 const refs = new Set([component['bom-ref'], ...atRunTime()])

@@ -30,7 +30,7 @@ export async function runTap (
     console.log(`${ok ? '  ok  ' : ' FAIL '} ${name}  ${passed} passed${time === undefined ? '' : `, ${time}`}`)
     // Prints the first failures at once, for readers who follow the run or have only part of its log.
     for (const failure of failed.slice(0, mostAtOnce)) {
-      console.log(`        ${short(failure)}\n${tellingOf(failure, linesAtOnce)}`)
+      console.log(`        ${short(failure)}\n${detailsText(failure, linesAtOnce)}`)
     }
   })
   await runFiles(chosen, { jobs: atOnce, timeoutSeconds, isCovered, env }, line => {
@@ -62,7 +62,7 @@ export function close ({ count, faults = [] }) {
   const reasons = count === undefined ? faults : [...faults, ...doubts(count)]
   if (files.length > slowest) console.log(`\nthe slowest files:\n${slowestOf(files)}`)
   for (const { path, details } of failed) {
-    console.log(`\nfailed: ${path.join(' > ')}\n${tellingOf({ details }, detailLines)}`)
+    console.log(`\nfailed: ${path.join(' > ')}\n${detailsText({ details }, detailLines)}`)
   }
   if (skipped.length > 0) console.log(`\nskipped: ${skipped.join('; ')}`)
   for (const reason of reasons) console.log(`\nnot passed: ${reason.trimEnd()}`)
@@ -81,6 +81,6 @@ function slowestOf (files) {
     .map(({ name, ms }) => `  ${(ms / 1000).toFixed(1).padStart(6)} s  ${name}`).join('\n')
 }
 
-function tellingOf ({ details }, most) {
+function detailsText ({ details }, most) {
   return details.slice(0, most).map(line => `  ${line}`).join('\n')
 }

@@ -13,7 +13,7 @@ export const needs = []
 
 const mostMs = 600
 const triesEveryMs = 3
-const patienceMs = 20_000
+const timeoutMs = 20_000
 const read = readOf(1024, 1000)
 // Baseline: the smallest HTTP server that Node.js can run, measured on the same machine.
 const leastProgram = port => [
@@ -66,7 +66,7 @@ async function timeToAnswer ({ programs }, { part, command, expected }) {
   while (true) {
     const body = await attempt(port)
     if (body?.equals(expected)) break
-    if (performance.now() - started > patienceMs) throw new Error(`no correct response within ${patienceMs} ms`)
+    if (performance.now() - started > timeoutMs) throw new Error(`no correct response within ${timeoutMs} ms`)
     await pause(triesEveryMs)
   }
   const tookMs = performance.now() - started
@@ -88,16 +88,16 @@ async function attempt (port) {
 }
 
 function resultOf (ways) {
-  const told = ways.map(({ label, list }) => ({ label, list, ...middleOf(list) }))
+  const summaries = ways.map(({ label, list }) => ({ label, list, ...middleOf(list) }))
   const text = ({ median, least, most }) => `${Math.round(median)} (${Math.round(least)}-${Math.round(most)})`
   return {
-    figures: told,
+    figures: summaries,
     tables: [{
-      title: `${told[0].list.length} starts each, in ms: median (least-most)`,
+      title: `${summaries[0].list.length} starts each, in ms: median (least-most)`,
       columns: ['', 'to the first response'],
-      rows: told.map(way => [way.label, text(way)])
+      rows: summaries.map(way => [way.label, text(way)])
     }],
-    targets: told.slice(0, 2).map(way => ({
+    targets: summaries.slice(0, 2).map(way => ({
       what: `first response, ${way.label}`,
       wanted: `at most ${mostMs} ms`,
       value: way.median,
