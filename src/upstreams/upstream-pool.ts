@@ -177,7 +177,9 @@ export class UpstreamPool {
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
     const [first] = rankUpstreams(this.#eligible, requirements)
     const attempt = first && await runAttempt(first, undefined)
-    if (attempt === undefined || attempt.flaw === 'impossible') throw noUpstreamFailure()
+    if (attempt === undefined || attempt.flaw === 'impossible') {
+      throw new UpstreamFailure('every upstream', 'unreachable', undefined)
+    }
     return attempt.response
   }
 
@@ -239,7 +241,7 @@ export class UpstreamPool {
     failures: readonly unknown[]
   ): UpstreamResponse {
     const notSent = failures.find(wasNotSent)
-    const failure = notSent ?? failures.at(-1) ?? noUpstreamFailure()
+    const failure = notSent ?? failures.at(-1) ?? new UpstreamFailure('every upstream', 'unreachable', undefined)
     const best = chooseBest(
       notSent === undefined ? flawed : flawed.filter(each => !isUpstreamFault(each)),
       requirements
@@ -290,10 +292,6 @@ function isPromising (upstream: Upstream, requirements: UpstreamRequirements): b
 // A hedge goes only to an upstream below half of its limits and with an empty queue.
 function hasCapacity ({ isUp, client: { budget } }: Upstream): boolean {
   return isUp && !budget.isBusy()
-}
-
-function noUpstreamFailure (): UpstreamFailure {
-  return new UpstreamFailure('every upstream', 'unreachable', undefined)
 }
 
 function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {

@@ -83,7 +83,7 @@ t.test('Ctrl-C lets a recording finish requests in progress, write all and repor
   t.match(said(), /\n\d+ requests? with (?:its|their) responses? in \d+ s, [\d.]+ [KM]B: .*report\.jsonl\n$/)
   const { exchanges, isTorn } = await readRecording(createReadStream(file))
   t.equal(isTorn, false)
-  t.ok(said().includes(`\n${exchanges.length} questions`))
+  t.ok(said().includes(`\n${exchanges.length} requests`))
   const again = await varveAt(t, (await startReplay(t, file)).url)
   for (const [target, body] of answers) t.equal((await again.get(target)).body, body, target)
 })

@@ -8,7 +8,8 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
-const oldest = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_lowest_requested_version')
+const oldest = async (varve: TestVarve): Promise<number | undefined> =>
+  await varve.metric('varve_lowest_requested_version')
 
 /** Starts varve with an upstream whose window, 10 to 1000 at first, the test moves. */
 async function windowed (

@@ -64,7 +64,7 @@ t.test('a file at --max-mb is written no further, and everything still passes', 
   t.ok(statSync(recording.file).size <= mega)
   t.match(
     recording.command.out(),
-    /\n3 requests with their responses in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file is as long as it may be \(--max-mb 1\)\n$/
+    /\n3 requests with their responses in \d+ s, 80\d\.\d KB: .*report\.jsonl\n {2}left out: 3, since the file has reached its limit \(--max-mb 1\)\n$/
   )
 })
 
