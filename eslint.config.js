@@ -94,7 +94,7 @@ export default [
       'test/proxy/events/serve-event-pages.test.ts',
       'test/proxy/events/event-page-lookup.test.ts',
       'test/proxy/serve-moving.test.ts',
-      'test/proxy/serve-observed.test.ts',
+      'test/proxy/serve-in-observe-mode.test.ts',
       'test/proxy/redis-lookup.test.ts',
       'test/proxy/representations.test.ts',
       'test/sandbox/accounts.test.ts',

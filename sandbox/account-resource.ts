@@ -1,5 +1,5 @@
 import { type Address, addressOf } from './address.js'
-import { emptyStream, depositor } from './deposits.js'
+import { emptyStream, depositAccount } from './deposit-events.js'
 import { digest } from './digest.js'
 import { type EncodedValue } from './generated-value.js'
 import { type Ledger } from './ledger.js'
@@ -44,6 +44,6 @@ export function accountContentAt (ledger: Ledger, address: Address, version: big
 
 function nextCreationNumber (ledger: Ledger, address: Address, version: bigint): bigint {
   if (address === addressOf('1')) return 5n
-  if (address !== depositor) return 2n
+  if (address !== depositAccount) return 2n
   return ledger.remaking !== undefined && ledger.blockOf(version).height >= ledger.remaking.backAt ? 6n : 4n
 }

@@ -1,6 +1,6 @@
 import { addressOf } from './address.js'
 import { accountDefinition } from './account-resource.js'
-import { emptyStream } from './deposits.js'
+import { emptyStream } from './deposit-events.js'
 import { digest } from './digest.js'
 import { newBlockStream, newEpochStream } from './ledger-events.js'
 import { epochBlocks, type Ledger } from './ledger.js'

@@ -1,6 +1,6 @@
 import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { depositStreams } from './deposits.js'
+import { depositStreams } from './deposit-events.js'
 import { digestHex } from './digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './schema/event.js'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { type Address, addressBytes, addressOf } from './address.js'
-import { depositStreams, depositor, depositsBefore, depositSum, emptyStream } from './deposits.js'
+import { depositStreams, depositAccount, depositsBefore, depositSum, emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
 import {
   type ResourceContent,
@@ -58,7 +58,9 @@ export function primaryStore (owner: Address, metadata: Address): Address {
 
 /** Returns the fungible store at an address; empty unless it is the primary store of a known owner. */
 export function storeDefinitions (address: Address): ResourceDefinition[] {
-  const owner = [depositor, ...knownSenders, addressOf('42')].find(known => primaryStore(known, chainAsset) === address)
+  const owner = [depositAccount, ...knownSenders, addressOf('42')].find(known =>
+    primaryStore(known, chainAsset) === address
+  )
   if (owner === undefined) return []
   const contentAt = (ledger: Ledger, version: bigint): ResourceContent | undefined => {
     const balance = assetBalanceAt(ledger, owner, version)
@@ -88,7 +90,7 @@ export const assetResources: readonly ResourceDefinition[] = [
 
 // The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
 function assetBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
-  if (owner !== depositor) return initialAssets - assetsPerTransaction * nextSequenceAt(ledger, owner, version)
+  if (owner !== depositAccount) return initialAssets - assetsPerTransaction * nextSequenceAt(ledger, owner, version)
   const { remaking } = ledger
   if (remaking === undefined || ledger.blockOf(version).height < remaking.goneAt) return undefined
   return initialCoins + depositSum(ledger, depositsBefore(remaking.goneAt))
@@ -101,7 +103,7 @@ function coinStoreContent (
   value: bigint,
   version: bigint
 ): ResourceContent {
-  const handles = { deposit_events: deposits, withdraw_events: emptyStream(depositor, withdrawals) }
+  const handles = { deposit_events: deposits, withdraw_events: emptyStream(depositAccount, withdrawals) }
   return {
     handles,
     value: structValue([

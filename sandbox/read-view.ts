@@ -17,7 +17,7 @@ import {
 } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 import { requireTypeTag, type TypeTag } from './type-tag.js'
-import { readValue } from './value-reader.js'
+import { readValue } from './bcs-value-reader.js'
 import { gasUsedBy, type ViewFunction, findViewFunction } from './view-functions.js'
 import { readViewRequest, type ViewRequest } from './view-request.js'
 

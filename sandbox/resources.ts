@@ -1,7 +1,7 @@
 import { accountDefinition, hasAccount } from './account-resource.js'
 import { type Address, addressOf } from './address.js'
 import { assetResources, chainAsset, coinStore, storeDefinitions } from './native-coin-resources.js'
-import { depositor } from './deposits.js'
+import { depositAccount } from './deposit-events.js'
 import { generatedResources } from './generated-resources.js'
 import { frameworkResources } from './framework-resources.js'
 import { type Ledger } from './ledger.js'
@@ -10,7 +10,7 @@ import { resourceKey } from './state-key.js'
 import { turnDefinition } from './turn-resource.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
-const depositorDefinitions = [accountDefinition(depositor), coinStore, ...generatedResources(depositor)]
+const depositorDefinitions = [accountDefinition(depositAccount), coinStore, ...generatedResources(depositAccount)]
 
 /** Resource of an account at one version. */
 export interface Resource extends ResourceContent {
@@ -54,6 +54,6 @@ function definitionsOf (address: Address): readonly ResourceDefinition[] {
   if (address === addressOf('1')) return frameworkResources
   if (address === chainAsset) return assetResources
   if (!hasAccount(address)) return storeDefinitions(address)
-  if (address === depositor) return depositorDefinitions
+  if (address === depositAccount) return depositorDefinitions
   return [accountDefinition(address), ...address === addressOf('42') ? [turnDefinition] : []]
 }

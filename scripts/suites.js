@@ -27,7 +27,7 @@ const random = named(
   'api/oracle',
   'end-to-end',
   'proxy/events/event-page-lookup',
-  'proxy/serve-observed',
+  'proxy/serve-in-observe-mode',
   'config/secrets',
   'whole/redis-block-index',
   'cache/redis-tier'

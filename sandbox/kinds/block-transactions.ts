@@ -1,5 +1,5 @@
 import { addressOf, shortAddress } from '../address.js'
-import { depositor } from '../deposits.js'
+import { depositAccount } from '../deposit-events.js'
 import { digestHex } from '../digest.js'
 import { eventRecord, eventsOfVersion } from '../ledger-events.js'
 import { epochBlocks } from '../ledger.js'
@@ -26,7 +26,7 @@ export function makeBlockMetadata (location: TransactionLocation): BlockMetadata
   return {
     ...committedMembersOf(
       location,
-      metadataChanges(location, emitted.some(({ account }) => account === depositor)),
+      metadataChanges(location, emitted.some(({ account }) => account === depositAccount)),
       0n
     ),
     id: block.hash,
@@ -87,6 +87,6 @@ function metadataChanges (location: TransactionLocation, isDeposit: boolean): Wr
     resourceChange(location, frameworkAddress, blockTag),
     resourceChange(location, frameworkAddress, clockTag),
     ...height % epochBlocks === 0 ? [resourceChange(location, frameworkAddress, epochTag)] : [],
-    ...isDeposit || height === goneAt || height === backAt ? [resourceChange(location, depositor, coinTag)] : []
+    ...isDeposit || height === goneAt || height === backAt ? [resourceChange(location, depositAccount, coinTag)] : []
   ]
 }

@@ -1,6 +1,6 @@
 import { addressOf } from '../address.js'
 import { tableChangeOf, changesTurnResource } from '../short-lived-state.js'
-import { depositor } from '../deposits.js'
+import { depositAccount } from '../deposit-events.js'
 import { type WriteSetChange } from '../schema/change.js'
 import { type EventRecord } from '../schema/event.js'
 import {
@@ -62,13 +62,13 @@ const differences: ReadonlyArray<Partial<UserTransactionKind>> = [
   ...failures.map(failure => ({ failure })),
   { hasNonce: true },
   { changes: namedItemChange },
-  { makePayload: makePublishPayload, changes: location => [moduleChange(location, depositor, 'menu')] },
+  { makePayload: makePublishPayload, changes: location => [moduleChange(location, depositAccount, 'menu')] },
   {
     makePayload: makePublishPayload,
     changes: location => ['game', 'shop'].map(name => moduleChange(location, gameAddress, name))
   },
   // Deletes a module that no listing contains, so listings stay the same.
-  { changes: location => [...busyItemChange(location), moduleChange(location, depositor, 'seasonal')] },
+  { changes: location => [...busyItemChange(location), moduleChange(location, depositAccount, 'seasonal')] },
   {
     events: (
       { version }

@@ -1,6 +1,6 @@
 import { shortAddress } from '../address.js'
 import { primaryStore, chainAsset } from '../native-coin-resources.js'
-import { depositor } from '../deposits.js'
+import { depositAccount } from '../deposit-events.js'
 import { digestsHex } from '../digest.js'
 import { eventRecord, eventsOfVersion } from '../ledger-events.js'
 import { maxU64 } from '../integer.js'
@@ -82,7 +82,7 @@ function changesOf (
         resourceChange(location, known.sender, accountTag),
         resourceChange(location, primaryStore(known.sender, chainAsset), storeTag)
       ],
-    ...emitted.length === 0 ? [] : [resourceChange(location, depositor, coinTag)],
+    ...emitted.length === 0 ? [] : [resourceChange(location, depositAccount, coinTag)],
     ...kind.changes(location)
   ]
 }

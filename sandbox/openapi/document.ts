@@ -8,7 +8,7 @@ import {
   perResponseHeaderDefinitions,
   positionHeaderDefinitions
 } from './headers.js'
-import { errorStatuses, type Operation, tags } from './operation.js'
+import { errorStatuses, type Operation, tags } from './operation-definition.js'
 import { operations } from './operations.js'
 import { type ParameterKey, parameterObject, parameters } from './parameters.js'
 import { type OpenApiDocument, type OpenApiObject } from './openapi-object.js'

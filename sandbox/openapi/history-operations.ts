@@ -3,7 +3,7 @@ import { block } from '../schema/block.js'
 import { versionedEvent } from '../schema/event.js'
 import { committedTransaction, transaction } from '../schema/transaction.js'
 import { bcsBody } from './bcs-body.js'
-import { type Operation } from './operation.js'
+import { type Operation } from './operation-definition.js'
 
 const errorsOfReads = [400, 403, 404, 410, 500, 503] as const
 const pageSizeText = 'The default page size is 25, the maximum is 100.'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { gasEstimate, health, index, nodeInfo } from '../schema/node.js'
 import { bcsBody } from './bcs-body.js'
-import { type Operation } from './operation.js'
+import { type Operation } from './operation-definition.js'
 
 const text = z.string()
 

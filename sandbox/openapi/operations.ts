@@ -1,7 +1,7 @@
 import { type RouteKey } from '../routes.js'
 import { historyOperations } from './history-operations.js'
 import { nodeOperations } from './node-operations.js'
-import { type Operation } from './operation.js'
+import { type Operation } from './operation-definition.js'
 import { stateOperations } from './state-operations.js'
 
 /** Operations by route; the type check fails when a route has none. */

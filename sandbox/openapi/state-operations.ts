@@ -5,7 +5,7 @@ import { module } from '../schema/module.js'
 import { rawTableItemRequest, tableItemRequest, viewRequest } from '../schema/request.js'
 import { moveValue } from '../schema/scalars.js'
 import { bcsBody } from './bcs-body.js'
-import { type Operation } from './operation.js'
+import { type Operation } from './operation-definition.js'
 
 const errorsOfReads = [400, 403, 404, 410, 500, 503] as const
 const errorsOfPosts = [400, 403, 404, 410, 411, 413, 415, 500, 503] as const

@@ -1,4 +1,4 @@
-import { type EndpointDefinition as Row } from './endpoint-definition.js'
+import { type EndpointDefinition } from './endpoint-definition.js'
 import {
   address,
   asset,
@@ -42,7 +42,7 @@ export const endpointNames = [
 export type EndpointName = typeof endpointNames[number]
 
 /** Definition of a known endpoint. */
-export type Endpoint = Row<EndpointName>
+export type Endpoint = EndpointDefinition<EndpointName>
 
 const stateIsImmutable = 'the state at a ledger version never changes'
 const blockIsImmutable = 'a block never changes, by whatever version or height it is asked for'

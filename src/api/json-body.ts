@@ -1,5 +1,5 @@
 import { trimBlanks } from './accept.js'
-import { type JsonObject, readObject } from './json-object.js'
+import { type JsonObject, readObject } from './strict-json-object.js'
 import { invalidInputError, ErrorResponse } from './error-response.js'
 
 /**

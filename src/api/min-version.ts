@@ -13,6 +13,6 @@ export function readMinVersion (text: string | readonly string[] | undefined): b
 }
 
 /** Error of a node for a version above its head. */
-export function versionNotFound (version: bigint): ErrorResponse {
+export function versionNotFoundError (version: bigint): ErrorResponse {
   return new ErrorResponse(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`)
 }

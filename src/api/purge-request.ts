@@ -1,4 +1,4 @@
-import { readObject } from './json-object.js'
+import { readObject } from './strict-json-object.js'
 import { matchEndpoint, type UpstreamDefaults, readRequest } from './read-request.js'
 import { type Read, targetOf, bodyTextOf } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'

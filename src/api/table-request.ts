@@ -1,6 +1,6 @@
 import { mediaTypes } from './accept.js'
 import { readJsonBody, requireString, requireText } from './json-body.js'
-import { type JsonObject } from './json-object.js'
+import { type JsonObject } from './strict-json-object.js'
 import { type ReadBody } from './read.js'
 import { invalidInputError } from './error-response.js'
 import { canonicalBytes, canonicalKey } from './table-key.js'

@@ -1,7 +1,7 @@
 import { invalidInputError, ErrorResponse } from './error-response.js'
 
 /** Policy for unknown routes: forward reads, nothing, or everything under /v1. */
-export type PassThrough = 'reads' | 'none' | 'all'
+export type PassThroughPolicy = 'reads' | 'none' | 'all'
 
 // Characters that nodes accept unencoded in a path and in a query (docs/node-behaviour.md, "Request targets").
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
@@ -22,7 +22,7 @@ export function requireLegalTarget (target: string): void {
  * Returns the target to forward for an unknown route, unchanged after the host; throws an ErrorResponse if it is not
  * allowed.
  */
-export function forwardedTarget (target: string, method: string, policy: PassThrough): string {
+export function forwardedTarget (target: string, method: string, policy: PassThroughPolicy): string {
   const local = localTarget(target)
   const [path = ''] = local.split('?', 1)
   if (path !== '/v1' && !path.startsWith('/v1/')) throw notServedError()
@@ -33,13 +33,13 @@ export function forwardedTarget (target: string, method: string, policy: PassThr
   if (segments.some(part => part === '.' || part === '..')) throw invalidInputError('the path holds a dot segment')
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowedError('GET, HEAD, POST')
   // `set_failpoint` makes a test node fail on purpose (docs/node-behaviour.md, "Routes").
-  const needed = !isReadMethod(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
+  const needed = !isSafeMethod(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
   if (policy === 'none' || (policy === 'reads' && needed === 'all')) throw notForwardedError(policy, needed)
   return local
 }
 
 /** Returns true if a request to an unknown route only reads and may be retried; every POST read is a known endpoint. */
-export function isReadMethod (method: string): boolean {
+export function isSafeMethod (method: string): boolean {
   return method !== 'POST'
 }
 
@@ -59,7 +59,7 @@ function notServedError (): ErrorResponse {
   return new ErrorResponse(404, 'web_framework_error', 'not found')
 }
 
-function notForwardedError (policy: PassThrough, needed: PassThrough): ErrorResponse {
+function notForwardedError (policy: PassThroughPolicy, needed: PassThroughPolicy): ErrorResponse {
   return new ErrorResponse(
     404,
     'web_framework_error',

@@ -9,13 +9,13 @@ import { type Buckets } from '../clients/buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
-import { LowestRequestedVersion } from '../chain/lowest-requested-version.js'
+import { LowestRequestedVersion } from '../metrics/lowest-requested-version.js'
 import { Tracker } from '../chain/tracker.js'
 import { Metrics } from '../metrics/metrics.js'
 import { LiveReleases } from '../upstreams/live-releases.js'
-import { Auditor } from '../proxy/auditor.js'
+import { AuditSampler } from '../proxy/audit-sampler.js'
 import { Invalidator } from '../proxy/invalidator.js'
-import { type ParsedRequests } from '../proxy/parsed-request.js'
+import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
 import { isHistoryShareable, isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext, type ProxySettings } from '../proxy/proxy-context.js'
 import { PrunedErrors } from '../api/pruned-errors.js'
@@ -105,7 +105,7 @@ export function buildComponents (
     now,
     tracker,
     releases,
-    tally: metrics,
+    metrics,
     log,
     generations: () => generations,
     probeTransportOf: hooks.probeTransportOf
@@ -157,7 +157,7 @@ export function buildComponents (
     compressor: new Compressor(memory),
     redisTier: redisBackend?.tier,
     invalidator,
-    auditor: new Auditor(
+    auditSampler: new AuditSampler(
       auditInvalidatorOf({
         invalidator,
         redisBackend: () => redisBackend,
@@ -185,7 +185,7 @@ export function buildComponents (
     },
     prunedErrors: new PrunedErrors(),
     failedRefreshes: new FailedRefreshes(now),
-    tally: metrics,
+    metrics,
     settings: proxySettingsOf(config)
   }
   metrics.registerGauges({
@@ -213,7 +213,7 @@ function certificateOf (
 }
 
 /** Builds the cache of parsed requests, sized as a share of the memory tier. */
-export function parsedRequestCacheOf ({ cache }: Config): ParsedRequests {
+export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
   return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
 }
 

@@ -3,10 +3,10 @@ import { type Config } from '../config/schema.js'
 import { contradicts, type Tracker } from '../chain/tracker.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { HeadPoll } from '../chain/head-poll.js'
-import { type HedgeTally } from '../upstreams/hedger.js'
+import { type HedgeMetrics } from '../upstreams/hedger.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { Upstream } from '../upstreams/upstream.js'
-import { UpstreamClient, type UpstreamTally, type Transport } from '../upstreams/upstream-client.js'
+import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type Generations } from '../chain/generations.js'
 import { upstreamStateLoggerOf } from './upstream-state-log.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
@@ -16,7 +16,7 @@ export interface UpstreamMonitorOptions {
   readonly now: () => number
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  readonly tally: UpstreamTally & HedgeTally
+  readonly metrics: UpstreamMetrics & HedgeMetrics
   readonly log: Logger
   /** Verifies chains against anchors; a function because generations are built after upstreams. */
   readonly generations: () => Generations
@@ -57,7 +57,7 @@ export function monitorUpstream (
   options: UpstreamMonitorOptions,
   context: MonitorContext
 ): MonitoredUpstream {
-  const { now, tracker, releases, tally, log, generations } = options
+  const { now, tracker, releases, metrics, log, generations } = options
   const { name } = config
   const hasPeers = (): boolean => context.monitored().length > 1
   let firstPoll: Promise<void> | undefined
@@ -71,7 +71,7 @@ export function monitorUpstream (
     now,
     wallClockMs: () => performance.timeOrigin + now(),
     ...(options.probeTransportOf && { probeTransport: options.probeTransportOf(config) })
-  }, tally)
+  }, metrics)
   const upstream: Upstream = new Upstream(client, {
     now,
     hasPeers,

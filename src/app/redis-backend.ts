@@ -82,7 +82,7 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
     timeoutMs,
     probeKey: `${prefix}probe`,
     now,
-    tally: metrics,
+    metrics,
     onUp: () => {
       log.info('Redis is up')
       Promise.all([health.check(), sync()]).catch(() => {})
@@ -96,7 +96,7 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
   const keys = new ExpiringKeys(link, prefix, ttlSeconds)
   const control = new ControlRecord(keys, rememberedUpstreams)
   const isAgreed = (): boolean => generations?.isAgreed === true && !mayBeOutdated && !purges.hasPending
-  const tier = new RedisTier(link, { keyPrefix, ttlSeconds, tally: metrics, now, isAgreed })
+  const tier = new RedisTier(link, { keyPrefix, ttlSeconds, metrics, now, isAgreed })
   const subscribeTo = (channel: string, onMessage: (text: string) => void): RedisSubscriber =>
     new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel, onMessage)
   const news = new ReplicaChannel(link, prefix, subscribeTo, message => {

@@ -53,7 +53,7 @@ export function buildUpstreamMonitor (
   sandboxUrl: string | undefined,
   options: UpstreamMonitorOptions
 ): UpstreamMonitor {
-  const { now, tracker, releases, generations, tally } = options
+  const { now, tracker, releases, generations, metrics } = options
   let lastPolledAll = -Infinity
   let monitored: readonly MonitoredUpstream[] = []
   const draining = new Set<MonitoredUpstream>()
@@ -154,7 +154,7 @@ export function buildUpstreamMonitor (
   }
 
   function hedgesOf ({ hedge }: Config): Hedger | undefined {
-    return monitored.length > 1 && hedge.share > 0 && hedge.burst > 0 ? new Hedger(hedge, tally) : undefined
+    return monitored.length > 1 && hedge.share > 0 && hedge.burst > 0 ? new Hedger(hedge, metrics) : undefined
   }
 
   // Requests in flight finish before the connection closes.

@@ -4,7 +4,7 @@ import { costOf, type Entry } from './entry.js'
 import { PageIndex, type StreamEvents } from './page-index.js'
 
 /** Counters of a memory tier. */
-export interface MemoryTierTally {
+export interface MemoryTierMetrics {
   wrote(): void
   evicted(): void
 }
@@ -19,7 +19,7 @@ export class MemoryTier {
   readonly #entries: LRUCache<string, Entry>
   readonly #blockIndex = new BlockIndex()
   readonly #pageIndex = new PageIndex()
-  readonly #tally: MemoryTierTally
+  readonly #metrics: MemoryTierMetrics
   readonly #now: () => number
   #onHalfFull: (() => void) | undefined
 
@@ -27,8 +27,8 @@ export class MemoryTier {
   readonly memoHolders = new Set<MemoHolder>()
 
   /** Calls `onHalfFull` once, when the entries reach half of `maxBytes`. */
-  constructor (maxBytes: number, tally: MemoryTierTally, now: () => number, onHalfFull?: () => void) {
-    this.#tally = tally
+  constructor (maxBytes: number, metrics: MemoryTierMetrics, now: () => number, onHalfFull?: () => void) {
+    this.#metrics = metrics
     this.#now = now
     this.#onHalfFull = onHalfFull
     this.#entries = new LRUCache({
@@ -38,7 +38,7 @@ export class MemoryTier {
         this.dropMemos()
         if (block !== undefined) this.#blockIndex.remove(block.blockIndexKey, block.first)
         if (page !== undefined) this.#pageIndex.remove(page)
-        if (reason === 'evict') tally.evicted()
+        if (reason === 'evict') metrics.evicted()
       }
     })
   }
@@ -59,7 +59,7 @@ export class MemoryTier {
   /** Stores an entry and returns true, unless its cost exceeds the whole tier. */
   put (entry: Entry): boolean {
     const isStored = this.#insert(entry)
-    if (isStored) this.#tally.wrote()
+    if (isStored) this.#metrics.wrote()
     return isStored
   }
 

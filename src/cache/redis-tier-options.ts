@@ -1,7 +1,7 @@
 import { type StoredEntry, entryFormat } from './stored-entry.js'
 
 /** Counters of a Redis tier. */
-export interface RedisTierTally {
+export interface RedisTierMetrics {
   wroteToRedis(): void
   foundCorrupt(): void
 }
@@ -10,7 +10,7 @@ export interface RedisTierTally {
 export interface RedisTierOptions {
   readonly keyPrefix: string
   readonly ttlSeconds: number
-  readonly tally: RedisTierTally
+  readonly metrics: RedisTierMetrics
   readonly now: () => number
   /** Reports agreement among replicas on the entries to read and write. */
   readonly isAgreed: () => boolean

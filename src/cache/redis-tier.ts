@@ -10,7 +10,12 @@ import { decodeEntry, encodeEntry, type StoredEntry } from './stored-entry.js'
 import { invalidates, type QueuedWrite, type Invalidation, type RedisWrite, RecentWrites } from './invalidation.js'
 import { WriteQueue } from './write-queue.js'
 
-export { type FoundEntry, type RedisTierOptions, type RedisTierTally, redisKeyPrefix } from './redis-tier-options.js'
+export {
+  type FoundEntry,
+  type RedisTierOptions,
+  type RedisTierMetrics as RedisTierTally,
+  redisKeyPrefix
+} from './redis-tier-options.js'
 export { type Invalidation, type RedisWrite } from './invalidation.js'
 
 /** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */
@@ -185,7 +190,7 @@ export class RedisTier {
     try {
       return { stored: await decodeEntry(key, value), ttlMs: ttlMs < 0 ? this.#options.ttlSeconds * 1000 : ttlMs }
     } catch {
-      this.#options.tally.foundCorrupt()
+      this.#options.metrics.foundCorrupt()
       return undefined
     }
   }
@@ -213,7 +218,7 @@ export class RedisTier {
       // A failed command may still have been executed.
       this.#recentWrites.add(item)
     }
-    this.#options.tally.wroteToRedis()
+    this.#options.metrics.wroteToRedis()
   }
 
   async #set (stored: StoredEntry, ttlMs: number): Promise<void> {

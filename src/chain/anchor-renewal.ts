@@ -1,5 +1,5 @@
 import { type Position } from '../api/position.js'
-import { type ChainMatcher } from './chain-matcher.js'
+import { type AnchoredChain } from './anchored-chain.js'
 
 const renewEveryMs = 10_000
 // A new process has little to lose yet: anchors that other replicas published already identify their generations.
@@ -9,11 +9,11 @@ const retryMs = 1000
 
 /** Schedules the reading of new anchors: 2 s after an upstream is verified, then every 10 s. */
 export class AnchorRenewal {
-  readonly #identity: ChainMatcher
+  readonly #identity: AnchoredChain
   readonly #now: () => number
   #dueAtMs: number | undefined
 
-  constructor (identity: ChainMatcher, now: () => number) {
+  constructor (identity: AnchoredChain, now: () => number) {
     this.#identity = identity
     this.#now = now
   }

@@ -2,7 +2,7 @@ import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
 import { needsProof } from './generation-candidates.js'
 import { type UnverifiedUpstream } from './generation-options.js'
-import { type ChainMatcher } from './chain-matcher.js'
+import { type AnchoredChain } from './anchored-chain.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
@@ -13,16 +13,16 @@ export type ComparisonResult = 'same' | 'older' | 'other'
 /** Compares an upstream's chain with the chain that our keys name (law 7). */
 export class ChainComparer {
   readonly #tracker: Tracker
-  readonly #identity: ChainMatcher
+  readonly #ownChain: AnchoredChain
   readonly #chainName: () => string
 
   /**
    * `chainName` changes with every reset and generation, so a comparison notices that the chain changed while it
    * waited.
    */
-  constructor (tracker: Tracker, identity: ChainMatcher, chainName: () => string) {
+  constructor (tracker: Tracker, ownChain: AnchoredChain, chainName: () => string) {
     this.#tracker = tracker
-    this.#identity = identity
+    this.#ownChain = ownChain
     this.#chainName = chainName
   }
 
@@ -34,12 +34,12 @@ export class ChainComparer {
     const { stamped: { position }, readPeerBlock } = unverified
     for (;;) {
       const chain = this.#chainName()
-      const known = { anchors: this.#identity.anchors, head: this.#tracker.stamped }
+      const known = { anchors: this.#ownChain.anchors, head: this.#tracker.stamped }
       const served = known.head?.position
       if (served !== undefined && isEarlier(position, served) && contradicts(position, served)) return 'older'
-      if (served !== undefined) await this.#identity.ensureComparable(position, served, readPeerBlock)
-      const verdict = await this.#identity.judgeChain(
-        { ...known, anchors: this.#identity.anchors },
+      if (served !== undefined) await this.#ownChain.ensureComparable(position, served, readPeerBlock)
+      const verdict = await this.#ownChain.judgeChain(
+        { ...known, anchors: this.#ownChain.anchors },
         position,
         unverified
       )

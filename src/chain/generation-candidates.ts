@@ -1,6 +1,6 @@
 import { Anchors } from './anchors.js'
 import { type ControlState } from '../cluster/control-record.js'
-import { type ChainVerdict } from './chain-matcher.js'
+import { type ChainVerdict } from './anchored-chain.js'
 import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
 
 /** A generation that a chain may belong to, and its known anchors and head. */
@@ -8,11 +8,11 @@ export type GenerationCandidate = readonly [generation: number, known: KnownGene
 
 /** Lists the generations in the control record, highest first. */
 export function candidatesIn ({ generations }: ControlState): GenerationCandidate[] {
-  return sortHighestFirst([...generations])
+  return sortByGeneration([...generations])
 }
 
 /** Sorts candidates, highest first; of two with the same number the last one wins. */
-export function sortHighestFirst (candidates: readonly GenerationCandidate[]): GenerationCandidate[] {
+export function sortByGeneration (candidates: readonly GenerationCandidate[]): GenerationCandidate[] {
   return [...new Map(candidates)].sort(([a], [b]) => b - a)
 }
 

@@ -4,13 +4,13 @@ import {
   type GenerationCandidate,
   candidatesIn,
   chooseCandidate,
-  sortHighestFirst,
+  sortByGeneration,
   needsProof,
   rememberedOnlyIn
 } from './generation-candidates.js'
 import { type ControlRecord, type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type ChainMatcher } from './chain-matcher.js'
+import { type AnchoredChain } from './anchored-chain.js'
 import { type KnownGeneration, nothingKnown } from './replica-records.js'
 
 /** Chosen generation of a chain; `isAgreed` where the control record confirms it, or there is no Redis. */
@@ -32,7 +32,7 @@ const maxAttempts = 5
 export async function chooseGeneration (
   stamped: StampedPosition,
   { tracker, control }: GenerationOptions,
-  identity: ChainMatcher,
+  identity: AnchoredChain,
   ruledOut: number
 ): Promise<GenerationChoice> {
   const { position } = stamped
@@ -46,7 +46,7 @@ export async function chooseGeneration (
     for (const [generation] of inRedis) tracker.noteGeneration(generation)
     // A number that is not in Redis may have belonged to another chain and expired.
     const unpublished = own.filter(([generation]) => inRedis.every(([other]) => other < generation))
-    const candidates = sortHighestFirst([...unpublished, ...inRedis]).filter(([generation]) => generation > ruledOut)
+    const candidates = sortByGeneration([...unpublished, ...inRedis]).filter(([generation]) => generation > ruledOut)
     const requireProof = new Set(remembered.map(([, known]) => known).filter(needsProof))
     const chosen = await chooseCandidate(candidates, async known => {
       const verdict = await identity.judgeChain(known, position)

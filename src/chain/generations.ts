@@ -5,7 +5,7 @@ import { ChainComparer } from './chain-comparer.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
 import { PeerGenerations } from './peer-generations.js'
-import { ChainMatcher } from './chain-matcher.js'
+import { AnchoredChain } from './anchored-chain.js'
 import { AnchorRenewal } from './anchor-renewal.js'
 import { chooseGeneration } from './generation-choice.js'
 import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
@@ -13,7 +13,7 @@ import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
 /** Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7). */
 export class Generations {
   readonly #options: GenerationOptions
-  readonly #identity: ChainMatcher
+  readonly #ownChain: AnchoredChain
   readonly #peerGenerations: PeerGenerations
   readonly #purgeAllGeneration: PurgeAllGeneration
   // True if the control record was readable when the generation was chosen.
@@ -30,21 +30,21 @@ export class Generations {
 
   constructor (options: GenerationOptions) {
     this.#options = options
-    this.#identity = new ChainMatcher(options)
-    this.#anchorRenewal = new AnchorRenewal(this.#identity, options.now)
+    this.#ownChain = new AnchoredChain(options)
+    this.#anchorRenewal = new AnchorRenewal(this.#ownChain, options.now)
     this.#comparison = new ChainComparer(
       options.tracker,
-      this.#identity,
+      this.#ownChain,
       () => `${options.tracker.generation} ${this.#resetCount}`
     )
-    this.#peerGenerations = new PeerGenerations(options, this.#identity, this)
+    this.#peerGenerations = new PeerGenerations(options, this.#ownChain, this)
     this.#purgeAllGeneration = new PurgeAllGeneration(options, this)
     this.#isAgreed = options.control === undefined
   }
 
   /** Anchors and head of our own generation. */
   get ownRecord (): KnownGeneration {
-    return { anchors: this.#identity.anchors, head: this.#options.tracker.stamped }
+    return { anchors: this.#ownChain.anchors, head: this.#options.tracker.stamped }
   }
 
   /** False while another chain may have this number, or before our own number is claimed (law 7). */
@@ -78,7 +78,7 @@ export class Generations {
     this.#restored = undefined
     if (restored !== undefined && tracker.chainId !== stamped.position.chainId) {
       tracker.clearChain()
-      this.#identity.replace([])
+      this.#ownChain.replace([])
     }
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) {
       return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
@@ -92,7 +92,7 @@ export class Generations {
       if (result === 'other') {
         await this.resetChain(stamped)
         // Reads anchors before the next verification: a lagging upstream of the old chain differs in nothing else.
-        await this.#identity.readAnchors(stamped.position, unverified.readBlock)
+        await this.#ownChain.readAnchors(stamped.position, unverified.readBlock)
       }
     }
     this.#anchorRenewal.schedule()
@@ -110,7 +110,7 @@ export class Generations {
    */
   recordReset (stamped: StampedPosition): void {
     const { tracker, control, events } = this.#options
-    this.#identity.replace([])
+    this.#ownChain.replace([])
     this.#anchorRenewal.cancel()
     this.#resetCount++
     if (control === undefined) return events.onGenerationChanged(tracker.generation)
@@ -152,7 +152,7 @@ export class Generations {
     if (remembered === undefined) return
     const [generation, known] = remembered
     tracker.setChain({ id: chainId, generation }, known.head, false)
-    this.#identity.replace(known.anchors)
+    this.#ownChain.replace(known.anchors)
     this.#isAgreed = true
     this.#restored = { isRememberedOnly: !state.generations.has(generation) }
   }
@@ -182,7 +182,7 @@ export class Generations {
     const { generation, known, isAgreed } = await chooseGeneration(
       stamped,
       this.#options,
-      this.#identity,
+      this.#ownChain,
       this.#ruledOutUpTo
     )
     if (resetCount !== this.#resetCount) return
@@ -197,8 +197,8 @@ export class Generations {
     const { tracker } = this.#options
     if (tracker.chainId === undefined) return
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
-    if (isSameChain) this.#identity.add(known.anchors)
-    else this.#identity.replace(known.anchors)
+    if (isSameChain) this.#ownChain.add(known.anchors)
+    else this.#ownChain.replace(known.anchors)
     if (!isSameChain) this.#options.events.onChainReplaced()
     this.#options.events.onGenerationChanged(generation)
   }

@@ -2,7 +2,7 @@ import { type StampedPosition } from '../api/position.js'
 import { candidatesIn } from './generation-candidates.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type ChainMatcher } from './chain-matcher.js'
+import { type AnchoredChain } from './anchored-chain.js'
 import { type KnownGeneration } from './replica-records.js'
 
 /** Actions on the generation that this process uses. */
@@ -16,12 +16,12 @@ export interface OwnGeneration {
 /** Follows or rejects the generations that other replicas publish (law 7). */
 export class PeerGenerations {
   readonly #options: GenerationOptions
-  readonly #identity: ChainMatcher
+  readonly #identity: AnchoredChain
   readonly #ownGeneration: OwnGeneration
   // Generations of another chain, by number and count of anchors, so that each is reported once.
   readonly #rejected = new Set<string>()
 
-  constructor (options: GenerationOptions, identity: ChainMatcher, ownGeneration: OwnGeneration) {
+  constructor (options: GenerationOptions, identity: AnchoredChain, ownGeneration: OwnGeneration) {
     this.#options = options
     this.#identity = identity
     this.#ownGeneration = ownGeneration

@@ -12,7 +12,7 @@ import {
   type Progress,
   formatDuration
 } from '../tools/warm/progress.js'
-import { WarmTally } from '../tools/warm/warm-tally.js'
+import { WarmCounts } from '../tools/warm/warm-counts.js'
 import { runWarmJob, type WarmJob } from '../tools/warm/warm-job.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { stdinName, readInputLines, requireReadable, totalSizeOf } from '../tools/input-lines.js'
@@ -42,13 +42,13 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   const perSecond = flags.rate === undefined ? undefined : wholeNumberFlag('rate', flags.rate, 0, 1_000_000)
   const stopping = new AbortController()
   const job = files.length > 0 ? await requestFileJobOf(flags, files, io.in, stopping.signal) : blockRangeJobOf(flags)
-  const tally = new WarmTally()
+  const counts = new WarmCounts()
   const client = new WarmClient({
     url,
     connections: workers,
     perSecond,
     key: io.environment['VARVE_CLIENT_KEY'],
-    tally,
+    counts,
     now: () => performance.now(),
     signal: stopping.signal
   })
@@ -66,12 +66,12 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
       else stop()
     })
   }
-  const progress = (tookMs: number): Progress => ({ job, tally, tookMs })
+  const progress = (tookMs: number): Progress => ({ job, counts, tookMs })
   const reporter = new ProgressReporter(
     { io, isJson: flags.json === true },
     tookMs => ({ line: progressLineOf(progress(tookMs)), share: job.share, facts: progressFactsOf(progress(tookMs)) })
   )
-  const failure = await runWarmJob(job, { client, tally, signal: stopping.signal }, workers, stop)
+  const failure = await runWarmJob(job, { client, counts, signal: stopping.signal }, workers, stop)
   reporter.stop()
   await client.close()
   const resumeCommand = job.resume && resumeCommandOf(job.resume, flags)
@@ -85,7 +85,7 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
   if (resumeCommand !== undefined && flags.json !== true) {
     io.err(`varve: not all was read; go on with\n  ${resumeCommand}\n`)
   }
-  return failure === undefined && resumeCommand === undefined && job.unreadNote === undefined && tally.failures === 0
+  return failure === undefined && resumeCommand === undefined && job.unreadNote === undefined && counts.failures === 0
     ? exitCodes.ok
     : exitCodes.failed
 }
@@ -113,12 +113,12 @@ async function requestFileJobOf (
   return new RequestFileJob(files, readInputLines(files, input, signal), skipped, await totalSizeOf(files))
 }
 
-function summaryOf ({ job: { noun, reads }, tally, tookMs }: Progress, { skippedNote, unreadNote }: WarmJob): string {
-  const notStored = [...tally.notStored].map(([reason, count]) => `${groupDigits(count)} ${reason}`)
-  const failed = [...tally.failed].map(([status, count]) => `${groupDigits(count)} with ${status}`)
-  return `${formatCount(reads, noun.one, noun.many)} in ${formatDuration(tookMs)}, ${formatBytes(tally.bytes)}: ${
-    formatCount(tally.hits, 'was', 'were')
-  } cached already, ${formatCount(tally.stored, 'is', 'are')} cached now\n` +
+function summaryOf ({ job: { noun, reads }, counts, tookMs }: Progress, { skippedNote, unreadNote }: WarmJob): string {
+  const notStored = [...counts.notStored].map(([reason, count]) => `${groupDigits(count)} ${reason}`)
+  const failed = [...counts.failed].map(([status, count]) => `${groupDigits(count)} with ${status}`)
+  return `${formatCount(reads, noun.one, noun.many)} in ${formatDuration(tookMs)}, ${formatBytes(counts.bytes)}: ${
+    formatCount(counts.hits, 'was', 'were')
+  } cached already, ${formatCount(counts.stored, 'is', 'are')} cached now\n` +
     (notStored.length > 0 ? `  not cacheable: ${notStored.join(', ')}\n` : '') +
     (failed.length > 0 ? `  failed: ${failed.join(', ')}\n` : '') +
     [skippedNote, unreadNote].map(sentence => sentence === undefined ? '' : `  ${sentence}\n`).join('')

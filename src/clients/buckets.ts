@@ -1,5 +1,5 @@
 /** Rate limit of a client: a sustained rate, and a burst after idle time. */
-export interface Allowance {
+export interface ClientRateLimit {
   readonly perSecond: number
   readonly burst: number
 }
@@ -7,9 +7,9 @@ export interface Allowance {
 /** Token buckets of clients. */
 export interface Buckets {
   /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
-  take(clientId: string, allowance: Allowance): number | Promise<number>
+  take(clientId: string, allowance: ClientRateLimit): number | Promise<number>
   /** Returns a token for a request that turned out to be free. */
-  refund(clientId: string, allowance: Allowance): void
+  refund(clientId: string, allowance: ClientRateLimit): void
 }
 
 // Bounds memory to some 10 MB (law 10: nothing grows without bound); the least recent client is dropped and starts with
@@ -28,7 +28,7 @@ export class LocalBuckets implements Buckets {
     this.#now = now
   }
 
-  take (clientId: string, { perSecond, burst }: Allowance): number {
+  take (clientId: string, { perSecond, burst }: ClientRateLimit): number {
     const nowMs = this.#now()
     const tokenIntervalMs = 1000 / perSecond
     const storedMs = this.#fullAtMs.get(clientId) ?? nowMs
@@ -40,7 +40,7 @@ export class LocalBuckets implements Buckets {
     return isTaken ? 0 : waitMs
   }
 
-  refund (clientId: string, { perSecond }: Allowance): void {
+  refund (clientId: string, { perSecond }: ClientRateLimit): void {
     const fullAtMs = this.#fullAtMs.get(clientId)
     if (fullAtMs !== undefined) this.#setFullAt(clientId, fullAtMs - 1000 / perSecond)
   }

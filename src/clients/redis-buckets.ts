@@ -1,5 +1,5 @@
 import { type RedisLink } from '../redis/link.js'
-import { type Allowance, type Buckets } from './buckets.js'
+import { type ClientRateLimit, type Buckets } from './buckets.js'
 
 // Mirrors LocalBuckets atomically on the server's clock, since clocks of replicas differ. Times beyond a burst predate
 // a clock change or limit change.
@@ -50,7 +50,7 @@ export class RedisBuckets implements Buckets {
     return this.#scriptError
   }
 
-  async take (clientId: string, allowance: Allowance): Promise<number> {
+  async take (clientId: string, allowance: ClientRateLimit): Promise<number> {
     const limitedForMs = (this.#limitedUntilMs.get(clientId) ?? 0) - this.#now()
     // Ignores a longer wait than one token takes: it came from another limit.
     if (limitedForMs > 0 && limitedForMs <= 1000 / allowance.perSecond) return limitedForMs
@@ -61,7 +61,7 @@ export class RedisBuckets implements Buckets {
     return waitMs
   }
 
-  refund (clientId: string, allowance: Allowance): void {
+  refund (clientId: string, allowance: ClientRateLimit): void {
     this.#limitedUntilMs.delete(clientId)
     this.#link.run(
       'limit',
@@ -74,7 +74,7 @@ export class RedisBuckets implements Buckets {
   }
 
   /** Undefined where Redis gives no valid response. */
-  async #takeFromRedis (clientId: string, { perSecond, burst }: Allowance): Promise<number | undefined> {
+  async #takeFromRedis (clientId: string, { perSecond, burst }: ClientRateLimit): Promise<number | undefined> {
     try {
       const waitMs = await this.#link.run(
         'limit',

@@ -8,9 +8,9 @@ import { type Purge } from '../chain/replica-records.js'
 export const maxPurges = 256
 
 /** Logged purges, newest first; `isFull` where older ones may have been trimmed. */
-export interface LoggedPurges {
+export interface PurgeLogContents {
   readonly purges: readonly Purge[]
-  readonly isFull: boolean
+  readonly mayBeTrimmed: boolean
 }
 
 /** The last purges of a chain, in the order of Redis, for replicas that missed the message. */
@@ -22,10 +22,13 @@ export class PurgeLog {
   }
 
   /** Reads the log; rejects when Redis fails. */
-  async read (chainId: number): Promise<LoggedPurges> {
+  async read (chainId: number): Promise<PurgeLogContents> {
     const texts =
       await this.#keys.read(purgeLogKeyOf(chainId), async (client, key) => await client.lrange(key, 0, -1)) ?? []
-    return { purges: texts.map(parsePurge).filter(purge => purge !== undefined), isFull: texts.length >= maxPurges }
+    return {
+      purges: texts.map(parsePurge).filter(purge => purge !== undefined),
+      mayBeTrimmed: texts.length >= maxPurges
+    }
   }
 
   async add (chainId: number, purge: Purge): Promise<void> {

@@ -84,7 +84,7 @@ export class Purges {
   async sync (chainId: number): Promise<void> {
     const { log, store, local } = this.#options
     const before = this.#known
-    const { purges, isFull } = await log.read(chainId)
+    const { purges, mayBeTrimmed: isFull } = await log.read(chainId)
     // A delivery may have added a purge while the log was read.
     const newPurges = exclude(purges, this.#known)
     this.#addKnown(newPurges)

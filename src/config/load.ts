@@ -21,7 +21,7 @@ export interface Flags {
 }
 
 /** Checks that a command needs beyond the validity of each key. */
-export interface LoadOptions {
+export interface ConfigRequirements {
   /** Rejects upstreams that are varve's own listeners. */
   readonly opensListeners?: boolean
   /** Rejects a configuration without an upstream, unless the sandbox is requested by name. */
@@ -48,7 +48,7 @@ export const overrides = [
 ] as const
 
 /** Loads the configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
-export function loadConfig (environment: Environment, flags: Flags, options: LoadOptions = {}): LoadedConfig {
+export function loadConfig (environment: Environment, flags: Flags, options: ConfigRequirements = {}): LoadedConfig {
   const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
   const { value, fromFiles, ...resolved } = resolveReferences(file === undefined ? {} : readYaml(file), environment)
   const tree = value as ConfigTree
@@ -90,7 +90,7 @@ function upstreamSourceMistakes (
   sources: ReadonlyMap<string, string>,
   isSandbox: boolean | undefined,
   flags: Flags,
-  { needsUpstream }: LoadOptions
+  { needsUpstream }: ConfigRequirements
 ): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
   const asked = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'

@@ -5,17 +5,17 @@ import { clientNetworkOf } from './client-address.js'
 
 /** Lets in who may ask at all, and holds each client to what it may ask for. */
 export class ClientLimiter {
-  readonly #access: ClientPolicies
+  readonly #policies: ClientPolicies
 
-  constructor (access: ClientPolicies) {
-    this.#access = access
+  constructor (policies: ClientPolicies) {
+    this.#policies = policies
   }
 
   /** Rejects a request without a required key, and charges every request if hits are charged. */
   async requireAccess (request: FastifyRequest): Promise<void> {
-    const lacksKey = this.#access.lacksKey(request.raw)
+    const lacksKey = this.#policies.lacksKey(request.raw)
     // Charges the address of a request without a key, or clients could guess keys without limit.
-    if (lacksKey || this.#access.limitsHits) await this.#charge(request)
+    if (lacksKey || this.#policies.limitsHits) await this.#charge(request)
     if (lacksKey) {
       throw new ErrorResponse(
         401,
@@ -28,25 +28,25 @@ export class ClientLimiter {
 
   /** Returns the charge of a request; undefined if its client is unlimited or already charged. */
   chargeOf (request: FastifyRequest): RequestCharge | undefined {
-    const allowance = this.#access.allowanceOf(request.raw)
-    if (this.#access.limitsHits || allowance === undefined) return undefined
+    const allowance = this.#policies.allowanceOf(request.raw)
+    if (this.#policies.limitsHits || allowance === undefined) return undefined
     return new RequestCharge(async () => {
       await this.#charge(request)
     }, () => {
-      this.#access.buckets.refund(this.clientIdOf(request), allowance)
+      this.#policies.buckets.refund(this.clientIdOf(request), allowance)
     })
   }
 
   /** Returns the client that limits and fair queueing count: a key's name, else a network. */
   clientIdOf (request: FastifyRequest): string {
-    const name = this.#access.clientNameOf(request.raw)
+    const name = this.#policies.clientNameOf(request.raw)
     return name === undefined ? clientNetworkOf(request) ?? 'unknown' : `key ${name}`
   }
 
   async #charge (request: FastifyRequest): Promise<void> {
-    const allowance = this.#access.allowanceOf(request.raw)
+    const allowance = this.#policies.allowanceOf(request.raw)
     if (allowance === undefined) return
-    const waitMs = await this.#access.buckets.take(this.clientIdOf(request), allowance)
+    const waitMs = await this.#policies.buckets.take(this.clientIdOf(request), allowance)
     if (waitMs > 0) {
       const seconds = String(Math.ceil(waitMs / 1000))
       throw new ErrorResponse(429, 'web_framework_error', 'too many requests', ['retry-after', seconds])

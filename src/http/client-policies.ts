@@ -1,5 +1,5 @@
 import { type IncomingMessage } from 'node:http'
-import { type Allowance, type Buckets } from '../clients/buckets.js'
+import { type ClientRateLimit, type Buckets } from '../clients/buckets.js'
 import { ClientKeys } from '../clients/client-keys.js'
 import { type Config } from '../config/schema.js'
 
@@ -13,8 +13,8 @@ export class ClientPolicies {
   readonly limitsHits: boolean
   readonly #keys: ClientKeys
   readonly #isRequired: boolean
-  readonly #allowances: ReadonlyMap<string, Allowance | undefined>
-  readonly #defaultAllowance: Allowance | undefined
+  readonly #allowances: ReadonlyMap<string, ClientRateLimit | undefined>
+  readonly #defaultAllowance: ClientRateLimit | undefined
   // Looks a key up once per request: access check, limiter, metrics and log all ask for the name.
   readonly #nameByRequest = new WeakMap<IncomingMessage, { readonly name: string | undefined }>()
 
@@ -22,7 +22,7 @@ export class ClientPolicies {
     { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientPoliciesConfig,
     buckets: Buckets
   ) {
-    const allowanceOf = (perSecond: number | null, burstOrNull: number | null): Allowance | undefined =>
+    const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
     this.buckets = buckets
     this.#keys = new ClientKeys(keys)
@@ -59,7 +59,7 @@ export class ClientPolicies {
   }
 
   /** Returns the request limit of a client; undefined means unlimited. */
-  allowanceOf (request: IncomingMessage): Allowance | undefined {
+  allowanceOf (request: IncomingMessage): ClientRateLimit | undefined {
     const name = this.clientNameOf(request)
     return name === undefined ? this.#defaultAllowance : this.#allowances.get(name)
   }

@@ -8,7 +8,7 @@ import { type ResponseReader, readersToCut } from './slow-readers.js'
 import { ClientThroughput } from './client-throughput.js'
 
 /** Receives counts of connections that varve closed. */
-export interface ConnectionsTally {
+export interface ConnectionMetrics {
   cut(reason: CutReason): void
   /** Reports new connections that were closed since the last report, and the limit that they met. */
   onFull(rejected: number, limit: number): void
@@ -43,7 +43,7 @@ const reportEveryTicks = 10
  * response memory in flight.
  */
 export class ConnectionLimiter {
-  readonly #tally: ConnectionsTally
+  readonly #metrics: ConnectionMetrics
   readonly #open = new Set<Socket>()
   readonly #states = new Map<Socket, ConnectionState>()
   // Excludes destroyed sockets until their close event; counting them would close further connections.
@@ -57,10 +57,10 @@ export class ConnectionLimiter {
   #rejected = 0
   #ticksSinceReport = reportEveryTicks
 
-  constructor ({ connections, inFlightBytes }: ClientLimits, tally: ConnectionsTally) {
+  constructor ({ connections, inFlightBytes }: ClientLimits, metrics: ConnectionMetrics) {
     this.#limit = connections
     this.#inFlightBytes = inFlightBytes
-    this.#tally = tally
+    this.#metrics = metrics
   }
 
   /** Number of open connections, including those in their TLS handshake. */
@@ -115,7 +115,7 @@ export class ConnectionLimiter {
     for (let excess = this.open - this.#limit; excess > 0 && this.#closeIdle(); excess--);
     this.#ticksSinceReport++
     if (this.#rejected === 0 || this.#ticksSinceReport < reportEveryTicks) return
-    this.#tally.onFull(this.#rejected, this.#limit)
+    this.#metrics.onFull(this.#rejected, this.#limit)
     this.#rejected = 0
     this.#ticksSinceReport = 0
   }
@@ -123,7 +123,7 @@ export class ConnectionLimiter {
   #admit (socket: Socket): boolean {
     if (this.isFull && !this.#closeIdle()) {
       this.#rejected++
-      this.#tally.cut('connection_limit')
+      this.#metrics.cut('connection_limit')
       socket.destroy()
       return false
     }
@@ -160,7 +160,7 @@ export class ConnectionLimiter {
   #cut (socket: Socket, reason: CutReason): void {
     this.#states.delete(socket)
     this.#closing.add(socket)
-    this.#tally.cut(reason)
+    this.#metrics.cut(reason)
     // Resets: on a plain close the kernel would keep offering its buffer to a client that does not read.
     if ((reason === 'stalled' || reason === 'memory') && !(socket instanceof TLSSocket)) socket.resetAndDestroy()
     else socket.destroy()

@@ -9,7 +9,7 @@ import { type HttpExchange } from './http-exchange.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { checkRequest } from './request-checks.js'
 import { PipelineQueue } from './pipeline-queue.js'
-import { readPreferences } from './read-preferences.js'
+import { responsePreferencesOf } from './response-preferences.js'
 
 /** A response that can be sent without waiting. */
 interface FastPathResponse {
@@ -97,7 +97,7 @@ function findResponse (
   }
   checkRequest(request)
   parsed.recordRequestedVersion(context.proxy)
-  const preferences = readPreferences(headers)
+  const preferences = responsePreferencesOf(headers)
   const { endpoint: { name: endpoint } } = parsed.read
   const memo = parsed.getMemo(context.proxy, preferences)
   if (memo !== undefined) return { endpoint, outcome: 'hit_memory', response: memo }

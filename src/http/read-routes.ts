@@ -1,6 +1,6 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { serveRead } from '../proxy/serve-read.js'
-import { ParsedRequest } from '../proxy/parsed-request.js'
+import { RequestVariantEntry } from '../proxy/request-variant-entry.js'
 import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { minVersionHeader } from '../api/min-version.js'
@@ -14,7 +14,7 @@ import { addPassThrough } from './pass-through.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { checkRequest } from './request-checks.js'
 import { BodyReadQueue } from './body-read-queue.js'
-import { readPreferences } from './read-preferences.js'
+import { responsePreferencesOf } from './response-preferences.js'
 
 // Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
 const largeBodyBytes = 16 * 1024
@@ -79,11 +79,11 @@ async function serveMatch (
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
   const variantKey = isHit(outcome) && read.minVersion === undefined ? variantKeyOf(variant) : undefined
   if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
-    context.parsedRequests.put(variantKey, new ParsedRequest(read))
+    context.parsedRequests.put(variantKey, new RequestVariantEntry(read))
   }
   return {
     outcome: outcomeNameOf(outcome),
-    clientResponse: context.stamper.respond(read, outcome, readPreferences(headers))
+    clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers))
   }
 }
 

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
-import { type ParsedRequests } from '../proxy/parsed-request.js'
+import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
 import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type ClientResponse, type Stamper } from '../proxy/stamper.js'
@@ -24,7 +24,7 @@ import { writeHead } from './write-head.js'
 export interface HttpContext {
   readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly proxy: ProxyContext
-  readonly parsedRequests: ParsedRequests
+  readonly parsedRequests: RequestVariantCache
   readonly access: ClientPolicies
   readonly stamper: Stamper
   readonly metrics: Metrics

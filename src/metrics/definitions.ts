@@ -1,11 +1,11 @@
 import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { upstreamStates } from '../upstreams/upstream-state.js'
-import { auditResults } from '../proxy/auditor.js'
+import { auditResults } from '../proxy/audit-sampler.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { endpointNames } from '../api/endpoints.js'
 import { notStoredReasons } from '../api/lifetime.js'
-import { redisOperations } from '../redis/operations.js'
+import { redisOperations } from '../redis/operation-names.js'
 import { cutReasons } from './cut-reasons.js'
 import { statusLabels, upstreamStatusLabels } from './status-labels.js'
 

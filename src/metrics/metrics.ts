@@ -11,11 +11,11 @@ import { RequestSeries } from './request-series.js'
 import { statusLabelOf } from './status-labels.js'
 import { type MetricSnapshots } from './summed-metrics.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
-import { type AuditResult } from '../proxy/auditor.js'
+import { type AuditResult } from '../proxy/audit-sampler.js'
 import { outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/lifetime.js'
-import { type RedisOperation } from '../redis/operations.js'
+import { type RedisOperation } from '../redis/operation-names.js'
 
 /** Value of the `endpoint` label. */
 export type EndpointLabel = EndpointName | 'other'

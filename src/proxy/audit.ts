@@ -6,7 +6,7 @@ import { type Coding } from '../api/coding.js'
 import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
 import { judge, impossibleReason } from '../api/lifetime.js'
 import { atVersion, classOf, isRendered, microCacheKeyOf, type Read, type ReadKeys } from '../api/read.js'
-import { type AuditResult } from './auditor.js'
+import { type AuditResult } from './audit-sampler.js'
 import { isReset, upstreamRequestOf } from './fetch-and-judge.js'
 import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
@@ -15,12 +15,12 @@ import { lookUp, lowestVersionOf } from './memory-lookup.js'
 
 /** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
 export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {
-  if (context.auditor.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
+  if (context.auditSampler.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
 }
 
 /** Audits a hit that was served from a memo, and looks its entry up first. */
 export function auditRepeatedHit (context: ProxyContext, read: Read, keys: ReadKeys): void {
-  if (!context.auditor.shouldAudit(context.settings.auditShare)) return
+  if (!context.auditSampler.shouldAudit(context.settings.auditShare)) return
   const entry = classOf(read) === 'moving' ? context.memory.get(microCacheKeyOf(keys)) : lookUp(context, read, keys)
   if (entry !== undefined) startAudit(context, read, entry)
 }
@@ -29,11 +29,13 @@ function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
   const fetchedRead = auditedReadOf(read, entry)
   if (fetchedRead === undefined) return
   const invalidationCount = context.invalidator.count
-  context.auditor.run(async () => await compareWithUpstream(context, { read, fetchedRead, entry, invalidationCount }))
+  context.auditSampler.run(async () =>
+    await compareWithUpstream(context, { read, fetchedRead, entry, invalidationCount })
+  )
     .then(result => {
-      context.tally.audited(result)
+      context.metrics.audited(result)
     }, () => {
-      context.tally.audited('unavailable')
+      context.metrics.audited('unavailable')
     })
 }
 
@@ -80,8 +82,8 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   if (result === 'different' && part === 'body' && isRendered(read, entry.status) && !isRetry) {
     // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
-    await context.auditor.refreshUpstreamStatus(background.upstream)
-    await context.auditor.refreshUpstreamStatus(background.upstream)
+    await context.auditSampler.refreshUpstreamStatus(background.upstream)
+    await context.auditSampler.refreshUpstreamStatus(background.upstream)
     return await compareWithUpstream(context, audited, true)
   }
   // An entry that was purged or replaced meanwhile must not be invalidated again.
@@ -92,7 +94,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   ) return 'unavailable'
   // Deletes the entry here first, since the purge of other tiers and replicas may fail.
   context.memory.delete(entry.key)
-  context.auditor.onDifference({
+  context.auditSampler.onDifference({
     result,
     reads: [...new Set([read, audited.read])],
     chain,

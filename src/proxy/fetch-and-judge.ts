@@ -56,7 +56,7 @@ export async function fetchCurrent (context: ProxyContext, read: Read, chain: Ch
       discardBody(stale)
       throw laggingError()
     }
-    context.tally.staleLatest()
+    context.metrics.staleLatest()
     return { ...stale, isStale: true }
   }
 }
@@ -151,7 +151,7 @@ async function fetchAndLearn (
 
 // An impossible response is not sent to the client either: 503 is better than a wrong body.
 function impossibleResponseError (context: ProxyContext, read: Read, reason: NotStoredReason): ErrorResponse {
-  context.tally.notStored(read.endpoint.name, reason)
+  context.metrics.notStored(read.endpoint.name, reason)
   return unavailableError('the upstream sent a response that cannot be true')
 }
 
@@ -167,9 +167,9 @@ function eventSelectionOf ({ endpoint, query }: Read): 'from' | 'last' | undefin
 }
 
 function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {
-  if (error instanceof QuarantinedError) context.tally.notStored(read.endpoint.name, 'wrong_chain')
+  if (error instanceof QuarantinedError) context.metrics.notStored(read.endpoint.name, 'wrong_chain')
   if (error instanceof UpstreamFailure && error.reason === 'truncated') {
-    context.tally.notStored(read.endpoint.name, 'incomplete')
+    context.metrics.notStored(read.endpoint.name, 'incomplete')
   }
   return unavailableError(
     describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ?? 'no upstream could answer'

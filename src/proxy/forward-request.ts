@@ -3,7 +3,7 @@ import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
-import { isReadMethod, versionInTarget } from '../api/unknown-route.js'
+import { isSafeMethod, versionInTarget } from '../api/unknown-route.js'
 import { unavailableError } from '../api/error-response.js'
 import { waitForVersions, isAboveServedHead } from './wait-for-version.js'
 import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError } from './fetch-and-judge.js'
@@ -24,7 +24,7 @@ export async function forwardRequest (
   { minVersion, ...upstreamRequest }: ForwardedRequest,
   signal: AbortSignal
 ): Promise<UpstreamResponse> {
-  const isIdempotent = isReadMethod(upstreamRequest.method)
+  const isIdempotent = isSafeMethod(upstreamRequest.method)
   const version = versionInTarget(upstreamRequest.target)
   if (version !== undefined && isIdempotent) context.lowestRequested.record(version, context.tracker.position)
   // Requests that may write do not wait for a version.
@@ -66,6 +66,6 @@ export async function forwardRequest (
     response.rest?.destroy()
     throw laggingError()
   }
-  if (response.status === 410) context.tally.pruned('other', 'upstream', undefined)
+  if (response.status === 410) context.metrics.pruned('other', 'upstream', undefined)
   return response
 }

@@ -59,7 +59,7 @@ export function locallyPrunedDistance (context: ProxyContext, read: Read): bigin
 
 /** Counts and builds the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
 export function prunedError (context: ProxyContext, read: Read, version: bigint, distance: bigint): ErrorResponse {
-  context.tally.pruned(read.endpoint.name, 'local', distance)
+  context.metrics.pruned(read.endpoint.name, 'local', distance)
   return context.prunedErrors.errorFor(version, version + distance)
 }
 
@@ -79,9 +79,9 @@ export function countPruned (context: ProxyContext, read: Read, outcome: Outcome
   const { position } = context.tracker
   if (isHit(outcome)) {
     if (outcome.kind === 'pruned') {
-      context.tally.pruned(read.endpoint.name, 'cache', prunedDistance(position, read, outcome.entry))
+      context.metrics.pruned(read.endpoint.name, 'cache', prunedDistance(position, read, outcome.entry))
     }
   } else if (outcome.fetched.notStored === 'pruned_page' || reportsPruned(outcome.fetched.response)) {
-    context.tally.pruned(read.endpoint.name, 'upstream', prunedDistance(position, read))
+    context.metrics.pruned(read.endpoint.name, 'upstream', prunedDistance(position, read))
   }
 }

@@ -7,7 +7,7 @@ import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
 import { type StreamEnds } from './events/stream-ends.js'
 import { type StreamNames } from './events/stream-names.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
-import { type LowestRequestedVersion } from '../chain/lowest-requested-version.js'
+import { type LowestRequestedVersion } from '../metrics/lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InspectResponse } from '../upstreams/attempt-runner.js'
 import { type ReportedChain } from '../chain/chain-mismatch.js'
@@ -18,7 +18,7 @@ import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/lifetime.js'
 import { type ReadKeys } from '../api/read.js'
-import { type Auditor, type AuditResult } from './auditor.js'
+import { type AuditSampler, type AuditResult } from './audit-sampler.js'
 import { type Invalidator } from './invalidator.js'
 import { type HistoryResult, type Outcome } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
@@ -64,7 +64,7 @@ export interface CacheTier {
 }
 
 /** Counters of the proxy, for metrics. */
-export interface ProxyTally {
+export interface ProxyMetrics {
   notStored(endpoint: EndpointName, reason: NotStoredReason): void
   staleLatest(): void
   waited(result: VersionWaitResult): void
@@ -116,7 +116,7 @@ export interface ProxyContext {
   /** Tier that replicas share; undefined without Redis. */
   readonly redisTier: CacheTier | undefined
   readonly invalidator: Invalidator
-  readonly auditor: Auditor
+  readonly auditSampler: AuditSampler
   readonly streamEnds: StreamEnds
   readonly streamNames: StreamNames
   readonly historyCoalescer: Coalescer<HistoryResult>
@@ -137,6 +137,6 @@ export interface ProxyContext {
   readonly resolveChain: () => Promise<void>
   readonly prunedErrors: PrunedErrors
   readonly failedRefreshes: FailedRefreshes
-  readonly tally: ProxyTally
+  readonly metrics: ProxyMetrics
   readonly settings: ProxySettings
 }

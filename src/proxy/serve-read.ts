@@ -10,8 +10,8 @@ import { waitForVersions, isAboveServedHead } from './wait-for-version.js'
 import { isReset } from './fetch-and-judge.js'
 import { auditHit } from './audit.js'
 import { fetchHistory } from './fetch-and-store.js'
-import { type ParsedRequest } from './parsed-request.js'
-import { serveObserved } from './serve-observed.js'
+import { type RequestVariantEntry } from './request-variant-entry.js'
+import { serveInObserveMode } from './serve-in-observe-mode.js'
 import { type Hit, type HistoryResult, type Outcome } from './outcomes.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInRedis } from './redis-lookup.js'
@@ -28,7 +28,7 @@ import {
 const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
-export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
+export function serveFromMemory (context: ProxyContext, parsed: RequestVariantEntry): Hit | undefined {
   const { chain } = context.tracker
   if (chain === undefined || context.settings.isObserving) return undefined
   const { read } = parsed
@@ -84,7 +84,7 @@ async function serve (context: ProxyContext, read: Read, chain: ChainGeneration)
   const keys = keysOf(read, chain)
   if (context.settings.isObserving) {
     await context.admit?.()
-    return await serveObserved(context, read, keys, chain)
+    return await serveInObserveMode(context, read, keys, chain)
   }
   if (classOf(read) === 'moving') return await serveMoving(context, read, keys, chain)
   const cached = lookUp(context, read, keys)

@@ -124,7 +124,7 @@ function countNotStored (
   response: UpstreamResponse,
   reason: NotStoredReason
 ): FetchResult {
-  context.tally.notStored(read.endpoint.name, reason)
+  context.metrics.notStored(read.endpoint.name, reason)
   return { response, entry: undefined, notStored: reason }
 }
 

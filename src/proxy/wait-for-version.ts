@@ -1,7 +1,7 @@
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
-import { versionNotFound } from '../api/min-version.js'
+import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
 import { type ProxyContext } from './proxy-context.js'
@@ -58,13 +58,13 @@ async function waitForMinVersion (context: ProxyContext, version: bigint): Promi
         'no upstream has reported a position yet'
     )
   }
-  if (position.head.version < version) throw versionNotFound(version)
+  if (position.head.version < version) throw versionNotFoundError(version)
 }
 
 async function waitForVersion (context: ProxyContext, version: bigint, timeoutMs: number): Promise<VersionWaitResult> {
   if (!isAboveServedHead(context, { requestedVersion: undefined, minVersion: version })) return 'reached'
   const waitResult = await context.versionWaits.waitFor(version, timeoutMs, context.clientId)
-  context.tally.waited(waitResult)
+  context.metrics.waited(waitResult)
   return waitResult
 }
 

@@ -1,12 +1,12 @@
 import { Cluster } from 'ioredis'
 import { withTimeout } from '../with-timeout.js'
 import { Breaker } from './breaker.js'
-import { type RedisOperation } from './operations.js'
+import { type RedisOperation } from './operation-names.js'
 import { type RedisClient } from './connection-options.js'
 import { probe } from './probe.js'
 
 /** Counts commands and failures for metrics. */
-export interface RedisTally {
+export interface RedisMetrics {
   redisCalled(operation: RedisOperation, seconds: number): void
   redisFailed(operation: RedisOperation): void
 }
@@ -18,7 +18,7 @@ export interface RedisLinkOptions {
   /** Key for probes; it need not exist. */
   readonly probeKey: string
   readonly now: () => number
-  readonly tally: RedisTally
+  readonly metrics: RedisMetrics
   readonly onUp: () => void
   readonly onDown: (reason: string) => void
 }
@@ -161,7 +161,7 @@ export class RedisLink {
   #connectionFailed (reason: string): void {
     if (!this.#isFailureReported) this.#setLastError(reason)
     this.#isFailureReported = true
-    this.#options.tally.redisFailed('connect')
+    this.#options.metrics.redisFailed('connect')
   }
 
   // Reports a rejected password even after another outage was reported, since only an operator can fix it.
@@ -184,7 +184,7 @@ export class RedisLink {
   }
 
   async #run<T> (operation: RedisOperation, command: (client: RedisClient) => Promise<T>, limitMs: number): Promise<T> {
-    const { now, tally, timeoutMs } = this.#options
+    const { now, metrics, timeoutMs } = this.#options
     if (this.#client.status !== 'ready') throw downFailure
     const startedMs = now()
     try {
@@ -195,7 +195,7 @@ export class RedisLink {
       if (operation === 'set') this.#readOnlyWaitMs = minReadOnlyWaitMs
       return result.value
     } catch (error) {
-      tally.redisFailed(operation)
+      metrics.redisFailed(operation)
       if (isErrorReply(error) && error.message.startsWith('READONLY')) this.#reconnectFromReplica()
       // An error response to a probe means that Redis does not serve varve at all.
       if (!isCommandError(error) || operation === 'probe') {
@@ -206,7 +206,7 @@ export class RedisLink {
       }
       throw error
     } finally {
-      tally.redisCalled(operation, (now() - startedMs) / 1000)
+      metrics.redisCalled(operation, (now() - startedMs) / 1000)
     }
   }
 }

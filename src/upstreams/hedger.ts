@@ -11,7 +11,7 @@ export const hedgeResults = ['won', 'lost', 'failed'] as const
 export type HedgeResult = typeof hedgeResults[number]
 
 /** Counts hedges for metrics. */
-export interface HedgeTally {
+export interface HedgeMetrics {
   hedged(result: HedgeResult): void
 }
 
@@ -37,12 +37,12 @@ export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise
 export class Hedger {
   readonly #bucket: HedgeBucket
   readonly #afterMs: number
-  readonly #tally: HedgeTally
+  readonly #metrics: HedgeMetrics
 
-  constructor ({ share, burst, afterMs }: HedgeOptions, tally: HedgeTally) {
+  constructor ({ share, burst, afterMs }: HedgeOptions, metrics: HedgeMetrics) {
     this.#bucket = new HedgeBucket(share, burst)
     this.#afterMs = afterMs
-    this.#tally = tally
+    this.#metrics = metrics
   }
 
   /** Adds this read's share of a hedge to the bucket. */
@@ -64,11 +64,11 @@ export class Hedger {
     const loser = sooner.upstream === first ? secondAttempt : firstAttempt
     if (isAccepted(sooner)) {
       loser.cancel()
-      this.#tally.hedged(loser === firstAttempt ? 'won' : 'lost')
+      this.#metrics.hedged(loser === firstAttempt ? 'won' : 'lost')
       return [sooner]
     }
     const later = await loser.result
-    this.#tally.hedged(isAccepted(later) ? (loser === secondAttempt ? 'won' : 'lost') : 'failed')
+    this.#metrics.hedged(isAccepted(later) ? (loser === secondAttempt ? 'won' : 'lost') : 'failed')
     return [sooner, later]
   }
 

@@ -34,7 +34,7 @@ export interface Transport {
 }
 
 /** Counts finished upstream requests for metrics; `status` is a status code or a failure reason. */
-export interface UpstreamTally {
+export interface UpstreamMetrics {
   fetched(upstream: string, endpoint: string, status: string, seconds: number): void
 }
 
@@ -43,7 +43,7 @@ export class UpstreamClient {
   readonly name: string
   readonly budget: Budget
   readonly #options: UpstreamClientOptions
-  readonly #tally: UpstreamTally
+  readonly #metrics: UpstreamMetrics
   readonly #connectionPool: ConnectionPool
   readonly #timestampGuard: TimestampGuard
   #release: string | undefined
@@ -51,10 +51,10 @@ export class UpstreamClient {
   #lastFetchSucceeded = false
   #answeredAtMs = -Infinity
 
-  constructor (options: UpstreamClientOptions, tally: UpstreamTally) {
+  constructor (options: UpstreamClientOptions, metrics: UpstreamMetrics) {
     this.name = options.name
     this.#options = options
-    this.#tally = tally
+    this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
     this.#timestampGuard = new TimestampGuard(options.now, options.wallClockMs ?? (() => Infinity))
     this.budget = new Budget({ ...options, requestsPerSecond: options.requestsPerSecond ?? null })
@@ -124,7 +124,7 @@ export class UpstreamClient {
     const startedMs = now()
     const record = (status: string): void => {
       if (transport === this.#connectionPool) {
-        this.#tally.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
+        this.#metrics.fetched(this.name, request.endpoint, status, (now() - startedMs) / 1000)
       }
     }
     let leftMs = timeoutMs

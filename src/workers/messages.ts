@@ -1,4 +1,4 @@
-import { type Allowance } from '../clients/buckets.js'
+import { type ClientRateLimit } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
 import { type ResponseHeaders, type StampedPosition } from '../api/position.js'
 import { type FailureReason } from '../upstreams/upstream-failure.js'
@@ -57,8 +57,8 @@ export type ToPrimary =
   | { readonly kind: 'poll', readonly upstream: string, readonly target: string, readonly timeoutMs: number }
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
-  | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: Allowance }
-  | { readonly kind: 'refund', readonly clientId: string, readonly allowance: Allowance }
+  | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: ClientRateLimit }
+  | { readonly kind: 'refund', readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'invalidated', readonly purge: Uint8Array }
   | { readonly kind: 'final_report', readonly metrics: unknown, readonly recent: unknown }
   | { readonly kind: 'query_result', readonly id: number, readonly result: WorkerQueryResult }

@@ -1,10 +1,10 @@
-import { type Allowance, type Buckets } from '../clients/buckets.js'
+import { type ClientRateLimit, type Buckets } from '../clients/buckets.js'
 import { withTimeout } from '../with-timeout.js'
 
 /** Sends a worker's token requests to the primary process. */
 export interface PrimaryBuckets {
-  take(id: number, clientId: string, allowance: Allowance): void
-  refund(clientId: string, allowance: Allowance): void
+  take(id: number, clientId: string, allowance: ClientRateLimit): void
+  refund(clientId: string, allowance: ClientRateLimit): void
 }
 
 // The primary process normally responds at once; while it hangs, each worker counts alone.
@@ -22,7 +22,7 @@ export class RemoteBuckets implements Buckets {
     this.#fallback = fallback
   }
 
-  async take (clientId: string, allowance: Allowance): Promise<number> {
+  async take (clientId: string, allowance: ClientRateLimit): Promise<number> {
     const id = ++this.#lastId
     const result = new Promise<number>(resolve => {
       this.#pending.set(id, resolve)
@@ -33,7 +33,7 @@ export class RemoteBuckets implements Buckets {
     return waitMs ?? await this.#fallback.take(clientId, allowance)
   }
 
-  refund (clientId: string, allowance: Allowance): void {
+  refund (clientId: string, allowance: ClientRateLimit): void {
     this.#primary.refund(clientId, allowance)
   }
 

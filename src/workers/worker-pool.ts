@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { withTimeout } from '../with-timeout.js'
 import { type RejectedConnections } from './unaccepted-connections.js'
 import { type ShutdownDeadlines, type ToWorker } from './messages.js'
-import { type WorkerExit, WorkerProcess, type WorkerOptions } from './worker-process.js'
+import { type WorkerExit, WorkerProcess, type WorkerProcessOptions } from './worker-process.js'
 
 /** Program that worker processes run. */
 export interface Program {
@@ -13,7 +13,7 @@ export interface Program {
 }
 
 /** Number of workers and start options for one configuration. */
-export type WorkerPoolOptions = WorkerOptions & { readonly count: number }
+export type WorkerPoolOptions = WorkerProcessOptions & { readonly count: number }
 
 /** Notifications about worker processes. */
 export interface WorkerPoolListener {

@@ -22,7 +22,7 @@ export interface WorkerExit {
 }
 
 /** Start message and message listener of a worker. */
-export interface WorkerOptions {
+export interface WorkerProcessOptions {
   readonly startMessage: () => Extract<ToWorker, { kind: 'start' }>
   readonly onMessage: (message: WorkerMessage, from: WorkerProcess) => void
 }
@@ -44,7 +44,7 @@ export class WorkerProcess {
   readonly ready: Promise<void>
   readonly exited: Promise<WorkerExit>
   readonly #worker: Worker
-  readonly #options: WorkerOptions
+  readonly #options: WorkerProcessOptions
   readonly #pendingQueries = new Map<number, (result: WorkerQueryResult) => void>()
   readonly #startup = { listening: deferred<string>(), ready: deferred<undefined>() }
   #lastQueryId = 0
@@ -52,7 +52,7 @@ export class WorkerProcess {
   #silentTicks = 0
   #isUp = false
 
-  constructor (options: WorkerOptions, rejectedConnections: RejectedConnections) {
+  constructor (options: WorkerProcessOptions, rejectedConnections: RejectedConnections) {
     this.#options = options
     this.#worker = cluster.fork()
     closeUnacceptedConnections(this.#worker.process, rejectedConnections)
@@ -84,7 +84,7 @@ export class WorkerProcess {
   }
 
   /** Returns true if the worker was started with these options. */
-  hasSpec (options: WorkerOptions): boolean {
+  hasSpec (options: WorkerProcessOptions): boolean {
     return this.#options === options
   }
 

@@ -5,14 +5,14 @@ import {
   localTarget,
   methodNotAllowedError,
   forwardedTarget,
-  type PassThrough,
+  type PassThroughPolicy,
   requireLegalTarget,
   versionInTarget
 } from '../../src/api/unknown-route.js'
 import { check, seedTitle } from '../support/properties.js'
 
 /** Returns the target that goes upstream, or the status of the rejection. */
-function fate (target: string, method = 'GET', policy: PassThrough = 'reads'): string | number {
+function fate (target: string, method = 'GET', policy: PassThroughPolicy = 'reads'): string | number {
   try {
     return forwardedTarget(target, method, policy)
   } catch (error) {
@@ -26,7 +26,7 @@ function refusedAs (
   target: string,
   expected: { status: number, code: string, rawHeaders?: string[] },
   method = 'GET',
-  policy: PassThrough = 'reads'
+  policy: PassThroughPolicy = 'reads'
 ): void {
   t.throws(
     () => {
@@ -306,7 +306,7 @@ t.test(`a forwarded target is unchanged, and stays under /v1 even if decoded twi
   check(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.constantFrom('reads', 'all'), (pieces, policy) => {
       const target = `/v1/${pieces.join('')}`
-      const got = fate(target, 'GET', policy as PassThrough)
+      const got = fate(target, 'GET', policy as PassThroughPolicy)
       if (got === target) passed++
       if (got !== target) return got === 400 || got === 404
       let [path = ''] = target.split('?', 1)
@@ -342,7 +342,7 @@ t.test('the version in an unknown route is read if unambiguous, since it only ra
 })
 
 t.test('a rejected route names the value of passThrough that would forward it', t => {
-  const cases: [string, string, PassThrough, string][] = [
+  const cases: [string, string, PassThroughPolicy, string][] = [
     [
       'POST',
       '/v1/transactions',

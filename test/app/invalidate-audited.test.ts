@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { auditInvalidatorOf } from '../../src/app/invalidate-audited.js'
 import { type RedisBackend } from '../../src/app/redis-backend.js'
-import { type AuditDifference } from '../../src/proxy/auditor.js'
+import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
 

@@ -33,7 +33,7 @@ async function sharedAt (
     timeoutMs: 500,
     probeKey: 'probe',
     now: () => performance.now(),
-    tally: {
+    metrics: {
       redisCalled: nothing,
       redisFailed: operation => {
         failed.push(operation)

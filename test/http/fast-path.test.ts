@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { ParsedRequest, type ParsedRequests } from '../../src/proxy/parsed-request.js'
+import { RequestVariantEntry, type RequestVariantCache } from '../../src/proxy/request-variant-entry.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { variantKeyOf } from '../../src/api/request-variant.js'
@@ -37,7 +37,7 @@ async function front (
     respondOk(response, '[]')
   })
   const { context } = contextAt(t, stub.url)
-  const parsedRequests: ParsedRequests = new ParsedRequestCache(1e6)
+  const parsedRequests: RequestVariantCache = new ParsedRequestCache(1e6)
   const metrics = new Metrics()
   const routed: string[] = []
   const server = createServer((request: IncomingMessage, response) => {
@@ -73,7 +73,7 @@ async function front (
       if (match === undefined || spelling === undefined) throw new Error('no read')
       const read = readRequest(match, spelled, { eventsDefault: 25 })
       await serveRead(context, read)
-      parsedRequests.put(spelling, new ParsedRequest(read))
+      parsedRequests.put(spelling, new RequestVariantEntry(read))
     }
   }
 }

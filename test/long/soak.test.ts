@@ -1,5 +1,5 @@
 import t from 'tap'
-import { auditResults } from '../../src/proxy/auditor.js'
+import { auditResults } from '../../src/proxy/audit-sampler.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { Chain } from '../support/simulation/chain.js'
 import { SeededRandom } from '../support/simulation/seeded-random.js'

@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
-import { Auditor, type AuditResult, type AuditDifference } from '../../src/proxy/auditor.js'
+import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { invalidationOf } from '../../src/proxy/invalidator.js'
-import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { RequestVariantEntry } from '../../src/proxy/request-variant-entry.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { keysOf } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
@@ -47,11 +47,11 @@ async function audited (
   const made = contextAt(t, stub.url).context
   const parts: ProxyContext = {
     ...made,
-    auditor: new Auditor(difference => {
+    auditSampler: new AuditSampler(difference => {
       differences.push(difference)
     }, async () => {}),
-    tally: {
-      ...made.tally,
+    metrics: {
+      ...made.metrics,
       audited: result => {
         results.push(result)
       }
@@ -92,7 +92,7 @@ t.test('an equal response counts as equal for every kind of hit, and the entry s
     }),
     'equal'
   )
-  const known = new ParsedRequest(readOfTarget(modules))
+  const known = new RequestVariantEntry(readOfTarget(modules))
   serveFromMemory(parts, known)
   await until(() => results.length === 2, 'a hit at hand')
   t.equal(parts.memory.entries, 1)
@@ -118,7 +118,7 @@ t.test('an entry that is purged or replaced during its audit is not invalidated 
     ['replaced', parts => {
       const { entry } = serveFromMemory(
         { ...parts, settings: { ...parts.settings, auditShare: 0 } },
-        new ParsedRequest(readOfTarget(modules))
+        new RequestVariantEntry(readOfTarget(modules))
       ) as { entry: Entry }
       parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
     }]
@@ -249,7 +249,7 @@ t.test('a response that says nothing of the stored history invalidates nothing',
 
 t.test('an entry that differs from what was stored is different, whatever a release explains', async t => {
   const { afterHit, parts, differences } = await audited(t)
-  const known = new ParsedRequest(readOfTarget(modules))
+  const known = new RequestVariantEntry(readOfTarget(modules))
   const { entry } = serveFromMemory(parts, known) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
   t.equal(
@@ -294,7 +294,7 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
   ) {
     const moment = await audited(t, respond(200, body, stamped), readOfTarget(target))
     let looked = 0
-    Object.assign(moment.parts.auditor, {
+    Object.assign(moment.parts.auditSampler, {
       run: async () => {
         looked++
       }
@@ -321,7 +321,7 @@ t.test('an audit of a gone entry, an unknown chain or a read without version com
   const { parts, results, asked } = await audited(t)
   const { chain } = parts.tracker
   const read = readOfTarget(modules)
-  const { entry } = serveFromMemory(parts, new ParsedRequest(read)) as { entry: Entry }
+  const { entry } = serveFromMemory(parts, new RequestVariantEntry(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
   const [times, page] = [asked.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
   auditRepeatedHit(
@@ -389,7 +389,7 @@ t.test('an internal error during an audit counts as unavailable', async t => {
 })
 
 t.test('the configured share of hits is audited, at uneven distances, also after it changes', async t => {
-  const auditor = new Auditor(() => {}, async () => {})
+  const auditor = new AuditSampler(() => {}, async () => {})
   for (const share of [1, 0.5, 0, 0.01, 1]) {
     const drawn = Array.from({ length: 20_000 }, () => auditor.shouldAudit(share)).flatMap((is, at) => is ? [at] : [])
     t.ok(Math.abs(drawn.length - 20_000 * share) <= 20_000 * share * 0.15, `${drawn.length} for ${share}`)

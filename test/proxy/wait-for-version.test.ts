@@ -148,7 +148,7 @@ t.test('without a free waiting slot a read goes on at once; an explicit wait is 
     ...made,
     settings: { ...made.settings, waitMs: 60_000 },
     tally: {
-      ...made.tally,
+      ...made.metrics,
       waited: (how: string) => {
         told.push(how)
       }

@@ -5,14 +5,14 @@ import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
 import { StreamEnds } from '../../src/proxy/events/stream-ends.js'
 import { StreamNames } from '../../src/proxy/events/stream-names.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
-import { LowestRequestedVersion } from '../../src/chain/lowest-requested-version.js'
+import { LowestRequestedVersion } from '../../src/metrics/lowest-requested-version.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { HeadPoll } from '../../src/chain/head-poll.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { LiveReleases } from '../../src/upstreams/live-releases.js'
-import { Auditor } from '../../src/proxy/auditor.js'
+import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { Invalidator } from '../../src/proxy/invalidator.js'
 import { isHistoryShareable, isShareable } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
@@ -87,7 +87,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       compressor: new Compressor(memory),
       redisTier: undefined,
       invalidator: new Invalidator(memory, streamNames),
-      auditor: new Auditor(nothing, async () => {}),
+      auditSampler: new AuditSampler(nothing, async () => {}),
       streamEnds: new StreamEnds(),
       streamNames,
       historyCoalescer: new Coalescer(isHistoryShareable),
@@ -99,7 +99,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         await poll.poll()
       },
       failedRefreshes: new FailedRefreshes(() => clock.ms),
-      tally: { notStored: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
+      metrics: { notStored: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
       settings: {
         isObserving: false,
         promoteLatest: true,

@@ -12,7 +12,7 @@ import {
   schemasOfOperation
 } from '../../sandbox/openapi/document.js'
 import { type FamilyHeader, headerObjectsOf, positionHeaderDefinitions } from '../../sandbox/openapi/headers.js'
-import { type Operation, tags } from '../../sandbox/openapi/operation.js'
+import { type Operation, tags } from '../../sandbox/openapi/operation-definition.js'
 import { operations } from '../../sandbox/openapi/operations.js'
 import { parameters } from '../../sandbox/openapi/parameters.js'
 import { type OpenApiObject } from '../../sandbox/openapi/openapi-object.js'

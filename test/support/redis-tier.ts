@@ -32,7 +32,7 @@ export async function openRedisTier (
     timeoutMs: 1000,
     probeKey: 'varve:1:probe',
     now,
-    tally: {
+    metrics: {
       redisCalled: () => {},
       redisFailed: () => {
         counts.failed++
@@ -46,7 +46,7 @@ export async function openRedisTier (
   const store: RedisTier = new RedisTier(link, {
     keyPrefix: 'varve',
     ttlSeconds: 1000,
-    tally: {
+    metrics: {
       wroteToRedis: () => {
         counts.written++
       },

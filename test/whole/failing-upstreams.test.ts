@@ -98,8 +98,8 @@ t.test('five failures in a row open an upstream\'s circuit; a lone upstream stil
   t.match(await statusOf('n1'), { state: 'down', reason: 'status 500' })
   await until(
     () =>
-      varve.log.some(({ node, msg, reason }) =>
-        node === 'n1' && /upstream is down/.test(String(msg)) && reason === 'status 500'
+      varve.log.some(({ upstream, msg, reason }) =>
+        upstream === 'n1' && /upstream is down/.test(String(msg)) && reason === 'status 500'
       ),
     'it is logged'
   )
@@ -123,7 +123,7 @@ t.test('an upstream that fails reads but answers polls is unhealthy until the fa
     t.match(await statusOf('n1'), { state: 'down' })
     one?.faults.clear()
     await until(async () => await upStates() === '1,1', 'it is mended', 2000)
-    await until(() => varve.log.filter(({ node }) => node === 'n1').length === 3, 'a line for each change')
+    await until(() => varve.log.filter(({ upstream }) => upstream === 'n1').length === 3, 'a line for each change')
   }
 })
 

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { Tracker } from '../../src/chain/tracker.js'
 import { type GenerationCandidate, chooseCandidate } from '../../src/chain/generation-candidates.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
-import { ChainMatcher, type ChainVerdict } from '../../src/chain/chain-matcher.js'
+import { AnchoredChain, type ChainVerdict } from '../../src/chain/anchored-chain.js'
 import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
 import { type Sandbox } from '#sandbox'
@@ -174,7 +174,7 @@ t.test('of two chains that take one number at the same time only one gets it', a
     const tracker = new Tracker(undefined, () => 0, {}, true)
     tracker.setChain({ id: 4, generation: 1 }, stamped, true)
     const asked = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
-    const marks = new ChainMatcher(asked)
+    const marks = new AnchoredChain(asked)
     await marks.readAnchors(stamped.position)
     const events = { onGenerationChanged: () => {}, onChainReplaced: () => {}, onConflictingChain: () => {} }
     return await chooseGeneration(

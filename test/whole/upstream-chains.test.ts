@@ -31,9 +31,9 @@ t.test('an upstream on another chain id gets no reads, is logged once as unhealt
     lagVersions: '0'
   })
   const lines = (msg: RegExp): number =>
-    varve.log.filter(line => line['node'] === 'n2' && msg.test(String(line['msg']))).length
+    varve.log.filter(line => line['upstream'] === 'n2' && msg.test(String(line['msg']))).length
   t.equal(lines(/serves another chain/), 1)
-  t.ok(varve.log.some(({ node, reason }) => node === 'n2' && reason === 'it serves chain 9, not 4'))
+  t.ok(varve.log.some(({ upstream, reason }) => upstream === 'n2' && reason === 'it serves chain 9, not 4'))
   fault?.remove()
   await until(async () => await upStates() === '1,1', 'it is back', 2000)
   takeRequestCounts()

@@ -35,7 +35,7 @@ t.test('warm reads each block of a range once with its transactions, and a secon
   const range = ['warm', '--from', String(from), '--to', String(to), '--transactions', '--url', varve.url]
   const first = await runCommand(t, [...range, '--json'])
   t.match([first.code, first.err], [0, ''])
-  t.match(ended(first.out), { event: 'end', blocks: 200, hits: 0, stored: 200, notKept: {}, failed: {}, share: 1 })
+  t.match(ended(first.out), { event: 'end', blocks: 200, hits: 0, stored: 200, notStored: {}, failed: {}, share: 1 })
   const asked = sandbox.requests.countFor('block_by_version')
   for (const height of [0, 1, 50, 99, 100, 199].map(at => begin + at)) {
     t.match(

@@ -112,7 +112,7 @@ export class BlockRangeJob implements WarmJob {
   }
 
   /** Returns true after the end of the segment. */
-  async #readSegment (segment: Segment, { client, tally }: WarmRun): Promise<boolean> {
+  async #readSegment (segment: Segment, { client, counts }: WarmRun): Promise<boolean> {
     const begin = segment.nextVersion
     for (;;) {
       segment.nextVersion += this.#skipBoundaryBlock(segment.nextVersion, segment.to)
@@ -139,7 +139,7 @@ export class BlockRangeJob implements WarmJob {
         throw new UnreachableError(`version ${segment.nextVersion} cannot be read: ${describeResponse(response)}`)
       }
       if (this.#isFirstRead(block, begin, segment.to)) {
-        tally.count(response)
+        counts.count(response)
         this.blocks++
         this.#versions += block.last - block.first + 1n
       }

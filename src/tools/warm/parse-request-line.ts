@@ -1,4 +1,4 @@
-import { readObject } from '../../api/json-object.js'
+import { readObject } from '../../api/strict-json-object.js'
 import { classOf } from '../../api/read.js'
 import { matchEndpoint, readRequest } from '../../api/read-request.js'
 import { ErrorResponse } from '../../api/error-response.js'

@@ -1,25 +1,25 @@
-import { type WarmTally } from './warm-tally.js'
+import { type WarmCounts } from './warm-counts.js'
 import { type WarmJob } from './warm-job.js'
 
 /** Progress of a warm run. */
 export interface Progress {
   readonly job: Pick<WarmJob, 'noun' | 'reads' | 'share'>
-  readonly tally: WarmTally
+  readonly counts: WarmCounts
   readonly tookMs: number
 }
 
 const barLength = 20
 
 /** Formats progress as one line: amount, rate, hits and remaining time. */
-export function progressLineOf ({ job: { noun, reads, share }, tally, tookMs }: Progress): string {
+export function progressLineOf ({ job: { noun, reads, share }, counts, tookMs }: Progress): string {
   const parts = [
     formatCount(reads, noun.one, noun.many),
     `${groupDigits(Math.round(perSecond(reads, tookMs)))}/s`,
-    `${groupDigits(tally.hits)} already cached`,
-    `${groupDigits(tally.stored)} missed`,
-    formatBytes(tally.bytes),
-    ...(tally.failures > 0 ? [`${groupDigits(tally.failures)} failed`] : []),
-    ...(tally.retries > 0 ? [`${groupDigits(tally.retries)} retried`] : [])
+    `${groupDigits(counts.hits)} already cached`,
+    `${groupDigits(counts.stored)} missed`,
+    formatBytes(counts.bytes),
+    ...(counts.failures > 0 ? [`${groupDigits(counts.failures)} failed`] : []),
+    ...(counts.retries > 0 ? [`${groupDigits(counts.retries)} retried`] : [])
   ].join(', ')
   if (share === undefined) return parts
   const left = remainingMs(share, tookMs)
@@ -36,16 +36,16 @@ export function withProgressBar (share: number | undefined, line: string): strin
 }
 
 /** Formats progress for programs. */
-export function progressFactsOf ({ job: { noun, reads, share }, tally, tookMs }: Progress): object {
+export function progressFactsOf ({ job: { noun, reads, share }, counts, tookMs }: Progress): object {
   const left = share === undefined ? undefined : remainingMs(share, tookMs)
   return {
     [noun.many]: reads,
-    hits: tally.hits,
-    stored: tally.stored,
-    notKept: Object.fromEntries(tally.notStored),
-    failed: Object.fromEntries(tally.failed),
-    retries: tally.retries,
-    bytes: tally.bytes,
+    hits: counts.hits,
+    stored: counts.stored,
+    notStored: Object.fromEntries(counts.notStored),
+    failed: Object.fromEntries(counts.failed),
+    retries: counts.retries,
+    bytes: counts.bytes,
     seconds: Math.round(tookMs) / 1000,
     perSecond: Math.round(perSecond(reads, tookMs) * 10) / 10,
     ...(share !== undefined && { share }),

@@ -72,7 +72,7 @@ export class RequestFileJob implements WarmJob {
       : formatCount(this.notCacheable, 'line is not a cacheable read', 'lines are not cacheable reads')
   }
 
-  async work ({ client, tally, signal }: WarmRun): Promise<void> {
+  async work ({ client, counts, signal }: WarmRun): Promise<void> {
     while (!signal.aborted) {
       const taken = await this.#takeLine(signal)
       if (taken === undefined) return
@@ -85,7 +85,7 @@ export class RequestFileJob implements WarmJob {
         // A failed line stays in the set, so that the next run resumes there.
         const response = await client.fetch(request)
         if (response === undefined) return
-        tally.count(response)
+        counts.count(response)
         this.reads++
       }
       this.#inFlight.delete(number)

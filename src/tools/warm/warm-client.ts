@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { readRetryAfterMs } from '../../upstreams/retry-after.js'
 import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
-import { type WarmTally } from './warm-tally.js'
+import { type WarmCounts } from './warm-counts.js'
 
 /** Read to send to varve. */
 export interface WarmRequest {
@@ -20,7 +20,7 @@ export interface WarmClientOptions {
   readonly perSecond: number | undefined
   /** Client API key, if varve requires one. */
   readonly key: string | undefined
-  readonly tally: WarmTally
+  readonly counts: WarmCounts
   /** Monotonic clock in milliseconds. */
   readonly now: () => number
   /** Ends waiting requests; requests in flight finish unless `abort` is called. */
@@ -59,7 +59,7 @@ export class WarmClient {
 
   /** Resolves with any response; undefined if the run ended before the request was sent. */
   async fetch (request: WarmRequest): Promise<WarmResponse | undefined> {
-    const { tally, signal } = this.#options
+    const { counts, signal } = this.#options
     for (let attempt = 1;; attempt++) {
       await this.#waitForRate()
       if (signal.aborted) return undefined
@@ -74,7 +74,7 @@ export class WarmClient {
             : `answers ${response.status}: ${bodyExcerptOf(response)}`
         }`)
       }
-      tally.retries++
+      counts.retries++
       const retryAfterMs = response instanceof Error
         ? 0
         : readRetryAfterMs(headerValueIn(response, 'retry-after') ?? '0', undefined, 0)

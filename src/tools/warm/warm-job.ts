@@ -1,11 +1,11 @@
 import { type WarmClient } from './warm-client.js'
-import { type WarmTally } from './warm-tally.js'
+import { type WarmCounts } from './warm-counts.js'
 
 /** Parts of a warm run. */
 export interface WarmRun {
   readonly client: WarmClient
   /** Counts the outcome of each read. */
-  readonly tally: WarmTally
+  readonly counts: WarmCounts
   readonly signal: AbortSignal
 }
 

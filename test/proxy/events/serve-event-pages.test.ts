@@ -47,7 +47,7 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
   const made = contextAt(t, sandbox.url, clock).context
   const parts: ProxyContext = {
     ...made,
-    tally: {
+    metrics: {
       notStored: (_endpoint, reason) => {
         tally.push(reason)
       },

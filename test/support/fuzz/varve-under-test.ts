@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { startServing, type Varve } from '../../../src/app/serve.js'
 import { configSchema } from '../../../src/config/schema.js'
-import { type AuditResult } from '../../../src/proxy/auditor.js'
+import { type AuditResult } from '../../../src/proxy/audit-sampler.js'
 import { classOf } from '../../../src/api/read.js'
 import { sendRequest } from '../client.js'
 import { until } from '../until.js'

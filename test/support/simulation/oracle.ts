@@ -1,5 +1,5 @@
 import { respond } from '../../../sandbox/respond.js'
-import { depositStream, streamWithoutEvents } from '../../../sandbox/deposits.js'
+import { depositStream, streamWithoutEvents } from '../../../sandbox/deposit-events.js'
 import { newBlockStream, newEpochStream } from '../../../sandbox/ledger-events.js'
 import { defaultSettings } from '../../../sandbox/options.js'
 import { type SandboxResponse } from '../../../sandbox/response.js'

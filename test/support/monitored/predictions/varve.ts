@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
-import { auditResults } from '../../../../src/proxy/auditor.js'
+import { auditResults } from '../../../../src/proxy/audit-sampler.js'
 import { cutReasons } from '../../../../src/metrics/cut-reasons.js'
 import { notStoredReasons } from '../../../../src/api/lifetime.js'
-import { redisOperations, type RedisOperation } from '../../../../src/redis/operations.js'
+import { redisOperations, type RedisOperation } from '../../../../src/redis/operation-names.js'
 import { certificate } from '../../certificate.js'
 import {
   seriesFor,

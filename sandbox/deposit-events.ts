@@ -5,7 +5,7 @@ import { type Ledger } from './ledger.js'
 import { type EventStream } from './event-stream.js'
 
 /** The account whose coin store the deposits go to. */
-export const depositor = addressOf('cafe')
+export const depositAccount = addressOf('cafe')
 
 const blocksPerDeposit = 3
 
@@ -13,7 +13,7 @@ const blocksPerDeposit = 3
 export const depositStream = makeDepositStream(2n, 0, Infinity)
 
 /** Event handle without any event. */
-export const streamWithoutEvents = emptyStream(depositor, 3n)
+export const streamWithoutEvents = emptyStream(depositAccount, 3n)
 
 /** Streams of deposits: a recreated coin store starts a second stream. */
 export function depositStreams ({ remaking }: Ledger): EventStream[] {
@@ -43,7 +43,7 @@ export function depositSum (ledger: Ledger, count: number): bigint {
 function makeDepositStream (creationNumber: bigint, from: number, until: number): EventStream {
   const before = depositsBefore(from)
   return {
-    account: depositor,
+    account: depositAccount,
     creationNumber,
     countAtHeight: height => Math.max(0, depositsBefore(Math.min(height + 1, until)) - before),
     eventAt (ledger, sequence) {
@@ -53,7 +53,7 @@ function makeDepositStream (creationNumber: bigint, from: number, until: number)
         // The first transaction emits the event if the block has no user transaction.
         version: block.lastVersion - block.firstVersion >= 2n ? block.firstVersion + 1n : block.firstVersion,
         creationNumber,
-        account: depositor,
+        account: depositAccount,
         sequence: BigInt(sequence),
         type: ['coin', 'DepositEvent'],
         data: { amount: String(amount) },

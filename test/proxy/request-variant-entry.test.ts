@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Entry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
-import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { RequestVariantEntry } from '../../src/proxy/request-variant-entry.js'
 import { type Hit } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { type ClientResponse, Stamper, type ResponsePreferences } from '../../src/proxy/stamper.js'
@@ -13,7 +13,7 @@ const plain: ResponsePreferences = { ifNoneMatch: undefined, acceptEncoding: und
 
 interface Given {
   readonly parts: ProxyContext
-  readonly known: ParsedRequest
+  readonly known: RequestVariantEntry
   readonly reply: ClientResponse
   readonly clock: { ms: number }
   /** Returns the memoised response, if any. */
@@ -31,7 +31,7 @@ async function given (
   const clock = { ms: 1000 }
   const { context } = contextAt(t, stub.url, clock)
   await serveRead(context, readOfTarget(target))
-  const known = new ParsedRequest(readOfTarget(target))
+  const known = new RequestVariantEntry(readOfTarget(target))
   const hit = serveFromMemory(context, known) as Hit
   const reply = new Stamper(context, 'revalidate').respond(known.read, hit, wishes)
   known.memoise(context, hit, wishes, reply)
@@ -125,7 +125,7 @@ t.test('a memo of an event page lives as long as the page', async t => {
 t.test('at most ten thousand memos exist, and none outlives its entry', async t => {
   const { parts, known, reply } = await given(t)
   const hit = serveFromMemory(parts, known) as Hit
-  for (let at = 0; at < 25_000; at++) new ParsedRequest(known.read).memoise(parts, hit, plain, reply)
+  for (let at = 0; at < 25_000; at++) new RequestVariantEntry(known.read).memoise(parts, hit, plain, reply)
   t.ok(parts.memory.memoHolders.size <= 10_000)
   for (const position of [2000n, 3000n]) {
     headTo(parts, position)

@@ -1,7 +1,7 @@
 import { type WarmResponse, headerValueIn } from './warm-response.js'
 
 /** Counts the outcomes of a run. */
-export class WarmTally {
+export class WarmCounts {
   /** Responses that were already cached. */
   hits = 0
   /** Responses fetched from an upstream and stored. */

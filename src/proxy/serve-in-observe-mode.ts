@@ -11,7 +11,7 @@ import { lookUpInRedis } from './redis-lookup.js'
 import { locallyPrunedDistance, isRetiredRendering, lookUp } from './memory-lookup.js'
 
 /** Forwards every read, stores only what serve mode would store, and returns the outcome that serve mode would have. */
-export async function serveObserved (
+export async function serveInObserveMode (
   context: ProxyContext,
   read: Read,
   keys: ReadKeys,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type JsonObject, readObject } from '../../src/api/json-object.js'
+import { type JsonObject, readObject } from '../../src/api/strict-json-object.js'
 import { canonicalKey } from '../../src/api/table-key.js'
 import { readTypeTag, type TypeTag } from '../../src/api/type-tag.js'
 import { check, seedTitle } from '../support/properties.js'

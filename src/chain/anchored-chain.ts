@@ -18,7 +18,7 @@ const verifyTimeoutMs = 400
 type ChainSource = Pick<GenerationOptions, 'readBlock' | 'readHead'>
 
 /** Anchors of this process's chain, read by height from a verified upstream. */
-export class ChainMatcher {
+export class AnchoredChain {
   readonly #source: ChainSource
   #anchors = new Anchors()
 

@@ -1,4 +1,4 @@
-import { readCheckedMembers, isBlank } from './json-check.js'
+import { readStrictMembers, isBlank } from './strict-json-members.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -36,7 +36,7 @@ export class JsonObject {
 /** Reads one JSON object strictly; undefined for any other bytes. */
 export function readObject (bytes: Buffer): JsonObject | undefined {
   const text = decodeUtf8(bytes)
-  const texts = text === undefined ? undefined : readCheckedMembers(text)
+  const texts = text === undefined ? undefined : readStrictMembers(text)
   return texts && new JsonObject(texts)
 }
 

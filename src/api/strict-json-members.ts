@@ -13,7 +13,7 @@ const simpleEscapes = '"\\/bfnrt'
  * Returns the JSON text of each member by its quoted name; undefined unless the whole text is one JSON object. Rejects
  * deep nesting and repeated members, because a parser may use either of two equal names.
  */
-export function readCheckedMembers (text: string): ReadonlyMap<string, string> | undefined {
+export function readStrictMembers (text: string): ReadonlyMap<string, string> | undefined {
   try {
     return new JsonChecker(text).wholeObject()
   } catch {

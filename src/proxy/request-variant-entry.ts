@@ -14,10 +14,10 @@ const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
 
 /** Parsed-request cache: reads by request variant. */
-export type ParsedRequests = ParsedRequestCache<ParsedRequest>
+export type RequestVariantCache = ParsedRequestCache<RequestVariantEntry>
 
 /** Read of one request variant, with its keys and its memoised last response. */
-export class ParsedRequest implements MemoHolder {
+export class RequestVariantEntry implements MemoHolder {
   readonly read: Read
   #chain: ChainGeneration | undefined
   #keys: ReadKeys | undefined

@@ -2,6 +2,6 @@ import { type IncomingHttpHeaders } from 'node:http'
 import { type ResponsePreferences } from '../proxy/stamper.js'
 
 /** Reads the headers that choose the form of a response. */
-export function readPreferences (headers: IncomingHttpHeaders): ResponsePreferences {
+export function responsePreferencesOf (headers: IncomingHttpHeaders): ResponsePreferences {
   return { ifNoneMatch: headers['if-none-match'], acceptEncoding: headers['accept-encoding'] }
 }

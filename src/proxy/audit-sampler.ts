@@ -24,7 +24,7 @@ export interface AuditDifference {
 const maxConcurrentAudits = 8
 
 /** Samples hits for audits, limits concurrent audits, and reports differences. */
-export class Auditor {
+export class AuditSampler {
   readonly onDifference: (difference: AuditDifference) => void
   /** Fetches the position and release of an upstream. */
   readonly refreshUpstreamStatus: (node: string) => Promise<void>
