@@ -11,6 +11,8 @@ const minute = 60
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
   lies: { files: () => [long('deceptive-upstream')], minutes: 2, env: () => ({}) },
+  alerts: { files: () => [long('alerts')], minutes: 3, env: () => ({}) },
+  image: { files: () => [long('image')], minutes: 2, env: () => ({}) },
   transfers: { files: () => [long('slow-link')], minutes: 5, env: () => ({}) },
   simulation: { files: () => [long('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
   fuzz: {

@@ -19,7 +19,7 @@ const alone = named(
 )
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
-const nightly = named('long/', 'deceptive-upstream', 'slow-link')
+const nightly = named('long/', 'alerts', 'deceptive-upstream', 'image', 'slow-link')
 
 /** Files with property tests, which `npm run nightly` runs with ten times the cases. */
 const random = named(
@@ -38,11 +38,9 @@ const longest = [
   ...named(
     'long/',
     'workers',
-    'alerts',
-    'deploy',
     'status-page',
-    'package',
     'readme',
+    'package',
     'prometheus',
     'process-faults',
     'dns',

@@ -1,7 +1,7 @@
 import { type Registry } from 'prom-client'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type VersionWaits } from '../chain/version-waits.js'
-import { type LowestRequestedVersion } from './lowest-requested-version.js'
+import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'

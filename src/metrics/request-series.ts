@@ -109,7 +109,8 @@ export class RequestSeries {
         count += bucketCount
         return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: count }
       })
-      return [...lines, { metricName: `${name}_sum`, labels, value: sum }, {
+      // Omits buckets until the first request: there are thousands, and each would be 0.
+      return [...(count === 0 ? [] : lines), { metricName: `${name}_sum`, labels, value: sum }, {
         metricName: `${name}_count`,
         labels,
         value: count

@@ -317,11 +317,11 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
     t.match(await sendRequest(`http://${url}`, modules(2000)), { status: 200 })
     t.match(
       said,
-      /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"something failed that nobody waited for/
+      /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"unhandled rejection: varve continues/
     )
     process.kill(pid, 'SIGWINCH')
     await until(
-      () => /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*in doubt: it ends/.test(said),
+      () => /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(said),
       'it says why'
     )
     if (workers === '1') t.equal(await ended, 1)

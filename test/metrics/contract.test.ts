@@ -146,6 +146,7 @@ t.test('series labelled by status or upstream appear at their first count', asyn
 
 t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 2.5 times', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
+  await varve.get('/v1')
   const shown = await scrape(varve.adminUrl)
   const times = [...shown].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
   t.same(times.map(([name]) => name).sort(), [

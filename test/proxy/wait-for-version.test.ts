@@ -147,7 +147,7 @@ t.test('without a free waiting slot a read goes on at once; an explicit wait is 
   const parts = {
     ...made,
     settings: { ...made.settings, waitMs: 60_000 },
-    tally: {
+    metrics: {
       ...made.metrics,
       waited: (how: string) => {
         told.push(how)

@@ -106,7 +106,7 @@ t.test('a full queue is 503 with Retry-After at once and stays bounded, and hits
   t.match(await kept, { status: 200 })
   const reads = Array.from({ length: 16 }, async (_, nth) => await varve.get(modules(600 + nth)))
   await until(
-    async () => await gauge(varve, 'under_way') === 2 && await gauge(varve, 'waiting') === 14,
+    async () => await gauge(varve, 'in_flight') === 2 && await gauge(varve, 'waiting') === 14,
     'the queue is full'
   )
   const began = performance.now()

@@ -1,8 +1,24 @@
 import { definitionOf } from '../../../src/metrics/definitions.js'
-import { type KnownTraffic, type ExpectedValue } from './known-traffic.js'
+import { type KnownTraffic, type ExpectedSeries, type ExpectedValue, seriesFor } from './known-traffic.js'
 import { type SentRequest } from './expected-traffic.js'
 
 const bounds = definitionOf('varve_request_duration_seconds').bounds ?? []
+
+/** Returns a quantile for each endpoint or outcome that had a request: buckets come with the first observation. */
+export function quantilesFor (
+  traffic: KnownTraffic,
+  label: 'endpoint' | 'outcome',
+  values: readonly string[],
+  part: number
+): ExpectedSeries[] {
+  const isObserved = (value: string): boolean =>
+    [...traffic.sent, ...traffic.rehearsed].some(sent => sent[label] === value)
+  return seriesFor(
+    label,
+    values.filter(isObserved),
+    value => quantileBounds(part, traffic, sent => sent[label] === value)
+  )
+}
 
 /**
  * Returns bounds of a latency quantile. Varve's time is at most the client's wait and at least the known minimum, so

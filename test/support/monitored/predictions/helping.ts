@@ -1,7 +1,7 @@
 import { endpointNames } from '../../../../src/api/endpoints.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
 import { seriesFor, type ExpectedSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
-import { quantileBounds } from '../quantiles.js'
+import { quantilesFor } from '../quantiles.js'
 import { type SentRequest } from '../expected-traffic.js'
 
 const isHit = ({ outcome }: SentRequest): boolean => outcome.startsWith('hit_')
@@ -41,12 +41,9 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
     seriesFor('endpoint', endpoints, of => k.count(({ endpoint }) => endpoint === of) / k.seconds),
   'Upstream requests by endpoint/A': k =>
     seriesFor('endpoint', [...read, 'other'], of => scaled(k.upstreamRequests('all', of), 1 / k.seconds)),
-  'Median by outcome/A': k =>
-    seriesFor('outcome', outcomeNames, of => quantileBounds(0.5, k, ({ outcome }) => outcome === of)),
-  'p99 by outcome/A': k =>
-    seriesFor('outcome', outcomeNames, of => quantileBounds(0.99, k, ({ outcome }) => outcome === of)),
-  'p99 by endpoint/A': k =>
-    seriesFor('endpoint', endpoints, of => quantileBounds(0.99, k, ({ endpoint }) => endpoint === of)),
+  'Median by outcome/A': k => quantilesFor(k, 'outcome', outcomeNames, 0.5),
+  'p99 by outcome/A': k => quantilesFor(k, 'outcome', outcomeNames, 0.99),
+  'p99 by endpoint/A': k => quantilesFor(k, 'endpoint', endpoints, 0.99),
   'Responses by status/A': k =>
     seriesFor('status', statuses(k), of => k.count(({ status }) => String(status) === of) / k.seconds),
   'Errors of varve by status/A': k =>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LowestRequestedVersion } from '../../src/metrics/lowest-requested-version.js'
+import { LowestRequestedVersion } from '../../src/proxy/lowest-requested-version.js'
 import { type Position } from '../../src/api/position.js'
 
 const window = (oldest: bigint, head: bigint): Position => ({
