@@ -7,13 +7,14 @@ const root = resolve(import.meta.dirname, '..')
 // Lists the allowed imports: the table of ARCHITECTURE.md. A folder may always import itself.
 const mayImport: Record<string, readonly string[]> = {
   'with-timeout': [],
+  signal: [],
   api: [],
   config: [],
   redis: ['with-timeout'],
   clients: ['redis'],
   cache: ['api', 'redis'],
   upstreams: ['with-timeout', 'api'],
-  chain: ['with-timeout', 'api', 'cache', 'upstreams'],
+  chain: ['with-timeout', 'signal', 'api', 'cache', 'upstreams'],
   cluster: ['api', 'redis', 'cache', 'upstreams', 'chain'],
   proxy: ['with-timeout', 'api', 'cache', 'upstreams', 'chain'],
   metrics: ['api', 'redis', 'cache', 'upstreams', 'chain', 'proxy'],
@@ -21,6 +22,7 @@ const mayImport: Record<string, readonly string[]> = {
   workers: ['with-timeout', 'api', 'config', 'clients', 'upstreams'],
   app: [
     'with-timeout',
+    'signal',
     'api',
     'config',
     'redis',

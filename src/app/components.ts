@@ -21,26 +21,24 @@ import { type ProxyContext, type ProxySettings } from '../proxy/proxy-context.js
 import { PrunedErrors } from '../api/pruned-errors.js'
 import { FailedRefreshes } from '../proxy/failed-refreshes.js'
 import { Generations } from '../chain/generations.js'
+import { chainSourceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditInvalidatorOf } from './invalidate-audited.js'
 import { keepHeapLean } from './lean-heap.js'
-import { type UpstreamMonitor, buildUpstreamMonitor } from './upstream-monitor.js'
-import { type UpstreamMonitorOptions } from './monitored-upstream.js'
+import { Events } from './events.js'
+import { subscribe, type WorkerSubscribers } from './subscribers.js'
+import { UpstreamMonitor } from './upstream-monitor.js'
+import { UpstreamLifecycle } from './upstream-lifecycle.js'
+import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type buildRedisBackend } from './redis-backend.js'
 import { versionOfProgram } from './version.js'
 
 /** Connects a worker to the other processes; all absent when varve runs as one process. */
-export interface WorkerHooks {
-  readonly probeTransportOf?: UpstreamMonitorOptions['probeTransportOf']
+export interface WorkerHooks extends WorkerSubscribers {
+  readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
   /** Counts what clients consume for all workers; absent, this process counts alone. */
   readonly buckets?: Buckets
-  /** Runs after a response moved the position forward. */
-  readonly onAdvanced?: () => void
-  /** Runs after the upstreams turned out to serve another chain (law 7). */
-  readonly onChainReset?: () => void
-  /** Publishes a purge that the other processes have to follow, because the cached bytes are wrong. */
-  readonly onInvalidated?: (purge: Buffer) => void
 }
 
 /** Everything below the listeners. */
@@ -48,6 +46,7 @@ export interface Components {
   readonly proxy: ProxyContext
   readonly metrics: Metrics
   readonly upstreams: UpstreamMonitor
+  readonly upstreamLifecycle: UpstreamLifecycle
   readonly generations: Generations
   readonly redisBackend: RedisBackend | undefined
   /** Certificate of a public TLS listener; undefined without TLS. */
@@ -70,48 +69,25 @@ export function buildComponents (
 ): Components {
   const metrics = new Metrics()
   const now = (): number => performance.now()
+  const events = new Events()
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
   const streamNames = new StreamNames(now, () => {
     memory.dropMemos()
   })
   const invalidator = new Invalidator(memory, streamNames)
-  const releases = new LiveReleases(now)
-  const { redis } = config.cache
-  const tracker = new Tracker(config.chainId ?? undefined, now, {
-    onReset: stamped => {
-      metrics.chainReset()
-      log.warn('chain reset: a new key generation starts')
-      upstreams.resetChain()
-      generations.recordReset(stamped)
-      hooks.onChainReset?.()
-    },
-    onAdvanced: () => {
-      redisBackend?.publishHead()
-      hooks.onAdvanced?.()
-    },
-    onServedHead: () => {
-      versionWaits.finishReached()
-    }
-  }, buildRedis !== undefined)
+  const lowestRequested = new LowestRequestedVersion(now)
+  const tracker = new Tracker(config.chainId ?? undefined, now, events.chain, buildRedis !== undefined)
+  const upstreams = new UpstreamMonitor(tracker, now)
+  const releases = new LiveReleases(now, name => upstreams.pool.isUp(name))
   const versionWaits = new VersionWaits(tracker, {
     now,
     requestPoll: () => {
       upstreams.pollHealthy()
     }
   })
-  const lowestRequested = new LowestRequestedVersion(now)
-  const upstreams = buildUpstreamMonitor(config, sandboxUrl, {
-    now,
-    tracker,
-    releases,
-    metrics,
-    log,
-    generations: () => generations,
-    probeTransportOf: hooks.probeTransportOf
-  })
-  const redisBackend = buildRedis?.(redis, {
-    rememberedUpstreams: upstreams.rememberedUpstreams,
+  const redisBackend = buildRedis?.(config.cache.redis, {
+    rememberedUpstreams: () => upstreams.rememberedUpstreams,
     tracker,
     releases,
     invalidator,
@@ -119,34 +95,21 @@ export function buildComponents (
     log,
     now
   })
-  const generations: Generations = new Generations({
+  const generations = new Generations({
     tracker,
     control: redisBackend?.control,
-    ...upstreams.chainSource,
+    ...chainSourceOf(upstreams.pool),
     now,
-    events: {
-      onGenerationChanged: generation => {
-        invalidator.invalidateAll()
-        lowestRequested.clear()
-        // Queued writes carry the previous generation, which may belong to another chain (law 7).
-        redisBackend?.tier.dropAllQueued()
-        log.info({ generation }, 'key generation changed')
-        redisBackend?.sync().catch(() => {})
-      },
-      onChainReplaced: () => {
-        // Upstreams reset one after another, so some may still serve the old chain.
-        upstreams.resetChain()
-        metrics.chainReset()
-        log.warn('chain reset reported by another replica')
-        hooks.onChainReset?.()
-      },
-      onConflictingChain: generation => {
-        log.error(
-          { generation },
-          'another chain with the same chain id uses this Redis and this keyPrefix: give each chain its own keyPrefix'
-        )
-      }
-    }
+    events: events.chain
+  })
+  const chainVerifier = new ChainVerifier({
+    pool: upstreams.pool,
+    generations,
+    tracker,
+    waitForEarlier: async upstream => {
+      await upstreams.waitForEarlier(upstream)
+    },
+    now
   })
   const proxy: ProxyContext = {
     now,
@@ -160,13 +123,13 @@ export function buildComponents (
     auditSampler: new AuditSampler(
       auditInvalidatorOf({
         invalidator,
-        redisBackend: () => redisBackend,
-        onInvalidated: hooks.onInvalidated,
+        redisBackend,
+        purged: events.purged,
         log,
         now
       }),
-      async node => {
-        await upstreams.poll(node)
+      async upstream => {
+        await upstreams.poll(upstream)
       }
     ),
     streamEnds: new StreamEnds(),
@@ -175,6 +138,7 @@ export function buildComponents (
     redisCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
     upstreamPool: upstreams.pool,
+    releases,
     resolveChain: async () => {
       const polled = upstreams.resolveChain()
       // Redis may restore the chain when upstreams are slow; without Redis only an upstream can name it.
@@ -188,6 +152,30 @@ export function buildComponents (
     metrics,
     settings: proxySettingsOf(config)
   }
+  subscribe(events, {
+    log,
+    metrics,
+    upstreams,
+    generations,
+    versionWaits,
+    invalidator,
+    lowestRequested,
+    releases,
+    redisBackend,
+    workers: hooks
+  })
+  // Fills the pool after everything that its upstreams report to is in place.
+  const upstreamLifecycle = new UpstreamLifecycle(config, {
+    monitor: upstreams,
+    now,
+    tracker,
+    generations,
+    chainVerifier,
+    metrics,
+    events,
+    probeTransportOf: hooks.probeTransportOf,
+    sandboxUrl
+  })
   metrics.registerGauges({
     tracker,
     versionWaits,
@@ -199,7 +187,7 @@ export function buildComponents (
     isSandbox: sandboxUrl !== undefined,
     certificate
   })
-  return { proxy, metrics, upstreams, generations, redisBackend, certificate }
+  return { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate }
 }
 
 function certificateOf (

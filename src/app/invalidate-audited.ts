@@ -6,14 +6,15 @@ import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { type Invalidator } from '../proxy/invalidator.js'
 import { encodePurge } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
+import { type Signal } from '../signal.js'
 import { type RedisBackend } from './redis-backend.js'
 
 /** Receivers of an audit's findings. */
 export interface AuditInvalidatorOptions {
   readonly invalidator: Invalidator
-  readonly redisBackend: () => RedisBackend | undefined
-  /** Publishes a purge that the other processes of this varve have to follow. */
-  readonly onInvalidated: ((purge: Buffer) => void) | undefined
+  readonly redisBackend: RedisBackend | undefined
+  /** Event for wrong entries, which the other processes of this varve purge too. */
+  readonly purged: Signal<Buffer>
   readonly log: Logger
   readonly now: () => number
 }
@@ -28,7 +29,7 @@ const maxLinesPerSecond = 10
  * Redis.
  */
 export function auditInvalidatorOf (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
-  const { invalidator, onInvalidated, log } = options
+  const { invalidator, purged, log } = options
   const mayLog = logRateLimit(options.now)
   return difference => {
     const { result, reads, chain } = difference
@@ -39,7 +40,7 @@ export function auditInvalidatorOf (options: AuditInvalidatorOptions): (differen
       invalidator.invalidate(invalidationFor(chain))
       invalidateInRedis(options, difference, invalidationFor).then(() => {
         // Purges other processes after Redis, or they could read the wrong entry from Redis again.
-        if (result === 'different') onInvalidated?.(encodePurge(read))
+        if (result === 'different') purged.publish(encodePurge(read))
       }, () => {})
     }
   }
@@ -52,8 +53,8 @@ async function invalidateInRedis (
 ): Promise<void> {
   try {
     // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8).
-    if (result === 'different') await redisBackend()?.purge(chain, invalidationFor)
-    else await redisBackend()?.tier.invalidate(invalidationFor(chain))
+    if (result === 'different') await redisBackend?.purge(chain, invalidationFor)
+    else await redisBackend?.tier.invalidate(invalidationFor(chain))
   } catch (error) {
     if (result === 'different') {
       log.error(

@@ -17,7 +17,7 @@ import { WorkerPool, type WorkerPoolOptions, type Program } from '../workers/wor
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
 import { SharedPoller } from '../workers/shared-poller.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
-import { namedUpstreamsOf } from './upstream-monitor.js'
+import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { listenOn } from './proxy-server.js'
 import { type Varve } from './single-process.js'
 

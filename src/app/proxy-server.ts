@@ -70,7 +70,7 @@ export async function buildProxyServer (
     hasRedis(config) ? (await import('./redis-backend.js')).buildRedisBackend : undefined,
     hooks
   )
-  const { proxy, metrics, upstreams, generations, redisBackend, certificate } = components
+  const { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate } = components
   const { tracker, invalidator } = proxy
   const drain = new Drain()
   const clients = new ConnectionLimiter({
@@ -119,13 +119,13 @@ export async function buildProxyServer (
   const app = publicApp(httpContextOf(config), nextId)
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
-    await upstreams.close()
+    await upstreamLifecycle.close()
   }
   const close = async (): Promise<void> => {
     certificate?.close()
     timers.forEach(clearInterval)
-    upstreams.stop()
-    await Promise.all([upstreams.close(), redisBackend?.stop()])
+    upstreamLifecycle.stop()
+    await Promise.all([upstreamLifecycle.close(), redisBackend?.stop()])
   }
   return {
     statusSources: {
@@ -156,7 +156,7 @@ export async function buildProxyServer (
     start: async () => {
       await redisBackend?.start(generations)
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6).
-      await withTimeout(maxStartMs, upstreams.start())
+      await withTimeout(maxStartMs, upstreamLifecycle.start())
       if (tracker.chain === undefined) await redisBackend?.restoreChain()
       redisBackend?.sync().catch(() => {})
       const reason = describeChainMismatch(upstreams.pool.upstreams, tracker)
@@ -175,7 +175,7 @@ export async function buildProxyServer (
     },
     reload: async next => {
       const serve = await reloadPublicApp(app, httpContextOf(next), nextId)
-      await upstreams.reload(next)
+      await upstreamLifecycle.reload(next)
       serve()
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)

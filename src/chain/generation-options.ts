@@ -1,17 +1,8 @@
 import { type Anchor } from './anchors.js'
 import { type StampedPosition } from '../api/position.js'
+import { type ChainEvents } from './chain-events.js'
 import { type Tracker } from './tracker.js'
 import { type ControlRecord } from '../cluster/control-record.js'
-
-/** Notifications about the chain's generation. */
-export interface GenerationEvents {
-  /** Keys name this generation from now on. */
-  onGenerationChanged(generation: number): void
-  /** Another replica noticed a chain reset first. */
-  onChainReplaced(): void
-  /** Replicas that share this Redis read another chain with the same chain id. */
-  onConflictingChain(generation: number): void
-}
 
 /** An upstream to verify: its position, and reads to compare its chain. */
 export interface UnverifiedUpstream {
@@ -33,5 +24,5 @@ export interface GenerationOptions {
   /** Reads the head of a verified upstream; undefined where none responds. */
   readonly readHead: () => Promise<StampedPosition | undefined>
   readonly now: () => number
-  readonly events: GenerationEvents
+  readonly events: ChainEvents
 }

@@ -113,7 +113,7 @@ export class Generations {
     this.#ownChain.replace([])
     this.#anchorRenewal.cancel()
     this.#resetCount++
-    if (control === undefined) return events.onGenerationChanged(tracker.generation)
+    if (control === undefined) return events.generationChanged.publish(tracker.generation)
     this.#ruledOutUpTo = tracker.generation
     // Waits for the choice for the old chain, whose result is discarded.
     const earlier = this.#choosing ?? Promise.resolve()
@@ -189,7 +189,7 @@ export class Generations {
     const before = tracker.generation
     this.#isAgreed = isAgreed
     tracker.setChain({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
-    if (generation !== before) events.onGenerationChanged(generation)
+    if (generation !== before) events.generationChanged.publish(generation)
   }
 
   /** Switches keys to a generation that another replica or an operator began. */
@@ -199,8 +199,8 @@ export class Generations {
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
     else this.#ownChain.replace(known.anchors)
-    if (!isSameChain) this.#options.events.onChainReplaced()
-    this.#options.events.onGenerationChanged(generation)
+    if (!isSameChain) this.#options.events.resetByReplica.publish()
+    this.#options.events.generationChanged.publish(generation)
   }
 
   /** Resets the chain, because an upstream has proven that it changed. */

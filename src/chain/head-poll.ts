@@ -41,6 +41,7 @@ export class HeadPoll {
   #sentAtMs = -Infinity
   #answeredAtMs = -Infinity
   #polling: Promise<void> | undefined
+  #first: Promise<void> | undefined
   #inFlight = 0
   #isStopped = false
 
@@ -61,7 +62,13 @@ export class HeadPoll {
       if (this.#isDue()) this.poll().catch(() => {})
       this.#options.onTick?.()
     }, everyMs).unref()
-    await this.poll()
+    this.#first = this.poll()
+    await this.#first
+  }
+
+  /** Resolves after the first poll; polls once if polling has not started. */
+  async first (): Promise<void> {
+    await (this.#first ?? this.poll())
   }
 
   stop (): void {

@@ -40,7 +40,7 @@ export class PeerGenerations {
     const isOwnChain = shared === undefined || await this.#isOwnChain(shared)
     if (tracker.chain === undefined || tracker.generation !== generation) return
     if (!isOwnChain) {
-      events.onConflictingChain(generation)
+      events.conflictingChain.publish(generation)
       return await this.#ownGeneration.abandon(generation)
     }
     for (const known of state.generations.keys()) tracker.noteGeneration(known)
@@ -54,7 +54,7 @@ export class PeerGenerations {
     const name = `${generation} ${known.anchors.length}`
     if (this.#rejected.has(name) || await this.#adoptHigher(generation, known)) return
     this.#rejected.add(name)
-    this.#options.events.onConflictingChain(generation)
+    this.#options.events.conflictingChain.publish(generation)
   }
 
   /** Compares a published generation with our chain; a verified upstream decides where anchors do not. */

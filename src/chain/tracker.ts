@@ -1,3 +1,4 @@
+import { ChainEvents } from './chain-events.js'
 import { compareU64, type Oldest, type Position, type StampedPosition } from '../api/position.js'
 
 /** Relation of a response's position to the served head. */
@@ -9,20 +10,10 @@ export interface ChainGeneration {
   readonly generation: number
 }
 
-/** Notifications about the position. */
-export interface TrackerListener {
-  /** A chain with the same chain id has replaced ours; everything learned about the old one is void. */
-  onReset?(stamped: StampedPosition): void
-  /** A response has advanced the position. */
-  onAdvanced?(): void
-  /** The served head has advanced, by a response or another replica. */
-  onServedHead?(): void
-}
-
 /** Tracks the position that this process serves: learned from responses, and never going back on one chain (law 4). */
 export class Tracker {
   readonly #now: () => number
-  readonly #listener: TrackerListener
+  readonly #events: ChainEvents
   readonly #configuredId: number | undefined
   #chainId: number | undefined
   #chain: ChainGeneration | undefined
@@ -38,11 +29,11 @@ export class Tracker {
    * A configured chain id overrides upstreams; else the first response decides. With Redis, no chain is known before
    * replicas agree on a generation.
    */
-  constructor (chainId: number | undefined, now: () => number, listener: TrackerListener = {}, isShared = false) {
+  constructor (chainId: number | undefined, now: () => number, events = new ChainEvents(), isShared = false) {
     this.#configuredId = chainId
     this.#chainId = chainId
     this.#now = now
-    this.#listener = listener
+    this.#events = events
     this.#isShared = isShared
     this.#isGenerationChosen = !isShared
   }
@@ -116,7 +107,7 @@ export class Tracker {
     if (position.chainId !== this.#chainId || (served !== undefined && contradicts(position, served))) return false
     if (served === undefined || position.head.version > served.head.version) {
       this.#served = this.#withOldest(stamped)
-      this.#listener.onServedHead?.()
+      this.#events.servedHeadAdvanced.publish()
     }
     return true
   }
@@ -127,7 +118,7 @@ export class Tracker {
     else this.#generation = this.nextGeneration
     this.#clearPosition()
     this.#learnedAtMs = this.#now()
-    this.#listener.onReset?.(stamped)
+    this.#events.reset.publish(stamped)
     this.#advanceTo(stamped)
   }
 
@@ -146,7 +137,7 @@ export class Tracker {
     if (head === undefined || this.learnProven(head)) return
     this.#clearPosition()
     this.#served = head
-    this.#listener.onServedHead?.()
+    this.#events.servedHeadAdvanced.publish()
   }
 
   /** Drops a remembered chain that proved wrong; a configured chain id stays. */
@@ -184,8 +175,8 @@ export class Tracker {
     const before = this.#served?.position.head.version
     this.#served = this.#withOldest(stamped)
     if (before !== undefined && stamped.position.head.version <= before) return
-    this.#listener.onAdvanced?.()
-    this.#listener.onServedHead?.()
+    this.#events.headAdvanced.publish()
+    this.#events.servedHeadAdvanced.publish()
   }
 }
 

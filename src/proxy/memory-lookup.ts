@@ -69,7 +69,7 @@ export function prunedError (context: ProxyContext, read: Read, version: bigint,
  */
 export function isRetiredRendering (context: ProxyContext, read: Read, cached: Entry): boolean {
   return isRendered(read, cached.status) && cached.release !== undefined &&
-    context.upstreamPool.isRetiredRelease(cached.release) &&
+    context.releases.isRetiredRelease(cached.release) &&
     prunedDistance(context.tracker.position, read, cached) === undefined &&
     !context.failedRefreshes.isBackingOff(cached)
 }

@@ -7,6 +7,7 @@ import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
 import { type StreamEnds } from './events/stream-ends.js'
 import { type StreamNames } from './events/stream-names.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
+import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type LowestRequestedVersion } from './lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InspectResponse } from '../upstreams/attempt-runner.js'
@@ -47,8 +48,6 @@ export interface UpstreamFetcher {
   isPrunedEverywhere(version: bigint): boolean
   /** True if a retry may reach a node that has the version. */
   mayHaveReached(version: bigint): boolean
-  /** True if no live upstream runs the release. */
-  isRetiredRelease(release: string): boolean
   /** Upstreams by name, each with the chain that it serves if that is not ours. */
   readonly upstreams: readonly ReportedChain[]
 }
@@ -124,6 +123,7 @@ export interface ProxyContext {
   readonly redisCoalescer: Coalescer<Entry | undefined>
   readonly latestCoalescer: FreshCoalescer<Outcome>
   readonly upstreamPool: UpstreamFetcher
+  readonly releases: Pick<LiveReleases, 'isRetiredRelease'>
   /** Client of the request, for fair queueing at busy upstreams; undefined for work of no client. */
   readonly clientId?: string | undefined
   /**

@@ -57,13 +57,13 @@ export class RequestVariantEntry implements MemoHolder {
    * differ.
    */
   getMemo (context: ProxyContext, { ifNoneMatch, acceptEncoding }: ResponsePreferences): ClientResponse | undefined {
-    const { tracker, upstreamPool, now } = context
+    const { tracker, releases, now } = context
     if (
       this.#servedPosition !== tracker.stamped || this.#chain !== tracker.chain || ifNoneMatch !== undefined ||
       this.#acceptEncoding !== acceptEncoding
     ) return undefined
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
-    if (this.#release !== undefined && upstreamPool.isRetiredRelease(this.#release)) return undefined
+    if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
     if (this.#keys !== undefined) auditRepeatedHit(context, this.read, this.#keys)
     return this.#memo

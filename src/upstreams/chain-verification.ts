@@ -1,4 +1,5 @@
 import { type StampedPosition } from '../api/position.js'
+import { type Upstream } from './upstream.js'
 
 /** Message for operators: why an upstream cannot be on our chain (law 7: chains never mix). */
 export type QuarantineReason = string
@@ -11,9 +12,11 @@ export interface ChainVerification {
   /**
    * Verifies the chain before any response is used; resolves to a reason to quarantine the upstream.
    */
-  readonly verifyChain: (stamped: StampedPosition, wasDown: boolean) => Promise<QuarantineReason | undefined>
+  verifyChain(upstream: Upstream, stamped: StampedPosition, wasDown: boolean): Promise<QuarantineReason | undefined>
   /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
-  readonly isSameChain: (stamped: StampedPosition) => Promise<boolean>
+  isSameChain(upstream: Upstream, stamped: StampedPosition): Promise<boolean>
   /** True when a position contradicts our chain, so that even a verified upstream is verified again. */
-  readonly isOffChain: (stamped: StampedPosition) => boolean
+  isOffChain(stamped: StampedPosition): boolean
+  /** True when another upstream can serve while one is verified again. */
+  hasPeers(): boolean
 }

@@ -9,15 +9,11 @@ const mixedReleasesMs = 60_000
 export class LiveReleases {
   readonly #now: () => number
   readonly #upstreams = new Map<string, UpstreamReleases>()
-  #isUp: (upstream: string) => boolean = () => true
+  readonly #isUp: (upstream: string) => boolean
   #peerReleases: ReadonlySet<string> = new Set()
 
-  constructor (now: () => number) {
+  constructor (now: () => number, isUp: (upstream: string) => boolean) {
     this.#now = now
-  }
-
-  /** Sets the check for upstreams that are up; until then all count as up. */
-  useUpCheck (isUp: (upstream: string) => boolean): void {
     this.#isUp = isUp
   }
 
@@ -39,7 +35,7 @@ export class LiveReleases {
     ]
   }
 
-  /** True when no live upstream runs the release; false while no own release is known. */
+  /** True when no live upstream runs the release; false while no upstream with a known release is up. */
   isRetiredRelease (release: string): boolean {
     for (const [upstream, { last }] of this.#upstreams) if (last === release && this.#isUp(upstream)) return false
     const { own } = this

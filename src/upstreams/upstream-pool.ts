@@ -9,7 +9,6 @@ import {
   longestHistoryIn
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
-import { type LiveReleases } from './live-releases.js'
 import { type Upstream } from './upstream.js'
 import { UpstreamFailure, wasNotSent } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
@@ -41,23 +40,15 @@ type RunAttempt = (
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {
-  #upstreams: readonly Upstream[]
+  #upstreams: readonly Upstream[] = []
   // Sends a second request when the first upstream is slow; undefined turns hedging off.
   #hedger: Hedger | undefined
-  readonly #releases: Pick<LiveReleases, 'isRetiredRelease'>
   readonly #options: UpstreamPoolOptions
   readonly #attempts: AttemptRunner
   #backgroundFetches = 0
 
-  constructor (
-    upstreams: readonly Upstream[],
-    hedger: Hedger | undefined,
-    releases: Pick<LiveReleases, 'isRetiredRelease'>,
-    options: UpstreamPoolOptions
-  ) {
-    this.#upstreams = upstreams
-    this.#hedger = hedger
-    this.#releases = releases
+  /** Starts empty: upstreams verify their chain against others of the pool, so the pool exists first. */
+  constructor (options: UpstreamPoolOptions) {
     this.#options = options
     this.#attempts = new AttemptRunner(options.wallClockMs, () => {
       this.#publishOldest()
@@ -148,12 +139,9 @@ export class UpstreamPool {
     return only !== undefined && others.length === 0 && version <= only.windowTracker.highestVersion
   }
 
-  /**
-   * While no upstream is up, every release counts as live, so entries are served as they are (law 8: rendering can
-   * change).
-   */
-  isRetiredRelease (release: string): boolean {
-    return this.#upstreams.some(({ isUp }) => isUp) && this.#releases.isRetiredRelease(release)
+  /** True when an upstream of this name is up. */
+  isUp (name: string): boolean {
+    return this.#upstreams.some(({ isUp, client }) => isUp && client.name === name)
   }
 
   /** Drops windows and verification of every upstream, which belong to the previous chain. */

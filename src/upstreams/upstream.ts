@@ -12,33 +12,32 @@ import { QuarantinedError, type QuarantineReason, type ChainVerification } from 
 
 // Verifies at most this often, so an upstream that closes each connection is not verified for every response.
 const minVerifyIntervalMs = 250
-
-/** Dependencies of one upstream. */
-export interface UpstreamOptions extends ChainVerification {
-  readonly now: () => number
-  /** True when another upstream can serve while this one is verified again. */
-  readonly hasPeers: () => boolean
-}
+// An upstream behind an open connection can change its chain, so it is verified again (law 7: chains never mix).
+const reverifyEveryMs = 10_000
 
 /** One configured upstream: its health, its window of history, and its chain verification. */
 export class Upstream implements Candidate {
   readonly client: UpstreamClient
   readonly health: Health
   readonly windowTracker: WindowTracker
-  readonly #options: UpstreamOptions
+  readonly #verification: ChainVerification
+  readonly #now: () => number
   #isVerified = false
   #quarantine: { readonly reason: QuarantineReason, readonly chainId: number } | undefined
   #verifying: Promise<void> | undefined
   #unverifiedAtMs = -Infinity
+  #reverifiedAtMs: number
   #hasLostConnection = false
   #wasDown = true
   #isSilent = false
 
-  constructor (client: UpstreamClient, options: UpstreamOptions) {
+  constructor (client: UpstreamClient, verification: ChainVerification, now: () => number) {
     this.client = client
-    this.#options = options
-    this.health = new Health(options.now)
-    this.windowTracker = new WindowTracker(options.now)
+    this.#verification = verification
+    this.#now = now
+    this.health = new Health(now)
+    this.windowTracker = new WindowTracker(now)
+    this.#reverifiedAtMs = now()
   }
 
   /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
@@ -110,11 +109,13 @@ export class Upstream implements Candidate {
     this.#isSilent = true
   }
 
-  /** Verifies again as a routine check; a check that fails to run changes nothing. */
-  async reverify (): Promise<void> {
+  /** Verifies again as a routine check every 10 s; a check that fails to run changes nothing. */
+  async reverifyIfDue (): Promise<void> {
+    if (this.#now() - this.#reverifiedAtMs < reverifyEveryMs) return
+    this.#reverifiedAtMs = this.#now()
     const { stamped } = this.windowTracker
     if (stamped === undefined || !this.#isVerified || this.#verifying !== undefined) return
-    if (!await this.#options.isSameChain(stamped).catch(() => true)) this.#isVerified = false
+    if (!await this.#verification.isSameChain(this, stamped).catch(() => true)) this.#isVerified = false
   }
 
   /** Forces a new verification before its next response is used. */
@@ -133,7 +134,7 @@ export class Upstream implements Candidate {
   /** Treats a lost connection as a possible restart on another chain. Returns true where verification is now needed. */
   recordConnectionLost (): boolean {
     this.#hasLostConnection = true
-    if (this.#options.hasPeers()) this.#markUnverifiedIfLost()
+    if (this.#verification.hasPeers()) this.#markUnverifiedIfLost()
     return !this.#isVerified
   }
 
@@ -142,7 +143,7 @@ export class Upstream implements Candidate {
     timeoutMs: number,
     isRead = false
   ): Promise<UpstreamResponse> {
-    const { now } = this.#options
+    const now = this.#now
     const startedMs = now()
     let response: UpstreamResponse
     try {
@@ -178,7 +179,8 @@ export class Upstream implements Candidate {
   // Rejects a response without position headers from an unverified upstream: it may be of any chain (law 7).
   #requireVerified (response: UpstreamResponse): UpstreamResponse {
     if (
-      this.#isVerified || response.stamped !== undefined || !this.#options.hasPeers() || reportsUpstreamFault(response)
+      this.#isVerified || response.stamped !== undefined || !this.#verification.hasPeers() ||
+      reportsUpstreamFault(response)
     ) {
       return response
     }
@@ -188,7 +190,7 @@ export class Upstream implements Candidate {
 
   #needsVerification (stamped: StampedPosition): boolean {
     this.#markUnverifiedIfLost()
-    return !this.#isVerified || this.#options.isOffChain(stamped)
+    return !this.#isVerified || this.#verification.isOffChain(stamped)
   }
 
   // Limits the wait for verification to the rest of the request's own timeout.
@@ -207,7 +209,7 @@ export class Upstream implements Candidate {
   }
 
   #markUnverifiedIfLost (): void {
-    const now = this.#options.now()
+    const now = this.#now()
     if (!this.#hasLostConnection || now - this.#unverifiedAtMs < minVerifyIntervalMs) return
     this.#unverifiedAtMs = now
     this.#isVerified = false
@@ -215,7 +217,7 @@ export class Upstream implements Candidate {
 
   async #verify (stamped: StampedPosition): Promise<void> {
     this.#hasLostConnection = false
-    const reason = await this.#options.verifyChain(stamped, this.#wasDown)
+    const reason = await this.#verification.verifyChain(this, stamped, this.#wasDown)
     // Stays marked as down while quarantined, so its return is verified as one after an outage.
     this.#wasDown &&= reason !== undefined
     this.#quarantine = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }

@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
+import { Signal } from '../../src/signal.js'
 import { auditInvalidatorOf } from '../../src/app/invalidate-audited.js'
 import { type RedisBackend } from '../../src/app/redis-backend.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
@@ -11,12 +12,14 @@ t.test('audit differences are logged ten times a second at most, with the number
   const clock = { ms: 0 }
   const log: Array<Record<string, unknown>> = []
   const told: string[] = []
+  const purged = new Signal<Buffer>()
+  purged.subscribe(purge => {
+    told.push(purge.toString())
+  })
   const differs = auditInvalidatorOf({
     invalidator,
-    redisBackend: () => undefined,
-    onInvalidated: purge => {
-      told.push(purge.toString())
-    },
+    redisBackend: undefined,
+    purged,
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => clock.ms
   })
@@ -57,8 +60,8 @@ t.test('a failed Redis invalidation is logged for a wrong entry, not for a rende
   }
   const differs = auditInvalidatorOf({
     invalidator,
-    redisBackend: () => ({ purge: refuse, tier: { invalidate: refuse } }) as unknown as RedisBackend,
-    onInvalidated: undefined,
+    redisBackend: { purge: refuse, tier: { invalidate: refuse } } as unknown as RedisBackend,
+    purged: new Signal(),
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
   })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { ChainEvents } from '../../src/chain/chain-events.js'
 import { type Position } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -93,7 +94,7 @@ t.test('the position\'s age is the time since a response confirmed it', async t 
 })
 
 t.test('with shared state there is no chain for keys until the generation is agreed', async t => {
-  const tracker = new Tracker(undefined, () => 0, {}, true)
+  const tracker = new Tracker(undefined, () => 0, undefined, true)
   t.equal(tracker.learn(at(100), 'x-aptos-'), 'ahead')
   t.same([tracker.chain, tracker.chainId], [undefined, 4])
   tracker.setChain({ id: 4, generation: 3 }, undefined, true)
@@ -103,11 +104,11 @@ t.test('with shared state there is no chain for keys until the generation is agr
 
 t.test('a reset of a shared chain is reported, and its next generation is above all known ones', async t => {
   const resets: bigint[] = []
-  const tracker = new Tracker(undefined, () => 0, {
-    onReset: ({ position }) => {
-      resets.push(position.head.version)
-    }
-  }, true)
+  const events = new ChainEvents()
+  events.reset.subscribe(({ position }) => {
+    resets.push(position.head.version)
+  })
+  const tracker = new Tracker(undefined, () => 0, events, true)
   tracker.learn(at(1000), 'x-aptos-')
   tracker.setChain({ id: 4, generation: 1 }, undefined, true)
   tracker.noteGeneration(6)
@@ -145,7 +146,7 @@ t.test('a position from a replica raises the served one, never lowers it, and mu
 })
 
 t.test('an agreed generation brings its head: the higher one wins, a contradicting one is replaced', async t => {
-  const tracker = new Tracker(undefined, () => 0, {}, true)
+  const tracker = new Tracker(undefined, () => 0, undefined, true)
   tracker.learn(at(100), 'x-aptos-')
   tracker.setChain({ id: 4, generation: 1 }, { position: at(80), family: 'x-aptos-' }, true)
   t.equal(tracker.position?.head.version, 100n)
@@ -157,7 +158,7 @@ t.test('an agreed generation brings its head: the higher one wins, a contradicti
 
 t.test('clearing a remembered chain removes all but a configured chain id', async t => {
   for (const configured of [undefined, 4]) {
-    const tracker = new Tracker(configured, () => 0, {}, true)
+    const tracker = new Tracker(configured, () => 0, undefined, true)
     tracker.setChain({ id: 4, generation: 2 }, { position: at(100), family: 'x-aptos-' }, false)
     tracker.clearChain()
     t.same([tracker.chain, tracker.chainId, tracker.position], [undefined, configured, undefined])
@@ -166,11 +167,11 @@ t.test('clearing a remembered chain removes all but a configured chain id', asyn
 
 t.test('listeners are notified of an advanced position, and not of a confirmed one', async t => {
   let times = 0
-  const tracker = new Tracker(undefined, () => 0, {
-    onAdvanced: () => {
-      times++
-    }
+  const events = new ChainEvents()
+  events.headAdvanced.subscribe(() => {
+    times++
   })
+  const tracker = new Tracker(undefined, () => 0, events)
   for (const version of [10, 10, 9, 11]) tracker.learn(at(version), 'x-aptos-')
   t.equal(times, 2)
 })

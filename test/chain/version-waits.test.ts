@@ -1,6 +1,7 @@
 import t from 'tap'
 import { VersionWaits } from '../../src/chain/version-waits.js'
 import { type Position } from '../../src/api/position.js'
+import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { until } from '../support/until.js'
 
@@ -13,16 +14,16 @@ const at = (version: number): Position => ({
 function waitingRoom (): { tracker: Tracker, arrivals: VersionWaits, clock: { ms: number }, asked: () => number } {
   let times = 0
   const clock = { ms: 0 }
-  const tracker = new Tracker(undefined, () => 0, {
-    onServedHead: () => {
-      arrivals.finishReached()
-    }
-  })
+  const events = new ChainEvents()
+  const tracker = new Tracker(undefined, () => 0, events)
   const arrivals = new VersionWaits(tracker, {
     now: () => clock.ms,
     requestPoll: () => {
       times++
     }
+  })
+  events.servedHeadAdvanced.subscribe(() => {
+    arrivals.finishReached()
   })
   return { tracker, arrivals, clock, asked: () => times }
 }

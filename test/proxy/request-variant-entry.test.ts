@@ -65,7 +65,7 @@ t.test('a memo is dropped when anything that it was made of changes', async t =>
       parts.tracker.clearChain()
     }],
     ['the releases that live nodes run', ({ parts }) => {
-      Object.assign(parts.upstreamPool, { isRetiredRelease: () => true })
+      Object.assign(parts.releases, { isRetiredRelease: () => true })
     }]
   ]
   for (const [what, change] of changes) {

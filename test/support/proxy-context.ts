@@ -6,6 +6,7 @@ import { StreamEnds } from '../../src/proxy/events/stream-ends.js'
 import { StreamNames } from '../../src/proxy/events/stream-names.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
 import { LowestRequestedVersion } from '../../src/proxy/lowest-requested-version.js'
+import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { HeadPoll } from '../../src/chain/head-poll.js'
@@ -24,17 +25,16 @@ import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 /** Creates the parts of a proxy in front of an upstream, without listeners, for tests of the order of steps. */
 export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: ProxyContext } {
   const nothing = (): void => {}
-  const tracker = new Tracker(undefined, () => 0, {
-    onReset: nothing,
-    onServedHead: () => {
-      versionWaits.finishReached()
-    }
-  })
+  const events = new ChainEvents()
+  const tracker = new Tracker(undefined, () => 0, events)
   const versionWaits = new VersionWaits(tracker, {
     now: () => performance.now(),
     requestPoll: () => {
       poll.poll().catch(nothing)
     }
+  })
+  events.servedHeadAdvanced.subscribe(() => {
+    versionWaits.finishReached()
   })
   const memory = new MemoryTier(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
   const streamNames = new StreamNames(() => clock.ms, () => {
@@ -50,19 +50,19 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     maxBufferedBytes: 1e6,
     now: () => performance.now()
   }, { fetched: nothing })
-  const releases = new LiveReleases(() => clock.ms)
   const member = new Upstream(node, {
-    now: () => clock.ms,
     verifyChain: async () => undefined,
     isOffChain: () => false,
     isSameChain: async () => true,
     hasPeers: () => false
-  })
-  const upstreamPool = new UpstreamPool([member], undefined, releases, {
+  }, () => clock.ms)
+  const releases = new LiveReleases(() => clock.ms, () => member.isUp)
+  const upstreamPool = new UpstreamPool({
     wallClockMs: () => Date.now(),
     onOldest: nothing,
     onAllQuarantined: async () => {}
   })
+  upstreamPool.replaceUpstreams([member], undefined)
   const onRelease = (release: string): void => {
     node.setRelease(release)
     releases.record(release)
@@ -95,6 +95,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       latestCoalescer: new FreshCoalescer(isShareable),
       prunedErrors: new PrunedErrors(),
       upstreamPool,
+      releases,
       resolveChain: async () => {
         await poll.poll()
       },

@@ -89,13 +89,12 @@ async function nodesOf (
     const verifyChain = async (): Promise<undefined> => {
       compared[at] = (compared[at] ?? 0) + 1
     }
-    const member: Upstream = new Upstream(node, {
-      now: () => performance.now(),
+    const member = new Upstream(node, {
       verifyChain,
       isOffChain: () => false,
       isSameChain: async () => true,
       hasPeers: () => true
-    })
+    }, () => performance.now())
     return member
   })
   const hedges = new Hedger({ share: 0.05, burst: 10, afterMs: 20, ...hedge }, {
@@ -103,11 +102,12 @@ async function nodesOf (
       told.push(result)
     }
   })
-  const fleet = new UpstreamPool(members, hedges, { isRetiredRelease: () => false }, {
+  const fleet = new UpstreamPool({
     wallClockMs: () => Date.now(),
     onOldest: () => {},
     onAllQuarantined: async () => {}
   })
+  fleet.replaceUpstreams(members, hedges)
   for (const member of members) {
     await member.fetch(question)
     member.health.recordSuccess()

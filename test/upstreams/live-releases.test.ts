@@ -1,9 +1,11 @@
 import t from 'tap'
 import { LiveReleases } from '../../src/upstreams/live-releases.js'
 
-function releasesAt (): { releases: LiveReleases, now: { s: number } } {
+function releasesAt (
+  isUp: (upstream: string) => boolean = () => true
+): { releases: LiveReleases, now: { s: number } } {
   const now = { s: 0 }
-  return { releases: new LiveReleases(() => now.s * 1000), now }
+  return { releases: new LiveReleases(() => now.s * 1000, isUp), now }
 }
 
 t.test('while no own release is known, no release is retired, whatever other replicas report', async t => {
@@ -73,9 +75,8 @@ t.test('releases that have not been seen for a long time are removed, so memory 
 })
 
 t.test('each upstream has its own release, and one that is down has none', async t => {
-  const { releases, now } = releasesAt()
   const up = new Set(['n1', 'n2'])
-  releases.useUpCheck(node => up.has(node))
+  const { releases, now } = releasesAt(upstream => up.has(upstream))
   releases.record('a', 'n1')
   releases.record('b', 'n2')
   t.same([releases.isRetiredRelease('a'), releases.isRetiredRelease('b')], [false, false])
@@ -86,4 +87,10 @@ t.test('each upstream has its own release, and one that is down has none', async
   now.s = 15
   releases.record('b', 'n1')
   t.same([releases.isRetiredRelease('a'), releases.own.join()], [true, 'b'])
+})
+
+t.test('while no upstream is up, no release is retired', async t => {
+  const { releases } = releasesAt(() => false)
+  releases.record('b', 'n1')
+  t.equal(releases.isRetiredRelease('a'), false)
 })

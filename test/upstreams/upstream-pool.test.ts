@@ -56,19 +56,20 @@ async function fleetOf (
       await node.close()
     })
     return new Upstream(node, {
-      now: () => performance.now(),
       verifyChain: async () => welcome(node.name),
       isOffChain: () => false,
       isSameChain: async () => true,
       hasPeers: () => scripts.length > 1
-    })
+    }, () => performance.now())
   })
+  const fleet = new UpstreamPool({
+    wallClockMs: () => Date.now(),
+    onOldest: () => {},
+    onAllQuarantined: async () => {}
+  })
+  fleet.replaceUpstreams(members, undefined)
   return {
-    fleet: new UpstreamPool(members, undefined, { isRetiredRelease: () => false }, {
-      wallClockMs: () => Date.now(),
-      onOldest: () => {},
-      onAllQuarantined: async () => {}
-    }),
+    fleet,
     members,
     stubs,
     asked: () => stubs.map(({ requests }) => requests.length)

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { type GenerationCandidate, chooseCandidate } from '../../src/chain/generation-candidates.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
@@ -171,12 +172,11 @@ t.test('of two chains that take one number at the same time only one gets it', a
       },
       family: 'x-aptos-'
     }
-    const tracker = new Tracker(undefined, () => 0, {}, true)
+    const tracker = new Tracker(undefined, () => 0, undefined, true)
     tracker.setChain({ id: 4, generation: 1 }, stamped, true)
     const asked = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
     const marks = new AnchoredChain(asked)
     await marks.readAnchors(stamped.position)
-    const events = { onGenerationChanged: () => {}, onChainReplaced: () => {}, onConflictingChain: () => {} }
     return await chooseGeneration(
       stamped,
       {
@@ -184,7 +184,7 @@ t.test('of two chains that take one number at the same time only one gets it', a
         control: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
         ...asked,
         now: () => 0,
-        events
+        events: new ChainEvents()
       },
       marks,
       0
