@@ -2,7 +2,7 @@ import { type StampedPosition } from '../api/position.js'
 import { type Tracker } from './tracker.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { UpstreamFailure, isInconclusive } from '../upstreams/upstream-failure.js'
-import { QuarantinedError } from '../upstreams/chain-verification.js'
+import { QuarantinedError } from '../upstreams/quarantine.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 
 /** Interval, conditions and notifications of polling one upstream. */

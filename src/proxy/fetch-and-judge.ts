@@ -1,7 +1,7 @@
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type InspectResponse } from '../upstreams/attempt-runner.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
-import { QuarantinedError } from '../upstreams/chain-verification.js'
+import { QuarantinedError } from '../upstreams/quarantine.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'

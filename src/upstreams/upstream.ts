@@ -8,12 +8,26 @@ import { type UpstreamRequest } from './upstream-request.js'
 import { type Candidate } from './ranking.js'
 import { WindowTracker } from './window-tracker.js'
 import { type CancelSignal } from './cancel-signal.js'
-import { QuarantinedError, type QuarantineReason, type ChainVerification } from './chain-verification.js'
+import { QuarantinedError, type QuarantineReason } from './quarantine.js'
 
 // Verifies at most this often, so an upstream that closes each connection is not verified for every response.
 const minVerifyIntervalMs = 250
 // An upstream behind an open connection can change its chain, so it is verified again (law 7: chains never mix).
 const reverifyEveryMs = 10_000
+
+/** Checks that an upstream serves our chain. */
+export interface ChainVerification {
+  /**
+   * Verifies the chain before any response is used; resolves to a reason to quarantine the upstream.
+   */
+  verifyChain(upstream: Upstream, stamped: StampedPosition, wasDown: boolean): Promise<QuarantineReason | undefined>
+  /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
+  isSameChain(upstream: Upstream, stamped: StampedPosition): Promise<boolean>
+  /** True when a position contradicts our chain, so that even a verified upstream is verified again. */
+  isOffChain(stamped: StampedPosition): boolean
+  /** True when another upstream can serve while one is verified again. */
+  hasPeers(): boolean
+}
 
 /** One configured upstream: its health, its window of history, and its chain verification. */
 export class Upstream implements Candidate {
