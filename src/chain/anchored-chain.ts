@@ -3,7 +3,7 @@ import { type Position, type StampedPosition } from '../api/position.js'
 import { contradicts } from './tracker.js'
 import { withTimeout } from '../with-timeout.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type KnownGeneration } from './replica-records.js'
+import { type KnownGeneration } from './known-generation.js'
 
 /** Verdict on an upstream's chain; `unknown` where no anchor could be compared. */
 export type ChainVerdict = 'same' | 'other' | 'unknown'

@@ -1,7 +1,7 @@
 import { Anchors } from './anchors.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type ChainVerdict } from './anchored-chain.js'
-import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
+import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
 
 /** A generation that a chain may belong to, and its known anchors and head. */
 export type GenerationCandidate = readonly [generation: number, known: KnownGeneration]

@@ -11,7 +11,7 @@ import {
 import { type ControlRecord, type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
-import { type KnownGeneration, nothingKnown } from './replica-records.js'
+import { type KnownGeneration, nothingKnown } from './known-generation.js'
 
 /** Chosen generation of a chain; `isAgreed` where the control record confirms it, or there is no Redis. */
 export interface GenerationChoice {

@@ -8,7 +8,7 @@ import { PeerGenerations } from './peer-generations.js'
 import { AnchoredChain } from './anchored-chain.js'
 import { AnchorRenewal } from './anchor-renewal.js'
 import { chooseGeneration } from './generation-choice.js'
-import { type KnownGeneration, type UpstreamChain } from './replica-records.js'
+import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
 
 /** Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7). */
 export class Generations {

@@ -3,7 +3,7 @@ import { candidatesIn } from './generation-candidates.js'
 import { type ControlState } from '../cluster/control-record.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
-import { type KnownGeneration } from './replica-records.js'
+import { type KnownGeneration } from './known-generation.js'
 
 /** Actions on the generation that this process uses. */
 export interface OwnGeneration {

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration, parseHeartbeat, parseUpstreamChain } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
-import { type KnownGeneration, type Heartbeat, type UpstreamChain } from '../chain/replica-records.js'
+import { type Heartbeat } from './replica-records.js'
+import { type KnownGeneration, type UpstreamChain } from '../chain/known-generation.js'
 
 /** Contents of a chain's control record. */
 export interface ControlState {

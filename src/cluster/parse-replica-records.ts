@@ -1,14 +1,8 @@
 import { type Anchor } from '../chain/anchors.js'
 import { isHeaderFamily, type StampedPosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
-import {
-  type KnownGeneration,
-  type Message,
-  nothingKnown,
-  type Purge,
-  type Heartbeat,
-  type UpstreamChain
-} from '../chain/replica-records.js'
+import { type Heartbeat, type Message, type Purge } from './replica-records.js'
+import { type KnownGeneration, nothingKnown, type UpstreamChain } from '../chain/known-generation.js'
 
 // Another version of varve may have written these records, so a record of an unexpected shape counts as absent (law
 // 13).

@@ -2,7 +2,7 @@ import { type RedisClient } from '../redis/connection-options.js'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parsePurge } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
-import { type Purge } from '../chain/replica-records.js'
+import { type Purge } from './replica-records.js'
 
 /** Limits the log; a replica that may have missed more purges drops its whole memory tier. */
 export const maxPurges = 256

@@ -3,7 +3,7 @@ import { type RedisTier, type Invalidation } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
-import { type Purge } from '../chain/replica-records.js'
+import { type Purge } from './replica-records.js'
 
 // Each purge waits in memory until Redis responds.
 const maxPendingPurges = 256

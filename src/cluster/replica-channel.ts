@@ -3,7 +3,7 @@ import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parseMessage } from './parse-replica-records.js'
-import { type Message } from '../chain/replica-records.js'
+import { type Message } from './replica-records.js'
 
 /** Best-effort messages between replicas; everything that must arrive is also read from Redis regularly. */
 export class ReplicaChannel {

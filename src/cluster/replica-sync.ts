@@ -6,7 +6,7 @@ import { type ControlRecord, type ControlState } from './control-record.js'
 import { type Generations } from '../chain/generations.js'
 import { type ReplicaChannel } from './replica-channel.js'
 import { type Purges } from './purges.js'
-import { type Message, type Heartbeat } from '../chain/replica-records.js'
+import { type Message, type Heartbeat } from './replica-records.js'
 
 /** Parts that replicas need to agree. */
 export interface ReplicaSyncOptions {

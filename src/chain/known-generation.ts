@@ -1,0 +1,17 @@
+import { type Anchor } from './anchors.js'
+import { type StampedPosition } from '../api/position.js'
+
+/** Anchors and head of a generation. */
+export interface KnownGeneration {
+  readonly anchors: readonly Anchor[]
+  readonly head: StampedPosition | undefined
+}
+
+/** Record of a generation without known anchors or head. */
+export const nothingKnown: KnownGeneration = { anchors: [], head: undefined }
+
+/** Chain and generation that an upstream last had, with anchors that prove it after the control record is lost. */
+export interface UpstreamChain extends KnownGeneration {
+  readonly chainId: number
+  readonly generation: number
+}
