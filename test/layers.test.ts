@@ -14,7 +14,7 @@ const mayImport: Record<string, readonly string[]> = {
   clients: ['redis'],
   cache: ['api', 'redis'],
   upstreams: ['with-timeout', 'api'],
-  chain: ['with-timeout', 'signal', 'api', 'cache', 'upstreams'],
+  chain: ['with-timeout', 'signal', 'api', 'upstreams'],
   cluster: ['api', 'redis', 'cache', 'upstreams', 'chain'],
   proxy: ['with-timeout', 'api', 'cache', 'upstreams', 'chain'],
   metrics: ['api', 'redis', 'cache', 'upstreams', 'chain', 'proxy'],
@@ -41,9 +41,6 @@ const mayImport: Record<string, readonly string[]> = {
   cli: ['api', 'config', 'proxy', 'app', 'tools', 'sandbox'],
   sandbox: []
 }
-
-// Type-only imports, which load nothing; the Redis record and the generation logic still share types.
-const mayImportTypes: Record<string, readonly string[]> = { chain: ['cluster'] }
 
 // Folders that may use each library, so that changing a library changes one folder.
 const libraries: Record<string, readonly string[]> = {
@@ -101,17 +98,16 @@ t.test('every folder imports only what the table allows', async t => {
   for (const file of files) {
     const layer = layerOf(file)
     t.ok(mayImport[layer], `${file} lies in a folder of the table`)
-    for (const { target, isOfTypes } of importsOf(file)) {
+    for (const { target } of importsOf(file)) {
       const other = fileOf(file, target)
       if (other === undefined || layerOf(other) === layer) continue
-      const allowed = [...mayImport[layer] ?? [], ...isOfTypes ? mayImportTypes[layer] ?? [] : []]
-      t.ok(allowed.includes(layerOf(other)), `${file} imports ${target}`)
+      t.ok(mayImport[layer]?.includes(layerOf(other)), `${file} imports ${target}`)
       if (layerOf(other) === 'sandbox') t.equal(target, '#sandbox', `${file} imports the sandbox by its name`)
     }
   }
 })
 
-t.test('the import table has no cycle, type-only imports aside', async t => {
+t.test('the import table has no cycle', async t => {
   const done = new Set<string>()
   const visit = (layer: string, path: readonly string[]): void => {
     t.notOk(path.includes(layer), [...path, layer].join(' -> '))

@@ -97,7 +97,7 @@ export function buildComponents (
   })
   const generations = new Generations({
     tracker,
-    control: redisBackend?.control,
+    registry: redisBackend?.control,
     ...chainSourceOf(upstreams.pool),
     now,
     events: events.chain

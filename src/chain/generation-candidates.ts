@@ -1,13 +1,13 @@
 import { Anchors } from './anchors.js'
-import { type ControlState } from '../cluster/control-record.js'
+import { type RegistryState } from './generation-registry.js'
 import { type ChainVerdict } from './anchored-chain.js'
 import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
 
 /** A generation that a chain may belong to, and its known anchors and head. */
 export type GenerationCandidate = readonly [generation: number, known: KnownGeneration]
 
-/** Lists the generations in the control record, highest first. */
-export function candidatesIn ({ generations }: ControlState): GenerationCandidate[] {
+/** Lists the registered generations, highest first. */
+export function candidatesIn ({ generations }: RegistryState): GenerationCandidate[] {
   return sortByGeneration([...generations])
 }
 
@@ -30,9 +30,9 @@ export async function chooseCandidate (
   return fallback
 }
 
-/** Lists generations that only the upstream records name, because the control record lost or expired them. */
+/** Lists generations that only the upstream records name, because the registry lost them. */
 export function rememberedOnlyIn (
-  { generations }: ControlState,
+  { generations }: RegistryState,
   upstreams: readonly UpstreamChain[]
 ): GenerationCandidate[] {
   return upstreams.filter(({ generation }) => !generations.has(generation)).map((
@@ -53,7 +53,7 @@ export function needsProof ({ anchors, head }: KnownGeneration): boolean {
  * are possible.
  */
 export function rememberedGenerationIn (
-  state: ControlState,
+  state: RegistryState,
   upstreams: readonly UpstreamChain[]
 ): GenerationCandidate | undefined {
   const [highest] = candidatesIn(state)

@@ -8,12 +8,12 @@ import {
   needsProof,
   rememberedOnlyIn
 } from './generation-candidates.js'
-import { type ControlRecord, type ControlState } from '../cluster/control-record.js'
+import { type GenerationRegistry, type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
 import { type KnownGeneration, nothingKnown } from './known-generation.js'
 
-/** Chosen generation of a chain; `isAgreed` where the control record confirms it, or there is no Redis. */
+/** Chosen generation of a chain; `isAgreed` where the registry confirms it, or there is none. */
 export interface GenerationChoice {
   readonly generation: number
   readonly known: KnownGeneration
@@ -31,7 +31,7 @@ const maxAttempts = 5
  */
 export async function chooseGeneration (
   stamped: StampedPosition,
-  { tracker, control }: GenerationOptions,
+  { tracker, registry }: GenerationOptions,
   identity: AnchoredChain,
   ruledOut: number
 ): Promise<GenerationChoice> {
@@ -40,13 +40,13 @@ export async function chooseGeneration (
     ? []
     : [[tracker.generation, { anchors: identity.anchors, head: tracker.stamped }]]
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const read = control && await readCandidates(control, position.chainId).catch(() => undefined)
+    const read = registry && await readCandidates(registry, position.chainId).catch(() => undefined)
     const { state, published, remembered } = read ?? { state: undefined, published: [], remembered: [] }
-    const inRedis = [...remembered, ...published]
-    for (const [generation] of inRedis) tracker.noteGeneration(generation)
-    // A number that is not in Redis may have belonged to another chain and expired.
-    const unpublished = own.filter(([generation]) => inRedis.every(([other]) => other < generation))
-    const candidates = sortByGeneration([...unpublished, ...inRedis]).filter(([generation]) => generation > ruledOut)
+    const recorded = [...remembered, ...published]
+    for (const [generation] of recorded) tracker.noteGeneration(generation)
+    // A number without a record may have belonged to another chain and expired.
+    const unpublished = own.filter(([generation]) => recorded.every(([other]) => other < generation))
+    const candidates = sortByGeneration([...unpublished, ...recorded]).filter(([generation]) => generation > ruledOut)
     const requireProof = new Set(remembered.map(([, known]) => known).filter(needsProof))
     const chosen = await chooseCandidate(candidates, async known => {
       const verdict = await identity.judgeChain(known, position)
@@ -59,27 +59,27 @@ export async function chooseGeneration (
       generation: chosen?.[0] ??
         (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.nextGeneration)
     }
-    if (control === undefined || state?.generations.has(choice.generation) === true) {
+    if (registry === undefined || state?.generations.has(choice.generation) === true) {
       return { ...choice, isAgreed: true }
     }
     // Other replicas could take a generation without anchors for any chain.
     await withTimeout(firstAnchorsMs, identity.readAnchors(position))
     if (state === undefined) return { ...choice, isAgreed: false }
     if (
-      await control.claim(position.chainId, choice.generation, { anchors: identity.anchors, head: stamped }).catch(() =>
-        false
+      await registry.claim(position.chainId, choice.generation, { anchors: identity.anchors, head: stamped }).catch(
+        () => false
       )
     ) return { ...choice, isAgreed: true }
   }
   return { generation: tracker.nextGeneration, known: nothingKnown, isAgreed: false }
 }
 
-/** Reads the generations in the control record, and those that only this process's upstream records name. */
+/** Reads the registered generations, and those that only this process's upstream records name. */
 async function readCandidates (
-  control: ControlRecord,
+  registry: GenerationRegistry,
   chainId: number
-): Promise<{ state: ControlState, published: GenerationCandidate[], remembered: GenerationCandidate[] }> {
-  const [state, upstreams] = await Promise.all([control.read(chainId), control.rememberedUpstreams()])
+): Promise<{ state: RegistryState, published: GenerationCandidate[], remembered: GenerationCandidate[] }> {
+  const [state, upstreams] = await Promise.all([registry.read(chainId), registry.rememberedUpstreams()])
   return {
     state,
     published: candidatesIn(state),

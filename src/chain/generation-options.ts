@@ -2,7 +2,7 @@ import { type Anchor } from './anchors.js'
 import { type StampedPosition } from '../api/position.js'
 import { type ChainEvents } from './chain-events.js'
 import { type Tracker } from './tracker.js'
-import { type ControlRecord } from '../cluster/control-record.js'
+import { type GenerationRegistry } from './generation-registry.js'
 
 /** An upstream to verify: its position, and reads to compare its chain. */
 export interface UnverifiedUpstream {
@@ -17,8 +17,8 @@ export interface UnverifiedUpstream {
 /** Parts that choosing a generation needs. */
 export interface GenerationOptions {
   readonly tracker: Tracker
-  /** Undefined without Redis. */
-  readonly control: ControlRecord | undefined
+  /** Undefined if no replica has a say: the tracker then takes the new number itself at a reset. */
+  readonly registry: GenerationRegistry | undefined
   /** Reads the final block of a height from a verified upstream; rejects when the read fails. */
   readonly readBlock: (height: bigint) => Promise<Anchor | undefined>
   /** Reads the head of a verified upstream; undefined where none responds. */

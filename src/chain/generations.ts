@@ -2,7 +2,7 @@ import { type StampedPosition } from '../api/position.js'
 import { PurgeAllGeneration } from './purge-all-generation.js'
 import { rememberedGenerationIn } from './generation-candidates.js'
 import { ChainComparer } from './chain-comparer.js'
-import { type ControlState } from '../cluster/control-record.js'
+import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
 import { PeerGenerations } from './peer-generations.js'
 import { AnchoredChain } from './anchored-chain.js'
@@ -16,14 +16,13 @@ export class Generations {
   readonly #ownChain: AnchoredChain
   readonly #peerGenerations: PeerGenerations
   readonly #purgeAllGeneration: PurgeAllGeneration
-  // True if the control record was readable when the generation was chosen.
+  // True if the registry was readable when the generation was chosen.
   #isAgreed: boolean
   // A reset rules out every generation up to this number.
   #ruledOutUpTo = 0
   #choosing: Promise<void> | undefined
   #resetCount = 0
-  // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the control record lacks
-  // it.
+  // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the registry lacks it.
   #restored: { readonly isRememberedOnly: boolean } | undefined
   readonly #anchorRenewal: AnchorRenewal
   readonly #comparison: ChainComparer
@@ -39,7 +38,7 @@ export class Generations {
     )
     this.#peerGenerations = new PeerGenerations(options, this.#ownChain, this)
     this.#purgeAllGeneration = new PurgeAllGeneration(options, this)
-    this.#isAgreed = options.control === undefined
+    this.#isAgreed = options.registry === undefined
   }
 
   /** Anchors and head of our own generation. */
@@ -105,15 +104,15 @@ export class Generations {
   }
 
   /**
-   * Drops the anchors after a chain reset, and chooses a generation; without Redis the tracker has already begun a new
-   * one.
+   * Drops the anchors after a chain reset, and chooses a generation; without a registry the tracker has already begun
+   * a new one.
    */
   recordReset (stamped: StampedPosition): void {
-    const { tracker, control, events } = this.#options
+    const { tracker, registry, events } = this.#options
     this.#ownChain.replace([])
     this.#anchorRenewal.cancel()
     this.#resetCount++
-    if (control === undefined) return events.generationChanged.publish(tracker.generation)
+    if (registry === undefined) return events.generationChanged.publish(tracker.generation)
     this.#ruledOutUpTo = tracker.generation
     // Waits for the choice for the old chain, whose result is discarded.
     const earlier = this.#choosing ?? Promise.resolve()
@@ -132,8 +131,8 @@ export class Generations {
     await this.#choosing
   }
 
-  /** Follows the control record, and publishes a pending purge of everything. */
-  async applyControlState (state: ControlState): Promise<void> {
+  /** Follows the registry, and publishes a pending purge of everything. */
+  async applyRegistryState (state: RegistryState): Promise<void> {
     const { tracker, readHead } = this.#options
     if (tracker.chain === undefined) return
     if (this.#isAgreed) await this.#peerGenerations.apply(state)
@@ -145,7 +144,7 @@ export class Generations {
   }
 
   /** Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7). */
-  restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: ControlState): void {
+  restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: RegistryState): void {
     const { tracker } = this.#options
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
     const remembered = rememberedGenerationIn(state, upstreams)
@@ -157,7 +156,7 @@ export class Generations {
     this.#restored = { isRememberedOnly: !state.generations.has(generation) }
   }
 
-  /** Purges everything: switches keys to a new generation at once, and claims its number when Redis responds. */
+  /** Purges everything: switches keys to a new generation at once, and claims its number when the registry responds. */
   startNewGeneration (): void {
     this.#purgeAllGeneration.start()
   }

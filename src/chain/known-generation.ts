@@ -10,7 +10,7 @@ export interface KnownGeneration {
 /** Record of a generation without known anchors or head. */
 export const nothingKnown: KnownGeneration = { anchors: [], head: undefined }
 
-/** Chain and generation that an upstream last had, with anchors that prove it after the control record is lost. */
+/** Chain and generation that an upstream last had, with anchors that prove it if the registry lost the number. */
 export interface UpstreamChain extends KnownGeneration {
   readonly chainId: number
   readonly generation: number

@@ -1,6 +1,6 @@
 import { type StampedPosition } from '../api/position.js'
 import { candidatesIn } from './generation-candidates.js'
-import { type ControlState } from '../cluster/control-record.js'
+import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
 import { type KnownGeneration } from './known-generation.js'
@@ -33,7 +33,7 @@ export class PeerGenerations {
   }
 
   /** Merges the published record of our own generation, and follows a higher one. */
-  async apply (state: ControlState): Promise<void> {
+  async apply (state: RegistryState): Promise<void> {
     const { tracker, events } = this.#options
     const { generation } = tracker
     const shared = state.generations.get(generation)

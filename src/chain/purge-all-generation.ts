@@ -8,7 +8,7 @@ import { type OwnGeneration } from './peer-generations.js'
 export class PurgeAllGeneration {
   readonly #options: GenerationOptions
   readonly #ownGeneration: OwnGeneration
-  // In use here, but not claimed in the control record yet.
+  // In use here, but not claimed in the registry yet.
   #pendingGeneration: number | undefined
 
   constructor (options: GenerationOptions, ownGeneration: OwnGeneration) {
@@ -23,22 +23,22 @@ export class PurgeAllGeneration {
 
   /** Switches this process to a new generation at once. */
   start (): void {
-    const { tracker, control } = this.#options
+    const { tracker, registry } = this.#options
     // No key exists while the generation is unknown, so nothing needs purging.
     if (tracker.chain === undefined) return
     const generation = tracker.nextGeneration
-    if (control !== undefined) this.#pendingGeneration = generation
+    if (registry !== undefined) this.#pendingGeneration = generation
     this.#ownGeneration.adopt(generation, this.#ownGeneration.ownRecord, true)
   }
 
-  /** Claims the number in the control record; moves to a higher number if another replica has it. */
+  /** Claims the number in the registry; moves to a higher number if another replica has it. */
   async claim (): Promise<void> {
-    const { tracker, control } = this.#options
+    const { tracker, registry } = this.#options
     // Following another replica's generation meanwhile made the number too low.
     if (this.#pendingGeneration !== tracker.generation) this.start()
     const generation = this.#pendingGeneration
-    if (control === undefined || generation === undefined || tracker.chain === undefined) return
-    if (!await control.claim(tracker.chain.id, generation, this.#ownGeneration.ownRecord)) this.start()
+    if (registry === undefined || generation === undefined || tracker.chain === undefined) return
+    if (!await registry.claim(tracker.chain.id, generation, this.#ownGeneration.ownRecord)) this.start()
     // A second purge during the claim begins another generation.
     else if (this.#pendingGeneration === generation) this.#pendingGeneration = undefined
   }

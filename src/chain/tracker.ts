@@ -26,8 +26,8 @@ export class Tracker {
   #oldest: Oldest | undefined
 
   /**
-   * A configured chain id overrides upstreams; else the first response decides. With Redis, no chain is known before
-   * replicas agree on a generation.
+   * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
+   * before replicas agree on a generation.
    */
   constructor (chainId: number | undefined, now: () => number, events = new ChainEvents(), isShared = false) {
     this.#configuredId = chainId
@@ -112,7 +112,7 @@ export class Tracker {
     return true
   }
 
-  /** Replaces the chain after a reset: begins a new generation, or with Redis waits for a choice. */
+  /** Replaces the chain after a reset: begins a new generation, or with a registry waits for a choice. */
   reset (stamped: StampedPosition): void {
     if (this.#isShared) this.#isGenerationChosen = false
     else this.#generation = this.nextGeneration

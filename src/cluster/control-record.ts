@@ -3,11 +3,11 @@ import { encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration, parseHeartbeat, parseUpstreamChain } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
 import { type Heartbeat } from './replica-records.js'
+import { type GenerationRegistry, type RegistryState } from '../chain/generation-registry.js'
 import { type KnownGeneration, type UpstreamChain } from '../chain/known-generation.js'
 
 /** Contents of a chain's control record. */
-export interface ControlState {
-  readonly generations: ReadonlyMap<number, KnownGeneration>
+export interface ControlState extends RegistryState {
   readonly replicas: ReadonlyMap<string, Heartbeat>
 }
 
@@ -26,7 +26,7 @@ const maxGenerations = 4
  * The control record of each chain: one hash field per generation and replica, so replicas never overwrite each
  * other. Replicas republish lost fields from memory.
  */
-export class ControlRecord {
+export class ControlRecord implements GenerationRegistry {
   readonly #keys: ExpiringKeys
   readonly #upstreams: () => readonly RememberedUpstream[]
 

@@ -98,7 +98,7 @@ export class ReplicaSync {
     const chainId = tracker.chain?.id
     if (!link.isUp || chainId === undefined) return
     const state = await control.read(chainId)
-    await generations.applyControlState(state)
+    await generations.applyRegistryState(state)
     this.#options.onStateRead()
     this.#updateLiveReplicas(state)
     // Reads come before writes, because a full Redis or a read-only replica rejects writes.

@@ -181,7 +181,7 @@ t.test('of two chains that take one number at the same time only one gets it', a
       stamped,
       {
         tracker,
-        control: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
+        registry: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
         ...asked,
         now: () => 0,
         events: new ChainEvents()

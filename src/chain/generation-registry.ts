@@ -1,0 +1,16 @@
+import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
+
+/** Registered generations of one chain, by number. */
+export interface RegistryState {
+  readonly generations: ReadonlyMap<number, KnownGeneration>
+}
+
+/** Registry by which replicas agree on generations (law 7); its methods reject while it is unreachable. */
+export interface GenerationRegistry {
+  /** Reads the registered generations of a chain. */
+  read(chainId: number): Promise<RegistryState>
+  /** Claims the number of a generation; resolves with false if another replica has it. */
+  claim(chainId: number, generation: number, known: KnownGeneration): Promise<boolean>
+  /** Reads the chain and generation that this process's upstreams last had. */
+  rememberedUpstreams(): Promise<readonly UpstreamChain[]>
+}
