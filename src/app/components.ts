@@ -5,7 +5,7 @@ import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { StreamEnds } from '../proxy/events/stream-ends.js'
 import { StreamNames } from '../proxy/events/stream-names.js'
-import { type Buckets } from '../clients/buckets.js'
+import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
@@ -31,7 +31,7 @@ import { subscribe, type WorkerSubscribers } from './subscribers.js'
 import { UpstreamMonitor } from './upstream-monitor.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
-import { type RedisBackend, type buildRedisBackend } from './redis-backend.js'
+import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
 import { versionOfProgram } from './version.js'
 
 /** Connects a worker to the other processes; all absent when varve runs as one process. */
@@ -49,6 +49,8 @@ export interface Components {
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly generations: Generations
   readonly redisBackend: RedisBackend | undefined
+  /** Counts client limits, across replicas with Redis. */
+  readonly buckets: Buckets
   /** Certificate of a public TLS listener; undefined without TLS. */
   readonly certificate: Certificate | undefined
 }
@@ -59,12 +61,12 @@ const restoreChainAfterMs = 1000
 const parsedRequestShare = 1 / 8
 const minParsedRequestBytes = 4 * bytesPerMb
 
-/** Builds every part that serves a read; uses Redis only if `buildRedis` is given. */
+/** Builds every part that serves a read; uses Redis only if `prepareRedis` is given. */
 export function buildComponents (
   config: Config,
   sandboxUrl: string | undefined,
   log: Logger,
-  buildRedis: typeof buildRedisBackend | undefined,
+  prepareRedis: typeof prepareRedisBackend | undefined,
   hooks: WorkerHooks
 ): Components {
   const metrics = new Metrics()
@@ -77,7 +79,7 @@ export function buildComponents (
   })
   const invalidator = new Invalidator(memory, streamNames)
   const lowestRequested = new LowestRequestedVersion(now)
-  const tracker = new Tracker(config.chainId ?? undefined, now, events.chain, buildRedis !== undefined)
+  const tracker = new Tracker(config.chainId ?? undefined, now, events.chain, prepareRedis !== undefined)
   const upstreams = new UpstreamMonitor(tracker, now)
   const releases = new LiveReleases(now, name => upstreams.pool.isUp(name))
   const versionWaits = new VersionWaits(tracker, {
@@ -86,18 +88,20 @@ export function buildComponents (
       upstreams.pollHealthy()
     }
   })
-  const redisBackend = buildRedis?.(config.cache.redis, {
+  const localBuckets = hooks.buckets ?? new LocalBuckets(now)
+  const redis = prepareRedis?.(config.cache.redis, {
     rememberedUpstreams: () => upstreams.rememberedUpstreams,
     tracker,
     releases,
     invalidator,
+    localBuckets,
     metrics,
     log,
     now
   })
   const generations = new Generations({
     tracker,
-    registry: redisBackend?.control,
+    registry: redis?.registry,
     ...chainSourceOf(upstreams.pool),
     now,
     events: events.chain
@@ -111,6 +115,7 @@ export function buildComponents (
     },
     now
   })
+  const redisBackend = redis?.buildBackend(generations)
   const proxy: ProxyContext = {
     now,
     tracker,
@@ -187,7 +192,16 @@ export function buildComponents (
     isSandbox: sandboxUrl !== undefined,
     certificate
   })
-  return { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate }
+  return {
+    proxy,
+    metrics,
+    upstreams,
+    upstreamLifecycle,
+    generations,
+    redisBackend,
+    buckets: redisBackend?.buckets ?? localBuckets,
+    certificate
+  }
 }
 
 function certificateOf (

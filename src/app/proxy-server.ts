@@ -1,7 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
-import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { SecretMasker } from '../config/secret-masker.js'
 import { type Config, hostAndPort, hasRedis } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -67,7 +66,7 @@ export async function buildProxyServer (
     config,
     sandboxUrl,
     log,
-    hasRedis(config) ? (await import('./redis-backend.js')).buildRedisBackend : undefined,
+    hasRedis(config) ? (await import('./redis-backend.js')).prepareRedisBackend : undefined,
     hooks
   )
   const { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate } = components
@@ -114,8 +113,6 @@ export async function buildProxyServer (
   let current = config
   const masker = new SecretMasker(config)
   const nextId = requestIdGenerator()
-  const localBuckets: Buckets = hooks.buckets ?? new LocalBuckets(proxy.now)
-  const buckets = redisBackend?.bucketsWithFallback(localBuckets) ?? localBuckets
   const app = publicApp(httpContextOf(config), nextId)
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
@@ -154,7 +151,7 @@ export async function buildProxyServer (
     }),
     listen: async () => await listenOn(app, config.listen, 'listen'),
     start: async () => {
-      await redisBackend?.start(generations)
+      await redisBackend?.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6).
       await withTimeout(maxStartMs, upstreamLifecycle.start())
       if (tracker.chain === undefined) await redisBackend?.restoreChain()
@@ -205,7 +202,7 @@ export async function buildProxyServer (
       },
       settings: proxySettingsOf({ ...of, headers: config.headers })
     }
-    const access = new ClientPolicies(of, buckets)
+    const access = new ClientPolicies(of, components.buckets)
     metrics.addClients(access.clientNames)
     const cors = new Cors(of.cors.origins)
     const stamper = new Stamper(proxyContext, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)

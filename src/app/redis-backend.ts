@@ -15,6 +15,8 @@ import { RedisSubscriber } from '../redis/subscriber.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/connection-options.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
 import { ControlRecord, type RememberedUpstream } from '../cluster/control-record.js'
+import { Agreement } from '../cluster/agreement.js'
+import { type GenerationRegistry } from '../chain/generation-registry.js'
 import { type Generations } from '../chain/generations.js'
 import { ReplicaChannel } from '../cluster/replica-channel.js'
 import { PurgeLog } from '../cluster/purge-log.js'
@@ -30,28 +32,35 @@ export interface RedisBackendOptions {
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly invalidator: Invalidator
+  /** Counts client limits of this process alone, while Redis is down. */
+  readonly localBuckets: Buckets
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
 }
 
+/** Redis before its backend is built: generations are chosen with the registry, and the backend needs them. */
+export interface PreparedRedis {
+  readonly registry: GenerationRegistry
+  buildBackend(generations: Generations): RedisBackend
+}
+
 /** State that replicas share through Redis, with its synchronization. */
 export interface RedisBackend {
   readonly tier: RedisTier
-  readonly control: ControlRecord
   readonly link: RedisLink
+  /** Counts client limits across all replicas. */
+  readonly buckets: Buckets
   /** Problems for the status page, as readable sentences. */
   degradedReasons(): string[]
   /** Connects; resolves when it is known if Redis is up. */
-  start(generations: Generations): Promise<void>
+  start(): Promise<void>
   /** Reads the state of the other replicas and publishes what they lack. */
   sync(): Promise<void>
   /** Restores the chain from Redis while no upstream responds. */
   restoreChain(): Promise<void>
   purge(chain: ChainGeneration, whatOf: (chain: ChainGeneration) => Invalidation): Promise<boolean>
   publishHead(): void
-  /** Counts client limits across all replicas; `alone` counts while Redis is down. */
-  bucketsWithFallback(alone: Buckets): Buckets
   stop(): Promise<void>
 }
 
@@ -64,96 +73,105 @@ const downMessages = {
 // Time limit for a DNS lookup of a Redis host.
 const dnsTimeoutMs = 2000
 
-/** Builds every part that uses Redis. */
-export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptions): RedisBackend {
+/** Builds the link to Redis and the registry of generations, without connecting. */
+export function prepareRedisBackend (config: RedisConfig, options: RedisBackendOptions): PreparedRedis {
   const { keyPrefix, timeoutMs, ttlSeconds } = config
-  const { tracker, metrics, now, log, invalidator, releases, rememberedUpstreams } = parts
+  const { metrics, now, rememberedUpstreams } = options
   const connectionOptions = redisConnectionOptionsOf(config, now)
   const prefix = redisKeyPrefix(keyPrefix)
-  let replicaSync: ReplicaSync | undefined
-  let generations: Generations | undefined
-  let buckets: RedisBuckets | undefined
-  // True after Redis was down: other replicas may have started generations meanwhile (law 7).
-  let mayBeOutdated = false
-  const sync = async (): Promise<void> => {
-    await replicaSync?.sync()
-  }
-  const link = new RedisLink(createClient(connectionOptions), {
-    timeoutMs,
-    probeKey: `${prefix}probe`,
-    now,
-    metrics,
-    onUp: () => {
-      log.info('Redis is up')
-      Promise.all([health.check(), sync()]).catch(() => {})
-    },
-    onDown: reason => {
-      mayBeOutdated = true
-      log.warn({ reason }, downMessages[link.fault])
-    }
-  })
-  const health = new RedisHealth(link)
+  const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
   const keys = new ExpiringKeys(link, prefix, ttlSeconds)
   const control = new ControlRecord(keys, rememberedUpstreams)
-  const isAgreed = (): boolean => generations?.isAgreed === true && !mayBeOutdated && !purges.hasPending
-  const tier = new RedisTier(link, { keyPrefix, ttlSeconds, metrics, now, isAgreed })
-  const subscribeTo = (channel: string, onMessage: (text: string) => void): RedisSubscriber =>
-    new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel, onMessage)
-  const news = new ReplicaChannel(link, prefix, subscribeTo, message => {
-    replicaSync?.receive(message)
-  })
+  const news = new ReplicaChannel(
+    link,
+    prefix,
+    channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
+  )
+  return {
+    registry: control,
+    buildBackend: generations => redisBackendOf(config, options, { link, prefix, keys, control, news, generations })
+  }
+}
+
+/** Parts that the backend is built on. */
+interface BackendParts {
+  readonly link: RedisLink
+  readonly prefix: string
+  readonly keys: ExpiringKeys
+  readonly control: ControlRecord
+  readonly news: ReplicaChannel
+  readonly generations: Generations
+}
+
+function redisBackendOf (
+  { keyPrefix, ttlSeconds }: RedisConfig,
+  { tracker, metrics, now, log, invalidator, releases, localBuckets }: RedisBackendOptions,
+  { link, prefix, keys, control, news, generations }: BackendParts
+): RedisBackend {
+  const health = new RedisHealth(link)
+  const buckets = new RedisBuckets(link, prefix, localBuckets, now)
+  const agreement = new Agreement(generations, tracker)
+  const tier = new RedisTier(link, { keyPrefix, ttlSeconds, metrics, now, isAgreed: () => agreement.isReached })
   const purges = new Purges({
     store: tier,
     log: new PurgeLog(keys),
     local: invalidator,
-    chain: () => generations?.isAgreed === true ? tracker.chain : undefined,
+    agreement,
     notifyReplicas: async chainId => {
       await news.notifyChange(chainId)
     }
   })
+  const replicaSync = new ReplicaSync({
+    link,
+    control,
+    generations,
+    agreement,
+    tier,
+    purges,
+    news,
+    tracker,
+    releases,
+    now
+  })
   return {
     tier,
-    control,
     link,
+    buckets,
     degradedReasons: () =>
       link.isUp
         ? [
           ...health.warnings,
           ...(tier.writeError === undefined ? [] : [`Redis rejects writes: ${tier.writeError}`]),
-          ...(buckets?.scriptError === undefined
+          ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
-          ...(purges.hasPending || generations?.isPurgeAllPending === true
+          ...(purges.hasPending || generations.isPurgeAllPending
             ? ['Redis tier not read: purges are not delivered yet']
             : [])
         ]
         : [`Redis ${link.fault}: ${link.lastError}`],
-    start: async chosenGenerations => {
-      generations = chosenGenerations
-      replicaSync = new ReplicaSync({
-        link,
-        control,
-        generations,
-        purges,
-        news,
-        tracker,
-        releases,
-        now,
-        onStateRead: () => {
-          mayBeOutdated = false
+    start: async () => {
+      await link.start({
+        onUp: () => {
+          log.info('Redis is up')
+          Promise.all([health.check(), replicaSync.sync()]).catch(() => {})
         },
-        onSyncEnd: () => {
-          tier.resumeWrites()
+        onDown: reason => {
+          agreement.suspend()
+          log.warn({ reason }, downMessages[link.fault])
         }
       })
-      await link.start()
-      news.start()
+      news.start(message => {
+        replicaSync.receive(message)
+      })
       health.start()
       replicaSync.start()
     },
-    sync,
+    sync: async () => {
+      await replicaSync.sync()
+    },
     restoreChain: async () => {
-      await replicaSync?.restoreChain().catch(() => {})
+      await replicaSync.restoreChain().catch(() => {})
     },
     purge: async (chain, whatOf) => await purges.purge(chain, whatOf),
     publishHead: () => {
@@ -161,9 +179,8 @@ export function buildRedisBackend (config: RedisConfig, parts: RedisBackendOptio
         news.publishHead(tracker.chain.generation, tracker.stamped)
       }
     },
-    bucketsWithFallback: fallback => (buckets = new RedisBuckets(link, prefix, fallback, now)),
     stop: async () => {
-      replicaSync?.stop()
+      replicaSync.stop()
       health.stop()
       await withTimeout(finalWritesMs, tier.waitUntilIdle())
       tier.close()

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type RedisTier, type Invalidation } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
+import { type Agreement, type PendingPurge } from './agreement.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
 import { type Purge } from './replica-records.js'
 
@@ -19,21 +20,9 @@ export interface PurgeOptions {
   readonly store: RedisTier
   readonly log: PurgeLog
   readonly local: LocalInvalidator
-  /** Chain and generation confirmed by the control record; undefined while unconfirmed. */
-  readonly chain: () => ChainGeneration | undefined
+  readonly agreement: Agreement
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>
-}
-
-/** A purge that Redis does not have yet; its keys depend on the generation at delivery. */
-interface PendingPurge {
-  readonly id: string
-  readonly invalidationIn: (chain: ChainGeneration) => Invalidation
-  /**
-   * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
-   * names.
-   */
-  resolved?: { readonly generation: number, readonly invalidation: Invalidation }
 }
 
 /**
@@ -41,13 +30,14 @@ interface PendingPurge {
  */
 export class Purges {
   readonly #options: PurgeOptions
-  readonly #pending: PendingPurge[] = []
+  readonly #pending: PendingPurge[]
   #delivering: Promise<void> | undefined
   // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
 
   constructor (options: PurgeOptions) {
     this.#options = options
+    this.#pending = options.agreement.pendingPurges
   }
 
   /** True while Redis may still store purged entries. */
@@ -70,7 +60,7 @@ export class Purges {
   /** Writes pending purges to Redis once the generation is confirmed; rejects when Redis fails. */
   async deliver (): Promise<void> {
     for (let next = this.#pending[0]; next !== undefined; next = this.#pending[0]) {
-      const chain = this.#options.chain()
+      const { chain } = this.#options.agreement
       if (chain === undefined) return
       // Concurrent callers share one delivery, so no purge is written twice.
       this.#delivering ??= this.#deliverOne(next, chain).finally(() => {

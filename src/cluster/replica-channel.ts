@@ -16,20 +16,19 @@ export class ReplicaChannel {
   constructor (
     link: RedisLink,
     prefix: string,
-    subscribe: (channel: string, onMessage: (text: string) => void) => RedisSubscriber,
-    onMessage: (message: Message) => void
+    subscriberOf: (channel: string) => RedisSubscriber
   ) {
     this.#link = link
     this.#channel = `${prefix}news`
-    this.#subscriber = subscribe(this.#channel, text => {
+    this.#subscriber = subscriberOf(this.#channel)
+  }
+
+  /** Subscribes to the messages of other replicas, and retries until it can connect. */
+  start (onMessage: (message: Message) => void): void {
+    this.#subscriber.start(text => {
       const message = parseMessage(text)
       if (message !== undefined) onMessage(message)
     })
-  }
-
-  /** Subscribes, and retries until it can connect. */
-  start (): void {
-    this.#subscriber.start()
   }
 
   stop (): void {

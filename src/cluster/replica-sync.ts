@@ -3,6 +3,8 @@ import { type Tracker } from '../chain/tracker.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
 import { type ControlRecord, type ControlState } from './control-record.js'
+import { type Agreement } from './agreement.js'
+import { type RedisTier } from '../cache/redis-tier.js'
 import { type Generations } from '../chain/generations.js'
 import { type ReplicaChannel } from './replica-channel.js'
 import { type Purges } from './purges.js'
@@ -13,15 +15,13 @@ export interface ReplicaSyncOptions {
   readonly link: RedisLink
   readonly control: ControlRecord
   readonly generations: Generations
+  readonly agreement: Agreement
+  readonly tier: RedisTier
   readonly purges: Purges
   readonly news: ReplicaChannel
   readonly tracker: Tracker
   readonly releases: LiveReleases
   readonly now: () => number
-  /** Runs once the control record is read: after an outage, another chain may have our number until then. */
-  readonly onStateRead: () => void
-  /** Runs after each sync, when Redis writes may become possible. */
-  readonly onSyncEnd: () => void
 }
 
 // Runs twice a second, because replicas must agree within a second.
@@ -94,12 +94,12 @@ export class ReplicaSync {
   }
 
   async #syncOnce (): Promise<void> {
-    const { link, control, generations, purges, tracker } = this.#options
+    const { link, control, generations, agreement, tier, purges, tracker } = this.#options
     const chainId = tracker.chain?.id
     if (!link.isUp || chainId === undefined) return
     const state = await control.read(chainId)
     await generations.applyRegistryState(state)
-    this.#options.onStateRead()
+    agreement.resume()
     this.#updateLiveReplicas(state)
     // Reads come before writes, because a full Redis or a read-only replica rejects writes.
     await purges.sync(chainId)
@@ -108,7 +108,7 @@ export class ReplicaSync {
       if (purges.hasPending) await purges.deliver()
     } finally {
       // Also runs after a rejected write: queued entries must be written, or counted as failed.
-      this.#options.onSyncEnd()
+      tier.resumeWrites()
     }
   }
 

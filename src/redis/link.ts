@@ -19,8 +19,12 @@ export interface RedisLinkOptions {
   readonly probeKey: string
   readonly now: () => number
   readonly metrics: RedisMetrics
-  readonly onUp: () => void
-  readonly onDown: (reason: string) => void
+}
+
+/** Notifications about the state of a Redis link. */
+export interface RedisLinkListener {
+  onUp(): void
+  onDown(reason: string): void
 }
 
 /** Redis did not respond in time, or got no command because the circuit is open. */
@@ -44,6 +48,7 @@ export class RedisLink {
   readonly #client: RedisClient
   readonly #options: RedisLinkOptions
   readonly #breaker: Breaker
+  #listener: RedisLinkListener | undefined
   #lastError = 'not connected yet'
   #isFailureReported = false
   #reported: RedisFault | undefined
@@ -59,7 +64,7 @@ export class RedisLink {
     }, state => {
       if (state === 'open') return this.#reportDown()
       this.#reported = undefined
-      options.onUp()
+      this.#listener?.onUp()
     })
     client.on('error', (error: Error) => {
       this.#connectionFailed(error.message)
@@ -98,8 +103,9 @@ export class RedisLink {
       : 'unreachable'
   }
 
-  /** Connects; resolves when the first attempt has ended, successful or not. */
-  async start (): Promise<void> {
+  /** Connects and notifies the listener from now on; resolves when the first attempt has ended, successful or not. */
+  async start (listener: RedisLinkListener): Promise<void> {
+    this.#listener = listener
     this.#breaker.open()
     const failed = new Promise<void>(resolve => {
       this.#client.once('close', resolve)
@@ -172,7 +178,7 @@ export class RedisLink {
 
   #reportDown (): void {
     this.#reported = this.fault
-    this.#options.onDown(this.#lastError)
+    this.#listener?.onDown(this.#lastError)
   }
 
   async #probe (): Promise<void> {

@@ -8,7 +8,6 @@ const reconnectDelayMs = 1000
 export class RedisSubscriber {
   readonly #connect: (attempt: number) => Redis
   readonly #channel: string
-  readonly #onMessage: (text: string) => void
   #client: Redis | undefined
   #timer: NodeJS.Timeout | undefined
   #attempt = 0
@@ -17,13 +16,12 @@ export class RedisSubscriber {
   /**
    * `connect` creates a client that is not connected and never reconnects; `attempt` selects one of several servers.
    */
-  constructor (connect: (attempt: number) => Redis, channel: string, onMessage: (text: string) => void) {
+  constructor (connect: (attempt: number) => Redis, channel: string) {
     this.#connect = connect
     this.#channel = channel
-    this.#onMessage = onMessage
   }
 
-  start (): void {
+  start (onMessage: (text: string) => void): void {
     const client = this.#connect(this.#attempt++)
     this.#client = client
     client.on('error', () => {})
@@ -33,12 +31,12 @@ export class RedisSubscriber {
       })
     })
     client.on('message', (_channel: string, text: string) => {
-      this.#onMessage(text)
+      onMessage(text)
     })
     client.once('end', () => {
       if (!this.#isStopped) {
         this.#timer = setTimeout(() => {
-          this.start()
+          this.start(onMessage)
         }, reconnectDelayMs).unref()
       }
     })

@@ -38,14 +38,12 @@ async function sharedAt (
       redisFailed: operation => {
         failed.push(operation)
       }
-    },
-    onUp: nothing,
-    onDown: nothing
+    }
   })
   t.teardown(() => {
     link.stop()
   })
-  await link.start()
+  await link.start({ onUp: nothing, onDown: nothing })
   await until(() => link.isUp, 'Redis answers')
   return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
 }

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Invalidation } from '../../src/cache/redis-tier.js'
 import { type ChainGeneration } from '../../src/chain/tracker.js'
+import { Agreement } from '../../src/cluster/agreement.js'
 import { PurgeLog } from '../../src/cluster/purge-log.js'
 import { Purges } from '../../src/cluster/purges.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
@@ -44,7 +45,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
         forgot.push('everything')
       }
     },
-    chain: () => agreed.chain,
+    agreement: new Agreement({ isAgreed: true }, agreed),
     notifyReplicas: async () => {
       told.times++
     }

@@ -37,13 +37,9 @@ export async function openRedisTier (
       redisFailed: () => {
         counts.failed++
       }
-    },
-    onUp: () => {
-      store.resumeWrites()
-    },
-    onDown: () => {}
+    }
   })
-  const store: RedisTier = new RedisTier(link, {
+  const store = new RedisTier(link, {
     keyPrefix: 'varve',
     ttlSeconds: 1000,
     metrics: {
@@ -62,7 +58,12 @@ export async function openRedisTier (
     store.close()
     link.stop()
   })
-  await link.start()
+  await link.start({
+    onUp: () => {
+      store.resumeWrites()
+    },
+    onDown: () => {}
+  })
   return Object.assign(store, { link, counts })
 }
 

@@ -1,0 +1,48 @@
+import { type Invalidation } from '../cache/redis-tier.js'
+import { type Generations } from '../chain/generations.js'
+import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
+
+/** A purge that Redis does not have yet; its keys depend on the generation at delivery. */
+export interface PendingPurge {
+  readonly id: string
+  readonly invalidationIn: (chain: ChainGeneration) => Invalidation
+  /**
+   * The purge with every stream name that Redis knew. A retry needs it, because the first attempt may delete those
+   * names.
+   */
+  resolved?: { readonly generation: number, readonly invalidation: Invalidation }
+}
+
+/** Agreement of this process with the other replicas, without which it neither reads nor writes the Redis tier. */
+export class Agreement {
+  /** Purges in order of delivery; until Redis has them all, it may still hold purged entries. */
+  readonly pendingPurges: PendingPurge[] = []
+  readonly #generations: Pick<Generations, 'isAgreed'>
+  readonly #tracker: Pick<Tracker, 'chain'>
+  #mayBeOutdated = false
+
+  constructor (generations: Pick<Generations, 'isAgreed'>, tracker: Pick<Tracker, 'chain'>) {
+    this.#generations = generations
+    this.#tracker = tracker
+  }
+
+  /** True while no entry in Redis can be of another chain (law 7) or purged. */
+  get isReached (): boolean {
+    return this.#generations.isAgreed && !this.#mayBeOutdated && this.pendingPurges.length === 0
+  }
+
+  /** Chain and generation confirmed by the control record; undefined while unconfirmed. */
+  get chain (): ChainGeneration | undefined {
+    return this.#generations.isAgreed ? this.#tracker.chain : undefined
+  }
+
+  /** Suspends the agreement when Redis is down: other replicas may start generations meanwhile (law 7). */
+  suspend (): void {
+    this.#mayBeOutdated = true
+  }
+
+  /** Resumes the agreement once the control record is read again. */
+  resume (): void {
+    this.#mayBeOutdated = false
+  }
+}
