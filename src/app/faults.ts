@@ -16,7 +16,7 @@ export interface FaultTarget {
 // Exit codes that shells report for a process ended by a signal: 128 plus the signal number.
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
 // A terminal and npm, or timeout(1), may each forward one Ctrl-C, so a quick second signal counts as a repeat.
-const repeatedSignalMs = 50
+const repeatedSignalMs = 200
 // After an uncaught exception responses may be wrong, so requests in flight get little time.
 const faultDeadlines: ShutdownDeadlines = { drainMs: 0, graceMs: 1000, flushMs: 500 }
 const maxExitMs = 3000
