@@ -1,6 +1,7 @@
 import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
 import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
+import { streamPathOf } from './targets.js'
 
 /** Properties that a page of events states. */
 export interface EventPage {
@@ -47,19 +48,19 @@ export function readEventPage (body: Buffer): EventPage | undefined {
     isContiguous: events.every((event, index) => follows(event, events[index - 1])),
     lowestVersion: extremeVersion(versions, (a, b) => a < b),
     highestVersion: extremeVersion(versions, (a, b) => a > b),
-    stream: streamPathOf(events)
+    stream: sharedStreamOf(events)
   }
 }
 
-// Equals the path of a read by creation number, so both ways to read a stream share one name.
-function streamPathOf ([first, ...others]: readonly PageEvent[]): string | undefined {
+// Both ways to read a stream share one name: its path by creation number.
+function sharedStreamOf ([first, ...others]: readonly PageEvent[]): string | undefined {
   if (
     first === undefined ||
     others.some(({ creation, account }) => creation !== first.creation || account !== first.account)
   ) return undefined
   const address = readAddress(first.account)
   const creation = readU64(first.creation)
-  return address === undefined || creation === undefined ? undefined : `/v1/accounts/0x${address}/events/${creation}`
+  return address === undefined || creation === undefined ? undefined : streamPathOf(`0x${address}`, creation)
 }
 
 function readEvent (body: Buffer, item: Span): PageEvent | undefined {

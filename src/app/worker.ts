@@ -4,7 +4,7 @@ import { LocalBuckets } from '../clients/buckets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { statusOf } from '../http/status.js'
-import { indexTarget } from '../chain/head-poll.js'
+import { indexTarget } from '../api/targets.js'
 import {
   type WorkerQuery,
   type ChainResetCount,

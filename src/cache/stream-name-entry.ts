@@ -1,4 +1,5 @@
 import { type StampedPosition } from '../api/position.js'
+import { isStreamPath } from '../api/targets.js'
 import { etagOf } from './entry.js'
 import { type StoredEntry } from './stored-entry.js'
 import { type StreamNameWrite } from './invalidation.js'
@@ -27,8 +28,7 @@ export function encodeStreamName (
 /** Decodes a stream name; undefined when the entry is not a stream name. */
 export function decodeStreamName ({ key, status, contentType: type, body }: StoredEntry): string | undefined {
   const path = body.toString('latin1')
-  const isName = status === 200 && type === contentType &&
-    /^\/v1\/accounts\/0x[0-9a-f]{64}\/events\/[0-9]{1,20}$/.test(path)
+  const isName = status === 200 && type === contentType && isStreamPath(path)
   return isName ? key.slice(0, keyPrefixLength(key)) + path : undefined
 }
 

@@ -1,6 +1,7 @@
 import { type Anchor } from './anchors.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { readU64 } from '../api/integer.js'
+import { blockByHeightTarget } from '../api/targets.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 
@@ -12,7 +13,7 @@ export async function readFinalBlock (
   fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
   height: bigint
 ): Promise<Anchor | undefined> {
-  const response = await fetch(probeRequest(`/v1/blocks/by_height/${height}`))
+  const response = await fetch(probeRequest(blockByHeightTarget(height)))
   response.rest?.destroy()
   const { status, stamped } = response
   if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {

@@ -1,4 +1,5 @@
 import { type StampedPosition } from '../api/position.js'
+import { gasEstimateTarget, indexTarget } from '../api/targets.js'
 import { type Tracker } from './tracker.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { UpstreamFailure, isInconclusive } from '../upstreams/upstream-failure.js'
@@ -19,9 +20,6 @@ export interface HeadPollOptions {
 
 /** Outcome of a poll. */
 export type PollState = 'answered' | 'unanswered' | 'other_chain'
-
-/** Target of the index, which names position and release. */
-export const indexTarget = '/v1'
 
 // An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
 const maxPollIntervalMs = 1000
@@ -137,7 +135,7 @@ async function fetchHeadAndRelease (
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
   // An upstream that fails or limits us gets no second request.
   if (index.status === 429 || index.status >= 500) return { stamped: undefined, release }
-  const gas = await sendProbe(fetch, '/v1/estimate_gas_price')
+  const gas = await sendProbe(fetch, gasEstimateTarget)
   return { stamped: gas.status === 200 ? gas.stamped : undefined, release }
 }
 

@@ -19,6 +19,7 @@ import {
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
+import { streamPathOf } from '../api/targets.js'
 import { forwardedTarget } from '../api/unknown-route.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
@@ -99,7 +100,7 @@ function explainKey (read: Read, config: Config): Explanation {
   }
   // Pages are cached under their stream's key, whichever path the client used.
   if (read.page !== undefined && !namesStream(read)) {
-    return { key: pageKeyOf(streamIndexKeyOf(chain, '/v1/accounts/ADDRESS/events/CREATION_NUMBER'), read.page) }
+    return { key: pageKeyOf(streamIndexKeyOf(chain, streamPathOf('ADDRESS', 'CREATION_NUMBER')), read.page) }
   }
   if (classOf(read) !== 'moving') {
     return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }

@@ -1,4 +1,5 @@
 import { request } from 'node:http'
+import { indexTarget } from '../api/targets.js'
 import { SecretMasker } from '../config/secret-masker.js'
 import { ConfigError, mistakesIn } from '../config/mistakes.js'
 import { resolveReferences } from '../config/references.js'
@@ -156,7 +157,7 @@ function bytesFlag (flag: string, text: string | undefined, defaultMb: number, m
 /** Fetches the index, because varve needs the chain id and position from every recording. */
 function fetchIndex (url: string): void {
   request(
-    `${url}/v1`,
+    `${url}${indexTarget}`,
     { agent: false, headers: { accept: 'application/json', 'user-agent': 'varve-record' } },
     answer => {
       answer.resume()

@@ -4,6 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { minVersionHeader } from '../api/min-version.js'
+import { indexTarget } from '../api/targets.js'
 import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter } from './client-limiter.js'
@@ -44,7 +45,6 @@ const passThroughKey = Symbol('pass-through')
 
 // The plugin requires a URL; the upstream pool chooses the real one.
 const placeholderUpstream = 'http://upstream'
-const anyPath = '/v1'
 
 /** Forwards requests that `choose` does not serve. The plugin must not retry, open connections or set headers. */
 export function addPassThrough (
@@ -71,7 +71,7 @@ export function addPassThrough (
     routes: ['*'],
     proxyPayloads: false,
     disableRequestLogging: true,
-    preRewrite: () => anyPath,
+    preRewrite: () => indexTarget,
     undici: { request: pluginPoolFor(fetch) },
     preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
       const target = await choose(request, reply)

@@ -1,4 +1,4 @@
-import { endpoints } from '../../api/endpoints.js'
+import { gatewayPrefixOf, knownParameters } from '../../api/targets.js'
 import { decompressBody, type RecordedBody, encodeBody } from './recorded-body.js'
 import { type HeaderLines } from './recording-format.js'
 import { firstHeaderValue } from './verbatim-head.js'
@@ -18,25 +18,6 @@ const credentialHeaderPattern = /^(?:cookie|.*(?:key|token|secret|auth|pass|sess
 // Matches `key` and similar words also inside a name; no parameter of full nodes contains them.
 const secretParameter =
   /^(?:.*[-_.])?(?:api-?key|key|token|secret|password|auth|signature|sig|jwt|apikey|accesstoken|access_token)$/i
-// Known parameters and path words of full nodes; anything else may be an API key.
-const knownParameters = new Set([
-  ...endpoints.flatMap(({ query }) => Object.keys(query)),
-  'start_version',
-  'end_version',
-  'duration_secs',
-  'estimate_gas_unit_price',
-  'estimate_max_gas_amount',
-  'estimate_prioritized_gas_unit_price'
-])
-const knownFirstSegments = new Set([
-  '',
-  '-',
-  'spec',
-  'spec.json',
-  'spec.yaml',
-  'experimental',
-  ...endpoints.flatMap(({ path: [, word] }) => typeof word === 'string' ? [word] : [])
-])
 // Numbers, addresses and hashes are public chain data.
 const chainValuePattern = /^(?:0x[0-9a-f]+|[0-9]+)$/i
 
@@ -48,7 +29,7 @@ export function headersToRecord (lines: HeaderLines): HeaderLines {
 /** Removes credentials from a target: gateways accept API keys in the query or in the path before /v1. */
 export function targetToRecord (target: string): string {
   const [path, search] = splitTarget(target)
-  const from = prefixOf(path)
+  const from = gatewayPrefixOf(path)
   const local = from === undefined ? `/${mask}` : path.slice(from.length)
   if (search === undefined) return local
   return `${local}?${search.split('&').map(part => redactParameter(part).shown).join('&')}`
@@ -70,7 +51,12 @@ export function secretsOf (lines: HeaderLines, target: string): string[] {
   ) => [value, ...value.split(/[\s;,=]+/)])
   const [path, search = ''] = splitTarget(target)
   const inQuery = search.split('&').flatMap(part => redactParameter(part).secret ?? [])
-  return [...inHeaders, ...inHeaders.flatMap(basicCredentialsOf), ...(prefixOf(path) ?? path).split('/'), ...inQuery]
+  return [
+    ...inHeaders,
+    ...inHeaders.flatMap(basicCredentialsOf),
+    ...(gatewayPrefixOf(path) ?? path).split('/'),
+    ...inQuery
+  ]
 }
 
 /** Redacts a parameter and extracts the secret that responses must not repeat. */
@@ -97,14 +83,6 @@ function basicCredentialsOf (value: string): string[] {
   const text = Buffer.from(coded, 'base64').toString()
   const at = text.indexOf(':')
   return [text, text.slice(0, Math.max(at, 0)), text.slice(at + 1)]
-}
-
-/** Finds the path before the API's /v1, as a gateway prefix may contain /v1 too; undefined if ambiguous. */
-function prefixOf (path: string): string | undefined {
-  if (path === '/') return ''
-  const places = [...path.matchAll(/\/v1(?=\/|$)/g)].map(({ index }) => index)
-  const place = places.find(at => knownFirstSegments.has(path.slice(at).split('/', 3)[2] ?? '')) ?? places.at(-1)
-  return place === undefined ? undefined : path.slice(0, place)
 }
 
 function splitTarget (target: string): [path: string, search: string | undefined] {

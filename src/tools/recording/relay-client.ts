@@ -1,5 +1,6 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { isReadByPost } from '../../api/targets.js'
 import { type HeaderLines } from './recording-format.js'
 import { endToEndHeaders, firstHeaderValue } from './verbatim-head.js'
 
@@ -21,8 +22,6 @@ export interface RelayClientOptions {
 const maxConnections = 256
 // Full nodes accept heads of this size.
 const maxHeadBytes = 262_144
-// POST endpoints that are safe to retry; a POST elsewhere may be a transaction.
-const repeatablePosts = /\/v1\/(?:view$|view\?|tables\/)/
 
 /** Client of the recorded upstream. Uses `node:http`, which preserves the order and the case of headers. */
 export class RelayClient {
@@ -100,7 +99,7 @@ export class RelayClient {
 }
 
 function mayBeRepeated ({ method, target }: RelayedRequest): boolean {
-  return method === 'GET' || method === 'HEAD' || repeatablePosts.test(target)
+  return method === 'GET' || method === 'HEAD' || isReadByPost(target)
 }
 
 function mayHaveBody (method: string): boolean {

@@ -1,5 +1,6 @@
 import { readBlockHead } from '../../api/block-head.js'
 import { readU64 } from '../../api/integer.js'
+import { blockByVersionTarget } from '../../api/targets.js'
 import { UnreachableError } from './warm-client.js'
 import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
 import { type WarmRun, type WarmJob } from './warm-job.js'
@@ -119,9 +120,7 @@ export class BlockRangeJob implements WarmJob {
       if (segment.nextVersion > segment.to) return true
       const response = await client.fetch({
         method: 'GET',
-        target: `/v1/blocks/by_version/${segment.nextVersion}${
-          this.#range.transactions ? '?with_transactions=true' : ''
-        }`
+        target: blockByVersionTarget(segment.nextVersion, this.#range.transactions)
       })
       if (response === undefined) return false
       if (response.status === 410) {

@@ -1,0 +1,62 @@
+import { endpoints } from './endpoints.js'
+
+/** Target of the index, which names position and release; every other target continues its path. */
+export const indexTarget = '/v1'
+
+/** Target of the gas estimate, the cheapest read beside the index. */
+export const gasEstimateTarget = '/v1/estimate_gas_price'
+
+/** Returns the target of the block at a height. */
+export function blockByHeightTarget (height: bigint): string {
+  return `/v1/blocks/by_height/${height}`
+}
+
+/** Returns the target of the block that contains a version. */
+export function blockByVersionTarget (version: bigint, withTransactions: boolean): string {
+  return `/v1/blocks/by_version/${version}${withTransactions ? '?with_transactions=true' : ''}`
+}
+
+/** Returns the path of a stream of events, equal to the path of a read by creation number. */
+export function streamPathOf (address: string, creation: bigint | string): string {
+  return `/v1/accounts/${address}/events/${creation}`
+}
+
+/** Returns true if a path is the canonical path of a stream of events. */
+export function isStreamPath (path: string): boolean {
+  return /^\/v1\/accounts\/0x[0-9a-f]{64}\/events\/[0-9]{1,20}$/.test(path)
+}
+
+/** Returns true if a POST to a target only reads, also behind a path prefix; a POST elsewhere may be a transaction. */
+export function isReadByPost (target: string): boolean {
+  return /\/v1\/(?:view$|view\?|tables\/)/.test(target)
+}
+
+/** Parameters of full nodes, also on unknown routes; a recording redacts others, since they may be API keys. */
+export const knownParameters: ReadonlySet<string> = new Set([
+  ...endpoints.flatMap(({ query }) => Object.keys(query)),
+  'start_version',
+  'end_version',
+  'duration_secs',
+  'estimate_gas_unit_price',
+  'estimate_max_gas_amount',
+  'estimate_prioritized_gas_unit_price'
+])
+
+// Path segments of full nodes behind /v1; others may belong to a gateway.
+const knownFirstSegments = new Set([
+  '',
+  '-',
+  'spec',
+  'spec.json',
+  'spec.yaml',
+  'experimental',
+  ...endpoints.flatMap(({ path: [, word] }) => typeof word === 'string' ? [word] : [])
+])
+
+/** Finds the path before the API's /v1, as a gateway prefix may contain /v1 too; undefined if ambiguous. */
+export function gatewayPrefixOf (path: string): string | undefined {
+  if (path === '/') return ''
+  const places = [...path.matchAll(/\/v1(?=\/|$)/g)].map(({ index }) => index)
+  const place = places.find(at => knownFirstSegments.has(path.slice(at).split('/', 3)[2] ?? '')) ?? places.at(-1)
+  return place === undefined ? undefined : path.slice(0, place)
+}
