@@ -41,17 +41,35 @@ export function isHeaderFamily (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 
-// Suffixes of position headers behind the prefix of their family, in the order of nodes (docs/node-behaviour.md,
-// "Position headers").
-const headerSuffixes = [
+/** Suffixes of header names behind the prefix of their family (docs/node-behaviour.md, "Position headers"). */
+export const headerSuffix = {
+  version: 'ledger-version',
+  oldestVersion: 'ledger-oldest-version',
+  cursor: 'cursor',
+  gasUsed: 'gas-used',
+  archive: 'archival-endpoint'
+} as const
+
+// Position headers, in the order of nodes.
+const positionSuffixes = [
   'chain-id',
-  'ledger-version',
-  'ledger-oldest-version',
+  headerSuffix.version,
+  headerSuffix.oldestVersion,
   'ledger-timestampusec',
   'epoch',
   'block-height',
   'oldest-block-height'
 ]
+
+/** Suffixes of all headers in a family: the position, values of one response, and the archive hint of a 410. */
+export const familySuffixes: readonly string[] = [
+  ...positionSuffixes,
+  headerSuffix.cursor,
+  headerSuffix.gasUsed,
+  headerSuffix.archive
+]
+
+const versionNameEnd = `-${headerSuffix.version}`
 
 // Caches names, because every response is read by them; bounded, because an upstream can invent families (law 10:
 // nothing grows without bound).
@@ -62,7 +80,7 @@ const maxCachedFamilies = 16
 export function headerNamesOf (family: string): readonly string[] {
   const known = headerNameCache.get(family)
   if (known !== undefined) return known
-  const names = headerSuffixes.map(name => family + name)
+  const names = positionSuffixes.map(name => family + name)
   if (headerNameCache.size >= maxCachedFamilies) headerNameCache.clear()
   headerNameCache.set(family, names)
   return names
@@ -75,8 +93,8 @@ export function headerNamesOf (family: string): readonly string[] {
 export function readPosition (headers: ResponseHeaders): StampedPosition | undefined {
   const found: StampedPosition[] = []
   for (const name in headers) {
-    if (!name.endsWith('-ledger-version')) continue
-    const family = name.slice(0, -'ledger-version'.length)
+    if (!name.endsWith(versionNameEnd)) continue
+    const family = name.slice(0, -headerSuffix.version.length)
     const position = readFamilyPosition(headers, family)
     if (position !== undefined) found.push({ position, family })
   }
@@ -118,7 +136,7 @@ const maxTimestampUsec = 2n ** 53n
 
 function readFamilyPosition (headers: ResponseHeaders, family: string): Position | undefined {
   // Rejects a repeated cursor, which leaves open where the listing continues.
-  if (Array.isArray(headers[`${family}cursor`])) return undefined
+  if (Array.isArray(headers[family + headerSuffix.cursor])) return undefined
   const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestHeight] = headerNamesOf(family).map(
     name => readHeaderU64(headers[name])
   )

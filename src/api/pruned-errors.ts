@@ -1,5 +1,6 @@
 import { type UpstreamResponse, errorOf } from './upstream-response.js'
 import { ErrorResponse } from './error-response.js'
+import { headerSuffix } from './position.js'
 
 /** Members and headers that gateways add to a 410 (docs/node-behaviour.md, "Pruning: 410"). */
 interface PrunedErrorExtras {
@@ -17,6 +18,7 @@ const noExtras: PrunedErrorExtras = {
   rawHeaders: []
 }
 const maxTextLength = 2048
+const archiveNameEnd = `-${headerSuffix.archive}`
 
 /** Creates 410 responses for pruned history in the node's words, with the extras of the last upstream 410. */
 export class PrunedErrors {
@@ -50,7 +52,7 @@ export class PrunedErrors {
 /** Returns the header that names an archive as a flat list, under the upstream's own name; empty if there is none. */
 export function archivalHeaders ({ headers }: UpstreamResponse): string[] {
   return Object.entries(headers).flatMap(([name, value]) => {
-    const isArchival = name.endsWith('-archival-endpoint') && typeof value === 'string' &&
+    const isArchival = name.endsWith(archiveNameEnd) && typeof value === 'string' &&
       /^[\x20-\x7e]{1,2048}$/.test(value)
     return isArchival ? [name, value] : []
   })

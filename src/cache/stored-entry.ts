@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import { isHeaderFamily, type StampedPosition } from '../api/position.js'
+import { headerSuffix, isHeaderFamily, type StampedPosition } from '../api/position.js'
 import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, etagOf } from './entry.js'
 import { printHeaders } from './print-headers.js'
@@ -108,9 +108,17 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
   const packed = reader.rest()
   const body = flagBits & flags.deflated ? await promisify(inflateRaw)(packed, { maxOutputLength: length }) : packed
   // These texts become headers; an invalid one would fail every response that carries it.
+  const rawHeaders = [
+    'content-type',
+    contentType,
+    headerSuffix.cursor,
+    cursor ?? '',
+    headerSuffix.gasUsed,
+    gasUsed ?? ''
+  ]
   if (
     !isHeaderFamily(family) ||
-    printHeaders(['content-type', contentType, 'cursor', cursor ?? '', 'gas-used', gasUsed ?? '']) === undefined
+    printHeaders(rawHeaders) === undefined
   ) throw new CorruptEntryError('no header lines')
   // The ETag is a strong digest of content type and body, so it also detects damage before encoding.
   if (body.length !== length || etagOf(contentType, body) !== etag) throw new CorruptEntryError('another body')

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { ErrorResponse } from '../api/error-response.js'
+import { familySuffixes } from '../api/position.js'
 
 /** Origins whose pages may read responses: any, or those listed. */
 export type AllowedOrigins = '*' | readonly string[]
@@ -16,20 +17,6 @@ const oneOrigin = /^[\x21-\x7e]{1,512}$/
 
 // Field names (RFC 9110, section 5.6.2), commas and white space: nothing else is echoed.
 const headerNames = /^[!#$%&'*+.^_`|~0-9A-Za-z, \t-]*$/
-
-// Names in a family: the position, per-response headers, and the archive hint on a 410.
-const familyNames = [
-  'chain-id',
-  'ledger-version',
-  'ledger-oldest-version',
-  'ledger-timestampusec',
-  'epoch',
-  'block-height',
-  'oldest-block-height',
-  'cursor',
-  'gas-used',
-  'archival-endpoint'
-]
 
 const commonNames = ['etag', 'cache-status', 'retry-after']
 
@@ -93,7 +80,9 @@ export class Cors {
   // Caches the joined text: the list changes only when a new header family is learned.
   #exposedNames (families: readonly string[]): string {
     if (this.#exposed === undefined || !isSameList(this.#exposed.families, families)) {
-      const names = [...families.flatMap(family => familyNames.map(name => family + name)), ...commonNames].join(', ')
+      const names = [...families.flatMap(family => familySuffixes.map(name => family + name)), ...commonNames].join(
+        ', '
+      )
       this.#exposed = { families: [...families], names }
     }
     return this.#exposed.names

@@ -3,6 +3,7 @@ import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
+import { namesClientLibrary } from '../api/client-library-header.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { indexTarget } from '../api/targets.js'
 import { clientAddressOf } from './client-address.js'
@@ -30,7 +31,6 @@ export type ChooseTarget = (request: FastifyRequest, reply: FastifyReply) => Pro
 
 // Forwards listed headers only: credentials, cookies and hop-by-hop headers never go upstream (law 9).
 const keyedHeaderNames = ['accept', 'accept-encoding']
-const callerHeaderPattern = /^(?:user-agent|x-(?!forwarded-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
 // Forwards tracestate only beside a valid traceparent (W3C Trace Context, section 3.3).
 const traceHeaderNames = ['traceparent', 'tracestate']
 
@@ -147,7 +147,7 @@ function pluginPoolFor (
     const callerHeaders = {
       ...pickHeaders(
         options.headers,
-        name => callerHeaderPattern.test(name) || (isTraced && traceHeaderNames.includes(name))
+        name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))
       ),
       ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress })
     }
@@ -172,6 +172,11 @@ function pluginPoolFor (
   }
   // The plugin uses no other method of a pool.
   return request as never
+}
+
+// A client's own `x-forwarded-client` would pass for a claim of a proxy.
+function namesCaller (name: string): boolean {
+  return name === 'user-agent' || (namesClientLibrary(name) && !name.startsWith('x-forwarded-'))
 }
 
 function pickHeaders (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {

@@ -1,5 +1,5 @@
 import { flattenString } from '../cache/flatten-string.js'
-import { ownHeaderFamily } from '../api/position.js'
+import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 
@@ -10,13 +10,17 @@ export interface PerResponseValues {
 }
 
 const none: readonly string[] = []
+const cursorNameEnd = `-${headerSuffix.cursor}`
 
 /** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
 export function readPerResponseValues (response: UpstreamResponse, family: string | undefined): PerResponseValues {
   const valueOf = (name: string): string | undefined =>
     family === undefined ? undefined : headerOf(response, family + name)
-  const cursor = valueOf('cursor')
-  return { cursor: cursor === undefined ? undefined : upstreamCursorOf(cursor), gasUsed: valueOf('gas-used') }
+  const cursor = valueOf(headerSuffix.cursor)
+  return {
+    cursor: cursor === undefined ? undefined : upstreamCursorOf(cursor),
+    gasUsed: valueOf(headerSuffix.gasUsed)
+  }
 }
 
 /** Returns the values as flat headers in every emitted family. */
@@ -26,7 +30,7 @@ export function makePerResponseHeaders (
   family: string | undefined
 ): readonly string[] {
   if (cursor === undefined && gasUsed === undefined) return none
-  return [['cursor', cursor], ['gas-used', gasUsed]].flatMap(([name = '', value]) => {
+  return [[headerSuffix.cursor, cursor], [headerSuffix.gasUsed, gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
     return headerFamiliesOf(emit, family).flatMap(
       prefix => [flattenString(prefix === ownHeaderFamily ? (prefix + name).toUpperCase() : prefix + name), value]
@@ -50,7 +54,7 @@ export function pinCursorHeaders (lines: readonly string[], version: bigint | un
 
 // Flat headers alternate names and values.
 function isCursorValue (lines: readonly string[], at: number): boolean {
-  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith('-cursor') === true
+  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(cursorNameEnd) === true
 }
 
 /** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */

@@ -1,3 +1,5 @@
+import { namesClientLibrary } from '../../api/client-library-header.js'
+import { minVersionHeader } from '../../api/min-version.js'
 import { gatewayPrefixOf, knownParameters } from '../../api/targets.js'
 import { decompressBody, type RecordedBody, encodeBody } from './recorded-body.js'
 import { type HeaderLines } from './recording-format.js'
@@ -10,7 +12,9 @@ const maxDecompressedBytes = 64 * 1024 * 1024
 
 // Allow-list of headers that affect responses or name the client library, because API keys can have any header name.
 const recordedHeaderPattern =
-  /^(?:accept|accept-encoding|accept-language|cache-control|content-type|content-length|content-encoding|transfer-encoding|origin|if-none-match|if-modified-since|range|user-agent|access-control-request-(?:method|headers)|x-varve-min-ledger-version|x-(?!(?:forwarded|real|true|original|remote)-)[a-z0-9-]{1,64}-(?:client|origin-method))$/
+  /^(?:accept|accept-encoding|accept-language|cache-control|content-type|content-length|content-encoding|transfer-encoding|origin|if-none-match|if-modified-since|range|user-agent|access-control-request-(?:method|headers))$/
+// Headers of proxies about the client, whose names may look like those of a library.
+const proxyHeaderPattern = /^x-(?:forwarded|real|true|original|remote)-/
 // Headers that belong to one client, or that may repeat its credentials.
 const droppedHeaderPattern =
   /^(?:set-cookie2?|cookie|authorization|proxy-authorization|x-api-key|api-key|.*(?:token|secret|session|password).*)$/
@@ -21,9 +25,15 @@ const secretParameter =
 // Numbers, addresses and hashes are public chain data.
 const chainValuePattern = /^(?:0x[0-9a-f]+|[0-9]+)$/i
 
+function isRecorded (header: string): boolean {
+  const name = header.toLowerCase()
+  return recordedHeaderPattern.test(name) || name === minVersionHeader ||
+    (namesClientLibrary(name) && !proxyHeaderPattern.test(name))
+}
+
 /** Selects the request headers to record. */
 export function headersToRecord (lines: HeaderLines): HeaderLines {
-  return lines.filter(([name]) => recordedHeaderPattern.test(name.toLowerCase()))
+  return lines.filter(([name]) => isRecorded(name))
 }
 
 /** Removes credentials from a target: gateways accept API keys in the query or in the path before /v1. */
@@ -39,7 +49,7 @@ export function targetToRecord (target: string): string {
 export function secretsOfUpstream (url: string, headers: Readonly<Record<string, string>>): string[] {
   const { pathname } = new URL(url)
   const values = Object.entries(headers).flatMap(([name, value]) =>
-    recordedHeaderPattern.test(name.toLowerCase()) ? [] : [value, ...value.split(/\s+/)]
+    isRecorded(name) ? [] : [value, ...value.split(/\s+/)]
   )
   return [...values, ...values.flatMap(basicCredentialsOf), pathname.replace(/^\/|\/+$/g, ''), ...pathname.split('/')]
 }

@@ -1,5 +1,6 @@
 import { readBlockHead } from '../../api/block-head.js'
 import { readU64 } from '../../api/integer.js'
+import { headerSuffix } from '../../api/position.js'
 import { blockByVersionTarget } from '../../api/targets.js'
 import { UnreachableError } from './warm-client.js'
 import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
@@ -127,7 +128,7 @@ export class BlockRangeJob implements WarmJob {
         if (!this.#skipToOldest(segment, response)) return false
         continue
       }
-      const head = response.status === 404 ? headerVersionIn(response, '-ledger-version') : undefined
+      const head = response.status === 404 ? headerVersionIn(response, headerSuffix.version) : undefined
       if (head !== undefined && head < segment.nextVersion) {
         // Other segments continue, because versions below the head still exist.
         this.#head = max(this.#head ?? 0n, head)
@@ -165,7 +166,7 @@ export class BlockRangeJob implements WarmJob {
   }
 
   #skipToOldest (segment: Segment, response: WarmResponse): boolean {
-    const oldest = headerVersionIn(response, '-ledger-oldest-version')
+    const oldest = headerVersionIn(response, headerSuffix.oldestVersion)
     if (oldest === undefined || oldest <= segment.nextVersion) {
       throw new UnreachableError(`version ${segment.nextVersion} cannot be read: ${describeResponse(response)}`)
     }
@@ -182,8 +183,8 @@ export class BlockRangeJob implements WarmJob {
 }
 
 // Matches by suffix, because each chain family has its own prefix (docs/node-behaviour.md, "Position headers").
-function headerVersionIn ({ headers }: WarmResponse, end: string): bigint | undefined {
-  const value = Object.entries(headers).find(([name]) => name.endsWith(end))?.[1]
+function headerVersionIn ({ headers }: WarmResponse, suffix: string): bigint | undefined {
+  const value = Object.entries(headers).find(([name]) => name.endsWith(`-${suffix}`))?.[1]
   return typeof value === 'string' ? readU64(value) : undefined
 }
 
