@@ -59,6 +59,19 @@ export class ErrorResponse extends Error {
 /** Error for a value that cannot be valid; the message uses the name that the client knows. */
 export const invalidInputError = (message: string): ErrorResponse => new ErrorResponse(400, 'invalid_input', message)
 
+/** Error for a request that fails before the API reads it, as the web framework of nodes responds. */
+export const httpError = (
+  status: ErrorResponseStatus,
+  message: string,
+  rawHeaders: readonly string[] = []
+): ErrorResponse => new ErrorResponse(status, 'web_framework_error', message, rawHeaders)
+
+/** Error for a call that the operator has not enabled. */
+export const disabledError = (message: string): ErrorResponse => new ErrorResponse(403, 'api_disabled', message)
+
+/** Error for an unexpected failure of varve, without its cause: only the log has it. */
+export const unexpectedError = (): ErrorResponse => new ErrorResponse(500, 'internal_error', 'internal error')
+
 /** Error for a temporary failure, such as no usable upstream; clients may retry after 1 s. */
 export const unavailableError = (message: string): ErrorResponse =>
   new ErrorResponse(503, 'internal_error', message, ['retry-after', '1'])

@@ -1,6 +1,6 @@
 import { trimBlanks } from './accept.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
-import { invalidInputError, ErrorResponse } from './error-response.js'
+import { httpError, invalidInputError } from './error-response.js'
 
 /**
  * Reads a body that is one JSON object, ignoring unknown members as nodes do; throws an ErrorResponse for any other
@@ -8,7 +8,7 @@ import { invalidInputError, ErrorResponse } from './error-response.js'
  */
 export function readJsonBody (contentType: string | undefined, bytes: Buffer): JsonObject {
   if (!isJson(contentType)) {
-    throw new ErrorResponse(415, 'web_framework_error', 'the content type must be application/json')
+    throw httpError(415, 'the content type must be application/json')
   }
   const body = readObject(bytes)
   if (body === undefined) throw invalidInputError('parse request payload error: not one JSON object')

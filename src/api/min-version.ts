@@ -16,3 +16,8 @@ export function readMinVersion (text: string | readonly string[] | undefined): b
 export function versionNotFoundError (version: bigint): ErrorResponse {
   return new ErrorResponse(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`)
 }
+
+/** Returns true for the error of a version above the head. */
+export function isVersionNotFoundError ({ code }: ErrorResponse): boolean {
+  return code === 'version_not_found'
+}

@@ -1,4 +1,4 @@
-import { invalidInputError, ErrorResponse } from './error-response.js'
+import { type ErrorResponse, httpError, invalidInputError } from './error-response.js'
 
 /** Policy for unknown routes: forward reads, nothing, or everything under /v1. */
 export type PassThroughPolicy = 'reads' | 'none' | 'all'
@@ -52,19 +52,15 @@ export function versionInTarget (target: string): bigint | undefined {
 
 /** Error for a method that a route does not have. */
 export function methodNotAllowedError (allowed: string): ErrorResponse {
-  return new ErrorResponse(405, 'web_framework_error', 'method not allowed', ['allow', allowed])
+  return httpError(405, 'method not allowed', ['allow', allowed])
 }
 
 function notServedError (): ErrorResponse {
-  return new ErrorResponse(404, 'web_framework_error', 'not found')
+  return httpError(404, 'not found')
 }
 
 function notForwardedError (policy: PassThroughPolicy, needed: PassThroughPolicy): ErrorResponse {
-  return new ErrorResponse(
-    404,
-    'web_framework_error',
-    `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`
-  )
+  return httpError(404, `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`)
 }
 
 // Decodes as often as any node does (docs/node-behaviour.md, "Percent-encoding").

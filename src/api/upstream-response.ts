@@ -65,6 +65,24 @@ export function isNotFound (response: UpstreamResponse, code: string | undefined
   return textIn(response.body, membersIn(response.body)?.get('error_code')) === code
 }
 
+// Codes of a 404 for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
+const missingVersionCodes = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
+
+/** Returns true if a response denies that a version or a height exists yet, as nodes behind it do. */
+export function deniesVersion (response: UpstreamResponse): boolean {
+  return response.status === 404 && missingVersionCodes.has(errorCodeOf(response))
+}
+
+/** Returns true for a request that a node rejects, such as a list that starts above its head. */
+export function reportsInvalidInput (response: UpstreamResponse): boolean {
+  return response.status === 400 && errorCodeOf(response) === 'invalid_input'
+}
+
+/** Returns true for a not-found of any value, unlike that of an unknown route. */
+export function reportsNotFound (response: UpstreamResponse): boolean {
+  return response.status === 404 && String(errorCodeOf(response)).endsWith('_not_found')
+}
+
 /** Returns the `error_code` of an error; undefined for any other body. */
 export function errorCodeOf (response: UpstreamResponse): unknown {
   return errorOf(response)?.['error_code']

@@ -17,7 +17,7 @@ import {
   bodyTextOf
 } from '../api/read.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
-import { ErrorResponse } from '../api/error-response.js'
+import { ErrorResponse, httpError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
 import { streamPathOf } from '../api/targets.js'
 import { forwardedTarget } from '../api/unknown-route.js'
@@ -48,7 +48,7 @@ function explanationOf (request: ExplainedRequest, config: Config): Explanation 
   try {
     const { contentType, body } = bodyFromText(request.data ?? '')
     if (body.length > config.limits.bodyKb * 1024) {
-      throw new ErrorResponse(413, 'web_framework_error', 'the request body is too large')
+      throw httpError(413, 'the request body is too large')
     }
     if (match === undefined) {
       return explainPassThrough(forwardedTarget(request.target, request.method, config.passThrough), request)

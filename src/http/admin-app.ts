@@ -4,7 +4,7 @@ import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/networks.js'
 import { readAcceptEncoding } from '../api/coding.js'
-import { ErrorResponse } from '../api/error-response.js'
+import { disabledError, type ErrorResponse, httpError } from '../api/error-response.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
 import { isKnownHost } from './known-host.js'
@@ -80,16 +80,12 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   app.setNotFoundHandler(async (request, reply) => {
     // Rejects every changing call alike, whatever its path: the contract promises 403.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return await sendErrorReply(
-        reply,
-        new ErrorResponse(403, 'api_disabled', 'the only changing call is POST /purge')
-      )
+      return await sendErrorReply(reply, disabledError('the only changing call is POST /purge'))
     }
     return await sendErrorReply(
       reply,
-      new ErrorResponse(
+      httpError(
         404,
-        'web_framework_error',
         'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'
       )
     )
@@ -118,9 +114,8 @@ function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOpti
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
     return await sendErrorReply(
       reply,
-      new ErrorResponse(
+      httpError(
         403,
-        'web_framework_error',
         'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
       )
     )

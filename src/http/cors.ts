@@ -1,5 +1,5 @@
 import { type IncomingHttpHeaders } from 'node:http'
-import { ErrorResponse } from '../api/error-response.js'
+import { type ErrorResponse, httpError } from '../api/error-response.js'
 import { familySuffixes } from '../api/position.js'
 
 /** Origins whose pages may read responses: any, or those listed. */
@@ -98,7 +98,7 @@ function originHeaders (origin: string): readonly string[] {
 }
 
 function notAllowedError (what: 'origin' | 'request-method' | 'request-headers'): ErrorResponse {
-  return new ErrorResponse(403, 'web_framework_error', `${what} not allowed`)
+  return httpError(403, `${what} not allowed`)
 }
 
 function isSameList (a: readonly string[], b: readonly string[]): boolean {

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readBearerToken } from '../clients/client-keys.js'
-import { ErrorResponse } from '../api/error-response.js'
+import { disabledError, httpError } from '../api/error-response.js'
 
 /** Result of a purge. */
 export interface PurgeResult {
@@ -35,11 +35,11 @@ export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRout
 
 function requireToken ({ headers }: FastifyRequest, token: string | null): void {
   if (token === null) {
-    throw new ErrorResponse(403, 'api_disabled', 'changing calls are rejected: admin.token is not configured')
+    throw disabledError('changing calls are rejected: admin.token is not configured')
   }
   const sentToken = readBearerToken(headers.authorization) ?? ''
   if (!timingSafeEqual(digestOf(sentToken), digestOf(token))) {
-    throw new ErrorResponse(401, 'web_framework_error', 'expected the admin token: Authorization: Bearer TOKEN', [
+    throw httpError(401, 'expected the admin token: Authorization: Bearer TOKEN', [
       'www-authenticate',
       'Bearer'
     ])

@@ -1,5 +1,5 @@
 import { type IncomingMessage } from 'node:http'
-import { ErrorResponse } from '../api/error-response.js'
+import { httpError } from '../api/error-response.js'
 
 /** Number of header lines that Node parses of a request. */
 export const maxHeaderLines = 1000
@@ -7,7 +7,7 @@ export const maxHeaderLines = 1000
 /** Rejects excess header lines, which Node drops silently: a dropped Accept would get another form (law 1). */
 function requireAllHeaders ({ rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * maxHeaderLines) {
-    throw new ErrorResponse(431, 'web_framework_error', `too many header lines: expected at most ${maxHeaderLines}`)
+    throw httpError(431, `too many header lines: expected at most ${maxHeaderLines}`)
   }
 }
 
@@ -18,13 +18,13 @@ function requireHost ({ rawHeaders, httpVersion }: IncomingMessage): void {
     if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts++
   }
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
-  throw new ErrorResponse(400, 'web_framework_error', 'expected one Host header', ['connection', 'close'])
+  throw httpError(400, 'expected one Host header', ['connection', 'close'])
 }
 
 /** Rejects expectations other than 100-continue, which Node answers itself. */
 function requireKnownExpectation ({ headers }: IncomingMessage): void {
   if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
-    throw new ErrorResponse(417, 'web_framework_error', 'unknown expectation: expected 100-continue')
+    throw httpError(417, 'unknown expectation: expected 100-continue')
   }
 }
 
@@ -33,7 +33,7 @@ function requirePlainBody ({ headers }: IncomingMessage): void {
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
     (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
   if (!isPlain) {
-    throw new ErrorResponse(415, 'web_framework_error', 'a compressed request body is not supported')
+    throw httpError(415, 'a compressed request body is not supported')
   }
 }
 

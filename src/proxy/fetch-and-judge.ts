@@ -5,7 +5,7 @@ import { QuarantinedError } from '../upstreams/quarantine.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'
-import { type UpstreamResponse, errorCodeOf } from '../api/upstream-response.js'
+import { deniesVersion, reportsInvalidInput, reportsNotFound, type UpstreamResponse } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/lifetime.js'
 import { type Read, targetOf } from '../api/read.js'
 import { type ErrorResponse, unavailableError } from '../api/error-response.js'
@@ -72,9 +72,6 @@ interface FetchRequirements {
   readonly isStale: (judged: JudgedResponse) => boolean
   readonly missingHistoryOf: (judged: JudgedResponse) => 'pruned' | 'partial' | undefined
 }
-
-// Error codes for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
-const versionDenialCodes = new Set<unknown>(['version_not_found', 'block_not_found', 'transaction_not_found'])
 
 const noRequirements: FetchRequirements = {
   minVersion: undefined,
@@ -191,15 +188,13 @@ export function deniesServedVersion (
   response: UpstreamResponse
 ): boolean {
   const head = context.tracker.position?.head
-  if ((response.status !== 404 && response.status !== 400) || head === undefined) return false
+  if (head === undefined) return false
   const wasServed = requestedVersion === undefined
     ? height !== undefined && height <= head.blockHeight
     : requestedVersion <= head.version
   // A list that starts above a node's head is an invalid input: docs/node-behaviour.md, "Transactions".
   return wasServed &&
-    (response.status === 404
-      ? versionDenialCodes.has(errorCodeOf(response))
-      : isBehindVersion(response, requestedVersion) && errorCodeOf(response) === 'invalid_input')
+    (deniesVersion(response) || (isBehindVersion(response, requestedVersion) && reportsInvalidInput(response)))
 }
 
 export function isBehindVersion (response: UpstreamResponse, version: bigint | undefined): boolean {
@@ -212,8 +207,7 @@ export function isBehindVersion (response: UpstreamResponse, version: bigint | u
  */
 export function isBelowMinVersion (response: UpstreamResponse, minVersion: bigint | undefined): boolean {
   if (minVersion === undefined) return false
-  return isBehindVersion(response, minVersion) ||
-    (response.stamped === undefined && response.status === 404 && String(errorCodeOf(response)).endsWith('_not_found'))
+  return isBehindVersion(response, minVersion) || (response.stamped === undefined && reportsNotFound(response))
 }
 
 function highestVersion (a: bigint | undefined, b: bigint | undefined): bigint | undefined {

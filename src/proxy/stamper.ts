@@ -5,6 +5,7 @@ import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } fr
 import { readAcceptEncoding } from '../api/coding.js'
 import { dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
+import { isVersionNotFoundError } from '../api/min-version.js'
 import { type CommonHeaders, CommonHeaderCache } from './common-headers.js'
 import { matchingTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, outcomeOfError, ownStatusOf, bypassStatus } from './outcomes.js'
@@ -140,10 +141,10 @@ export class Stamper {
     }
   }
 
-  /** Builds an error response in the node's shape. Known reads and `version_not_found` carry the served position. */
+  /** Builds an error response in the node's shape. Known reads and missing versions carry the served position. */
   respondWithError (error: ErrorResponse, isKnownRead: boolean): ClientResponse {
     const body = Buffer.from(error.body)
-    const hasPosition = isKnownRead || error.code === 'version_not_found'
+    const hasPosition = isKnownRead || isVersionNotFoundError(error)
     const status = ownStatusOf(outcomeOfError(error.status))
     const head = hasPosition
       ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders

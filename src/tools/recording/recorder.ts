@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { ErrorResponse } from '../../api/error-response.js'
+import { type ErrorResponse, httpError, invalidInputError } from '../../api/error-response.js'
 import { localTarget } from '../../api/unknown-route.js'
 import { type RecordedExchange } from './recording-format.js'
 import { type RecordingFile } from './recording-file.js'
@@ -89,13 +89,12 @@ export class Recorder {
   }
 
   async #readRequestBody ({ request, target, requestBody }: PendingExchange): Promise<ErrorResponse | undefined> {
-    if (!target.startsWith('/')) return new ErrorResponse(400, 'invalid_input', 'the request target is no path')
+    if (!target.startsWith('/')) return invalidInputError('the request target is no path')
     for await (const chunk of request as AsyncIterable<Buffer>) requestBody.add(chunk)
     return requestBody.omittedReason === undefined
       ? undefined
-      : new ErrorResponse(
+      : httpError(
         413,
-        'web_framework_error',
         `the request body cannot be passed on: ${requestBody.omittedReason}`
       )
   }
