@@ -1,4 +1,5 @@
 import { type Accept } from './accept.js'
+import { readU64 } from './integer.js'
 import { countItems, membersIn, u64In } from './json-scan.js'
 
 /** Height, versions and transaction counts that the body of a block states. */
@@ -26,6 +27,26 @@ const maxLengthBytes = 5
 export function readBlockHead (body: Buffer, accept: Accept): BlockHead | undefined {
   const head = accept === 'json' ? headInJson(body) : headInBcs(body)
   return head !== undefined && head.first <= head.last ? head : undefined
+}
+
+/**
+ * Returns the hash of the block at a height, in lower case. Undefined for another block, and for one that is not final,
+ * since the block at the head may be replaced.
+ */
+export function readFinalBlockHash (body: Buffer, height: bigint, headVersion: bigint): string | undefined {
+  try {
+    const block = JSON.parse(body.toString()) as Readonly<Record<string, unknown>>
+    const { block_height: blockHeight, block_hash: hash, last_version: last } = block
+    if (
+      blockHeight !== String(height) || typeof hash !== 'string' || typeof last !== 'string' ||
+      !/^0x[0-9a-fA-F]{64}$/.test(hash)
+    ) return undefined
+    // BigInt takes seconds for a text of millions of digits.
+    const lastVersion = readU64(last)
+    return lastVersion !== undefined && lastVersion < headVersion ? hash.toLowerCase() : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function headInJson (body: Buffer): BlockHead | undefined {

@@ -141,6 +141,17 @@ export function namesStream ({ endpoint }: Read): boolean {
   return endpoint.name === 'events_by_creation_number'
 }
 
+/** Returns the events that a read requests: those from a sequence number on, or the last; undefined for other reads. */
+export function eventSelectionOf ({ endpoint, query }: Read): 'from' | 'last' | undefined {
+  return endpoint.keyedBy !== 'page' ? undefined : query.some(([name]) => name === 'start') ? 'from' : 'last'
+}
+
+/** Returns the limit that a read of a page states; undefined if it leaves the limit to the node. */
+export function requestedLimitOf ({ query }: Read): number | undefined {
+  const limit = query.find(([name]) => name === 'limit')?.[1]
+  return limit === undefined ? undefined : Number(limit)
+}
+
 /**
  * Returns the index key of a stream's pages by the stream's own path; by a handle's path, the key of its stream name.
  */

@@ -83,6 +83,17 @@ export function reportsNotFound (response: UpstreamResponse): boolean {
   return response.status === 404 && String(errorCodeOf(response)).endsWith('_not_found')
 }
 
+/** Returns true if a response reports pruning; for events it can be a 500: docs/node-behaviour.md, "Pruned events". */
+export function reportsPruned (response: UpstreamResponse): boolean {
+  return response.status === 410 ||
+    (response.status === 500 && /pruned/i.test(String(errorOf(response)?.['message'])))
+}
+
+/** Reads `git_hash` from the body of the index; at most 128 characters, because every entry stores it. */
+export function readRelease (body: Buffer): string | undefined {
+  return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
+}
+
 /** Returns the `error_code` of an error; undefined for any other body. */
 export function errorCodeOf (response: UpstreamResponse): unknown {
   return errorOf(response)?.['error_code']

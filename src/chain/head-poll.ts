@@ -1,7 +1,7 @@
 import { type StampedPosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/targets.js'
 import { type Tracker } from './tracker.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
+import { readRelease, type UpstreamResponse } from '../api/upstream-response.js'
 import { UpstreamFailure, isInconclusive } from '../upstreams/upstream-failure.js'
 import { QuarantinedError } from '../upstreams/quarantine.js'
 import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
@@ -146,9 +146,4 @@ async function sendProbe (
   const response = await fetch(probeRequest(target))
   response.rest?.destroy()
   return response
-}
-
-/** Reads `git_hash` from the index; at most 128 characters, because every entry stores it. */
-function readRelease (body: Buffer): string | undefined {
-  return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
 }

@@ -1,7 +1,7 @@
 import { type Entry, etagOf } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/corrupt-coding.js'
 import { type BackgroundResponse } from '../upstreams/background-candidates.js'
-import { contentTypeOf, mediaTypeOf } from '../api/upstream-response.js'
+import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/coding.js'
 import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
 import { judge, impossibleReason } from '../api/lifetime.js'
@@ -10,7 +10,6 @@ import { type AuditResult } from './audit-sampler.js'
 import { isReset, upstreamRequestOf } from './fetch-and-judge.js'
 import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
-import { reportsPruned } from './events/event-streams.js'
 import { lookUp, lowestVersionOf } from './memory-lookup.js'
 
 /** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */

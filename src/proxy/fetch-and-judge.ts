@@ -5,12 +5,18 @@ import { QuarantinedError } from '../upstreams/quarantine.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { mediaTypes } from '../api/accept.js'
-import { deniesVersion, reportsInvalidInput, reportsNotFound, type UpstreamResponse } from '../api/upstream-response.js'
+import {
+  deniesVersion,
+  reportsInvalidInput,
+  reportsNotFound,
+  reportsPruned,
+  type UpstreamResponse
+} from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/lifetime.js'
-import { type Read, targetOf } from '../api/read.js'
+import { eventSelectionOf, type Read, targetOf } from '../api/read.js'
 import { type ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type ProxyContext } from './proxy-context.js'
-import { missingHistoryOf, reportsPruned } from './events/event-streams.js'
+import { missingHistoryOf } from './events/event-streams.js'
 
 /** Judged latest response. A stale one is behind the served head, has no known age, and is not micro-cached. */
 export interface JudgedLatest extends JudgedResponse {
@@ -157,10 +163,6 @@ export function upstreamRequestOf ({ clientId }: Pick<ProxyContext, 'clientId'>,
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
   return { endpoint: name, method, target: targetOf(read), headers, body: body?.sent, clientId, isIdempotent: true }
-}
-
-function eventSelectionOf ({ endpoint, query }: Read): 'from' | 'last' | undefined {
-  return endpoint.keyedBy !== 'page' ? undefined : query.some(([name]) => name === 'start') ? 'from' : 'last'
 }
 
 function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {

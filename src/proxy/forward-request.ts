@@ -1,14 +1,13 @@
 import { type InspectResponse } from '../upstreams/attempt-runner.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
+import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/unknown-route.js'
 import { unavailableError } from '../api/error-response.js'
 import { waitForVersions, isAboveServedHead } from './wait-for-version.js'
 import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError } from './fetch-and-judge.js'
 import { type ProxyContext } from './proxy-context.js'
-import { reportsPruned } from './events/event-streams.js'
 
 /** Client request on an unknown route, with the minimum version that the client requires. */
 export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'clientId'> & {

@@ -5,7 +5,7 @@ import { type ErrorResponse } from '../api/error-response.js'
 import { isHit, type Outcome } from './outcomes.js'
 import { lookUpPage } from './events/event-page-lookup.js'
 import { type ProxyContext } from './proxy-context.js'
-import { reportsPruned } from './events/event-streams.js'
+import { reportsPruned } from '../api/upstream-response.js'
 
 /**
  * Returns the cached entry of a read. Request variants share a 200; a not-found quotes its text, so only equal texts

@@ -3,6 +3,7 @@ import {
   deniesVersion,
   reportsInvalidInput,
   reportsNotFound,
+  reportsPruned,
   type UpstreamResponse
 } from '../../src/api/upstream-response.js'
 
@@ -38,4 +39,11 @@ t.test('only a 400 reports invalid input', async t => {
   t.ok(reportsInvalidInput(errorOf(400, 'invalid_input')))
   t.notOk(reportsInvalidInput(errorOf(400, 'web_framework_error')))
   t.notOk(reportsInvalidInput(errorOf(404, 'invalid_input')))
+})
+
+t.test('an upstream reports pruned history with a 410, or with the 500 of older releases', async t => {
+  t.ok(reportsPruned(responseOf(410, '{}')))
+  t.ok(reportsPruned(responseOf(500, '{"message":"First requested event is probably pruned."}')))
+  t.notOk(reportsPruned(responseOf(500, '{"message":"it is sick"}')))
+  t.notOk(reportsPruned(responseOf(404, 'pruned')))
 })

@@ -1,8 +1,8 @@
 import { type ChainGeneration } from '../../chain/tracker.js'
-import { type UpstreamResponse, errorOf } from '../../api/upstream-response.js'
+import { type UpstreamResponse } from '../../api/upstream-response.js'
 import { type EventPage, readEventPage } from '../../api/event-page.js'
 import { type JudgedResponse } from '../../api/lifetime.js'
-import { namesStream, streamIndexKeyOf, type Read } from '../../api/read.js'
+import { namesStream, type Read, requestedLimitOf, streamIndexKeyOf } from '../../api/read.js'
 import { type ProxyContext } from '../proxy-context.js'
 
 /** Learns the stream that a path leads to, and its last event. */
@@ -60,13 +60,6 @@ export function hidesPruning (
 }
 
 /**
- * True if a response reports pruning, which for events can be a 500: docs/node-behaviour.md, "Pruned events".
- */
-export function reportsPruned ({ status, ...rest }: UpstreamResponse): boolean {
-  return status === 410 || (status === 500 && /pruned/i.test(String(errorOf({ status, ...rest })?.['message'])))
-}
-
-/**
  * Returns how a page may lack events that an upstream with a longer history has (law 11: "gone" and "not there" are
  * facts, not guesses). Nodes omit pruned events: docs/node-behaviour.md, "Pruned events".
  */
@@ -92,9 +85,8 @@ export function missingHistoryOf (
 }
 
 /** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
-function isCompleteTail ({ settings }: ProxyContext, { query }: Read, { count, first }: EventPage): boolean {
-  const limit = query.find(([name]) => name === 'limit')?.[1]
-  return first === 0n || count >= Number(limit ?? settings.eventsDefault)
+function isCompleteTail ({ settings }: ProxyContext, read: Read, { count, first }: EventPage): boolean {
+  return first === 0n || count >= (requestedLimitOf(read) ?? settings.eventsDefault)
 }
 
 function readPage (read: Read, response: UpstreamResponse): EventPage | undefined {

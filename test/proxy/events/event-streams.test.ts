@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readPosition } from '../../../src/api/position.js'
-import { missingHistoryOf, learnStream, reportsPruned } from '../../../src/proxy/events/event-streams.js'
+import { missingHistoryOf, learnStream } from '../../../src/proxy/events/event-streams.js'
 import { type UpstreamResponse } from '../../../src/api/upstream-response.js'
 import { judge } from '../../../src/api/lifetime.js'
 import { contextAt, readOfTarget } from '../../support/proxy-context.js'
@@ -76,11 +76,4 @@ t.test('the newest events are complete if as many as requested, or if the first 
   t.equal(lack(path, answerOf(events(50, 25))), undefined, 'the default limit of upstreams')
   t.equal(lack(path, answerOf(events(50, 24))), 'partial')
   t.equal(lack(path, answerOf('[]')), 'partial')
-})
-
-t.test('an upstream reports pruned history with a 410, or with the 500 of older releases', async t => {
-  t.ok(reportsPruned(answerOf('{}', 410)))
-  t.ok(reportsPruned(answerOf('{"message":"First requested event is probably pruned."}', 500)))
-  t.notOk(reportsPruned(answerOf('{"message":"it is sick"}', 500)))
-  t.notOk(reportsPruned(answerOf('pruned', 404)))
 })
