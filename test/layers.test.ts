@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import t from 'tap'
+import ts from 'typescript'
 
 const root = resolve(import.meta.dirname, '..')
 
@@ -140,6 +141,62 @@ t.test('sandbox schemas give types everywhere, and are loaded for its OpenAPI do
   )
   t.ok(others.some(file => importsOf(file).some(({ target }) => target.includes('schema/'))))
   t.same(loading, [])
+})
+
+// Paths, header names and error codes of the node.
+const dialect = new RegExp(
+  [
+    '/v1(?![0-9])',
+    'x-(?:aptos|node)-',
+    '-ledger-|-cursor\\b|gas-used|archival-endpoint',
+    '_not_found\\b|(?:version|block)_pruned',
+    'web_framework_error|api_disabled|internal_error|invalid_input'
+  ].join('|')
+)
+
+// Texts for people, who know paths and headers of the node; the configuration may import nothing.
+const forPeople = ['src/app/banner.ts', 'src/cli/help.ts', 'src/config/schema.ts']
+
+/** Returns the literals of a source that spell the node's API, except messages: they have spaces. */
+function dialectIn (source: string): string[] {
+  const found: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node)) return
+    const text = literalOf(node)
+    if (text !== undefined && dialect.test(text)) found.push(text)
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile('', source, ts.ScriptTarget.Latest, true))
+  return found
+}
+
+/** Returns the text of a pattern, of a string, or of a template without its values; undefined for a message. */
+function literalOf (node: ts.Node): string | undefined {
+  if (ts.isRegularExpressionLiteral(node)) return node.text.replaceAll('\\', '')
+  const text = ts.isStringLiteralLike(node)
+    ? node.text
+    : ts.isTemplateExpression(node)
+    ? [node.head, ...node.templateSpans.map(({ literal }) => literal)].map(({ text }) => text).join('')
+    : undefined
+  return text?.includes(' ') === true ? undefined : text
+}
+
+t.test('only api/ spells paths, headers and error codes of the node', async t => {
+  const outside = files.filter(file => !['api', 'sandbox'].includes(layerOf(file)) && !forPeople.includes(file))
+  for (const file of outside) t.same(dialectIn(textOf(file)), [], file)
+  t.ok(files.some(file => layerOf(file) === 'api' && dialectIn(textOf(file)).length > 0))
+  const caught = {
+    '"/v1"': '/v1',
+    [['`/v1/a/$', '{b ? c : d}`'].join('')]: '/v1/a/',
+    '/\\/v1\\/[ ]view$/': '//v1/[ ]view$/',
+    '"x-aptos-chain-id"': 'x-aptos-chain-id',
+    '"-ledger-version"': '-ledger-version',
+    '"gas-used"': 'gas-used',
+    '"block_not_found"': 'block_not_found',
+    '"web_framework_error"': 'web_framework_error'
+  }
+  for (const [source, text] of Object.entries(caught)) t.equal(dialectIn(`f(${source})`)[0], text, source)
+  t.same(dialectIn('// "/v1"\nf("the URL ends with /v1", "cursor", "x-varve-a")'), [])
 })
 
 t.test('no files import each other in a cycle', async t => {
