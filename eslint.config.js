@@ -70,7 +70,7 @@ export default [
       'test/api/lifetime.test.ts',
       'test/api/pruning.test.ts',
       'test/api/read-request.test.ts',
-      'test/api/unknown-route.test.ts',
+      'test/api/pass-through-target.test.ts',
       'test/cache/compressor.test.ts',
       'test/cache/redis-tier.test.ts',
       'test/cache/stored-entry.test.ts',

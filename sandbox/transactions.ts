@@ -1,7 +1,7 @@
 import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
 import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
-import { makeGenesis, makeScriptWriteSet, makeDirectWriteSet } from './kinds/genesis-transactions.js'
+import { makeGenesis, makeScriptWriteSet, makeDirectWriteSet } from './kinds/write-set-transactions.js'
 import { firstTransactionKindOf, mayBeAnyKind } from './kinds/kind-schedule.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { decodeBody, decompressBody } from '../src/tools/recording/recorded-body.js'
 import { type RecordedExchange } from '../src/tools/recording/recording-format.js'
-import { recordedRequestOf, semanticKeyOf } from '../src/tools/recording/request-matching.js'
+import { decodeRecordedRequest, semanticKeyOf } from '../src/tools/recording/request-matching.js'
 import { readRecording } from '../src/tools/recording/read-recording.js'
 import { firstHeaderValue } from '../src/tools/recording/verbatim-head.js'
 import { sendRequest } from './support/client.js'
@@ -47,7 +47,7 @@ function toldIn ({ request, answer }: RecordedExchange): Told | undefined {
 function answersIn (pairs: readonly RecordedExchange[]): Map<string, Told[]> {
   const answers = new Map<string, Told[]>()
   for (const pair of pairs) {
-    const [asked, told] = [recordedRequestOf(pair.request), toldIn(pair)]
+    const [asked, told] = [decodeRecordedRequest(pair.request), toldIn(pair)]
     if (asked !== undefined && told !== undefined) {
       answers.set(semanticKeyOf(asked), [...answers.get(semanticKeyOf(asked)) ?? [], told])
     }
@@ -65,7 +65,7 @@ for (const file of files) {
     const varve = await varveAt(t, node.url)
     let compared = 0
     for (const { request } of exchanges) {
-      const asked = recordedRequestOf(request)
+      const asked = decodeRecordedRequest(request)
       const expected = asked === undefined ? undefined : answers.get(semanticKeyOf(asked))
       if (asked === undefined || expected === undefined) continue
       const headers = Object.fromEntries(sentAlong.flatMap(name => {

@@ -37,7 +37,7 @@ export function compareU64 (a: bigint, b: bigint): -1 | 0 | 1 {
 export const ownHeaderFamily = 'x-node-'
 
 /** Checks a header prefix from a record (law 13: what was stored elsewhere is checked before it is trusted). */
-export function isHeaderFamily (text: string): boolean {
+export function isHeaderPrefix (text: string): boolean {
   return /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}-$/.test(text)
 }
 

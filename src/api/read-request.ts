@@ -5,7 +5,7 @@ import { readPinnedCursor } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInputError } from './error-response.js'
 import { readRequestBody } from './request-body.js'
-import { localTarget, methodNotAllowedError, requireLegalTarget } from './unknown-route.js'
+import { localTarget, methodNotAllowedError, requireLegalTarget } from './pass-through-target.js'
 
 /** Client request as received. */
 export interface ClientRequest {

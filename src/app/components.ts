@@ -14,7 +14,7 @@ import { Tracker } from '../chain/tracker.js'
 import { Metrics } from '../metrics/metrics.js'
 import { LiveReleases } from '../upstreams/live-releases.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
-import { Invalidator } from '../proxy/invalidator.js'
+import { LocalInvalidator } from '../proxy/local-invalidator.js'
 import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
 import { isHistoryShareable, isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext, type ProxySettings } from '../proxy/proxy-context.js'
@@ -77,7 +77,7 @@ export function buildComponents (
   const streamNames = new StreamNames(now, () => {
     memory.dropMemos()
   })
-  const invalidator = new Invalidator(memory, streamNames)
+  const invalidator = new LocalInvalidator(memory, streamNames)
   const lowestRequested = new LowestRequestedVersion(now)
   const tracker = new Tracker(config.chainId ?? undefined, now, events.chain, prepareRedis !== undefined)
   const upstreams = new UpstreamMonitor(tracker, now)

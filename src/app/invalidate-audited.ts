@@ -3,7 +3,7 @@ import { type Logger } from 'pino'
 import { type Invalidation } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
-import { type Invalidator } from '../proxy/invalidator.js'
+import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurge } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
 import { type Signal } from '../signal.js'
@@ -11,7 +11,7 @@ import { type RedisBackend } from './redis-backend.js'
 
 /** Receivers of an audit's findings. */
 export interface AuditInvalidatorOptions {
-  readonly invalidator: Invalidator
+  readonly invalidator: LocalInvalidator
   readonly redisBackend: RedisBackend | undefined
   /** Event for wrong entries, which the other processes of this varve purge too. */
   readonly purged: Signal<Buffer>

@@ -11,7 +11,7 @@ import { Stamper } from '../proxy/stamper.js'
 import { ClientPolicies } from '../http/client-policies.js'
 import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
-import { Drain } from '../http/drain.js'
+import { DrainFlag } from '../http/drain-flag.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { reloadPublicApp, publicApp, requestIdGenerator } from '../http/public-app.js'
 import { type HttpContext } from '../http/send-response.js'
@@ -71,7 +71,7 @@ export async function buildProxyServer (
   )
   const { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate } = components
   const { tracker, invalidator } = proxy
-  const drain = new Drain()
+  const drain = new DrainFlag()
   const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(config),
     inFlightBytes: maxInFlightBytesFor(config)

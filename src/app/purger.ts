@@ -1,5 +1,5 @@
 import { type Tracker } from '../chain/tracker.js'
-import { invalidationOf, type Invalidator } from '../proxy/invalidator.js'
+import { invalidationOf, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { readPurge } from '../api/purge-request.js'
 import { unavailableError } from '../api/error-response.js'
 import { type Generations } from '../chain/generations.js'
@@ -10,7 +10,7 @@ import { type RedisBackend } from './redis-backend.js'
 export interface PurgerOptions {
   readonly tracker: Tracker
   readonly generations: Generations
-  readonly invalidator: Invalidator
+  readonly invalidator: LocalInvalidator
   readonly redisBackend: RedisBackend | undefined
   readonly eventsDefault: () => number
   /** Names the upstreams that serve another chain than the configured one. */

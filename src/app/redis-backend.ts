@@ -8,7 +8,7 @@ import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { DnsCache } from '../upstreams/dns-cache.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
-import { type Invalidator } from '../proxy/invalidator.js'
+import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisHealth } from '../redis/health.js'
 import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
@@ -31,7 +31,7 @@ export interface RedisBackendOptions {
   readonly rememberedUpstreams: () => readonly RememberedUpstream[]
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  readonly invalidator: Invalidator
+  readonly invalidator: LocalInvalidator
   /** Counts client limits of this process alone, while Redis is down. */
   readonly localBuckets: Buckets
   readonly metrics: Metrics
@@ -82,14 +82,15 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
   const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
   const keys = new ExpiringKeys(link, prefix, ttlSeconds)
   const control = new ControlRecord(keys, rememberedUpstreams)
-  const news = new ReplicaChannel(
+  const channel = new ReplicaChannel(
     link,
     prefix,
     channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
   )
   return {
     registry: control,
-    buildBackend: generations => redisBackendOf(config, options, { link, prefix, keys, control, news, generations })
+    buildBackend: generations =>
+      redisBackendOf(config, options, { link, prefix, keys, control, news: channel, generations })
   }
 }
 

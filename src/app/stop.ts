@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { type Drain } from '../http/drain.js'
+import { type DrainFlag } from '../http/drain-flag.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 
 /** Shutdown steps besides closing the listener. */
@@ -15,7 +15,7 @@ export interface ShutdownSteps {
  */
 export async function stopGracefully (
   app: FastifyInstance,
-  drain: Drain,
+  drain: DrainFlag,
   steps: ShutdownSteps,
   { drainMs = 1000, graceMs = 6000, flushMs = 1000 }: ShutdownDeadlines = {}
 ): Promise<void> {

@@ -2,7 +2,7 @@ import { type Logger } from 'pino'
 import { type Generations } from '../chain/generations.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { type Invalidator } from '../proxy/invalidator.js'
+import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type Events } from './events.js'
@@ -17,7 +17,7 @@ export interface Subscribers {
   readonly upstreams: UpstreamMonitor
   readonly generations: Generations
   readonly versionWaits: VersionWaits
-  readonly invalidator: Invalidator
+  readonly invalidator: LocalInvalidator
   readonly lowestRequested: LowestRequestedVersion
   readonly releases: LiveReleases
   readonly redisBackend: RedisBackend | undefined

@@ -10,12 +10,7 @@ import { decodeEntry, encodeEntry, type StoredEntry } from './stored-entry.js'
 import { invalidates, type QueuedWrite, type Invalidation, type RedisWrite, RecentWrites } from './invalidation.js'
 import { WriteQueue } from './write-queue.js'
 
-export {
-  type FoundEntry,
-  type RedisTierOptions,
-  type RedisTierMetrics as RedisTierTally,
-  redisKeyPrefix
-} from './redis-tier-options.js'
+export { type FoundEntry, type RedisTierOptions, type RedisTierMetrics, redisKeyPrefix } from './redis-tier-options.js'
 export { type Invalidation, type RedisWrite } from './invalidation.js'
 
 /** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */

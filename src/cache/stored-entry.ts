@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import { headerSuffix, isHeaderFamily, type StampedPosition } from '../api/position.js'
+import { headerSuffix, isHeaderPrefix, type StampedPosition } from '../api/position.js'
 import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, etagOf } from './entry.js'
 import { printHeaders } from './print-headers.js'
@@ -117,7 +117,7 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
     gasUsed ?? ''
   ]
   if (
-    !isHeaderFamily(family) ||
+    !isHeaderPrefix(family) ||
     printHeaders(rawHeaders) === undefined
   ) throw new CorruptEntryError('no header lines')
   // The ETag is a strong digest of content type and body, so it also detects damage before encoding.

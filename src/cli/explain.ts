@@ -20,7 +20,7 @@ import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, httpError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
 import { streamPathOf } from '../api/targets.js'
-import { forwardedTarget } from '../api/unknown-route.js'
+import { forwardedTarget } from '../api/pass-through-target.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
 /** Request that an operator wants explained. */

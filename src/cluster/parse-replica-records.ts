@@ -1,5 +1,5 @@
 import { type Anchor } from '../chain/anchors.js'
-import { isHeaderFamily, type StampedPosition } from '../api/position.js'
+import { isHeaderPrefix, type StampedPosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
 import { type Heartbeat, type Message, type Purge } from './replica-records.js'
 import { type KnownGeneration, nothingKnown, type UpstreamChain } from '../chain/known-generation.js'
@@ -67,7 +67,7 @@ function parseKnown (value: unknown): KnownGeneration | undefined {
 
 function isStamped (value: unknown): value is StampedPosition {
   if (
-    !isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderFamily(value['family'])
+    !isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderPrefix(value['family'])
   ) {
     return false
   }

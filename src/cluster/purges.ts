@@ -10,7 +10,7 @@ import { type Purge } from './replica-records.js'
 const maxPendingPurges = 256
 
 /** Removes entries from this process's tiers. */
-export interface LocalInvalidator {
+export interface PurgeTarget {
   invalidate(invalidation: Invalidation): void
   invalidateAll(): void
 }
@@ -19,7 +19,7 @@ export interface LocalInvalidator {
 export interface PurgeOptions {
   readonly store: RedisTier
   readonly log: PurgeLog
-  readonly local: LocalInvalidator
+  readonly local: PurgeTarget
   readonly agreement: Agreement
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>

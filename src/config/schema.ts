@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
-import { isNetwork, namedNetworks } from './networks.js'
+import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
   'a name of letters, digits, `_` `.` `-`'
@@ -138,8 +138,8 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   trustProxy: z.array(
     z.string().refine(
-      isNetwork,
-      `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedNetworks).join(', ')}`
+      isIpNetwork,
+      `expected an address, a network such as 10.0.0.0/8, or one of ${Object.keys(namedIpNetworks).join(', ')}`
     ).describe('an address or a network')
   ).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),

@@ -1,4 +1,4 @@
-import { isLoopback } from './networks.js'
+import { isLoopback } from './ip-networks.js'
 import { type Config, hostAndPort } from './schema.js'
 
 /** Setting that is valid but rarely intended. */

@@ -2,7 +2,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { outcomeOfError, ownStatusOf } from '../proxy/outcomes.js'
 import { type ErrorResponse, type ErrorResponseStatus, httpError } from '../api/error-response.js'
-import { methodNotAllowedError } from '../api/unknown-route.js'
+import { methodNotAllowedError } from '../api/pass-through-target.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { pendingResponseOn } from './pending-response.js'
 

@@ -3,7 +3,7 @@ import { httpError } from '../api/error-response.js'
 import { type ClientPolicies } from './client-policies.js'
 import { clientNetworkOf } from './client-address.js'
 
-/** Lets in who may ask at all, and holds each client to what it may ask for. */
+/** Rejects clients without access, and limits the rate of the others. */
 export class ClientLimiter {
   readonly #policies: ClientPolicies
 

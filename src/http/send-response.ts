@@ -14,7 +14,7 @@ import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
-import { type Drain } from './drain.js'
+import { type DrainFlag } from './drain-flag.js'
 import { type HttpExchange } from './http-exchange.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './trace-context.js'
@@ -31,7 +31,7 @@ export interface HttpContext {
   readonly log: Logger
   /** Marks every response with the sandbox header (law 14). */
   readonly isSandbox: boolean
-  readonly drain: Drain
+  readonly drain: DrainFlag
   readonly cors: Cors
   readonly clients: ConnectionLimiter
   /** Present only on a TLS listener. */

@@ -3,7 +3,7 @@ import { type RecentSnapshot } from '../metrics/recent.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
-import { type Drain } from './drain.js'
+import { type DrainFlag } from './drain-flag.js'
 
 /** Release and mode of this varve. */
 export interface VarveInfo {
@@ -17,7 +17,7 @@ export interface VarveInfo {
 export interface StatusSources {
   readonly tracker: Tracker
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
-  readonly drain: Drain
+  readonly drain: DrainFlag
   readonly clients: { readonly isFull: boolean }
   readonly loadShedder: { readonly isShedding: boolean }
   readonly info: () => VarveInfo

@@ -1,5 +1,5 @@
 import { ErrorResponse, httpError, invalidInputError, unexpectedError } from '../api/error-response.js'
-import { methodNotAllowedError } from '../api/unknown-route.js'
+import { methodNotAllowedError } from '../api/pass-through-target.js'
 
 /** Converts every error to the one error type, so that clients see only the node's shape. */
 export function toErrorResponse (error: unknown): ErrorResponse {

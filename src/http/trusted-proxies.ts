@@ -1,10 +1,10 @@
 import { BlockList, isIP } from 'node:net'
-import { namedNetworks } from '../config/networks.js'
+import { namedIpNetworks } from '../config/ip-networks.js'
 
 /** Returns a check for trusted proxies, given as addresses, networks or names of networks. */
 export function trustedProxyCheck (trusted: readonly string[]): (text: string) => boolean {
   const list = new BlockList()
-  for (const network of trusted.flatMap(entry => namedNetworks[entry] ?? [entry])) {
+  for (const network of trusted.flatMap(entry => namedIpNetworks[entry] ?? [entry])) {
     const [base = '', bits] = network.split('/')
     const address = canonicalAddress(base) ?? base
     // Subtracts the 96-bit prefix of an IPv4-mapped IPv6 network.

@@ -31,7 +31,7 @@ export type HistoryResult =
   | { readonly from: 'pruned', readonly version: bigint, readonly distance: bigint }
 
 /** Outcome of a read that got a response. */
-export type Outcome = Hit | FetchOutcome | ForwardOutcome | Observation
+export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObservedOutcome
 
 /** Served from the cache: history, pruned history, or a micro-cached latest response (`moving`). */
 export interface Hit {
@@ -56,7 +56,7 @@ export interface ForwardOutcome {
 }
 
 /** Served by an upstream because varve only observes; counted under its would-be outcome. */
-export interface Observation {
+export interface ObservedOutcome {
   readonly name: 'observed'
   readonly wouldBe: OutcomeName
   readonly fetched: FetchResult

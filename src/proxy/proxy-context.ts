@@ -20,7 +20,7 @@ import { type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/lifetime.js'
 import { type ReadKeys } from '../api/read.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'
-import { type Invalidator } from './invalidator.js'
+import { type LocalInvalidator } from './local-invalidator.js'
 import { type HistoryResult, type Outcome } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
@@ -114,7 +114,7 @@ export interface ProxyContext {
   readonly compressor: Compressor
   /** Tier that replicas share; undefined without Redis. */
   readonly redisTier: CacheTier | undefined
-  readonly invalidator: Invalidator
+  readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
   readonly streamEnds: StreamEnds
   readonly streamNames: StreamNames

@@ -5,7 +5,7 @@ import { servedPosition } from './serve-moving.js'
 import { fetchCurrent, fetchVersioned } from './fetch-and-judge.js'
 import { fetchHistory, fetchLatest } from './fetch-and-store.js'
 import { readMicroCache } from './micro-cache.js'
-import { type FetchResult, type Observation } from './outcomes.js'
+import { type FetchResult, type ObservedOutcome } from './outcomes.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInRedis } from './redis-lookup.js'
 import { locallyPrunedDistance, isRetiredRendering, lookUp } from './memory-lookup.js'
@@ -16,8 +16,8 @@ export async function serveInObserveMode (
   read: Read,
   keys: ReadKeys,
   chain: ChainGeneration
-): Promise<Observation> {
-  const wouldBe = async (name: Observation['wouldBe'], fetched: ObservedFetch): Promise<Observation> =>
+): Promise<ObservedOutcome> {
+  const wouldBe = async (name: ObservedOutcome['wouldBe'], fetched: ObservedFetch): Promise<ObservedOutcome> =>
     await makeObservation(context, read, name, fetched)
   if (classOf(read) === 'moving') {
     const isMicroCached = readMicroCache(context, read, keys) !== undefined
@@ -69,9 +69,9 @@ function withoutStoring ({ response, verdict }: JudgedResponse): ObservedFetch {
 async function makeObservation (
   context: ProxyContext,
   read: Read,
-  wouldBe: Observation['wouldBe'],
+  wouldBe: ObservedOutcome['wouldBe'],
   { isHistory, ...fetched }: ObservedFetch
-): Promise<Observation> {
+): Promise<ObservedOutcome> {
   // History carries the served position (law 4: headers are the present, bodies are the past); other responses carry
   // their own stamp.
   const stamped = isHistory || (classOf(read) === 'immutable' && !read.mayBeMoving)

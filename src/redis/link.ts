@@ -3,7 +3,7 @@ import { withTimeout } from '../with-timeout.js'
 import { Breaker } from './breaker.js'
 import { type RedisOperation } from './operation-names.js'
 import { type RedisClient } from './connection-options.js'
-import { probe } from './probe.js'
+import { probeRedis } from './probe.js'
 
 /** Counts commands and failures for metrics. */
 export interface RedisMetrics {
@@ -185,7 +185,7 @@ export class RedisLink {
     // Reconnects after every third failed probe: the connection may be dead although the server is not.
     if (this.#breaker.failedProbes % 3 === 2 && this.#client.status === 'ready') this.#client.disconnect(true)
     await this.#run('probe', async client => {
-      await probe(client, this.#options.probeKey)
+      await probeRedis(client, this.#options.probeKey)
     }, this.#options.timeoutMs)
   }
 

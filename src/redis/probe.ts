@@ -5,7 +5,7 @@ import { type RedisClient } from './connection-options.js'
  * Resolves when Redis responds for a key. In a cluster one server is enough: an outage of another must not disable the
  * rest.
  */
-export async function probe (client: RedisClient, key: string): Promise<void> {
+export async function probeRedis (client: RedisClient, key: string): Promise<void> {
   if (!(client instanceof Cluster)) {
     await client.exists(key)
     return

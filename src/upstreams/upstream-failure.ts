@@ -51,13 +51,13 @@ export function isDeadConnection (error: unknown): boolean {
 }
 
 /** True when the request never left this machine: the upstream may well have the response. */
-export function wasNotSent (error: unknown): boolean {
+export function isLocalFailure (error: unknown): boolean {
   return error instanceof UpstreamFailure && (error.reason === 'no_slot' || error.reason === 'exhausted')
 }
 
 /** True when the failure proves nothing about the upstream. */
 export function isInconclusive (failure: UpstreamFailure): boolean {
-  return failure.reason === 'cancelled' || wasNotSent(failure)
+  return failure.reason === 'cancelled' || isLocalFailure(failure)
 }
 
 function reasonOf (error: unknown): FailureReason {

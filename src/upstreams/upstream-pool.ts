@@ -10,7 +10,7 @@ import {
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
-import { UpstreamFailure, wasNotSent } from './upstream-failure.js'
+import { UpstreamFailure, isLocalFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import {
   rankUpstreams,
@@ -228,7 +228,7 @@ export class UpstreamPool {
     requirements: UpstreamRequirements,
     failures: readonly unknown[]
   ): UpstreamResponse {
-    const notSent = failures.find(wasNotSent)
+    const notSent = failures.find(isLocalFailure)
     const failure = notSent ?? failures.at(-1) ?? new UpstreamFailure('every upstream', 'unreachable', undefined)
     const best = chooseBest(
       notSent === undefined ? flawed : flawed.filter(each => !isUpstreamFault(each)),

@@ -3,7 +3,7 @@ import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { StreamNames } from '../../src/proxy/events/stream-names.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { invalidationOf, Invalidator } from '../../src/proxy/invalidator.js'
+import { invalidationOf, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type TestRequest, tableItemLookup } from '../support/client.js'
@@ -26,7 +26,7 @@ function readAt (
 
 function tier (): {
   memory: MemoryTier,
-  forgetting: Invalidator,
+  forgetting: LocalInvalidator,
   keep: (key: string, block?: Entry['block']) => Entry
 } {
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
@@ -43,7 +43,7 @@ function tier (): {
     memory.put(entry)
     return entry
   }
-  return { memory, forgetting: new Invalidator(memory, new StreamNames(() => 0, () => {})), keep }
+  return { memory, forgetting: new LocalInvalidator(memory, new StreamNames(() => 0, () => {})), keep }
 }
 
 t.test('a purge of a read removes both representations, micro-cached or stored, and nothing else', async t => {
@@ -187,7 +187,7 @@ t.test('a purge of an event page removes every page that shares an event, and th
   const stream = `4.2 json ${long}/7`
   const names = new StreamNames(() => 0, () => {})
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
-  const forgetting = new Invalidator(memory, names)
+  const forgetting = new LocalInvalidator(memory, names)
   const page = (first: bigint, last: bigint, of = stream): Entry => {
     const entry = makeEntry({
       key: `${of}?start=${first}&limit=${last - first + 1n}`,

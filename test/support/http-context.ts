@@ -8,7 +8,7 @@ import { Stamper } from '../../src/proxy/stamper.js'
 import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
-import { Drain } from '../../src/http/drain.js'
+import { DrainFlag } from '../../src/http/drain-flag.js'
 import { type HttpContext } from '../../src/http/send-response.js'
 
 /** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
@@ -23,7 +23,7 @@ export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext>
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
     isSandbox: false,
-    drain: new Drain(),
+    drain: new DrainFlag(),
     cors: new Cors('*'),
     clients: new ConnectionLimiter({ connections: Infinity, inFlightBytes: Infinity }, {
       cut: () => {},

@@ -14,7 +14,7 @@ import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { LiveReleases } from '../../src/upstreams/live-releases.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
-import { Invalidator } from '../../src/proxy/invalidator.js'
+import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { isHistoryShareable, isShareable } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { PrunedErrors } from '../../src/api/pruned-errors.js'
@@ -86,7 +86,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       memory,
       compressor: new Compressor(memory),
       redisTier: undefined,
-      invalidator: new Invalidator(memory, streamNames),
+      invalidator: new LocalInvalidator(memory, streamNames),
       auditSampler: new AuditSampler(nothing, async () => {}),
       streamEnds: new StreamEnds(),
       streamNames,

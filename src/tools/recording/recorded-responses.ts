@@ -1,5 +1,5 @@
 import { type RecordedExchange } from './recording-format.js'
-import { exactKeyOf, type RecordedRequest, semanticKeyOf, recordedRequestOf } from './request-matching.js'
+import { exactKeyOf, type RecordedRequest, semanticKeyOf, decodeRecordedRequest } from './request-matching.js'
 
 /** Responses to equal requests in recorded order; the last one repeats. */
 interface ResponseSequence {
@@ -17,7 +17,7 @@ export class RecordedResponses {
   constructor (exchanges: readonly RecordedExchange[]) {
     this.#size = exchanges.length
     for (const exchange of exchanges) {
-      const request = recordedRequestOf(exchange.request)
+      const request = decodeRecordedRequest(exchange.request)
       // A request without its whole body cannot match any other request.
       if (request === undefined) continue
       appendTo(this.#exact, exactKeyOf(request), exchange)

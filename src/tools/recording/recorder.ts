@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type ErrorResponse, httpError, invalidInputError } from '../../api/error-response.js'
-import { localTarget } from '../../api/unknown-route.js'
+import { localTarget } from '../../api/pass-through-target.js'
 import { type RecordedExchange } from './recording-format.js'
 import { type RecordingFile } from './recording-file.js'
 import { GatheredBody, type MemoryLimit } from './gathered-body.js'

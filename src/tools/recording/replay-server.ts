@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { httpError } from '../../api/error-response.js'
-import { localTarget } from '../../api/unknown-route.js'
+import { localTarget } from '../../api/pass-through-target.js'
 import { decodeBody, decompressBody } from './recorded-body.js'
 import { type HeaderLines, type RecordedExchange, type RecordedResponse } from './recording-format.js'
 import { type RecordedRequest } from './request-matching.js'

@@ -18,7 +18,7 @@ export interface RecordedRequest {
 const varyingHeaderNames = ['accept', 'accept-encoding', 'if-none-match', 'if-modified-since', 'range', 'origin']
 
 /** Returns the request of a recorded exchange; undefined if its body was left out. */
-export function recordedRequestOf (
+export function decodeRecordedRequest (
   { method, target, headers, ...body }: RecordedExchange['request']
 ): RecordedRequest | undefined {
   return body.leftOut === undefined ? { method, target, headers, body: decodeBody(body) } : undefined

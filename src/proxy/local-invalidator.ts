@@ -12,7 +12,7 @@ const formats: readonly Accept[] = ['json', 'bcs']
 const maxRecentInvalidations = 256
 
 /** Invalidates entries in this process, and entries of fetches that a purge overtakes. */
-export class Invalidator {
+export class LocalInvalidator {
   readonly #memory: MemoryTier
   readonly #streamNames: StreamNames
   #count = 0

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 
 /** Named networks, with the names that other proxies use. */
-export const namedNetworks: Readonly<Record<string, readonly string[]>> = {
+export const namedIpNetworks: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1/128'],
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
   uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
@@ -12,10 +12,10 @@ loopback.addSubnet('127.0.0.0', 8)
 loopback.addAddress('::1', 'ipv6')
 
 /** Accepts an address, a network as ADDRESS/BITS, or the name of a named network. */
-export function isNetwork (text: string): boolean {
+export function isIpNetwork (text: string): boolean {
   const [address = '', bits, more] = text.split('/')
   const family = isIP(address)
-  if (family === 0) return Object.hasOwn(namedNetworks, text)
+  if (family === 0) return Object.hasOwn(namedIpNetworks, text)
   return more === undefined && !address.includes('%') &&
     (bits === undefined ||
       (/^[0-9]{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (family === 4 ? 32 : 128)))

@@ -8,7 +8,7 @@ import {
   type PassThroughPolicy,
   requireLegalTarget,
   versionInTarget
-} from '../../src/api/unknown-route.js'
+} from '../../src/api/pass-through-target.js'
 import { check, seedTitle } from '../support/properties.js'
 
 /** Returns the target that goes upstream, or the status of the rejection. */

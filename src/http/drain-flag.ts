@@ -1,5 +1,5 @@
 /** Flag of a process that shuts down: every response then closes its connection, so that no request is lost. */
-export class Drain {
+export class DrainFlag {
   #draining = false
 
   get isDraining (): boolean {
