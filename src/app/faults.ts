@@ -4,7 +4,7 @@ import { type SecretMasker } from '../config/secret-masker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
-import { exitCodes, type Io, type Signal } from './io.js'
+import { exitCodes, type Io, type ProcessSignal } from './io.js'
 
 /** Parts that a fault handler uses; metrics are undefined early in a start. */
 export interface FaultTarget {
@@ -22,10 +22,10 @@ const faultDeadlines: ShutdownDeadlines = { drainMs: 0, graceMs: 1000, flushMs: 
 const maxExitMs = 3000
 
 /** Resolves with the first stop signal; a second one exits at once, even during start or shutdown. */
-export async function waitForStopSignal (io: Io, now: () => number): Promise<Signal> {
+export async function waitForStopSignal (io: Io, now: () => number): Promise<ProcessSignal> {
   return await new Promise(resolve => {
     let firstAtMs: number | undefined
-    const onStopSignal = (signal: Signal): void => {
+    const onStopSignal = (signal: ProcessSignal): void => {
       if (firstAtMs === undefined) {
         firstAtMs = now()
         setTimeout(resolve, repeatedSignalMs, signal)

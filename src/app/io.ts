@@ -6,7 +6,7 @@ import { type Program } from '../workers/worker-pool.js'
 export type ProcessFault = 'rejection' | 'exception'
 
 /** Signals that a process handles. */
-export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
+export type ProcessSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 
 /** Process access of a command, passed in so that tests can replace it. */
 export interface Io {
@@ -19,7 +19,7 @@ export interface Io {
   readonly bufferedBytes: () => number
   readonly err: (text: string) => void
   readonly isTerminal: boolean
-  readonly onSignal: (signal: Signal, listener: () => void) => void
+  readonly onSignal: (signal: ProcessSignal, listener: () => void) => void
   /** Replaces the default handling from the first call on: faults no longer end the process. */
   readonly onFault: (listener: (fault: ProcessFault, error: unknown) => void) => void
   readonly exit: (code: number) => void

@@ -78,7 +78,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     return await sendErrorReply(reply, errorResponse)
   })
   app.setNotFoundHandler(async (request, reply) => {
-    // Rejects every changing call alike, whatever its path: the contract promises 403.
+    // Rejects every changing call with 403, whatever its path, so that probing finds no route.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return await sendErrorReply(reply, disabledError('the only changing call is POST /purge'))
     }
