@@ -1,7 +1,7 @@
 import { type Address } from './address.js'
 import { chainAsset, chainCoin, primaryStore } from './native-coin-resources.js'
 import { type Ledger } from './ledger.js'
-import { resourceAt } from './resources.js'
+import { resourceAt } from './state.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
 
 /** Returns an account's balance of an asset: the sum of its coin store and its primary store, 0 if it has neither. */

@@ -1,9 +1,16 @@
 import { integerBytes } from './bcs.js'
 import { type BcsReader, InvalidBcsError } from './bcs-reader.js'
-import { type EncodedValue } from './generated-value.js'
 import { fieldsOf, specialFormatOf } from './structs.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'
-import { addressValue, boolValue, bytesValue, structValue, textValue, vectorValue } from './encoded-value.js'
+import {
+  addressValue,
+  boolValue,
+  bytesValue,
+  structValue,
+  textValue,
+  vectorValue,
+  type EncodedValue
+} from './encoded-value.js'
 
 /** Reads a BCS value of a type, with its JSON form. */
 export function readValue (type: TypeTag, reader: BcsReader): EncodedValue {

@@ -11,7 +11,9 @@ export function integerBytes (value: bigint, size: number): Buffer {
 
 /** Encodes a u64 as eight little-endian bytes. */
 export function u64Bytes (value: bigint): Buffer {
-  return integerBytes(value, 8)
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64LE(BigInt.asUintN(64, value))
+  return bytes
 }
 
 /** Encodes a length as ULEB128. */

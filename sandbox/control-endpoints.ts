@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { isFault } from './fault.js'
+import { Ledger, type LedgerOptions } from './ledger.js'
 import { type SandboxNode } from './serve-request.js'
 import { pendingTransactions } from './transactions.js'
 import { readBody } from './http-io.js'
@@ -25,12 +26,19 @@ export async function serveControl (
   response.end(`${printState(problem === undefined ? describeState(node) : { message: problem })}\n`)
 }
 
+/** Begins another chain on a node, and removes its faults. */
+export function resetNode (node: SandboxNode, options: Partial<LedgerOptions> = {}): void {
+  node.faults.clear()
+  node.ledger = new Ledger({ ...node.settings, seed: node.ledger.seed + 1, ...options })
+}
+
 function applyControl (
-  { ledger, faults }: SandboxNode,
+  node: SandboxNode,
   action: string,
   params: URLSearchParams,
   body: Buffer
 ): string | undefined {
+  const { ledger, faults } = node
   switch (action) {
     case 'GET /sandbox':
       return undefined
@@ -38,8 +46,10 @@ function applyControl (
       return applyNumber(params.get('blocks') ?? '1', blocks => ledger.grow(blocks))
     case 'POST /sandbox/prune':
       return applyNumber(params.get('height') ?? '', height => ledger.pruneTo(height))
-    case 'POST /sandbox/remake':
-      return applyNumber(params.get('blocks') ?? '10', blocks => ledger.remake(blocks))
+    case 'POST /sandbox/recreate':
+      return applyNumber(params.get('blocks') ?? '10', blocks => ledger.recreateCoinStore(blocks))
+    case 'POST /sandbox/reset':
+      return applyNumber(params.get('seed') ?? String(ledger.seed + 1), seed => resetNode(node, { seed }))
     case 'POST /sandbox/faults': {
       const fault = parseJson(body)
       if (!isFault(fault)) return 'a fault is a JSON object with a known "kind"'
@@ -75,7 +85,7 @@ function describeState ({ settings, ledger, faults, requests }: SandboxNode): un
     head: ledger.head,
     oldest: ledger.oldest,
     waiting: pendingTransactions(ledger, ledger.height).map(({ hash }) => hash),
-    asked: { total: requests.total, ...requests.counts },
+    requests: { total: requests.total, ...requests.counts },
     faults: faults.list
   }
 }

@@ -16,9 +16,9 @@ export const depositStream = makeDepositStream(2n, 0, Infinity)
 export const streamWithoutEvents = emptyStream(depositAccount, 3n)
 
 /** Streams of deposits: a recreated coin store starts a second stream. */
-export function depositStreams ({ remaking }: Ledger): EventStream[] {
-  if (remaking === undefined) return [depositStream]
-  return [makeDepositStream(2n, 0, remaking.goneAt), makeDepositStream(4n, remaking.backAt, Infinity)]
+export function depositStreams ({ recreation }: Ledger): EventStream[] {
+  if (recreation === undefined) return [depositStream]
+  return [makeDepositStream(2n, 0, recreation.destroyedAt), makeDepositStream(4n, recreation.recreatedAt, Infinity)]
 }
 
 /** A stream of an account without any event. */

@@ -1,11 +1,16 @@
 import { type Address, addressBytes, shortAddress } from './address.js'
-import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
-import { type EncodedValue } from './generated-value.js'
+import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
 import { printString } from './json-printer.js'
+
+/** Value in its two forms, JSON and BCS. */
+export interface EncodedValue {
+  readonly json: string
+  readonly bytes: Buffer
+}
 
 /** Encodes a u64, which JSON prints as a string. */
 export function u64Value (value: bigint): EncodedValue {
-  return { json: `"${value}"`, bytes: integerBytes(value, 8) }
+  return { json: `"${value}"`, bytes: u64Bytes(value) }
 }
 
 /** Encodes a u128, which JSON prints as a string. */
@@ -45,10 +50,14 @@ export function vectorValue (items: readonly EncodedValue[]): EncodedValue {
 
 /** Encodes a struct from members in declared order; JSON sorts them by name, BCS does not. */
 export function structValue (members: ReadonlyArray<readonly [name: string, value: EncodedValue]>): EncodedValue {
-  const printed = members.toSorted(([one], [other]) => one < other ? -1 : 1).map(([name, { json }]) =>
-    `"${name}":${json}`
-  )
-  return { json: `{${printed.join(',')}}`, bytes: Buffer.concat(members.map(([, { bytes }]) => bytes)) }
+  return {
+    // Prints on demand, since the hashes of the chain need the bytes alone.
+    get json () {
+      const printed = members.toSorted(([one], [other]) => one < other ? -1 : 1)
+      return `{${printed.map(([name, { json }]) => `"${name}":${json}`).join(',')}}`
+    },
+    bytes: Buffer.concat(members.map(([, { bytes }]) => bytes))
+  }
 }
 
 /** Encodes an option; without content it is none. */

@@ -23,13 +23,13 @@ interface LimitedFault extends ActiveFault {
 
 /** Faults that tests or the control endpoints have added. */
 export class FaultInjector {
-  readonly #ledger: Ledger
+  readonly #ledgerNow: () => Ledger
   readonly #active = new Set<LimitedFault>()
   readonly #holds = new Set<Hold>()
   #randomCalls = 0
 
-  constructor (ledger: Ledger) {
-    this.#ledger = ledger
+  constructor (ledgerNow: () => Ledger) {
+    this.#ledgerNow = ledgerNow
   }
 
   /** Active faults. */
@@ -39,7 +39,11 @@ export class FaultInjector {
 
   /** Adds a fault, which applies from the next matching request on. */
   add (fault: Fault): { remove: () => void } {
-    const entry = { fault, snapshotSource: snapshotSourceOf(fault, this.#ledger), remaining: fault.times ?? Infinity }
+    const entry = {
+      fault,
+      snapshotSource: snapshotSourceOf(fault, this.#ledgerNow()),
+      remaining: fault.times ?? Infinity
+    }
     this.#active.add(entry)
     return {
       remove: () => {
@@ -80,6 +84,6 @@ export class FaultInjector {
   }
 
   #nextRandom (): number {
-    return digest(this.#ledger.seed, 'share', this.#randomCalls++).readUInt32LE() / 2 ** 32
+    return digest(this.#ledgerNow().seed, 'share', this.#randomCalls++).readUInt32LE() / 2 ** 32
   }
 }

@@ -1,5 +1,6 @@
 import { type ErrorCode } from './schema/error.js'
 import { type EndpointName } from './routes.js'
+import { type TailFault } from './transaction-page-fault.js'
 
 /** Scope of a fault: the requests that it applies to. */
 export interface FaultScope {
@@ -47,6 +48,8 @@ export type FaultBehaviour =
   | { readonly kind: 'otherChain', readonly chainId?: number, readonly blocks?: number }
   /** Replaces the body and leaves the headers of the correct response. */
   | { readonly kind: 'body', readonly body: string }
+  /** Makes pages of transactions wrong at one version. */
+  | TailFault
 
 /** Fault with its scope. */
 export type Fault = FaultScope & FaultBehaviour
@@ -66,7 +69,8 @@ const kinds: Readonly<Record<FaultBehaviour['kind'], true>> = {
   lag: true,
   fallBack: true,
   otherChain: true,
-  body: true
+  body: true,
+  tail: true
 }
 
 /** Accepts untrusted input by its kind alone; does not check other members. */

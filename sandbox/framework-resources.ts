@@ -1,10 +1,9 @@
 import { addressOf } from './address.js'
-import { accountDefinition } from './account-resource.js'
 import { emptyStream } from './deposit-events.js'
 import { digest } from './digest.js'
 import { newBlockStream, newEpochStream } from './ledger-events.js'
 import { epochBlocks, type Ledger } from './ledger.js'
-import { handleValue, definePlainResource, type ResourceDefinition } from './resource-definition.js'
+import { type ContentAt, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
 import {
   boolValue,
   bytesValue,
@@ -19,65 +18,49 @@ import {
 const frameworkAddress = addressOf('1')
 const intervalStream = emptyStream(frameworkAddress, 4n)
 
-/** Resources of the framework account, 0x1. */
-export const frameworkResources: readonly ResourceDefinition[] = [
-  accountDefinition(frameworkAddress),
-  {
-    type: '0x1::block::BlockResource',
-    contentAt (ledger, version) {
-      const handles = { new_block_events: newBlockStream, update_epoch_interval_events: intervalStream }
-      return {
-        handles,
-        value: structValue([
-          ['height', u64Value(ledger.blockOf(version).height)],
-          ['epoch_interval', u64Value(BigInt(epochBlocks) * 250_000n)],
-          ['new_block_events', handleValue(ledger, newBlockStream, version)],
-          ['update_epoch_interval_events', handleValue(ledger, intervalStream, version)]
-        ])
-      }
-    }
-  },
-  {
-    type: '0x1::reconfiguration::Configuration',
-    contentAt (ledger, version) {
-      const { epoch, height } = ledger.blockOf(version)
-      const began = ledger.block(Math.floor(Number(height) / epochBlocks) * epochBlocks)
-      return {
-        handles: { events: newEpochStream },
-        value: structValue([
-          ['epoch', u64Value(epoch)],
-          ['last_reconfiguration_time', u64Value(began.timestampUsec)],
-          ['events', handleValue(ledger, newEpochStream, version)]
-        ])
-      }
-    }
-  },
-  definePlainResource('0x1::chain_id::ChainId', ({ chainId }) => structValue([['id', u8Value(chainId)]])),
-  definePlainResource(
+/** Resources of the framework account that the first transaction of each block writes. */
+export const blockResources: readonly ResourceDefinition[] = [
+  framework('0x1::block::BlockResource', (ledger, version) =>
+    structValue([
+      ['height', u64Value(ledger.blockOf(version).height)],
+      ['epoch_interval', u64Value(BigInt(epochBlocks) * 250_000n)],
+      ['new_block_events', handleValue(ledger, newBlockStream, version)],
+      ['update_epoch_interval_events', handleValue(ledger, intervalStream, version)]
+    ])),
+  framework(
     '0x1::timestamp::CurrentTimeMicroseconds',
     (ledger, version) => structValue([['microseconds', u64Value(ledger.blockOf(version).timestampUsec)]])
-  ),
-  definePlainResource(
+  )
+]
+
+/** Resources of the framework account that the first block of each epoch writes. */
+export const epochResources: readonly ResourceDefinition[] = [
+  framework('0x1::reconfiguration::Configuration', (ledger, version) => {
+    const { epoch, height } = ledger.blockOf(version)
+    const began = ledger.block(Math.floor(Number(height) / epochBlocks) * epochBlocks)
+    return structValue([
+      ['epoch', u64Value(epoch)],
+      ['last_reconfiguration_time', u64Value(began.timestampUsec)],
+      ['events', handleValue(ledger, newEpochStream, version)]
+    ])
+  }),
+  framework(
     '0x1::version::Version',
     (ledger, version) => structValue([['major', u64Value(ledger.blockOf(version).epoch)]])
   ),
-  definePlainResource('0x1::state_storage::StateStorageUsage', (ledger, version) => {
+  framework('0x1::state_storage::StateStorageUsage', (ledger, version) => {
     const { epoch } = ledger.blockOf(version)
     return structValue([['epoch', u64Value(epoch)], [
       'usage',
       structValue([['items', u64Value(epoch * 1_009n)], ['bytes', u64Value(epoch * 65_537n)]])
     ]])
   }),
-  definePlainResource(
-    '0x1::transaction_fee::TransactionFee',
-    () => structValue([['burn_percentage', u8Value(100)], ['enabled', boolValue(true)]])
-  ),
-  definePlainResource(
-    '0x1::gas_schedule::GasScheduleV2',
-    ledger =>
-      structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])
-  ),
-  definePlainResource('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) =>
+  // Sets one more bit in each epoch, so that followers see features change.
+  framework('0x1::features::Features', (ledger, version) => {
+    const { epoch } = ledger.blockOf(version)
+    return structValue([['features', bytesValue(Buffer.alloc(Number(epoch % 16n) + 1, 0xff))]])
+  }),
+  framework('0x1::coin::CoinInfo<0x1::aptos_coin::AptosCoin>', (ledger, version) =>
     structValue([
       ['name', textValue('Aptos Coin')],
       ['symbol', textValue('APT')],
@@ -88,6 +71,24 @@ export const frameworkResources: readonly ResourceDefinition[] = [
       ]
     ]))
 ]
+
+/** Resources of the framework account that only genesis writes. */
+export const constantResources: readonly ResourceDefinition[] = [
+  framework('0x1::chain_id::ChainId', ({ chainId }) => structValue([['id', u8Value(chainId)]])),
+  framework(
+    '0x1::transaction_fee::TransactionFee',
+    () => structValue([['burn_percentage', u8Value(100)], ['enabled', boolValue(true)]])
+  ),
+  framework(
+    '0x1::gas_schedule::GasScheduleV2',
+    ledger =>
+      structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])
+  )
+]
+
+function framework (type: string, contentAt: ContentAt): ResourceDefinition {
+  return defineResource(frameworkAddress, type, contentAt)
+}
 
 function coinSupply (ledger: Ledger, version: bigint) {
   return structValue([['value', u128Value(10n ** 17n + ledger.blockOf(version).height)], [

@@ -1,4 +1,4 @@
-import { type ViewSignature } from './oracle-module.js'
+import { type ViewSignature } from './view-signature.js'
 
 /** View functions of the framework, by module and name. */
 export const frameworkViewSignatures = {

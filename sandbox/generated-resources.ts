@@ -1,8 +1,10 @@
 import { type Address } from './address.js'
 import { digest, DigestRandom } from './digest.js'
+import { type EncodedValue } from './encoded-value.js'
 import { generateValue } from './generated-value.js'
-import { type ResourceDefinition } from './resource-definition.js'
-import { readStructTag } from './type-tag.js'
+import { type Scheduled, scheduleStep } from './scheduled.js'
+import { resourceKey } from './state-key.js'
+import { printTypeTag, requireStructTag, type StructTag } from './type-tag.js'
 
 const valueTypes = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'address']
 
@@ -21,19 +23,30 @@ const resourceTypes = [
 ]
 
 /** Defines the generated resources of an account; each value changes after its own number of versions. */
-export function generatedResources (address: Address): ResourceDefinition[] {
-  return resourceTypes.map((type, index) => ({
-    type,
-    contentAt (ledger, version) {
-      const hash = digest(ledger.seed, 'resource', address, type)
-      const born = index % 3 === 2 ? 200 + hash.readUInt16LE() % 4_000 : 0
-      const age = Number(version - ledger.startVersion) - born
-      const lifetime = index % 7 === 6 ? 1_000 + hash.readUInt16LE(2) % 4_000 : Infinity
-      const tag = readStructTag(type)
-      if (age < 0 || age >= lifetime || tag === undefined) return undefined
-      const period = 50 + hash.readUInt16LE(4) % 1_500
-      const value = generateValue(tag, new DigestRandom(hash, Math.floor(age / period)))
-      return value && { value, handles: {} }
+export function generatedResources (address: Address): Scheduled[] {
+  return resourceTypes.map((type, index) => {
+    const tag = requireStructTag(type)
+    const hash = digest('resource', address, type)
+    const drawSteps = (at: number, count: number): number => hash.readUInt16LE(at) % count * scheduleStep
+    const born = index % 3 === 2 ? 200 + drawSteps(0, 400) : 0
+    const lifetime = index % 7 === 6 ? 1_000 + drawSteps(2, 400) : Infinity
+    const period = 50 + drawSteps(4, 150)
+    return {
+      key: resourceKey(address, tag),
+      stateAt (place) {
+        const age = place - born
+        return age < 0 || age >= lifetime ? undefined : Math.floor(age / period)
+      },
+      valueOf: ({ seed }, state) => ({
+        kind: 'resource',
+        resource: { tag, value: requireValue(tag, new DigestRandom(seed, hash, state)) }
+      })
     }
-  }))
+  })
+}
+
+function requireValue (tag: StructTag, random: DigestRandom): EncodedValue {
+  const value = generateValue(tag, random)
+  if (value === undefined) throw new RangeError(`no layout: ${printTypeTag(tag)}`)
+  return value
 }

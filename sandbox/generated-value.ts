@@ -1,15 +1,10 @@
 import { addressBytes, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { type DigestRandom } from './digest.js'
+import { type EncodedValue, structValue } from './encoded-value.js'
 import { printString } from './json-printer.js'
 import { fieldsOf, specialFormatOf } from './structs.js'
 import { type Primitive, type StructTag, type TypeTag } from './type-tag.js'
-
-/** Value in its two forms, JSON and BCS. */
-export interface EncodedValue {
-  readonly json: string
-  readonly bytes: Buffer
-}
 
 // Includes text beyond ASCII, so that tests detect a proxy that changes bytes.
 const sampleWords = ['alder', 'Ñandú', 'basalt', '漂礫', 'esker', 'kvart "kis"', 'till', 'varve']
@@ -69,16 +64,13 @@ function generateStruct (tag: StructTag, random: DigestRandom): EncodedValue | u
     const inner = generateAddress(random)
     return { json: `{"inner":${inner.json}}`, bytes: inner.bytes }
   }
-  const fields: Array<EncodedValue & { name: string }> = []
+  const fields: Array<readonly [name: string, value: EncodedValue]> = []
   for (const { name, type } of fieldsOf(tag) ?? []) {
     const value = special === 'option' && type.kind === 'vector'
       ? generateVector(type.of, random, random.below(2))
       : generateValue(type, random)
     if (value === undefined) return undefined
-    fields.push({ ...value, name })
+    fields.push([name, value])
   }
-  if (fields.length === 0) return undefined
-  // JSON sorts members by name; BCS has the declared order.
-  const members = fields.toSorted((a, b) => a.name < b.name ? -1 : 1).map(({ name, json }) => `"${name}":${json}`)
-  return { json: `{${members.join(',')}}`, bytes: Buffer.concat(fields.map(({ bytes }) => bytes)) }
+  return fields.length === 0 ? undefined : structValue(fields)
 }

@@ -1,6 +1,6 @@
 import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
-import { depositStreams } from './deposit-events.js'
+import { depositAccount, depositStreams } from './deposit-events.js'
 import { digestHex } from './digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './schema/event.js'
@@ -52,6 +52,12 @@ export function eventsOfVersion (ledger: Ledger, block: Block, version: bigint):
     if (count > stream.countAtHeight(height - 1)) emitted.push(stream.eventAt(ledger, count - 1))
   }
   return emitted.filter(event => event.version === version)
+}
+
+/** True if a transaction deposits coins: one in every third block does. */
+export function isDepositAt (ledger: Ledger, block: Block, version: bigint): boolean {
+  return block.height % 3n === 0n && version <= block.firstVersion + 1n &&
+    eventsOfVersion(ledger, block, version).some(({ account }) => account === depositAccount)
 }
 
 /** Builds the JSON form of an event inside a transaction, which has no version. */

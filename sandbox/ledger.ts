@@ -1,10 +1,12 @@
+import { TransactionAccumulator } from './accumulator.js'
 import { blockSize } from './block-sizes.js'
 import { digestHex } from './digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
+import { StateIndex } from './state-index.js'
 
 /** Responses of nodes to a read of pruned events; see docs/node-behaviour.md, "Pruned events". */
-export type PrunedEventsMode = 'error500' | 'gone410' | 'empty' | 'gaps' | 'kept'
+export type PrunedEventsMode = 'error500' | 'gone410' | 'empty' | 'gaps' | 'served'
 
 /** One block of the ledger. */
 export interface Block {
@@ -26,17 +28,22 @@ export interface LedgerOptions {
   readonly startVersion: bigint
   readonly release?: string
   readonly startUsec?: bigint
-  readonly remaking?: CoinStoreRemake
+  readonly blockTransactions?: number
+  readonly recreation?: CoinStoreRecreation
+  readonly realLeaves?: boolean
 }
 
 /** Heights at which the coin store of 0xcafe is destroyed and recreated with new event handles. */
-export interface CoinStoreRemake {
-  readonly goneAt: number
-  readonly backAt: number
+export interface CoinStoreRecreation {
+  readonly destroyedAt: number
+  readonly recreatedAt: number
 }
 
 /** The number of blocks between two changes of the epoch. */
 export const epochBlocks = 200
+
+/** Blocks below the window of the head that are remembered, since nodes that lag read there. */
+export const lagBlocks = 2_000
 
 const blockUsec = 250_000n
 
@@ -46,15 +53,25 @@ export class Ledger {
   readonly chainId: number
   readonly startVersion: bigint
   readonly windowBlocks: number
+  /** Mean number of user transactions in a block; undefined: few, with some very large blocks. */
+  readonly blockTransactions: number | undefined
+  /** Hashes each transaction for the accumulator; else its leaf is drawn, which costs far less. */
+  readonly realLeaves: boolean
   /** The `git_hash` of the node's release; it decides how ABIs are rendered. */
   release: string
   prunedEvents: PrunedEventsMode = 'error500'
   /** Form of the transactions in a BCS block: an option (00, 01) or a bare vector. */
   blockBcs: 'option' | 'bare' = 'option'
   /** Must be set to heights above the head, so that existing blocks do not change. */
-  remaking: CoinStoreRemake | undefined
+  recreation: CoinStoreRecreation | undefined
+  /** Where each state key is listed, extended on demand. */
+  readonly state = new StateIndex()
+  /** Roots of the transactions, extended on demand. */
+  readonly accumulator = new TransactionAccumulator()
   /** Running sums of the deposits, extended on demand, so that a balance is one look-up. */
   readonly depositSums: bigint[] = [0n]
+  /** Another chain that a fault serves from some version on, made on demand. */
+  fork: Ledger | undefined
   /** Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   readonly #startUsec: bigint
@@ -68,8 +85,10 @@ export class Ledger {
     this.chainId = options.chainId
     this.startVersion = options.startVersion
     this.windowBlocks = options.windowBlocks
+    this.blockTransactions = options.blockTransactions
+    this.realLeaves = options.realLeaves ?? false
     this.release = options.release ?? releases.variants
-    this.remaking = options.remaking
+    this.recreation = options.recreation
     this.#startUsec = options.startUsec ?? 1_660_247_629_760_032n
     this.grow(Math.max(1, options.blocks))
     this.pruneTo(options.prunedBlocks)
@@ -101,7 +120,7 @@ export class Ledger {
   grow (blocks = 1): void {
     for (let added = 0; added < blocks; added++) {
       const height = this.height + 1
-      const size = blockSize(this.seed, height)
+      const size = blockSize(this.seed, height, this.blockTransactions)
       if (height % 4 === 2 && size >= 3) this.#knownSendHeights.push(height)
       this.#firstOffsets.push(Number(this.#firstOffsets.at(-1)) + size)
     }
@@ -111,9 +130,9 @@ export class Ledger {
    * Schedules the destruction of 0xcafe's coin store in the next block and its return `blocks` later. Has no effect
    * after the destruction.
    */
-  remake (blocks: number): void {
-    if (this.remaking !== undefined && this.remaking.goneAt <= this.height) return
-    this.remaking = { goneAt: this.height + 1, backAt: this.height + 1 + blocks }
+  recreateCoinStore (blocks: number): void {
+    if (this.recreation !== undefined && this.recreation.destroyedAt <= this.height) return
+    this.recreation = { destroyedAt: this.height + 1, recreatedAt: this.height + 1 + blocks }
   }
 
   /** Prunes everything below a height; pruning cannot be undone. */
@@ -149,7 +168,7 @@ export class Ledger {
   blockAfter (height: number | bigint): Block {
     const at = Number(height) + 1
     const first = Number(this.block(height).lastVersion - this.startVersion) + 1
-    return this.#makeBlock(at, first, first + blockSize(this.seed, at))
+    return this.#makeBlock(at, first, first + blockSize(this.seed, at, this.blockTransactions))
   }
 
   /** Returns the block that contains a version, which must be between the start and the head. */

@@ -1,8 +1,8 @@
 import { shortAddress } from './address.js'
 import { viewSignaturesOf } from './framework-view-signatures.js'
-import { type Module } from './modules.js'
 import { oracleAbi, oracleAddress, viewFunctionAbi } from './oracle-module.js'
 import { type Rendering } from './release.js'
+import { type Module } from './write.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
 
 const abilities: ReadonlyArray<StructAbi['abilities']> = [['key'], ['copy', 'drop', 'store'], ['drop', 'store'], [

@@ -1,15 +1,7 @@
 import { type Address, addressOf } from './address.js'
 import { DigestRandom } from './digest.js'
-import { type Ledger } from './ledger.js'
+import { type Scheduled } from './scheduled.js'
 import { moduleKey } from './state-key.js'
-
-/** A module as it is at one version. */
-export interface Module {
-  readonly address: Address
-  readonly name: string
-  readonly key: Buffer
-  readonly bytecode: Buffer
-}
 
 interface ModuleSchedule {
   readonly names: readonly string[]
@@ -79,23 +71,27 @@ const moduleSchedules: ReadonlyArray<readonly [string, ModuleSchedule]> = [
   ['feed', { names: ['oracle'], initialCount: 1, addEveryVersions: 0, upgradeEveryVersions: 5_000 }]
 ]
 
-/** Returns the modules of an account at a version, in the order of their state keys. */
-export function modulesAt (ledger: Ledger, address: Address, version: bigint): Module[] {
-  const names = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1].names ?? []
-  return names.flatMap(name => moduleAt(ledger, address, name, version) ?? []).sort((a, b) => a.key.compare(b.key))
-}
+/** Modules that are published and upgraded as the chain grows. */
+export const scheduledModules: readonly Scheduled[] = moduleSchedules.flatMap(([digits, schedule]) =>
+  schedule.names.map((name, index): Scheduled => {
+    const address = addressOf(digits)
+    const key = moduleKey(address, name)
+    return {
+      key,
+      stateAt: place => upgradeAt(schedule, index, place),
+      valueOf: ({ seed }, upgrade) => ({
+        kind: 'module',
+        module: { address, name, key, bytecode: bytecodeOf(seed, address, name, upgrade) }
+      })
+    }
+  })
+)
 
-/** Returns one module of an account at a version; undefined if it does not exist. */
-export function moduleAt (ledger: Ledger, address: Address, name: string, version: bigint): Module | undefined {
-  const schedule = moduleSchedules.find(([digits]) => addressOf(digits) === address)?.[1]
-  const index = schedule?.names.indexOf(name) ?? -1
-  if (schedule === undefined || index < 0) return undefined
-  const age = Number(version - ledger.startVersion)
-  if (index >= schedule.initialCount && age < (index - schedule.initialCount + 1) * schedule.addEveryVersions) {
-    return undefined
-  }
-  const upgrade = Math.floor(age / (schedule.upgradeEveryVersions * (index + 1)))
-  return { address, name, key: moduleKey(address, name), bytecode: bytecodeOf(ledger.seed, address, name, upgrade) }
+// Counts the upgrades of a module; undefined until it is published.
+function upgradeAt (schedule: ModuleSchedule, index: number, place: number): number | undefined {
+  const isInitial = index < schedule.initialCount
+  if (!isInitial && place < (index - schedule.initialCount + 1) * schedule.addEveryVersions) return undefined
+  return Math.floor(place / (schedule.upgradeEveryVersions * (index + 1)))
 }
 
 function bytecodeOf (seed: number, address: Address, name: string, upgrade: number): Buffer {

@@ -2,15 +2,18 @@ import { hash } from 'node:crypto'
 import { type Address, addressBytes, addressOf } from './address.js'
 import { depositStreams, depositAccount, depositsBefore, depositSum, emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
-import {
-  type ResourceContent,
-  handleValue,
-  definePlainResource,
-  type ResourceDefinition
-} from './resource-definition.js'
+import { defineGroup, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
 import { knownSenders, nextSequenceAt } from './known-senders.js'
 import { eventCountAt, type EventStream } from './event-stream.js'
-import { addressValue, boolValue, structValue, textValue, u64Value, u8Value } from './encoded-value.js'
+import {
+  type EncodedValue,
+  addressValue,
+  boolValue,
+  structValue,
+  textValue,
+  u64Value,
+  u8Value
+} from './encoded-value.js'
 
 /** The type of the chain's own coin. */
 export const chainCoin = '0x1::aptos_coin::AptosCoin'
@@ -18,19 +21,23 @@ export const chainCoin = '0x1::aptos_coin::AptosCoin'
 /** The metadata of the chain's own coin as a fungible asset. */
 export const chainAsset = addressOf('a')
 
+/** The group of the resources of an object. */
+export const objectGroup = '0x1::object::ObjectGroup'
+
 // Exceeds 2^53, so that tests detect a client that parses the amount as a double.
 const initialCoins = 2n ** 53n + 1n
 const initialAssets = 10n ** 12n
 const assetsPerTransaction = 2_000_017n
 
 /** The coin store of the account that deposits go to. */
-export const coinStore: ResourceDefinition = {
-  type: `0x1::coin::CoinStore<${chainCoin}>`,
-  contentAt (ledger, version) {
+export const coinStore = defineResource(
+  depositAccount,
+  `0x1::coin::CoinStore<${chainCoin}>`,
+  (ledger, version) => {
     const height = Number(ledger.blockOf(version).height)
-    const { goneAt, backAt } = ledger.remaking ?? { goneAt: Infinity, backAt: Infinity }
+    const { destroyedAt, recreatedAt } = ledger.recreation ?? { destroyedAt: Infinity, recreatedAt: Infinity }
     const [first, second] = depositStreams(ledger)
-    if (first !== undefined && height < goneAt) {
+    if (first !== undefined && height < destroyedAt) {
       return coinStoreContent(
         ledger,
         first,
@@ -39,8 +46,8 @@ export const coinStore: ResourceDefinition = {
         version
       )
     }
-    if (second === undefined || height < backAt) return undefined
-    const before = depositsBefore(backAt)
+    if (second === undefined || height < recreatedAt) return undefined
+    const before = depositsBefore(recreatedAt)
     return coinStoreContent(
       ledger,
       second,
@@ -49,51 +56,69 @@ export const coinStore: ResourceDefinition = {
       version
     )
   }
-}
+)
 
 /** Address of the primary store for a fungible asset of an owner. */
 export function primaryStore (owner: Address, metadata: Address): Address {
   return hash('sha3-256', Buffer.concat([addressBytes(owner), addressBytes(metadata), Buffer.from([0xfc])]), 'hex')
 }
 
-/** Returns the fungible store at an address; empty unless it is the primary store of a known owner. */
-export function storeDefinitions (address: Address): ResourceDefinition[] {
-  const owner = [depositAccount, ...knownSenders, addressOf('42')].find(known =>
-    primaryStore(known, chainAsset) === address
-  )
-  if (owner === undefined) return []
-  const contentAt = (ledger: Ledger, version: bigint): ResourceContent | undefined => {
-    const balance = assetBalanceAt(ledger, owner, version)
-    if (balance === undefined) return undefined
-    return {
-      handles: {},
-      value: structValue([['metadata', structValue([['inner', addressValue(chainAsset)]])], [
-        'balance',
-        u64Value(balance)
-      ], ['frozen', boolValue(false)]])
-    }
-  }
-  return [{ type: '0x1::fungible_asset::FungibleStore', contentAt }]
-}
+/** Primary stores of the chain's own asset, by owner; all members are in the group of the store's object. */
+export const primaryStores: ReadonlyMap<Address, ResourceDefinition> = new Map(
+  [depositAccount, ...knownSenders, addressOf('42')].map(owner => [owner, defineStore(owner)])
+)
 
 /** The resources of the chain's own coin as a fungible asset. */
-export const assetResources: readonly ResourceDefinition[] = [
-  definePlainResource('0x1::fungible_asset::Metadata', () =>
+export const assetMetadata = defineGroup(chainAsset, objectGroup, {
+  '0x1::fungible_asset::Metadata': () =>
     structValue([
       ['name', textValue('Aptos Coin')],
       ['symbol', textValue('APT')],
       ['decimals', u8Value(8)],
       ['icon_uri', textValue('')],
       ['project_uri', textValue('')]
-    ]))
-]
+    ]),
+  '0x1::object::ObjectCore': () => objectCore(addressOf('1'))
+})
+
+function defineStore (owner: Address): ResourceDefinition {
+  return defineGroup(primaryStore(owner, chainAsset), objectGroup, {
+    '0x1::fungible_asset::FungibleStore' (ledger, version) {
+      const balance = assetBalanceAt(ledger, owner, version)
+      return balance === undefined
+        ? undefined
+        : structValue([['metadata', structValue([['inner', addressValue(chainAsset)]])], [
+          'balance',
+          u64Value(balance)
+        ], ['frozen', boolValue(false)]])
+    },
+    '0x1::object::ObjectCore': (ledger, version) =>
+      assetBalanceAt(ledger, owner, version) === undefined ? undefined : objectCore(owner)
+  })
+}
 
 // The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
 function assetBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
   if (owner !== depositAccount) return initialAssets - assetsPerTransaction * nextSequenceAt(ledger, owner, version)
-  const { remaking } = ledger
-  if (remaking === undefined || ledger.blockOf(version).height < remaking.goneAt) return undefined
-  return initialCoins + depositSum(ledger, depositsBefore(remaking.goneAt))
+  const { recreation } = ledger
+  if (recreation === undefined || ledger.blockOf(version).height < recreation.destroyedAt) return undefined
+  return initialCoins + depositSum(ledger, depositsBefore(recreation.destroyedAt))
+}
+
+/** Encodes the resource that every object has. */
+export function objectCore (owner: Address): EncodedValue {
+  return structValue([
+    ['guid_creation_num', u64Value(1_125_899_906_842_624n)],
+    ['owner', addressValue(owner)],
+    ['allow_ungated_transfer', boolValue(true)],
+    [
+      'transfer_events',
+      structValue([['counter', u64Value(0n)], [
+        'guid',
+        structValue([['id', structValue([['creation_num', u64Value(0n)], ['addr', addressValue(owner)]])]])
+      ]])
+    ]
+  ])
 }
 
 function coinStoreContent (
@@ -102,15 +127,11 @@ function coinStoreContent (
   withdrawals: bigint,
   value: bigint,
   version: bigint
-): ResourceContent {
-  const handles = { deposit_events: deposits, withdraw_events: emptyStream(depositAccount, withdrawals) }
-  return {
-    handles,
-    value: structValue([
-      ['coin', structValue([['value', u64Value(value)]])],
-      ['frozen', boolValue(false)],
-      ['deposit_events', handleValue(ledger, handles.deposit_events, version)],
-      ['withdraw_events', handleValue(ledger, handles.withdraw_events, version)]
-    ])
-  }
+): EncodedValue {
+  return structValue([
+    ['coin', structValue([['value', u64Value(value)]])],
+    ['frozen', boolValue(false)],
+    ['deposit_events', handleValue(ledger, deposits, version)],
+    ['withdraw_events', handleValue(ledger, emptyStream(depositAccount, withdrawals), version)]
+  ])
 }

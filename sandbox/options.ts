@@ -1,4 +1,4 @@
-import { type CoinStoreRemake } from './ledger.js'
+import { type CoinStoreRecreation } from './ledger.js'
 
 /** Options that a sandbox node is started with. */
 export interface SandboxOptions {
@@ -12,6 +12,8 @@ export interface SandboxOptions {
   windowBlocks?: number
   /** Milliseconds between two blocks; with 0, blocks are added only by `grow`. */
   blockMs?: number
+  /** Mean number of user transactions in a block; default: few, with some very large blocks. */
+  blockTransactions?: number
   /** The version of the first transaction of block 0. */
   startVersion?: bigint
   /** Prefix of the names of the position headers. */
@@ -19,7 +21,12 @@ export interface SandboxOptions {
   /** The `git_hash` of the release, 40 hex digits. */
   release?: string
   /** Heights at which the coin store of 0xcafe is destroyed and recreated; default: never. */
-  remaking?: CoinStoreRemake
+  recreation?: CoinStoreRecreation
+  /**
+   * Builds each transaction to hash it for the accumulator, so that its roots are those of a real chain; default: the
+   * leaves are drawn, which costs far less.
+   */
+  realLeaves?: boolean
   /** Treats an address without an account as one that has never sent a transaction, as nodes do since 2025. */
   statelessAccounts?: boolean
   jsonOutput?: boolean
@@ -43,8 +50,8 @@ export interface SandboxOptions {
 
 /** Options of a running sandbox node. */
 export type Settings =
-  & Required<Omit<SandboxOptions, 'release' | 'remaking'>>
-  & Pick<SandboxOptions, 'release' | 'remaking'>
+  & Required<Omit<SandboxOptions, 'blockTransactions' | 'release' | 'recreation'>>
+  & Pick<SandboxOptions, 'blockTransactions' | 'release' | 'recreation'>
 
 /** Default options of a sandbox node. */
 export const defaultSettings: Settings = {
@@ -58,6 +65,7 @@ export const defaultSettings: Settings = {
   family: 'x-aptos-',
   jsonOutput: true,
   bcsOutput: true,
+  realLeaves: false,
   statelessAccounts: true,
   infoIsIndex: false,
   modulesPage: 9_999,

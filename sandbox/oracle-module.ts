@@ -1,13 +1,7 @@
 import { addressOf } from './address.js'
 import { type Rendering } from './release.js'
 import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
-
-/** Declaration of a view function. */
-export interface ViewSignature {
-  readonly typeParameterCount: number
-  readonly params: readonly string[]
-  readonly returns: readonly string[]
-}
+import { type ViewSignature } from './view-signature.js'
 
 /** Account of the oracle module. */
 export const oracleAddress = addressOf('feed')

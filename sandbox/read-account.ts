@@ -1,4 +1,4 @@
-import { accountContentAt, authenticationKey, hasAccount } from './account-resource.js'
+import { defaultAccount } from './account-resource.js'
 import { u64Bytes } from './bcs.js'
 import { balanceAt } from './balances.js'
 import { addressParam, assetParam, u64Query } from './params.js'
@@ -6,7 +6,10 @@ import { accountNotFound } from './problem.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 import { type Account } from './schema/account.js'
-import { nextSequenceAt } from './known-senders.js'
+import { resourceAt } from './state.js'
+import { requireStructTag } from './type-tag.js'
+
+const accountTag = requireStructTag('0x1::account::Account')
 
 /** Reads the next sequence number and the authentication key of an account. */
 export function readAccount (context: RequestContext): SandboxResponse {
@@ -14,16 +17,19 @@ export function readAccount (context: RequestContext): SandboxResponse {
   const requestedVersion = u64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get account')
   const version = requireVersion(context.snapshot, requestedVersion)
-  if (!context.settings.statelessAccounts && !hasAccount(address)) throw accountNotFound(address, version)
   const { ledger } = context.snapshot
-  if (format === 'bcs') return successResponse(context, format, accountContentAt(ledger, address, version).value.bytes)
+  const found = resourceAt(ledger, address, accountTag, version)?.value
+  if (!context.settings.statelessAccounts && found === undefined) throw accountNotFound(address, version)
+  const account = found ?? defaultAccount(ledger, address, version)
+  if (format === 'bcs') return successResponse(context, format, account.bytes)
+  const record = JSON.parse(account.json) as Account
   return successResponse(
     context,
     format,
     JSON.stringify(
       {
-        sequence_number: String(nextSequenceAt(ledger, address, version)),
-        authentication_key: `0x${authenticationKey(ledger, address).toString('hex')}`
+        sequence_number: record.sequence_number,
+        authentication_key: record.authentication_key
       } satisfies Account
     )
   )

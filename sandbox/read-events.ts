@@ -1,8 +1,9 @@
 import { type ResponseFormat } from './response-format.js'
 import { requireAccount } from './require-account.js'
-import { type Address } from './address.js'
+import { type Address, readAddress } from './address.js'
 import { sequenceBytes } from './bcs.js'
 import { emptyStream } from './deposit-events.js'
+import { type Ledger } from './ledger.js'
 import { eventBytes, eventRecord, streamsOf } from './ledger-events.js'
 import { addressParam, identifierParam, limitQuery, structTagParam, u64Param, u64Query } from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
@@ -16,7 +17,7 @@ import {
 } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 import { type VersionedEventRecord } from './schema/event.js'
-import { resourceAt } from './resources.js'
+import { resourceAt } from './state.js'
 import { type LedgerEvent, type EventStream } from './event-stream.js'
 import { type StructTag } from './type-tag.js'
 
@@ -39,10 +40,7 @@ export function readEventsByNumber (context: RequestContext): SandboxResponse {
   const limit = limitQuery(context.query)
   const format = requestedFormat(context, 'Get events by event key')
   requireAccount(context, address, context.snapshot.position.version)
-  const stream = streamsOf(context.snapshot.ledger).find(({ account, creationNumber }) =>
-    account === address && creationNumber === number
-  )
-  return eventsResponse(context, format, stream ?? emptyStream(address, number), start, limit)
+  return eventsResponse(context, format, streamByNumber(context.snapshot.ledger, address, number), start, limit)
 }
 
 function eventsResponse (
@@ -71,13 +69,18 @@ function streamOf ({ ledger, position }: LedgerSnapshot, address: Address, tag: 
   if (resource === undefined) throw resourceNotFound(address, tag, position.version)
   const members = JSON.parse(resource.value.json) as Readonly<Record<string, unknown>>
   if (!Object.hasOwn(members, field)) throw fieldNotFound(address, tag, field, position.version)
-  const stream = resource.handles[field]
-  if (stream === undefined) {
+  const { guid } = (members[field] ?? {}) as { guid?: { id: { addr: string, creation_num: string } } }
+  if (guid === undefined) {
     throw invalidInput(
       `Deserialization error, field(${field}) type is not a EventHandle struct: unexpected end of input`
     )
   }
-  return stream
+  return streamByNumber(ledger, String(readAddress(guid.id.addr)), BigInt(guid.id.creation_num))
+}
+
+function streamByNumber (ledger: Ledger, address: Address, number: bigint): EventStream {
+  return streamsOf(ledger).find(({ account, creationNumber }) => account === address && creationNumber === number) ??
+    emptyStream(address, number)
 }
 
 function pageOf (
@@ -98,7 +101,7 @@ function pageOf (
   )
 }
 
-// Nodes have responded in each of these ways; with `kept` they serve events below their advertised oldest version.
+// Nodes have responded in each of these ways; with `served` they serve events below their advertised oldest version.
 function firstServedEvent (
   { ledger }: LedgerSnapshot,
   stream: EventStream,
@@ -120,7 +123,7 @@ function firstServedEvent (
       return count
     case 'gaps':
       return oldest
-    case 'kept':
+    case 'served':
       return from
   }
 }

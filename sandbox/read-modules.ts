@@ -2,7 +2,6 @@ import { addressBytes } from './address.js'
 import { sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { type ResponseFormat } from './response-format.js'
 import { moduleRecord } from './module-abi.js'
-import { type Module, moduleAt, modulesAt } from './modules.js'
 import { addressParam, cursorQuery, identifierParam, limitQuery, u64Query } from './params.js'
 import { moduleNotFound } from './problem.js'
 import {
@@ -16,6 +15,8 @@ import {
 } from './request-context.js'
 import { renderingOf } from './release.js'
 import { type SandboxResponse } from './response.js'
+import { moduleAt, modulesAt } from './state.js'
+import { type Module } from './write.js'
 
 /** Lists one page of the modules of an account. */
 export function readModules (context: RequestContext): SandboxResponse {

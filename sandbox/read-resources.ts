@@ -1,5 +1,4 @@
 import { requireAccount } from './require-account.js'
-import { lengthBytes, sizedBytes } from './bcs.js'
 import { addressParam, cursorQuery, limitQuery, structTagParam, u64Query } from './params.js'
 import { resourceNotFound } from './problem.js'
 import {
@@ -12,8 +11,10 @@ import {
   withCursor
 } from './request-context.js'
 import { type SandboxResponse } from './response.js'
-import { type Resource, resourceAt, resourceJson, resourcesAt } from './resources.js'
-import { structTagBytes } from './type-tag-bytes.js'
+import { groupBytes } from './kinds/write-set-changes.js'
+import { resourceAt, resourcesAt } from './state.js'
+import { printTypeTag } from './type-tag.js'
+import { type TaggedValue } from './write.js'
 
 /** Lists one page of the resources of an account. */
 export function readResources (context: RequestContext): SandboxResponse {
@@ -29,8 +30,9 @@ export function readResources (context: RequestContext): SandboxResponse {
   const rest = resourcesAt(context.snapshot.ledger, address, version).filter(({ key }) =>
     start === undefined || key.compare(start) >= 0
   )
-  const page = rest.slice(0, size)
-  const body = format === 'json' ? `[${page.map(resourceJson).join(',')}]` : pageBytes(page)
+  // Counts keys: the members of a group are never on two pages.
+  const page = rest.slice(0, size).flatMap(({ resources }) => resources)
+  const body = format === 'json' ? `[${page.map(resourceJson).join(',')}]` : groupBytes(page)
   return withCursor(context, successResponse(context, format, body), rest[size]?.key)
 }
 
@@ -46,11 +48,6 @@ export function readResource (context: RequestContext): SandboxResponse {
   return successResponse(context, format, format === 'json' ? resourceJson(resource) : resource.value.bytes)
 }
 
-// A map in BCS is ordered by the bytes of its keys.
-function pageBytes (page: readonly Resource[]): Buffer {
-  const entries = page.map(({ tag, value }) => ({ key: structTagBytes(tag), value: value.bytes })).toSorted((
-    one,
-    other
-  ) => one.key.compare(other.key))
-  return Buffer.concat([lengthBytes(entries.length), ...entries.flatMap(({ key, value }) => [key, sizedBytes(value)])])
+function resourceJson ({ tag, value }: TaggedValue): string {
+  return `{"type":${JSON.stringify(printTypeTag(tag))},"data":${value.json}}`
 }

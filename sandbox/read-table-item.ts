@@ -1,4 +1,3 @@
-import { addressOf } from './address.js'
 import { acceptedFormat } from './response-format.js'
 import { printJson } from './json-printer.js'
 import { keyBytes } from './value-bytes.js'
@@ -6,13 +5,10 @@ import { invalidInput, itemNotFound, Problem } from './problem.js'
 import { addressParam, u64Query } from './params.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
 import { type SandboxResponse } from './response.js'
-import { tableItemAt } from './table-items.js'
+import { itemAt } from './state.js'
+import { itemValue } from './generated-table-items.js'
 import { readRawKey, readTableRequest, requireType } from './table-request.js'
-import { printTypeTag, type TypeTag } from './type-tag.js'
-
-const u64: TypeTag = { kind: 'primitive', name: 'u64' }
-const text: TypeTag = { kind: 'struct', address: addressOf('1'), module: 'string', name: 'String', args: [] }
-const shopItem: TypeTag = { kind: 'struct', address: addressOf('42'), module: 'shop', name: 'Item', args: [] }
+import { printTypeTag } from './type-tag.js'
 
 /** Reads one item of a table. */
 export function readTableItem (context: RequestContext): SandboxResponse {
@@ -23,14 +19,10 @@ export function readTableItem (context: RequestContext): SandboxResponse {
   const keyType = requireType('key_type', request.keyType)
   const valueType = requireType('value_type', request.valueType)
   const version = requireVersion(context.snapshot, requestedVersion)
-  const value = tableItemAt(
-    context.snapshot.ledger,
-    { handle, keyType, key: keyBytes(keyType, request.key) },
-    valueType,
-    version
-  )
-  if (value === 'absent') throw itemNotFound(handle, printJson(request.key), version)
-  if (value === 'unknown') throw invalidInput(`Failed to read a value of type ${printTypeTag(valueType)}`)
+  const item = itemAt(context.snapshot.ledger, handle, keyBytes(keyType, request.key), version)
+  if (item === undefined) throw itemNotFound(handle, printJson(request.key), version)
+  const value = itemValue(item.seed, valueType)
+  if (value === undefined) throw invalidInput(`Failed to read a value of type ${printTypeTag(valueType)}`)
   return successResponse(context, format, format === 'json' ? value.json : value.bytes)
 }
 
@@ -48,9 +40,7 @@ export function readRawTableItem (context: RequestContext): SandboxResponse {
   }
   const format = requestedFormat(context, 'Get raw table item')
   const version = requireVersion(context.snapshot, requestedVersion)
-  // A raw key has no type: 8 bytes select a u64 key and value, any other length a string key and a shop item.
-  const [keyType, valueType] = key.length === 8 ? [u64, u64] : [text, shopItem]
-  const value = tableItemAt(context.snapshot.ledger, { handle, keyType, key }, valueType, version)
-  if (typeof value === 'string') throw itemNotFound(handle, `0x${key.toString('hex')}`, version)
-  return successResponse(context, format, value.bytes)
+  const item = itemAt(context.snapshot.ledger, handle, key, version)
+  if (item === undefined) throw itemNotFound(handle, `0x${key.toString('hex')}`, version)
+  return successResponse(context, format, item.bytes)
 }

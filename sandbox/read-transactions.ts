@@ -11,8 +11,10 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
+import { signedTransactionBytes } from './kinds/request-bytes.js'
 import { type SandboxResponse } from './response.js'
 import { versionOfKnownSend, knownSenders, nextSequenceAt } from './known-senders.js'
+import { pageItems, type TailFault } from './transaction-page-fault.js'
 import { transactionBytes, transactionRecord } from './transactions.js'
 
 /** Reads the transaction of a version. */
@@ -45,7 +47,9 @@ export function readTransactionByHash (context: RequestContext): SandboxResponse
   return successResponse(
     context,
     format,
-    format === 'json' ? JSON.stringify(found) : Buffer.from(`01${hash.slice(2)}`, 'hex')
+    format === 'json'
+      ? JSON.stringify(found)
+      : Buffer.concat([Buffer.from([1]), signedTransactionBytes(found, context.snapshot.ledger.chainId)])
   )
 }
 
@@ -71,7 +75,8 @@ export function readTransactions (context: RequestContext): SandboxResponse {
     throw invalidInput(`Given start value (${start}) is higher than the current ledger version, it must be < ${head}`)
   }
   if (start < oldestVersion) throw versionPruned(start)
-  return transactionsResponse(context, format, versionsFrom(start, head < start + size ? head : start + size - 1n))
+  const versions = versionsFrom(start, head < start + size ? head : start + size - 1n)
+  return transactionsResponse(context, format, versions, context.snapshot.tailFault)
 }
 
 /** Lists the transactions of an account from a sequence number on; without `start`, the newest ones. */
@@ -99,15 +104,14 @@ export function readAccountTransactions (context: RequestContext): SandboxRespon
 function transactionsResponse (
   context: RequestContext,
   format: 'json' | 'bcs',
-  versions: readonly bigint[]
+  versions: readonly bigint[],
+  fault?: TailFault
 ): SandboxResponse {
-  const { snapshot } = context
+  const items = pageItems(context.snapshot.ledger, versions, format, fault)
   return successResponse(
     context,
     format,
-    format === 'json'
-      ? `[${versions.map(version => transactionJson(snapshot, version)).join(',')}]`
-      : sequenceBytes(versions.map(version => transactionBytes(snapshot.ledger, version)))
+    format === 'json' ? `[${items.join(',')}]` : sequenceBytes(items.map(item => Buffer.from(item)))
   )
 }
 

@@ -5,11 +5,14 @@ import { type Settings } from './options.js'
 import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'
 import { type SandboxResponse, makeResponse } from './response.js'
+import { type TailFault } from './transaction-page-fault.js'
 
 /** Ledger with the position from which one request reads. */
 export interface LedgerSnapshot {
   readonly ledger: Ledger
   readonly position: Position
+  /** Makes the pages of transactions wrong. */
+  readonly tailFault?: TailFault | undefined
 }
 
 /** One request with everything that its response depends on. */

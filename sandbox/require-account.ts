@@ -1,13 +1,10 @@
-import { hasAccount } from './account-resource.js'
 import { type Address } from './address.js'
 import { accountNotFound } from './problem.js'
 import { type RequestContext } from './request-context.js'
-import { resourcesAt } from './resources.js'
+import { resourcesAt } from './state.js'
 
 /** Throws for an address without account and resources, unless the node treats every address as an account. */
 export function requireAccount ({ snapshot, settings }: RequestContext, address: Address, version: bigint): void {
-  if (settings.statelessAccounts || hasAccount(address) || resourcesAt(snapshot.ledger, address, version).length > 0) {
-    return
-  }
+  if (settings.statelessAccounts || resourcesAt(snapshot.ledger, address, version).length > 0) return
   throw accountNotFound(address, version)
 }

@@ -1,28 +1,54 @@
 import { type Address } from './address.js'
-import { type EncodedValue } from './generated-value.js'
 import { type Ledger } from './ledger.js'
 import { eventCountAt, type EventStream } from './event-stream.js'
-import { addressValue, structValue, u64Value } from './encoded-value.js'
+import { addressValue, type EncodedValue, structValue, u64Value } from './encoded-value.js'
+import { groupKey, resourceKey, type StateKey } from './state-key.js'
+import { requireStructTag, type StructTag } from './type-tag.js'
+import { type TaggedValue, type Write } from './write.js'
 
-/** Content of a resource at a version. */
-export interface ResourceContent {
-  readonly value: EncodedValue
-  /** Event streams by the name of the field that is their handle. */
-  readonly handles: Readonly<Record<string, EventStream>>
-}
+/** Computes the content that a transaction gives a resource; undefined where it does not exist. */
+export type ContentAt = (ledger: Ledger, version: bigint) => EncodedValue | undefined
 
-/** Resource of an account across all versions; `contentAt` returns undefined where it does not exist. */
+/** Resource, or resource group, of an account: one key of the state. */
 export interface ResourceDefinition {
-  readonly type: string
-  readonly contentAt: (ledger: Ledger, version: bigint) => ResourceContent | undefined
+  readonly key: StateKey
+  readonly members: ReadonlyArray<{ readonly tag: StructTag, readonly contentAt: ContentAt }>
+  readonly isGroup: boolean
 }
 
-/** Defines a resource without event handles. */
-export function definePlainResource (
-  type: string,
-  value: (ledger: Ledger, version: bigint) => EncodedValue
+/** Defines a resource that is in no group. */
+export function defineResource (address: Address, type: string, contentAt: ContentAt): ResourceDefinition {
+  const tag = requireStructTag(type)
+  return { key: resourceKey(address, tag), members: [{ tag, contentAt }], isGroup: false }
+}
+
+/** Defines a group of resources, by the types of its members. */
+export function defineGroup (
+  address: Address,
+  group: string,
+  members: Readonly<Record<string, ContentAt>>
 ): ResourceDefinition {
-  return { type, contentAt: (ledger, version) => ({ value: value(ledger, version), handles: {} }) }
+  return {
+    key: groupKey(address, requireStructTag(group)),
+    members: Object.entries(members).map(([type, contentAt]) => ({ tag: requireStructTag(type), contentAt })),
+    isGroup: true
+  }
+}
+
+/** Writes a resource or a group as it is after a transaction. */
+export function resourceWrite ({ key, members, isGroup }: ResourceDefinition, ledger: Ledger, version: bigint): Write {
+  return {
+    key,
+    value () {
+      const existing = members.flatMap(({ tag, contentAt }): TaggedValue[] => {
+        const value = contentAt(ledger, version)
+        return value === undefined ? [] : [{ tag, value }]
+      })
+      const [resource] = existing
+      if (resource === undefined) return undefined
+      return isGroup ? { kind: 'group', members: existing } : { kind: 'resource', resource }
+    }
+  }
 }
 
 /** Encodes an event handle; its counter is the number of events at the version. */

@@ -2,11 +2,13 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { RequestLog } from './request-log.js'
-import { serveControl, isControlTarget } from './control-endpoints.js'
+import { resetNode, serveControl, isControlTarget } from './control-endpoints.js'
 import { FaultInjector } from './fault-injector.js'
 import { Ledger } from './ledger.js'
 import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
 import { type SandboxNode, serveRequest } from './serve-request.js'
+import { indexState } from './state.js'
+import { extendAccumulator } from './transactions.js'
 
 export { type RequestLog, type RequestLogEntry } from './request-log.js'
 export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
@@ -24,6 +26,8 @@ export interface Sandbox {
   readonly ledger: Ledger
   readonly faults: FaultInjector
   readonly requests: RequestLog
+  /** Begins another chain of the same name, with the next seed unless the options say another; removes the faults. */
+  reset(options?: Pick<SandboxOptions, 'seed' | 'blocks' | 'prunedBlocks'>): void
   /** Closes the server and every connection; resolves when both are closed. */
   close(): Promise<void>
 }
@@ -31,17 +35,24 @@ export interface Sandbox {
 /** Starts a sandbox node with its own ledger; resolves when it listens. */
 export async function startSandbox (options: SandboxOptions = {}): Promise<Sandbox> {
   const settings: Settings = { ...defaultSettings, ...options }
-  const ledger = new Ledger(settings)
-  const node: SandboxNode = { settings, ledger, faults: new FaultInjector(ledger), requests: new RequestLog() }
+  const node: SandboxNode = {
+    settings,
+    ledger: new Ledger(settings),
+    faults: new FaultInjector(() => node.ledger),
+    requests: new RequestLog()
+  }
   const server = serverOf(node)
   server.listen(settings.port, settings.host)
   await once(server, 'listening')
-  const growth = settings.blockMs > 0 ? setInterval(() => ledger.grow(), settings.blockMs).unref() : undefined
+  const growth = settings.blockMs > 0 ? growSteadily(node, server) : undefined
   return {
     url: `http://${hostAndPortOf(server)}${settings.pathPrefix}`,
-    ledger,
+    get ledger () {
+      return node.ledger
+    },
     faults: node.faults,
     requests: node.requests,
+    reset: options => resetNode(node, options),
     async close () {
       clearInterval(growth)
       if (!server.listening) return
@@ -51,6 +62,31 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
       await closed
     }
   }
+}
+
+// Few enough to take about a millisecond.
+const indexedAtOnce = 32n
+
+function growSteadily (node: SandboxNode, server: Server): NodeJS.Timeout {
+  let isIndexing = false
+  const indexMore = (): void => {
+    isIndexing = server.listening && indexSome(node.ledger)
+    if (isIndexing) setImmediate(indexMore).unref()
+  }
+  return setInterval(() => {
+    node.ledger.grow()
+    if (!isIndexing) indexMore()
+  }, node.settings.blockMs).unref()
+}
+
+// Indexes in slices between requests, so that no read has to wait for the index of all transactions before.
+function indexSome (ledger: Ledger): boolean {
+  const { head, startVersion, state } = ledger
+  const next = startVersion + BigInt(state.next) + indexedAtOnce
+  const upTo = next < head.version ? next : head.version
+  indexState(ledger, upTo)
+  extendAccumulator(ledger, upTo)
+  return upTo < head.version
 }
 
 // Nodes have no time limits and accept long targets.

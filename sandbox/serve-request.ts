@@ -18,7 +18,8 @@ const pollMs = 20
 /** State that a sandbox node serves from. */
 export interface SandboxNode {
   readonly settings: Settings
-  readonly ledger: Ledger
+  /** Replaced by a reset. */
+  ledger: Ledger
   readonly faults: FaultInjector
   readonly requests: RequestLog
 }
@@ -92,7 +93,9 @@ async function pollUntilCommitted (
 }
 
 function snapshotOf ({ ledger }: SandboxNode, { faults }: InjectedFaults): LedgerSnapshot {
-  return faults.find(({ snapshotSource }) => snapshotSource !== undefined)?.snapshotSource?.() ?? headSnapshot(ledger)
+  const snapshot = faults.find(({ snapshotSource }) => snapshotSource !== undefined)?.snapshotSource?.() ??
+    headSnapshot(ledger)
+  return { ...snapshot, tailFault: faults.map(({ fault }) => fault).find(fault => fault.kind === 'tail') }
 }
 
 function respondWithFaults (node: SandboxNode, received: ReceivedRequest, injected: InjectedFaults): SandboxResponse {

@@ -13,11 +13,6 @@ export interface TableChange {
   readonly isDecoded: boolean
 }
 
-interface Lifespan {
-  readonly written: number
-  readonly deleted: number
-}
-
 // Uses odd places of the cycle, which no other kind of transaction uses.
 const itemLifespans = [
   { written: 33, deleted: 49, isDecoded: true },
@@ -28,8 +23,11 @@ const itemLifespans = [
   { written: 101, deleted: 117, isDecoded: false }
 ] as const
 
-// Places of the cycle at which the turn resource is written and deleted.
-const turnLifespan: Lifespan = { written: 99, deleted: 115 }
+// Keys repeat after this many cycles, since some items are never deleted and the state must not grow for ever.
+const keyCycles = 64n
+
+/** Steps of a resource or group that comes and goes: places of the cycle, and the state from there on. */
+export type Steps<State extends string> = ReadonlyArray<readonly [place: number, state: State | 'gone']>
 
 /** Returns the change that a transaction makes to the table, undefined for most; requires `mayBeAnyKind`. */
 export function tableChangeOf (ledger: Ledger, version: bigint): TableChange | undefined {
@@ -37,37 +35,38 @@ export function tableChangeOf (ledger: Ledger, version: bigint): TableChange | u
   const lifespanIndex = itemLifespans.findIndex(({ written, deleted }) => place === written || place === deleted)
   const lifespan = itemLifespans[lifespanIndex]
   if (lifespan === undefined) return undefined
-  const key = (version - ledger.startVersion) / cycleVersions * BigInt(itemLifespans.length) + BigInt(lifespanIndex)
+  const cycle = (version - ledger.startVersion) / cycleVersions
+  const key = cycle % keyCycles * BigInt(itemLifespans.length) + BigInt(lifespanIndex)
   if (place === lifespan.written) return { key, action: 'write', isDecoded: lifespan.isDecoded }
-  return itemExistsAt(ledger, key, version - 1n) ? { key, action: 'delete', isDecoded: lifespan.isDecoded } : undefined
+  // Nothing is deleted that this cycle has not written.
+  return hasHappened(ledger, cycle, lifespan.written, version)
+    ? { key, action: 'delete', isDecoded: lifespan.isDecoded }
+    : undefined
 }
 
-/** True if an item of the table exists at a version. */
-export function itemExistsAt (ledger: Ledger, key: bigint, version: bigint): boolean {
-  const lifespan = itemLifespans[Number(key % BigInt(itemLifespans.length))]
-  const cycleIndex = key / BigInt(itemLifespans.length)
-  return lifespan !== undefined && hasHappened(ledger, cycleIndex, lifespan.written, version) &&
-    !hasHappened(ledger, cycleIndex, lifespan.deleted, version)
-}
-
-/** True if a transaction writes or deletes the turn resource. */
-export function changesTurnResource (ledger: Ledger, version: bigint): boolean {
+/** True if a transaction takes one of the steps; nothing is deleted that does not exist. */
+export function takesStep<State extends string> (ledger: Ledger, steps: Steps<State>, version: bigint): boolean {
   const place = offsetInCycle(ledger, version)
-  return place === turnLifespan.written ||
-    (place === turnLifespan.deleted && turnNumberAt(ledger, version - 1n) !== undefined)
+  const step = steps.find(([at]) => at === place)
+  return step !== undefined && (step[1] !== 'gone' || lastStepAt(ledger, steps, version - 1n) !== undefined)
 }
 
-/** Returns the cycle in which the turn resource was written; undefined while the resource does not exist. */
-export function turnNumberAt (ledger: Ledger, version: bigint): bigint | undefined {
-  for (let cycleIndex = (version - ledger.startVersion) / cycleVersions; cycleIndex >= 0n; cycleIndex--) {
-    if (hasHappened(ledger, cycleIndex, turnLifespan.deleted, version)) return undefined
-    if (hasHappened(ledger, cycleIndex, turnLifespan.written, version)) return cycleIndex
+/** Returns the last step taken and its cycle; undefined while nothing exists. */
+export function lastStepAt<State extends string> (
+  ledger: Ledger,
+  steps: Steps<State>,
+  version: bigint
+): { state: State, cycle: bigint } | undefined {
+  for (let cycle = (version - ledger.startVersion) / cycleVersions; cycle >= 0n; cycle--) {
+    const last = steps.findLast(([place]) => hasHappened(ledger, cycle, place, version))
+    if (last !== undefined) return last[1] === 'gone' ? undefined : { state: last[1], cycle }
   }
   return undefined
 }
 
 // A place whose transaction has a fixed kind is skipped: its change never happens.
 function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version: bigint): boolean {
+  if (cycleIndex < 0n) return false
   const placeVersion = ledger.startVersion + cycleIndex * cycleVersions + BigInt(place)
   return placeVersion <= version && mayBeAnyKind(ledger.blockOf(placeVersion), placeVersion)
 }

@@ -45,7 +45,7 @@ function laggingHeight (ledger: Ledger, blocks: number, versions: bigint): numbe
 
 // Starts one day after the head, so that a lower version has a later timestamp.
 function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
-  const { timestampUsec } = ledger.head
+  const { blockTransactions, head: { timestampUsec } } = ledger
   return new Ledger({
     seed: ledger.seed + 1_000_003,
     chainId,
@@ -54,6 +54,8 @@ function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
     windowBlocks: ledger.windowBlocks,
     startVersion: ledger.startVersion,
     release: ledger.release,
-    startUsec: timestampUsec + dayUsec
+    realLeaves: ledger.realLeaves,
+    startUsec: timestampUsec + dayUsec,
+    ...blockTransactions !== undefined && { blockTransactions }
   })
 }

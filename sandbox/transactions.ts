@@ -1,24 +1,25 @@
-import { u64Bytes } from './bcs.js'
 import { digest } from './digest.js'
 import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
-import { makeGenesis, makeScriptWriteSet, makeDirectWriteSet } from './kinds/write-set-transactions.js'
+import { type Executed, execute, leafOf } from './kinds/executed.js'
 import { firstTransactionKindOf, mayBeAnyKind } from './kinds/kind-schedule.js'
+import { onChainBytes } from './kinds/transaction-bytes.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
 import { makeValidatorTransaction } from './kinds/validator-transactions.js'
-import { type Block, type Ledger } from './ledger.js'
+import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
+import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transactions.js'
+import { type Block, lagBlocks, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
+import { outcomeOf } from './transaction-outcome.js'
+import { printHash } from './typed-hash.js'
 
-export { transactionHash } from './kinds/committed.js'
+export { transactionHash } from './kinds/executed.js'
 
 /** Builds the JSON form of a committed transaction. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
   const location = { ledger, block, version }
-  if (block.height === 0n) return makeGenesis(location)
-  if (version === block.firstVersion) return makeBlockMetadata(location)
-  if (version === block.lastVersion) return makeBlockEnd(location)
-  return version === block.firstVersion + 1n ? firstTransaction(location) : makeUserTransaction(location)
+  return recordOf(execute(location, outcomeOf(location)))
 }
 
 /** Returns the transactions that are pending at a height: those of the next block, which may exist already. */
@@ -32,25 +33,63 @@ export function pendingTransactions (ledger: Ledger, height: number | bigint): P
   return pending
 }
 
-/** Encodes a transaction in BCS: its version, then bytes unique to it. */
-export function transactionBytes (ledger: Ledger, version: bigint): Buffer {
-  return Buffer.concat([
-    u64Bytes(version),
-    digest(ledger.seed, 'transaction', version),
-    digest(ledger.seed, 'outputs', version)
-  ])
+/** Encodes a committed transaction in BCS, with its write set, which a fault may have changed. */
+export function transactionBytes (
+  ledger: Ledger,
+  version: bigint,
+  changeWrites: (writes: readonly SettledWrite[]) => readonly SettledWrite[] = writes => writes
+): Buffer {
+  const location = { ledger, block: ledger.blockOf(version), version }
+  const executed = execute(location, outcomeOf(location))
+  return onChainBytes(executed, recordOf(executed), writeSetBytes(changeWrites(executed.writes)))
 }
 
-function firstTransaction (location: TransactionLocation): CommittedTransaction {
-  const kind = firstTransactionKindOf(location.block)
+/** Adds the transactions up to a version to the accumulator; drops what no node can read any more. */
+export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
+  const { accumulator, startVersion } = ledger
+  const first = startVersion + BigInt(accumulator.leafCount)
+  if (first > upTo) return
+  let block = ledger.blockOf(first)
+  for (let version = first; version <= upTo; version++) {
+    if (version > block.lastVersion) block = ledger.block(block.height + 1n)
+    accumulator.append(leafAt({ ledger, block, version }))
+  }
+  const oldest = ledger.block(Math.max(0, Number(block.height) - ledger.windowBlocks - lagBlocks))
+  accumulator.pruneTo(Number(oldest.firstVersion - startVersion))
+}
+
+// A real leaf needs the whole transaction. A drawn one binds all that differs between chains.
+function leafAt (location: TransactionLocation): Buffer {
+  const { ledger: { seed, chainId, recreation, realLeaves }, block: { height, firstVersion, timestampUsec }, version } =
+    location
+  if (realLeaves) return leafOf(execute(location, outcomeOf(location)))
+  if (version > firstVersion) return digest(seed, chainId, 'leaf', version)
+  const passed = [recreation?.destroyedAt, recreation?.recreatedAt].filter(at => at !== undefined && at <= height)
+  return digest(seed, chainId, 'leaf', version, timestampUsec, passed.join())
+}
+
+function recordOf (executed: Executed): CommittedTransaction {
+  const { ledger, version } = executed.location
+  extendAccumulator(ledger, version)
+  const root = ledger.accumulator.rootOf(Number(version - ledger.startVersion) + 1)
+  return { ...recordWithoutRoot(executed), accumulator_root_hash: printHash(root) }
+}
+
+function recordWithoutRoot (executed: Executed): CommittedTransaction {
+  const { location: { block, version }, outcome } = executed
+  if (block.height === 0n) return makeDirectWriteSet(executed)
+  if (version === block.firstVersion) return makeBlockMetadata(executed)
+  if (version === block.lastVersion) return makeBlockEnd(executed)
+  if (outcome.kind !== undefined) return makeUserTransaction(executed, outcome.kind)
+  const kind = firstTransactionKindOf(block)
   switch (kind) {
     case undefined:
-      return makeUserTransaction(location)
+      throw new RangeError(`no kind of transaction at ${version}`)
     case 'script_write_set':
-      return makeScriptWriteSet(location)
+      return makeScriptWriteSet(executed)
     case 'direct_write_set':
-      return makeDirectWriteSet(location)
+      return makeDirectWriteSet(executed)
     default:
-      return makeValidatorTransaction(location, kind)
+      return makeValidatorTransaction(executed, kind)
   }
 }

@@ -66,6 +66,13 @@ export function readStructTag (text: string): StructTag | undefined {
   return tag?.kind === 'struct' ? tag : undefined
 }
 
+/** Reads a struct tag that the sandbox itself wrote; throws if it is invalid. */
+export function requireStructTag (text: string): StructTag {
+  const tag = readStructTag(text)
+  if (tag === undefined) throw new RangeError(`no struct: ${text}`)
+  return tag
+}
+
 /** Prints the canonical form that responses use. */
 export function printTypeTag (tag: TypeTag): string {
   switch (tag.kind) {

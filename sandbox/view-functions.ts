@@ -1,15 +1,13 @@
-import { hasAccount } from './account-resource.js'
 import { type Address } from './address.js'
 import { balanceAt } from './balances.js'
 import { digest, DigestRandom } from './digest.js'
-import { type EncodedValue } from './generated-value.js'
 import { frameworkViewSignatures } from './framework-view-signatures.js'
 import { type Ledger } from './ledger.js'
+import { type Account } from './schema/account.js'
 import { oracleFunctions, oracleModule } from './oracle-module.js'
-import { resourceAt } from './resources.js'
-import { nextSequenceAt } from './known-senders.js'
-import { printTypeTag, type TypeTag } from './type-tag.js'
-import { boolValue, u128Value, u64Value } from './encoded-value.js'
+import { frameworkRecord, resourceAt } from './state.js'
+import { printTypeTag, requireStructTag, type TypeTag } from './type-tag.js'
+import { boolValue, type EncodedValue, u128Value, u64Value } from './encoded-value.js'
 
 /** Input of a view function. */
 export interface ViewCall {
@@ -28,6 +26,7 @@ export interface ViewFunction {
   readonly run: (call: ViewCall) => EncodedValue[] | string
 }
 
+const accountTag = requireStructTag('0x1::account::Account')
 const aboveHundredAbort = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
 
 const { account, block, coin, timestamp } = frameworkViewSignatures
@@ -36,19 +35,22 @@ const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
   ...Object.entries(oracleFunctions).map(([name, declared]) =>
     [`${oracleModule}::${name}`, { ...declared, run: implementationOf(name) }] as const
   ),
-  ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(hasAccount(addressArgument(call)))] }],
+  ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(accountOf(call) !== undefined)] }],
   ['0x1::account::get_sequence_number', {
     ...account.get_sequence_number,
-    run: call => [u64Value(nextSequenceAt(call.ledger, addressArgument(call), call.version))]
+    run: call => [u64Value(BigInt(accountOf(call)?.sequence_number ?? 0))]
   }],
   ['0x1::block::get_current_block_height', {
     ...block.get_current_block_height,
-    run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
+    run: call => [u64Value(heightOf(call))]
   }],
   ['0x1::coin::balance', { ...coin.balance, run: call => [u64Value(balanceOf(call))] }],
   ['0x1::timestamp::now_microseconds', {
     ...timestamp.now_microseconds,
-    run: ({ ledger, version }) => [u64Value(ledger.blockOf(version).timestampUsec)]
+    run: ({ ledger, version }) => {
+      const { microseconds } = frameworkRecord(ledger, '0x1::timestamp::CurrentTimeMicroseconds', version)
+      return [u64Value(BigInt(String(microseconds)))]
+    }
   }]
 ] as ReadonlyArray<readonly [string, ViewFunction]>)
 
@@ -59,14 +61,15 @@ export function findViewFunction (address: string, module: string, name: string)
 
 /** Returns the gas that a call uses, which depends on the function, its arguments and the epoch. */
 export function gasUsedBy (name: string, { ledger, version, values }: ViewCall): bigint {
+  const { epoch } = frameworkRecord(ledger, '0x1::reconfiguration::Configuration', version)
   const size = values.reduce((sum, { bytes }) => sum + bytes.length, 0)
-  return BigInt(2 + digest('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + ledger.blockOf(version).epoch % 3n
+  return BigInt(2 + digest('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + BigInt(String(epoch)) % 3n
 }
 
 function implementationOf (name: string): ViewFunction['run'] {
   switch (name) {
     case 'height':
-      return ({ ledger, version }) => [u64Value(ledger.blockOf(version).height)]
+      return call => [u64Value(heightOf(call))]
     case 'balance_of':
       return call => [u64Value(balanceOf({ ...call, types: [coinType] }))]
     case 'price_of':
@@ -94,16 +97,26 @@ function balanceOf (call: ViewCall): bigint {
   return coin?.kind === 'struct' ? balanceAt(call.ledger, addressArgument(call), coin, call.version) : 0n
 }
 
-// A price changes every 50 versions.
-function priceOf ({ ledger, version, types, values }: ViewCall): EncodedValue[] {
+// A price changes every ten blocks.
+function priceOf (call: ViewCall): EncodedValue[] {
+  const { ledger, types, values } = call
   const random = new DigestRandom(
     ledger.seed,
     'price',
-    version / 50n,
+    heightOf(call) / 10n,
     ...types.map(printTypeTag),
     ...values.map(({ bytes }) => bytes)
   )
   return [u128Value(BigInt(`0x${random.bytes(12).toString('hex')}`)), boolValue(random.below(2) === 1)]
+}
+
+function heightOf ({ ledger, version }: ViewCall): bigint {
+  return BigInt(String(frameworkRecord(ledger, '0x1::block::BlockResource', version).height))
+}
+
+function accountOf (call: ViewCall): Account | undefined {
+  const found = resourceAt(call.ledger, addressArgument(call), accountTag, call.version)
+  return found && JSON.parse(found.value.json) as Account
 }
 
 function hasResource (call: ViewCall): boolean {

@@ -3,18 +3,20 @@ import { runFast } from './fast.js'
 import { say } from './ground.js'
 import { makeReady } from './ready.js'
 import { fastCoverage, recordedResult } from './recorded.js'
-import { suites } from './suites.js'
-import { close, runTap, sumOf } from './tap.js'
+import { groupsOf, singly, suites } from './suites.js'
+import { close, jobs, runTap, sumOf } from './tap.js'
 
+// Bounds the last group's wait more tightly than in the fast set, because these files take longer.
+const mostReplicaFiles = 3
 // Durations that cover every fault and request kind once; `npm run nightly` runs longer.
-const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.4' }
+const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.4', FUZZ_REQUESTS: '5000' }
 
 close(await check())
 
 async function check () {
   const faults = await makeReady()
   if (faults.length > 0) return { faults }
-  const { whole, waiting, alone } = suites()
+  const { replicas, waiting, alone } = suites()
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
@@ -22,12 +24,19 @@ async function check () {
   }
   const fast = recorded === undefined ? await runFast() : { count: recorded }
 
-  say('running the tests of whole replicas and processes ...')
-  const replicas = await runTap(whole, { timeoutSeconds: 120, isCovered: true })
-  const gaps = await checkCoverage(fastCoverage)
-  say('running the longer checks ...')
-  const long = await runTap(waiting, { timeoutSeconds: 600 })
+  // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
+  say('running the tests of whole replicas and processes, and the longer checks ...')
+  const [whole, long] = await Promise.all([
+    runReplicas(replicas),
+    runTap(singly(waiting), { jobs: jobs - 1, timeoutSeconds: 600 })
+  ])
   say('running the checks that measure, one at a time ...')
-  const measuring = await runTap(alone, { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
-  return sumOf([fast, replicas, { faults: gaps }, long, measuring])
+  const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
+  return sumOf([fast, whole, long, measuring])
+}
+
+/** Runs files that count for the coverage, then checks it. */
+async function runReplicas (files) {
+  const { count } = await runTap(groupsOf(files, mostReplicaFiles), { jobs: 1, timeoutSeconds: 120, isCovered: true })
+  return { count, faults: await checkCoverage(fastCoverage) }
 }

@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { at, digestOf, program, root, run, say, textOf } from './ground.js'
+import { at, digestOf, root, run, say, textOf } from './ground.js'
 
 const stamp = 'dist/.varve-built'
 
@@ -27,13 +27,11 @@ export async function compile () {
 export async function recompile () {
   const wanted = digestOf(inputs())
   rmSync(at('dist'), { recursive: true, force: true })
-  // Compiles the sandbox first: the program imports only the types that this writes.
-  for (const project of ['sandbox', '.']) {
-    const { code, output } = await run(program('typescript/bin/tsc', '-p', project))
-    if (code !== 0) return `the build failed:\n${output}`
-  }
+  // Uses a process of its own, since varve started by `npm start` should not keep the compiler in memory.
+  const { code, output } = await run([process.execPath, at('scripts/emit.js')])
+  if (code !== 0) return `the build failed:\n${output}`
   // Copies the status page, which consists of static files without a compile step.
-  for (const file of filesIn('src').filter(name => !name.endsWith('.ts'))) {
+  for (const file of sourcesIn('src').filter(name => !name.endsWith('.ts'))) {
     const copy = at(file.replace(/^src/, 'dist'))
     mkdirSync(dirname(copy), { recursive: true })
     copyFileSync(at(file), copy)
@@ -43,5 +41,10 @@ export async function recompile () {
 }
 
 function inputs () {
-  return [...filesIn('src'), ...filesIn('sandbox'), 'tsconfig.json', 'package-lock.json']
+  return [...sourcesIn('src'), ...sourcesIn('sandbox'), 'scripts/emit.js', 'package-lock.json']
+}
+
+/** Leaves out the folder pages, which are no part of the program. */
+function sourcesIn (folder) {
+  return filesIn(folder).filter(name => !name.endsWith('.md'))
 }

@@ -11,7 +11,7 @@ const whole = [
   'src/api/',
   'src/cache/',
   'src/proxy/',
-  ...['anchors', 'arrivals', 'asked', 'tracker'].map(name => `src/chain/${name}.ts`)
+  ...['anchors', 'tracker', 'version-waits'].map(name => `src/chain/${name}.ts`)
 ]
 const share = 0.95
 

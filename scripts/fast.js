@@ -4,8 +4,8 @@ import { compile } from './compile.js'
 import { at, program, requireNode, root, run, say } from './ground.js'
 import { install } from './install.js'
 import { bring, forTests } from './programs.js'
-import { forgetResult, recordResult, treeDigest } from './recorded.js'
-import { suites } from './suites.js'
+import { deleteRecord, recordResult, treeDigest } from './recorded.js'
+import { groupsOf, singly, suites } from './suites.js'
 import { runTap } from './tap.js'
 
 // Lint and type-check caches live in node_modules, so a new installation also clears them.
@@ -20,20 +20,20 @@ export async function runFast (...chosen) {
   const files = isWhole ? suites().fast : chosen.map(path => relative(root, resolve(path)).replaceAll('\\', '/'))
   const unknown = files.find(file => !file.endsWith('.test.ts') || !existsSync(at(file)))
   if (unknown !== undefined) return { faults: [`${unknown}: expected a file below test/ that ends in .test.ts`] }
-  if (isWhole) forgetResult()
+  if (isWhole) deleteRecord()
   const tree = treeDigest()
 
   // Runs checks in parallel, one core each, and before the tests, since some tests measure time.
   const [programs, built, ...checks] = await Promise.all(
     isWhole
-      ? [bring(forTests), ...typesAndBuild(), lint(), layout(), buildRunner(), print()]
+      ? [bring(forTests), compile(), checkTypes(), lint(), layout(), buildRunner(), print()]
       : [bring(forTests), compile()]
   )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
   if (programs !== undefined || built !== undefined) return { faults }
 
   say('running the tests ...')
-  const { count } = await runTap(files, { isCovered: isWhole })
+  const { count } = await runTap(isWhole ? groupsOf(files) : singly(files), { isCovered: isWhole })
   if (isWhole) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)
   return { count, faults }
 }
@@ -42,12 +42,6 @@ export async function runFast (...chosen) {
 async function print () {
   const { printAll } = await import('./printed.js')
   printAll()
-}
-
-// Compiles before the type check, so that an error in the program is reported once.
-function typesAndBuild () {
-  const built = compile()
-  return [built, built.then(fault => fault === undefined ? checkTypes() : undefined)]
 }
 
 // Builds tap's plugins once: only the build applies the plugin exclusions of package.json.

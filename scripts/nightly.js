@@ -1,29 +1,29 @@
 import { parseArgs } from 'node:util'
 import { giveUpOn, say, start } from './ground.js'
 import { makeReady } from './ready.js'
-import { suites } from './suites.js'
+import { singly, suites } from './suites.js'
 import { close, jobs, runTap, sumOf } from './tap.js'
 
-const long = name => `test/long/${name}.test.ts`
+const slow = name => `test/${name}.slow.test.ts`
 const minute = 60
 
 /** Checks that are too long for `npm run ci`, with usual minutes and the environment that sets their length. */
 const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
-  lies: { files: () => [long('deceptive-upstream')], minutes: 2, env: () => ({}) },
-  alerts: { files: () => [long('alerts')], minutes: 3, env: () => ({}) },
-  image: { files: () => [long('image')], minutes: 2, env: () => ({}) },
-  transfers: { files: () => [long('slow-link')], minutes: 5, env: () => ({}) },
-  simulation: { files: () => [long('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
+  lies: { files: () => [slow('deceptive/deceptive-upstream')], minutes: 2, env: () => ({}) },
+  alerts: { files: () => [slow('alerts')], minutes: 3, env: () => ({}) },
+  image: { files: () => [slow('image')], minutes: 2, env: () => ({}) },
+  transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },
+  simulation: { files: () => [slow('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
   fuzz: {
-    files: () => [long('fuzz')],
+    files: () => [slow('fuzz')],
     minutes: 10,
     env: ({ minutes, requests }) => ({
       FUZZ_MINUTES: `${minutes}`,
       ...(requests !== undefined && { FUZZ_REQUESTS: requests })
     })
   },
-  soak: { files: () => [long('soak')], minutes: 30, env: ({ minutes }) => ({ SOAK_SECONDS: `${minute * minutes}` }) },
+  soak: { files: () => [slow('soak')], minutes: 30, env: ({ minutes }) => ({ SOAK_SECONDS: `${minute * minutes}` }) },
   bench: { run: ['bench/run.js'] }
 }
 
@@ -42,7 +42,7 @@ async function runPart (name, { files, run, minutes, env, jobs = 1 }) {
   if (run !== undefined) return await runProgram(name, run)
   const lasts = Number(wanted.minutes ?? minutes)
   say(`${name} for about ${lasts} minutes; npm run nightly -- ${name} --seed ${wanted.seed} repeats this run ...`)
-  return await runTap(files(), {
+  return await runTap(singly(files()), {
     jobs,
     timeoutSeconds: 3 * minute * lasts + 5 * minute,
     env: { SEED: wanted.seed, ...env({ ...wanted, minutes: lasts }) },

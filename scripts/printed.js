@@ -13,8 +13,7 @@ const options = {
   module: 'esnext',
   target: 'es2023',
   inlineSourceMap: true,
-  isolatedModules: true,
-  verbatimModuleSyntax: true
+  isolatedModules: true
 }
 
 /** Returns the path of the JavaScript generated from a TypeScript file. */

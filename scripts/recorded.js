@@ -30,7 +30,7 @@ export function treeDigest () {
 }
 
 /** Deletes the last record before a new run, so that an interrupted run leaves none. */
-export function forgetResult () {
+export function deleteRecord () {
   rmSync(at(folder), { recursive: true, force: true })
 }
 

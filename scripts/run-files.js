@@ -5,12 +5,14 @@ import { printedAt } from './printed.js'
 
 // Gives a timed-out file time to report its open handles before SIGKILL.
 const killedAfterMs = 15_000
+// Name of a test that test-group.js appends to each file.
+const endOfFile = 'end of the test file'
 
 /**
- * Runs each test file in its own process, without tap's runner, which doubles the CPU time of short files; onLine gets
- * one TAP stream.
+ * Runs groups of test files, each group in one process and without tap's runner, since starting costs more than most
+ * tests; onLine gets one TAP stream with a subtest for each file.
  */
-export async function runFiles (files, { jobs, timeoutSeconds, isCovered, env = {} }, onLine) {
+export async function runFiles (groups, { jobs, timeoutSeconds, isCovered, env = {} }, onLine) {
   const { NODE_OPTIONS: options = '', ...inherited } = process.env
   const coverage = isCovered ? ` --import=${pathToFileURL(at('scripts/covered.js')).href}` : ''
   const all = {
@@ -22,46 +24,67 @@ export async function runFiles (files, { jobs, timeoutSeconds, isCovered, env = 
     NODE_OPTIONS: `${options}${coverage}`,
     ...env
   }
-  const waiting = [...files]
+  const waiting = [...groups]
   async function work () {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      // Buffers the lines of parallel files, since interleaved TAP cannot be parsed.
-      const held = []
-      const last = await runFile(file, timeoutSeconds, all, jobs === 1 ? onLine : line => held.push(line))
-      for (const line of [...held, ...last]) onLine(line)
+    for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+      await runGroup(files, timeoutSeconds, all, jobs === 1, onLine)
     }
   }
   await Promise.all(Array.from({ length: jobs }, work))
 }
 
-/** Indents the file's lines as a subtest; returns the lines that close it. */
-async function runFile (file, timeoutSeconds, env, onLine) {
-  const began = performance.now()
+/** Indents each file's lines as a subtest; buffers them unless isLive, since interleaved TAP cannot be parsed. */
+async function runGroup (files, timeoutSeconds, env, isLive, onLine) {
   const flags = ['--enable-source-maps', '--max-semi-space-size=32']
-  const { child, ended } = start([process.execPath, ...flags, printedAt(file)], {
+  const { child, ended } = start([process.execPath, ...flags, at('scripts/test-group.js')], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env
+    env: { ...env, TEST_GROUP: JSON.stringify({ files: files.map(printedAt), endOfFile, timeoutSeconds }) }
   })
   const timer = setTimeout(() => child.kill('SIGKILL'), timeoutSeconds * 1000 + killedAfterMs)
-  const lines = []
+  const waiting = [...files]
+  let held = []
+  let failed = 0
+  let anyFailed = false
+  let isEnded = false
+  let points = 0
+  let plan = 'none'
+  let began = performance.now()
+
+  function close (fault) {
+    const file = waiting.shift()
+    const closing = `${fault === undefined ? 'ok' : 'not ok'} - ${file} # time=${
+      (performance.now() - began).toFixed(0)
+    }ms`
+    for (const line of [...held, closing, ...(fault === undefined ? [] : ['  ---', `  ${fault}`, '  ...'])]) {
+      onLine(line)
+    }
+    anyFailed ||= fault !== undefined
+    held = []
+    failed = 0
+    began = performance.now()
+  }
+
   for await (const line of createInterface({ input: child.stdout })) {
-    lines.push(line)
-    onLine(`    ${line}`)
+    const [point, not] = /^(not )?ok\b/.exec(line) ?? []
+    if (point !== undefined) points++
+    if (not !== undefined) failed++
+    plan = /^1\.\.(\d+)/.exec(line)?.[1] ?? plan
+    if (line.includes(endOfFile) && point !== undefined) {
+      // Closes the last file after the exit code is known.
+      isEnded = waiting.length === 1
+      if (isEnded) continue
+      close(failed > 0 ? 'a test failed' : undefined)
+      timer.refresh()
+    } else if (isLive) onLine(`    ${line}`)
+    else held.push(`    ${line}`)
   }
   const { code } = await ended
   clearTimeout(timer)
-  const fault = faultOf(lines, code)
-  return [
-    `${fault === undefined ? 'ok' : 'not ok'} - ${file} # time=${(performance.now() - began).toFixed(0)}ms`,
-    ...(fault === undefined ? [] : ['  ---', `  ${fault}`, '  ...'])
-  ]
-}
-
-/** Checks the plan too: a file that exits early has no failed line and may exit with 0. */
-function faultOf (lines, code) {
-  const plan = lines.find(line => /^1\.\.\d/.test(line))?.slice(3) ?? 'none'
-  const points = lines.filter(line => /^(?:not )?ok\b/.test(line))
-  if (code !== 0) return `the process ended with exit code ${code}`
-  if (Number.parseInt(plan, 10) !== points.length) return `${points.length} tests ran, but the plan is ${plan}`
-  if (points.some(line => line.startsWith('not'))) return 'a test failed'
+  // Checks the plan too: a file that exits early has no failed line and may exit with 0.
+  if (failed > 0) close('a test failed')
+  else if (!isEnded) close('the process ended before the end of the file')
+  else if (code !== 0 && !anyFailed) close(`the process ended with exit code ${code}`)
+  else if (plan !== `${points}`) close(`${points} tests ran, but the plan is ${plan}`)
+  else close(undefined)
+  while (waiting.length > 0) close('not run, since a file before it in the same process ended the process')
 }

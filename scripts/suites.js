@@ -1,79 +1,112 @@
 import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { filesIn } from './compile.js'
-import { at } from './ground.js'
+import { at, textOf } from './ground.js'
 
-const named = (folder, ...names) => names.map(name => `test/${folder}${name}.test.ts`)
+const named = (...names) => names.map(name => `test/${name}.test.ts`)
+const slow = (folder, ...names) => named(...names.map(name => `${folder}${name}.slow`))
+
+/** Files of whole replicas and processes, which count for the coverage. */
+const replicas = [
+  ...slow('app/', 'start-faults', 'start-without-upstreams'),
+  ...slow('cache/', 'disk-tier', 'redis-block-index', 'redis-page-index'),
+  ...slow('chain/', 'chain-resets', 'chain-separation', 'generations', 'upstream-chains', 'wrong-chain'),
+  ...slow('', 'cluster/purges', 'config/reload', 'metrics/series-count', 'tools/warm/warm', 'workers/worker-pool'),
+  ...slow('redis/', 'authentication', 'changes', 'connection-options', 'link'),
+  ...slow('sandbox/', 'document', 'reads', 'transactions'),
+  ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
+]
 
 /** Files that measure time or saturate the machine, so they run without other files beside them. */
-const alone = named(
-  'long/',
-  'bench',
-  'blocked-loop',
-  'simulation',
-  'fuzz',
-  'hedging',
-  'overload',
-  'redis-faults',
-  'slow-clients',
-  'soak'
-)
+const alone = [
+  ...slow('', 'bench', 'simulation', 'fuzz', 'soak', 'app/memory', 'redis/faults', 'upstreams/hedging'),
+  ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
+]
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
-const nightly = named('long/', 'alerts', 'deceptive-upstream', 'image', 'slow-link')
+const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'http/slow-link')
 
 /** Files with property tests, which `npm run nightly` runs with ten times the cases. */
-const random = named(
-  '',
-  'api/oracle',
-  'end-to-end',
-  'proxy/events/event-page-lookup',
-  'proxy/serve-in-observe-mode',
-  'config/secrets',
-  'whole/redis-block-index',
-  'cache/redis-tier'
-)
+const random = [
+  ...named(
+    'api/oracle',
+    'end-to-end',
+    'proxy/events/look-up-pages',
+    'proxy/serve-in-observe-mode',
+    'config/secrets',
+    'cache/redis-tier'
+  ),
+  ...slow('', 'cache/redis-block-index')
+]
 
 /** Longest files, slowest first: a long file that starts last would run alone at the end. */
 const longest = [
-  ...named(
-    'long/',
-    'workers',
-    'status-page',
+  ...slow(
+    '',
+    'workers/worker-lifecycle',
+    'http/status-page',
     'readme',
     'package',
     'prometheus',
-    'process-faults',
-    'dns',
+    'app/process-faults',
+    'upstreams/dns',
     'prometheus-rules',
-    'certificate'
+    'http/certificate'
   ),
   ...named(
-    '',
     'deceptive/false-responses',
     'access',
     'end-to-end',
-    'proxy/redis-lookup',
+    'proxy/look-up',
     'http/streaming',
     'hostile',
     'upstreams/upstream-client'
   )
 ]
 
-/** Groups the test files by when they run; a file outside test/long/ and test/whole/ is fast. */
+/** Groups the test files by when they run: those named *.slow.test.ts wait, measure or start several processes. */
 export function suites () {
-  for (const file of [...alone, ...nightly, ...random, ...longest]) {
+  for (const file of [...replicas, ...alone, ...nightly, ...random, ...longest, ...timed]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
   const all = filesIn('test').filter(file => file.endsWith('.test.ts'))
   const files = [...longest, ...all.filter(file => !longest.includes(file))]
-  const isLong = file => file.startsWith('test/long/')
-  const isWhole = file => file.startsWith('test/whole/')
+  const isSlow = file => file.endsWith('.slow.test.ts')
   return {
-    fast: files.filter(file => !isLong(file) && !isWhole(file)),
-    whole: files.filter(isWhole),
-    waiting: files.filter(file => isLong(file) && ![...alone, ...nightly].includes(file)),
+    fast: files.filter(file => !isSlow(file)),
+    replicas,
+    waiting: files.filter(file => isSlow(file) && ![...replicas, ...alone, ...nightly].includes(file)),
     alone,
     nightly,
     random
   }
 }
+
+// Bounds the wait for the last process, and the files that run beside a faulty one.
+const mostInGroup = 6
+// A line of the module itself that uses tap's root test for anything but a subtest, or listens to the process.
+const ownProcess = /^(?!t\.test\(|import |\s).*\bt[.,)]|\bprocess\.on\(/m
+
+// Fast files that compare durations, which the heap of earlier files would change.
+const timed = named('api/json-scan', 'linear-time-patterns')
+
+/** Groups files of one folder to share a process, because starting one costs more than most tests. */
+export function groupsOf (files, most = mostInGroup) {
+  const groups = []
+  const open = new Map()
+  for (const file of files) {
+    const folder = dirname(file)
+    const isAlone = [...longest, ...timed].includes(file) || ownProcess.test(textOf(file))
+    const group = isAlone ? undefined : open.get(folder)
+    if (group !== undefined && group.length < most) {
+      group.push(file)
+      continue
+    }
+    groups.push([file])
+    if (!isAlone) open.set(folder, groups.at(-1))
+  }
+  return groups
+}
+
+/** Gives each file a process of its own. */
+export const singly = files => files.map(file => [file])

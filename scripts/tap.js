@@ -14,9 +14,9 @@ const linesAtOnce = 12
 // Shortens names in repeated reports: a failed property's name contains its counterexamples.
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
 
-/** Runs test files and prints one line for each; returns the counts and passes test comments to onComment. */
+/** Runs groups of files and prints one line for each file; returns the counts and passes test comments to onComment. */
 export async function runTap (
-  chosen,
+  groups,
   { jobs: atOnce = jobs, timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
 ) {
   // Imports late: a fresh clone has no compiler before the installation.
@@ -33,7 +33,7 @@ export async function runTap (
       console.log(`        ${short(failure)}\n${detailsText(failure, linesAtOnce)}`)
     }
   })
-  await runFiles(chosen, { jobs: atOnce, timeoutSeconds, isCovered, env }, line => {
+  await runFiles(groups, { jobs: atOnce, timeoutSeconds, isCovered, env }, line => {
     count.line(line)
     const comment = /^ +# (?!Subtest|time=)(.+)$/.exec(line)?.[1]
     if (comment !== undefined) onComment(comment)

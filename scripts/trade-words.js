@@ -31,15 +31,21 @@ const words = [
 
 const banned = new RegExp(`(?<![\\w-])(?:${words.map(([pattern]) => `(${pattern})`).join('|')})(?![\\w-])`, 'i')
 
+/** Returns what is wrong with a text that has a private word; undefined for any other. */
+export function privateWordIn (text) {
+  const [word, ...groups] = banned.exec(text) ?? []
+  if (word === undefined) return undefined
+  const [, instead] = words[groups.findIndex(group => group !== undefined)]
+  return `"${word}" is private vocabulary: say ${instead} (CONTRIBUTING.md, Words)`
+}
+
 /** Reports private vocabulary in comments and strings: readers know the words of nginx, Envoy and Prometheus. */
 export const tradeWords = {
   meta: { type: 'suggestion', schema: [] },
   create (context) {
     const check = (node, text) => {
-      const [word, ...groups] = banned.exec(text) ?? []
-      if (word === undefined) return
-      const [, instead] = words[groups.findIndex(group => group !== undefined)]
-      context.report({ node, message: `"${word}" is private vocabulary: say ${instead} (CONTRIBUTING.md, Words)` })
+      const message = privateWordIn(text)
+      if (message !== undefined) context.report({ node, message })
     }
     const isImport = ({ parent }) => /^(?:Import|Export)/.test(parent.type)
     return {

@@ -37,16 +37,16 @@ function counts (statuses: readonly number[]): Record<number, number> {
 }
 
 /** Sends requests until one is rate limited; on a slow machine one more may pass meanwhile. */
-async function untilLimited (ask: (nth: number) => Promise<TestResponse>): Promise<TestResponse> {
+async function untilLimited (fetchNth: (nth: number) => Promise<TestResponse>): Promise<TestResponse> {
   for (let nth = 0; nth < 20; nth++) {
-    const got = await ask(nth)
+    const got = await fetchNth(nth)
     if (got.status === 429) return got
   }
   throw new Error('it was never too much')
 }
 
-async function isLimited (t: Test, ask: (nth: number) => Promise<TestResponse>): Promise<void> {
-  const got = await untilLimited(ask)
+async function isLimited (t: Test, fetchNth: (nth: number) => Promise<TestResponse>): Promise<void> {
+  const got = await untilLimited(fetchNth)
   t.match(got, {
     status: 429,
     headers: {
@@ -91,9 +91,9 @@ t.test('an address may read so many times a second from upstreams; hits are not 
     )
     t.match(await varve.get('/v2/no'), { status: 404 })
   }
-  const refused = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="limited",status="429"}')
-  t.equal(refused, (seen[429] ?? 0) + 3)
-  t.equal(await varve.metric('varve_limited_total{by="address"}'), Number(refused) + 2)
+  const limited = await varve.metric('varve_requests_total{endpoint="account_modules",outcome="limited",status="429"}')
+  t.equal(limited, (seen[429] ?? 0) + 3)
+  t.equal(await varve.metric('varve_limited_total{by="address"}'), Number(limited) + 2)
   t.equal(await varve.metric('varve_limited_total{by="key"}'), 0)
 })
 
@@ -155,15 +155,15 @@ t.test('upstreams get the client address from a trusted proxy, never one that a 
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
-  const told = async (trustProxy: string[]): Promise<string | undefined> => {
+  const clientAddress = async (trustProxy: string[]): Promise<string | undefined> => {
     const varve = await varveAt(t, stub.url, { trustProxy })
     await varve.get('/v1/accounts/0x1/transactions', { headers: { 'x-forwarded-for': '203.0.113.1' } })
     const lines = stub.rawHeaders.at(-1) ?? []
     return lines[lines.findIndex(line => line.toLowerCase() === 'x-forwarded-for') + 1]
   }
-  t.equal(await told([]), '127.0.0.1')
-  t.equal(await told(['10.0.0.1']), '127.0.0.1')
-  t.equal(await told(['loopback']), '203.0.113.1')
+  t.equal(await clientAddress([]), '127.0.0.1')
+  t.equal(await clientAddress(['10.0.0.1']), '127.0.0.1')
+  t.equal(await clientAddress(['loopback']), '203.0.113.1')
 })
 
 t.test('a known key has its own limit from any address; without one the address is limited', async t => {
@@ -315,13 +315,13 @@ t.test('a rejection never shows the position, whatever is rejected', async t => 
 
 t.test('a POST without a key is rejected by its headers, before its body is read', async t => {
   const { varve } = await varveAtSandbox(t, untouched, { clients: { required: true, keys } })
-  const said = await sendRaw(
+  const response = await sendRaw(
     varve.url,
     'POST /v1/tables/0x5eed/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ' +
       '1000\r\n\r\n{',
     text => text.includes('\r\n\r\n')
   )
-  t.same(statusesIn(said), [401])
+  t.same(statusesIn(response), [401])
 })
 
 t.test('an old rendering is served to a client whose limit does not allow fetching the new one', async t => {
@@ -357,10 +357,10 @@ t.test('a read that waits for a version and is then fetched counts once', async 
     'it knows where the node stands'
   )
   const ahead = sandbox.ledger.head.version + 1n
-  const waiting = varve.get('/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(ahead) } })
+  const pending = varve.get('/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(ahead) } })
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
   sandbox.ledger.grow(1)
-  t.match(await waiting, { status: 200 })
+  t.match(await pending, { status: 200 })
   t.match(await varve.get(modules(100)), { status: 200 })
 })
 
@@ -378,7 +378,7 @@ t.test('where keys are required, responses are private to caches before varve', 
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]', { 'cache-control': 'public, max-age=600' })
   })
-  const told = async (cacheControl: 'off' | 'revalidate'): Promise<unknown> => {
+  const receivedCacheControl = async (cacheControl: 'off' | 'revalidate'): Promise<unknown> => {
     const other = await varveAt(t, stub.url, {
       clients: { required: true, keys },
       downstream: { cacheControl },
@@ -392,10 +392,13 @@ t.test('where keys are required, responses are private to caches before varve', 
       Promise.resolve([])
     )
   }
-  t.same([await told('off'), await told('revalidate')], [['private', 'private, no-store'], [
+  t.same([await receivedCacheControl('off'), await receivedCacheControl('revalidate')], [[
+    'private',
+    'private, no-store'
+  ], [
     'private, no-cache',
     'private, no-store'
-  ]], 'whatever the upstream says')
+  ]], 'whatever the upstream sends')
 })
 
 t.test('a key goes nowhere else: not upstream, nor into the log, metrics, status or responses', async t => {
@@ -427,23 +430,27 @@ t.test('a key goes nowhere else: not upstream, nor into the log, metrics, status
   t.ok(seen.some(({ status }) => status === 429))
   const all = JSON.stringify([stub.rawHeaders, stub.requests, varve.log, seen])
   t.notMatch(all, /k-shop-51|k-wallet-52|k-guess-53|bearer|x-api-key/i)
-  t.match(varve.log.find(({ msg }) => msg === 'answered'), { client: 'shop' }, 'a client is logged by its name')
+  t.match(
+    varve.log.find(({ msg }) => msg === 'request completed'),
+    { client: 'shop' },
+    'a client is logged by its name'
+  )
 })
 
 t.test('replicas that share Redis share limits and hits; without Redis each counts alone', async t => {
   const redis = await startRedis(t)
-  const node = await startCountingUpstream(t)
+  const upstream = await startCountingUpstream(t)
   const change = { limits: { client: { requestsPerSecond: 1, burst: 4 } }, cache: { redis: { url: redis.url } } }
-  const [one, other] = [await varveAt(t, node.url, change), await varveAt(t, node.url, change)]
+  const [one, other] = [await varveAt(t, upstream.url, change), await varveAt(t, upstream.url, change)]
   const together = (await misses(one, 3, {}, 100))[200] ?? 0
   const all = together + ((await misses(other, 20, {}, 200))[200] ?? 0)
   t.ok(all >= 4 && all < 7, `${all} in all`)
-  t.equal(node.reads(), all)
+  t.equal(upstream.reads(), all)
   await until(async () => await one.metric('varve_cache_writes_total{tier="redis"}') === together, 'it is shared')
   for (const version of [100, 101, 102]) {
     t.match(await other.get(modules(version)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=redis' } })
   }
-  t.equal(node.reads(), all)
+  t.equal(upstream.reads(), all)
   await redis.kill()
   let version = 500
   for (const varve of [one, other]) {

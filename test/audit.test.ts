@@ -2,6 +2,7 @@ import { gunzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildProxyServer } from '../src/app/proxy-server.js'
+import { Metrics } from '../src/metrics/metrics.js'
 import { type Entry, type Representation, etagOf } from '../src/cache/entry.js'
 import { decodeEntry, encodeEntry } from '../src/cache/stored-entry.js'
 import { configSchema } from '../src/config/schema.js'
@@ -29,10 +30,10 @@ const everyHit = { audit: { share: 1 } }
 /** Serves reads and returns the entry that was stored last. */
 async function readerAt (
   t: Test,
-  node: Sandbox
+  upstream: Sandbox
 ): Promise<
   {
-    kept: () => Entry,
+    lastStored: () => Entry,
     form: (coding: Coding) => Representation,
     log: Lines,
     get: (target: string, how?: TestRequest) => Promise<TestResponse>,
@@ -42,19 +43,21 @@ async function readerAt (
   const log: Lines = []
   const config = configSchema.parse({
     listen: '127.0.0.1:0',
-    upstreams: [{ url: node.url }],
+    upstreams: [{ url: upstream.url }],
     head: { pollMs: 600_000 },
     ...everyHit
   })
-  const reader = await buildProxyServer(config, undefined, pino({}, { write: line => log.push(JSON.parse(line)) }))
+  const metrics = new Metrics()
+  const logger = pino({}, { write: line => log.push(JSON.parse(line)) })
+  const reader = await buildProxyServer(config, undefined, logger, metrics)
   const { memory } = reader.components.proxy
   const set = memory.put.bind(memory)
   let last: Entry | undefined
   memory.put = entry => set(last = entry)
   const nothing = (): never => {
-    throw new Error('nothing was kept')
+    throw new Error('nothing was stored')
   }
-  const kept = (): Entry => last ?? nothing()
+  const lastStored = (): Entry => last ?? nothing()
   const url = await reader.listen()
   t.teardown(async () => {
     await reader.stop({ drainMs: 0 }, async () => {})
@@ -62,12 +65,12 @@ async function readerAt (
   await reader.start()
   return {
     log,
-    kept,
+    lastStored,
     // The memory tier may have replaced the entry since.
-    form: coding => memory.latestOf(kept())?.encoded[coding] ?? nothing(),
+    form: coding => memory.latestOf(lastStored())?.encoded[coding] ?? nothing(),
     get: async (target, how) => await sendRequest(url, target, how),
     metric: async series =>
-      Number((await reader.metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
+      Number((await metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
   }
 }
 
@@ -85,8 +88,8 @@ async function untilFound (varve: Counted, result: AuditResult, times = 1): Prom
 const differing = (log: Lines): Lines => log.filter(({ part }) => part !== undefined)
 
 t.test('the audit invalidates an entry with a wrong byte in memory, and logs both digests', async t => {
-  const node = await startSandboxNode(t)
-  const varve = await readerAt(t, node)
+  const upstream = await startSandboxNode(t)
+  const varve = await readerAt(t, upstream)
   const reads: Array<[target: string, how?: TestRequest]> = [[modules], [block], [events], [
     table,
     tableItemLookup('u64', '"7"')
@@ -98,27 +101,27 @@ t.test('the audit invalidates an entry with a wrong byte in memory, and logs bot
       t.equal((await varve.get(target, how)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
       await untilFound(varve, 'equal', 3 * at + nth)
     }
-    const { body } = varve.kept()
+    const { body } = varve.lastStored()
     body.writeUInt8(body.readUInt8(10) ^ 1, 10)
     t.not((await varve.get(target, how)).body, truth.body, 'the hit is wrong')
     await untilFound(varve, 'different', at + 1)
     t.match(await varve.get(target, how), { body: truth.body, headers: { [cacheStatusHeader]: /uri-miss/ } })
-    const [told, ...more] = differing(varve.log.splice(0))
-    t.match(told, {
+    const [difference, ...more] = differing(varve.log.splice(0))
+    t.match(difference, {
       level: 50,
       part: 'body',
       upstream: 'node-1',
       cached: /^sha256:[0-9a-f]{64}$/,
       fetched: /^sha256:[0-9a-f]{64}$/
     })
-    t.not(told?.['cached'], told?.['fetched'])
+    t.not(difference?.['cached'], difference?.['fetched'])
     t.same(more, [])
   }
 })
 
 t.test('the audit finds a wrong byte in a coded form even if the plain body is right', async t => {
-  const node = await startSandboxNode(t)
-  const varve = await readerAt(t, node)
+  const upstream = await startSandboxNode(t)
+  const varve = await readerAt(t, upstream)
   const packed = { headers: { 'accept-encoding': 'gzip' } }
   const truth = await varve.get(modules)
   await until(async () => (await varve.get(modules, packed)).headers['content-encoding'] === 'gzip', 'it is packed')
@@ -132,10 +135,10 @@ t.test('the audit finds a wrong byte in a coded form even if the plain body is r
 })
 
 t.test('a wrong byte in Redis is found, deleted there, and invalidated at every replica', async t => {
-  const node = await startSandboxNode(t)
+  const upstream = await startSandboxNode(t)
   const redis = await startRedis(t)
   const shared = { cache: { redis: { url: redis.url } } }
-  const first = await varveAt(t, node.url, shared)
+  const first = await varveAt(t, upstream.url, shared)
   const truth = await first.get(modules)
   await untilWritten(first, 1)
   const [name = ''] = (await redis.client.keys('varve:1:*')).filter(key => key.includes('/modules'))
@@ -147,8 +150,8 @@ t.test('a wrong byte in Redis is found, deleted there, and invalidated at every 
   body.writeUInt8(body.readUInt8(30) ^ 1, 30)
   // Writes the entry with a valid checksum, as an attacker with access to Redis could.
   await redis.client.set(name, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
-  const second = await varveAt(t, node.url, { ...shared, ...everyHit })
-  const third = await varveAt(t, node.url, shared)
+  const second = await varveAt(t, upstream.url, { ...shared, ...everyHit })
+  const third = await varveAt(t, upstream.url, shared)
   for (const varve of [third, second]) {
     t.match(await varve.get(modules), {
       body: body.toString(),
@@ -158,7 +161,7 @@ t.test('a wrong byte in Redis is found, deleted there, and invalidated at every 
   await untilFound(second, 'different')
   await until(
     async () => String((await third.get(modules)).headers[cacheStatusHeader]).includes('uri-miss'),
-    'the replica that has no audit has forgotten it'
+    'the replica without audit has invalidated it'
   )
   for (const varve of [second, third]) t.equal((await varve.get(modules)).body, truth.body)
   t.match(differing(second.log), [{ level: 50, part: 'body', cached: /^sha256:/, fetched: /^sha256:/ }])
@@ -178,15 +181,19 @@ t.test('a module listing that another upstream returns longer counts as renderin
     await until(async () => {
       await varve.get(whole, { headers: { accept } })
       return (await varve.metric('varve_audit_total{result="rendering"}') ?? 0) > 0
-    }, 'both nodes were asked')
+    }, 'both upstreams got a request')
     t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
     t.match(differing(varve.log)[0], { level: 40, part: 'body' })
   }
 })
 
 t.test('a rendering is compared only with the same release, everything else with any release', async t => {
-  const node = await startSandboxNode(t, { release: releases.events })
-  const { varve } = await startInFrontOf(t, [node, await startSandboxNode(t, { release: releases.variants })], everyHit)
+  const upstream = await startSandboxNode(t, { release: releases.events })
+  const { varve } = await startInFrontOf(
+    t,
+    [upstream, await startSandboxNode(t, { release: releases.variants })],
+    everyHit
+  )
   await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'both are up')
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   await varve.get(target)
@@ -198,11 +205,11 @@ t.test('a rendering is compared only with the same release, everything else with
 })
 
 t.test('an upgrade that varve has not noticed yet counts as rendering, not as a fault', async t => {
-  const node = await startSandboxNode(t, { release: releases.events })
-  const varve = await varveAt(t, node.url, everyHit)
+  const upstream = await startSandboxNode(t, { release: releases.events })
+  const varve = await varveAt(t, upstream.url, everyHit)
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   const before = await varve.get(target)
-  node.ledger.release = releases.variants
+  upstream.ledger.release = releases.variants
   t.match(await varve.get(target), { body: before.body, headers: { [cacheStatusHeader]: 'varve; hit; detail=memory' } })
   await untilFound(varve, 'rendering')
   t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
@@ -210,25 +217,25 @@ t.test('an upgrade that varve has not noticed yet counts as rendering, not as a 
 })
 
 t.test('without a free slot or the version upstream, an audit is unavailable and hits go on', async t => {
-  const node = await startSandboxNode(t)
-  const varve = await varveAt(t, node.url, { ...everyHit, upstream: { maxConcurrent: 1 } })
+  const upstream = await startSandboxNode(t)
+  const varve = await varveAt(t, upstream.url, { ...everyHit, upstream: { maxConcurrent: 1 } })
   await varve.get(modules)
-  const held = node.faults.hold('estimate_gas_price')
-  const waiting = varve.get('/v1/estimate_gas_price')
-  await held.arrived
+  const hold = upstream.faults.hold('estimate_gas_price')
+  const pending = varve.get('/v1/estimate_gas_price')
+  await hold.arrived
   t.equal((await varve.get(modules)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
   await untilFound(varve, 'unavailable')
-  held.release()
-  await waiting
-  node.ledger.grow(1)
-  node.ledger.pruneTo(600)
+  hold.release()
+  await pending
+  upstream.ledger.grow(1)
+  upstream.ledger.pruneTo(600)
   await varve.get('/v1/estimate_gas_price?x=1')
   await varve.get('/v1/accounts/0x1/modules')
   t.equal((await varve.get(modules)).headers[cacheStatusHeader], 'varve; hit; detail=pruned')
   await untilFound(varve, 'unavailable', 2)
-  const recent = modules.replace('2000', String(node.ledger.block(700).firstVersion))
+  const recent = modules.replace('2000', String(upstream.ledger.block(700).firstVersion))
   await varve.get(recent)
-  await node.close()
+  await upstream.close()
   t.equal((await varve.get(recent)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
   await untilFound(varve, 'unavailable', 3)
   t.equal(await varve.metric('varve_audit_total{result="equal"}'), 0)
@@ -236,16 +243,16 @@ t.test('without a free slot or the version upstream, an audit is unavailable and
 
 t.test('an entry that one worker process finds wrong is invalidated in the others', async t => {
   // Sends a wrong body to the first read of each worker only.
-  const node = await startSandboxNode(t)
-  node.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
-  const varve = await varveAt(t, node.url, { ...quietConfig, audit: { share: 0.1 }, workers: 2 })
+  const upstream = await startSandboxNode(t)
+  upstream.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, audit: { share: 0.1 }, workers: 2 })
   await requestEachWorker(varve, modules)
   await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
   // One process audits a hit; the others are notified.
   await until(
     async () =>
       (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'),
-    'nobody has it any more'
+    'no replica has it any more'
   )
   await untilFound(varve, 'different')
 })
@@ -262,7 +269,7 @@ t.test('a resource listing that another upstream returns longer is no fault, als
     await until(async () => {
       await varve.get('/v1/accounts/0x1/resources?ledger_version=2000', { headers: { accept } })
       return await found('rendering') + await found('different') > 0
-    }, 'both nodes were asked')
+    }, 'both upstreams got a request')
     t.equal(await found('different'), 0, accept)
   }
 })
@@ -281,7 +288,7 @@ t.test('a transaction list that another upstream returns longer is no fault', as
     await until(async () => {
       await varve.get(target)
       return await found('rendering') + await found('different') > 0
-    }, 'both nodes were asked')
+    }, 'both upstreams got a request')
     t.equal(await found('different'), 0, target)
   }
 })

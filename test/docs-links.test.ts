@@ -6,6 +6,11 @@ const root = join(import.meta.dirname, '..')
 const pages = [
   ...readdirSync(root).filter(name => name.endsWith('.md')),
   'bench/NOTES.md',
+  'sandbox/README.md',
+  'test/README.md',
+  ...readdirSync(join(root, 'src')).map(folder => `src/${folder}/README.md`).filter(page =>
+    existsSync(join(root, page))
+  ),
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(
     name => join('docs', name)
   )
@@ -35,7 +40,9 @@ function anchorsIn (markdown: string): Set<string> {
 function linksIn (markdown: string): string[] {
   const prose = proseIn(markdown).replace(/`[^`\n]*`/g, '')
   const links = [
-    ...prose.matchAll(/\]\(<?([^)\s>]*)>?(?: "[^"]*")?\)|^ {0,3}\[[^\]]+\]: *<?([^\s>]+)|(?:href|src)="([^"]*)"/gm)
+    ...prose.matchAll(
+      /\]\(<?([^)\s>]*)>?(?: "[^"]*")?\)|^ {0,3}\[[^\]]+\]: *<?([^\s>]+)|(?:href|src|srcset)="([^"]*)"/gm
+    )
   ]
   return links.map(([, inline, defined, attribute]) => inline ?? defined ?? attribute ?? '').filter(link =>
     !/^[a-z][a-z0-9+.-]*:|^\/\//i.test(link)
@@ -97,8 +104,8 @@ t.test('a broken link is found, links in code are ignored, and repeated headings
   t.same(
     linksIn(
       '[a](a.md) ![b](../x.svg "a picture") `[no](none.md)` ' +
-        '[out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md">'
+        '[out](https://example.com)\n```\n[no](none.md)\n```\n[c]: c.md\n<a href="d.md"><source srcset="e.svg">'
     ),
-    ['a.md', '../x.svg', 'c.md', 'd.md']
+    ['a.md', '../x.svg', 'c.md', 'd.md', 'e.svg']
   )
 })

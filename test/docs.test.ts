@@ -9,6 +9,13 @@ import { endpoints } from '../src/api/endpoints.js'
 const root = join(import.meta.dirname, '..')
 const text = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
 
+const folderPages = [
+  'sandbox/README.md',
+  ...readdirSync(join(root, 'src')).map(folder => `src/${folder}/README.md`).filter(page =>
+    existsSync(join(root, page))
+  )
+]
+
 function keysOf (value: unknown, path: string[] = []): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [path.join('.')]
   return Object.entries(value).flatMap(([key, item]) => keysOf(item, [...path, key]))
@@ -42,13 +49,15 @@ t.test('every ready example is a valid configuration', async t => {
   }
 })
 
-t.test('the README stays under 200 lines, and every file that it or another page links to exists', async t => {
-  t.ok(text('README.md').split('\n').length < 200)
+t.test('every file that the README or another page links to or names exists', async t => {
   for (
     const page of [
       'README.md',
       'ARCHITECTURE.md',
+      'CONTRIBUTING.md',
       'SECURITY.md',
+      'test/README.md',
+      ...folderPages,
       ...readdirSync(join(root, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)
     ]
   ) {
@@ -65,11 +74,72 @@ t.test('the README stays under 200 lines, and every file that it or another page
   }
 })
 
-t.test('docs/what-is-kept.md has a row for every read, with its path and its name in metrics', async t => {
+t.test('ARCHITECTURE.md has at most 200 lines of at most 120 columns, and links each folder page', async t => {
+  const lines = text('ARCHITECTURE.md').trimEnd().split('\n')
+  t.ok(lines.length <= 200, `${lines.length} lines`)
+  t.same(lines.filter(line => line.length > 120), [])
+  for (const page of folderPages) t.ok(text('ARCHITECTURE.md').includes(`](${page})`), page)
+  const [, diagram = ''] = /^```\n([^]*?)^```/m.exec(text('ARCHITECTURE.md')) ?? []
+  const drawn = [...diagram.matchAll(/\b[a-z]+\/[a-z-]+/g)].map(([file]) => `src/${file}.ts`)
+  t.ok(drawn.length > 10)
+  t.same(drawn.filter(file => !existsSync(join(root, file))), [], 'the diagram names files that exist')
+  const folders = readdirSync(join(root, 'src'), { withFileTypes: true }).filter(entry => entry.isDirectory())
+  t.same(folders.map(({ name }) => `src/${name}/README.md`).filter(page => !folderPages.includes(page)), [])
+})
+
+t.test('each law is cited with its number and its name', async t => {
+  const laws = new Map(
+    [...text('ARCHITECTURE.md').matchAll(/^(\d+)\. \*\*(\S+)/gm)].map(([, law, word = '']) => [law, word.toLowerCase()])
+  )
+  t.ok(laws.size > 10)
+  let cited = 0
+  for (const folder of ['src', 'sandbox', 'bench', 'scripts']) {
+    for (const name of readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })) {
+      if (!/\.(?:js|ts|md)$/.test(name)) continue
+      // A citation may continue behind the comment mark of the next line.
+      const source = text(folder, name).replace(/\n\s*(?:\/\/|\*)?\s*/g, ' ')
+      for (const [citation, law, word] of source.matchAll(/\blaw (\d+)(?:: ([a-z"-]+))?/gi)) {
+        cited++
+        t.equal(word, laws.get(law), `${folder}/${name}: ${citation}; expected "law ${law}: " and its name`)
+      }
+    }
+  }
+  t.ok(cited > 50, 'citations are found at all')
+})
+
+t.test('each folder page lists every file of its folder, in at most 60 lines of 120 columns', async t => {
+  t.ok(folderPages.length > 1)
+  for (const page of folderPages) {
+    const lines = text(page).trimEnd().split('\n')
+    t.ok(lines.length <= 60, `${page}: ${lines.length} lines`)
+    t.same(lines.filter(line => line.length > 120), [], page)
+    const named = [...text(page).matchAll(/`([^`\n]+)`/g)].map(([, name = '']) => name)
+    const files = readdirSync(join(root, dirname(page)), { recursive: true, encoding: 'utf8' })
+    t.same(
+      files.filter(file => file.endsWith('.ts') && !named.some(name => covers(name, file))),
+      [],
+      `${page} lists every file: add a line for each of these, or remove it`
+    )
+    const rows = lines.filter(line => line.startsWith('| `')).map(line => line.split(' | ', 1).join(''))
+    const missing = rows.flatMap(row => [...row.matchAll(/`([^`]+)`/g)]).map(([, name = '']) => name).filter(name =>
+      !files.some(file => covers(name, file))
+    )
+    t.same(missing, [], `${page} lists only files that exist`)
+  }
+})
+
+/** Returns true if a name in a folder page stands for a file: its path, a folder of it, or a pattern with stars. */
+function covers (name: string, file: string): boolean {
+  if (name.endsWith('/')) return file.startsWith(name)
+  const pattern = name.replace(/[.+?()[\]{}|^$\\]/g, '\\$&').replaceAll('*', '[^/]*')
+  return new RegExp(`^${pattern}$`).test(file)
+}
+
+t.test('docs/what-is-cached.md has a row for every read, with its path and its name in metrics', async t => {
   for (const { name, method, path } of endpoints) {
     const shape = path.map(part => typeof part === 'string' ? part : '\\{[a-z_]+\\}').join('/')
     t.match(
-      text('docs', 'what-is-kept.md'),
+      text('docs', 'what-is-cached.md'),
       new RegExp(`^\\| \`${method} /${shape}\`[^|]* \\(\`${name}\`\\) \\| `, 'm'),
       name
     )
@@ -82,7 +152,7 @@ t.test('SECURITY.md names for each promise tests that exist', async t => {
   for (const row of rows) {
     const [promise = '', proofs = ''] = row.replace(/^\| | \|$/g, '').split(' | ')
     for (const proof of proofs.split(' · ')) {
-      const [, file = '', title = ''] = /^`(test\/[a-z/-]+\.test\.ts)` (.+)$/.exec(proof) ?? []
+      const [, file = '', title = ''] = /^`(test\/[a-z/.-]+\.test\.ts)` (.+)$/.exec(proof) ?? []
       t.ok(file !== '' && existsSync(join(root, file)), `${promise}: ${proof}`)
       if (title !== '*all*') {
         t.ok(

@@ -7,7 +7,7 @@ import { startSandbox } from '#sandbox'
 import { sendRequest, tableItemLookup, type TestResponse } from './support/client.js'
 import { ownOutcomeIn } from './support/own-outcome.js'
 import { checkAsync, seedTitle } from './support/properties.js'
-import { isStricterThanNode, isRejectedRequest } from './support/rejected-requests.js'
+import { isStricterThanUpstream, isRejectedRequest } from './support/rejected-requests.js'
 import { requestVariant, type RequestVariant } from './support/request-variants.js'
 import { varveAtSandbox } from './support/varve.js'
 
@@ -30,8 +30,8 @@ t.test('a miss is followed by a hit, also as another request variant with the po
   sandbox.ledger.grow(5)
   // Any response moves the position on; here it is a latest read of another endpoint.
   await varve.get('/v1/accounts/0x42/modules')
-  const spelled = await varve.get('/v1/accounts/0000001/modules?limit=02&ledger_version=%2B2000')
-  t.match(spelled, {
+  const variant = await varve.get('/v1/accounts/0000001/modules?limit=02&ledger_version=%2B2000')
+  t.match(variant, {
     status: 200,
     body: miss.body,
     headers: {
@@ -40,7 +40,7 @@ t.test('a miss is followed by a hit, also as another request variant with the po
       'x-node-ledger-version': String(sandbox.ledger.head.version)
     }
   })
-  t.equal(spelled.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the response')
+  t.equal(variant.headers['x-node-cursor'], miss.headers['x-node-cursor'], 'the cursor belongs to the response')
   t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
 
@@ -84,10 +84,10 @@ t.test('table items of every kind are the upstream\'s, byte for byte in JSON and
   for (const [keyType, key, valueType] of kinds) {
     for (const accept of ['application/json', 'application/x-bcs']) {
       const how = tableItemLookup(keyType, key, valueType)
-      const asked = { ...how, headers: { ...how.headers as Record<string, string>, accept } }
-      const direct = await sendRequest(sandbox.url, table, asked)
+      const options = { ...how, headers: { ...how.headers as Record<string, string>, accept } }
+      const direct = await sendRequest(sandbox.url, table, options)
       for (let round = 0; round < 2; round++) {
-        const got = await varve.get(table, asked)
+        const got = await varve.get(table, options)
         t.same([got.status, got.bytes, got.headers['content-type']], [
           direct.status,
           direct.bytes,
@@ -118,7 +118,7 @@ t.test('a latest read is stored at the version that it was read at', async t => 
 
 t.test('the upstream\'s 410 passes untouched, and cached history is served beyond the window', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const kept = await varve.get(modules)
+  const cached = await varve.get(modules)
   sandbox.ledger.grow(1)
   sandbox.ledger.pruneTo(600)
   const other = modules.replace('0x1', '0x42')
@@ -130,7 +130,7 @@ t.test('the upstream\'s 410 passes untouched, and cached history is served beyon
   })
   t.match(await varve.get(modules), {
     status: 200,
-    body: kept.body,
+    body: cached.body,
     headers: { [status]: 'varve; hit; detail=pruned' }
   })
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="account_modules",answer="upstream"}'), 1)
@@ -198,9 +198,9 @@ t.test('each upstream fault becomes an error that is never stored, and the next 
 
 t.test('a hit is served with the upstream gone', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const kept = await varve.get(modules)
+  const cached = await varve.get(modules)
   await sandbox.close()
-  t.match(await varve.get(modules), { status: 200, body: kept.body, headers: { [status]: /hit/ } })
+  t.match(await varve.get(modules), { status: 200, body: cached.body, headers: { [status]: /hit/ } })
   t.match(await varve.get('/v1/accounts/0x42/modules?ledger_version=2000'), {
     status: 503,
     headers: { 'retry-after': '1' }
@@ -250,25 +250,25 @@ t.test(`every response of varve matches the upstream while the ledger grows and 
     await archive.close()
   })
   await checkAsync(
-    fc.asyncProperty(requestVariant, fc.nat(9), async (spelled, step) => {
+    fc.asyncProperty(requestVariant, fc.nat(9), async (variant, step) => {
       if (step === 0) { for (const { ledger } of [sandbox, archive]) ledger.grow() }
       if (step === 1) sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 1)
       for (let round = 0; round < 2; round++) {
-        const got = await send(varve.url, spelled)
+        const got = await send(varve.url, variant)
         const cacheStatus = String(got.headers[status])
         const direct = await send(
           (cacheStatus.endsWith('detail=pruned') ? archive : sandbox).url,
-          ownOutcomeIn(cacheStatus) !== undefined ? spelled : atStampedVersion(spelled, got)
+          ownOutcomeIn(cacheStatus) !== undefined ? variant : atStampedVersion(variant, got)
         )
         // Compares varve's own 410 with the upstream, unless the upstream rejects the request first; other rejections
         // match the upstream or are stricter on purpose.
         if (ownOutcomeIn(cacheStatus) !== undefined && (got.status !== 410 || isRejectedRequest(direct))) {
-          if (got.status < 500 && (isRejectedRequest(direct) || isStricterThanNode(spelled))) return
-          throw new Error(`refused with ${JSON.stringify(got)}, but the node says ${JSON.stringify(direct)}`)
+          if (got.status < 500 && (isRejectedRequest(direct) || isStricterThanUpstream(variant))) return
+          throw new Error(`rejected with ${JSON.stringify(got)}, but the upstream responds ${JSON.stringify(direct)}`)
         }
         // The upstream's rejection may quote a text that varve sent in its canonical variant.
         const same = got.status === direct.status &&
-          (isRejectedRequest(direct) || JSON.stringify(answerOf(got)) === JSON.stringify(answerOf(direct)))
+          (isRejectedRequest(direct) || JSON.stringify(responseTo(got)) === JSON.stringify(responseTo(direct)))
         if (!same) throw new Error(`${JSON.stringify(got)} is not ${JSON.stringify(direct)}`)
       }
     }),
@@ -276,7 +276,7 @@ t.test(`every response of varve matches the upstream while the ledger grows and 
   )
 })
 
-const answerOf = (
+const responseTo = (
   { bytes, headers }: TestResponse
 ): unknown => [bytes.toString('latin1'), String(headers['content-type']).split(';', 1), headers['x-aptos-cursor']]
 
@@ -292,22 +292,22 @@ async function send (
 }
 
 /** Turns a latest read into a read at the version of its stamp: both must return the same. */
-function atStampedVersion (spelled: RequestVariant, got: TestResponse): RequestVariant {
+function atStampedVersion (variant: RequestVariant, got: TestResponse): RequestVariant {
   const version = got.headers['x-node-ledger-version']
-  const match = matchEndpoint(spelled.target, spelled.method)
-  if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return spelled
+  const match = matchEndpoint(variant.target, variant.method)
+  if (match === undefined || version === undefined || match.endpoint.keyedBy !== 'version') return variant
   try {
     const read = readRequest(match, {
-      method: spelled.method,
-      accept: spelled.accept,
-      contentType: spelled.contentType,
-      body: Buffer.from(spelled.body ?? '')
+      method: variant.method,
+      accept: variant.accept,
+      contentType: variant.contentType,
+      body: Buffer.from(variant.body ?? '')
     }, { eventsDefault: 25 })
     return read.ledgerVersion === undefined && got.status < 400
-      ? { ...spelled, target: targetOf({ ...read, ledgerVersion: BigInt(String(version)) }) }
-      : spelled
+      ? { ...variant, target: targetOf({ ...read, ledgerVersion: BigInt(String(version)) }) }
+      : variant
   } catch (error) {
-    if (error instanceof ErrorResponse) return spelled
+    if (error instanceof ErrorResponse) return variant
     throw error
   }
 }

@@ -37,8 +37,8 @@ t.test('the dashboards match what scripts/dashboards.js makes of grafana/source'
 t.test('four dashboards link to one another and pass the selected replicas on', async t => {
   const all = [...dashboards()]
   t.same(all.map(([name, { uid }]) => [name, uid]), [['helping', 'varve-helping'], ['history', 'varve-history'], [
-    'nodes',
-    'varve-nodes'
+    'upstreams',
+    'varve-upstreams'
   ], ['varve', 'varve']])
   for (const [name, { title, tags, links, templating, schemaVersion }] of all) {
     t.match(title, /^varve: .+\?$/, name)
@@ -83,7 +83,7 @@ t.test('panels have unique ids and titles and a description, and do not overlap'
           taken.add(`${column},${line}`)
         }
       }
-      if (type !== 'row') describedWell(t, `${name}: ${title}`, panel)
+      if (type !== 'row') checkDescription(t, `${name}: ${title}`, panel)
     }
   }
 })
@@ -136,7 +136,7 @@ t.test('the dashboards show every metric of varve', async t => {
   t.same(metricList.map(({ name }) => name).filter(name => !drawn.has(name)), [])
 })
 
-function describedWell (t: Test, at: string, { description = '', type, fieldConfig }: Panel): void {
+function checkDescription (t: Test, at: string, { description = '', type, fieldConfig }: Panel): void {
   t.match(description, /^[^.].{40,}\.$/, `${at} has a sentence`)
   t.notMatch(description, /\. [A-Z]/, `${at}: one sentence`)
   if (type !== 'stat') return

@@ -18,7 +18,7 @@ const exceptions: Readonly<Record<string, CheckException>> = {
     not: 'upstream_sees',
     instead: { status: [400], upstream: 0 },
     because: 'a body that cannot be valid is 400, and what cannot be parsed with certainty is ' +
-      'refused (law 1): which of two members would a node take?'
+      'refused (law 1: what is keyed is what is sent): which of two members would a node take?'
   },
   'a-hop': {
     not: 'must_not_share_with',
@@ -28,7 +28,7 @@ const exceptions: Readonly<Record<string, CheckException>> = {
       same_as: plainGet('/v1/accounts/0xa007c/modules?ledger_version=5', 'Accept: application/x-bcs\r\n')
     },
     because: 'its own words allow that Accept is kept in the key and in what is sent alike; then both requests are ' +
-      'one read (law 1), and the entry holds BCS'
+      'one read (law 1: what is keyed is what is sent), and the entry holds BCS'
   }
 }
 
@@ -48,12 +48,12 @@ t.test('hostile requests', async t => {
   const files = ['hostile.jsonl', 'own.jsonl'].map(file => ({ file, all: readCases(join(cases, file)) }))
   // Slow cases wait for a timeout of varve. They run beside the others with their own upstream, since the others count
   // requests.
-  const patient = await HostileHarness.start(t)
+  const slowHarness = await HostileHarness.start(t)
   const slow = files.flatMap(({ all }) => all.filter(isSlow)).map(hostile => ({
     hostile,
-    said: patient.send(hostile.raw, hostile)
+    exchange: slowHarness.send(hostile.raw, hostile)
   }))
-  const benches = [patient]
+  const benches = [slowHarness]
   for (const { file, all } of files) {
     const bench = await HostileHarness.start(t)
     benches.push(bench)
@@ -65,9 +65,9 @@ t.test('hostile requests', async t => {
       }
     })
   }
-  for (const { hostile, said } of slow) {
+  for (const { hostile, exchange } of slow) {
     await t.test(titleOf(hostile), async t => {
-      await runCase(t, patient, hostile, { said })
+      await runCase(t, slowHarness, hostile, { exchange })
     })
   }
   await t.test('nothing is left behind', async t => {

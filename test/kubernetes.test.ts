@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
-import { helpOf } from '../src/cli/help.js'
+import { memoryNeededMb } from './support/memory-needed.js'
+import { commandOf } from '../src/cli/commands.js'
 import { checkConfig } from './support/deploy/check-config.js'
 import {
   manifestFilesOf,
@@ -40,7 +41,7 @@ t.test('the configuration is valid, secrets come from the Secret, and only the i
       ?.mountPath ?? ''
   t.equal(at('secret'), '/run/secrets/varve')
   t.same(container.args, ['serve', '--config', `${at('configMap')}/varve.yaml`])
-  t.ok(helpOf('serve').includes('--config FILE'))
+  t.ok(commandOf('serve')?.flags.some(({ name }) => name === 'config'))
   const config = await checkConfig(t, 'deploy/kubernetes/varve.yaml', at('secret'), {
     'admin-token': 'a-token-of-the-test',
     'node-key': 'a-key-of-the-test',
@@ -49,8 +50,8 @@ t.test('the configuration is valid, secrets come from the Secret, and only the i
   t.equal(new URL(config.cache.redis.url ?? '').hostname, findManifest('Service', 'varve-redis').metadata.name)
   t.equal(config.upstreams.length, 1)
   t.ok(
-    config.cache.memory.maxMb <= 1024 / 2 && container.resources.limits.memory === '1Gi',
-    'the memory tier leaves room for the rest of varve'
+    memoryNeededMb(config) <= 1280 && container.resources.limits.memory === '1280Mi',
+    'the limit is what the configuration needs'
   )
   // The image sets both addresses in its environment, which overrides this file.
   t.notMatch(readCheckout('deploy/kubernetes/varve.yaml'), /^ *listen:/m)

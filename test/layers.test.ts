@@ -1,46 +1,24 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 
 const root = resolve(import.meta.dirname, '..')
 
-// Lists the allowed imports: the table of ARCHITECTURE.md. A folder may always import itself.
-const mayImport: Record<string, readonly string[]> = {
-  'with-timeout': [],
-  signal: [],
-  api: [],
-  config: [],
-  redis: ['with-timeout'],
-  clients: ['redis'],
-  cache: ['api', 'redis'],
-  upstreams: ['with-timeout', 'api'],
-  chain: ['with-timeout', 'signal', 'api', 'upstreams'],
-  cluster: ['api', 'redis', 'cache', 'upstreams', 'chain'],
-  proxy: ['with-timeout', 'api', 'cache', 'upstreams', 'chain'],
-  metrics: ['api', 'redis', 'cache', 'upstreams', 'chain', 'proxy'],
-  http: ['api', 'config', 'clients', 'upstreams', 'chain', 'proxy', 'metrics'],
-  workers: ['with-timeout', 'api', 'config', 'clients', 'upstreams'],
-  app: [
-    'with-timeout',
-    'signal',
-    'api',
-    'config',
-    'redis',
-    'clients',
-    'cache',
-    'upstreams',
-    'chain',
-    'cluster',
-    'proxy',
-    'metrics',
-    'http',
-    'workers',
-    'sandbox'
-  ],
-  tools: ['with-timeout', 'api', 'upstreams', 'app'],
-  cli: ['api', 'config', 'proxy', 'app', 'tools', 'sandbox'],
-  sandbox: []
+const page = 'ARCHITECTURE.md'
+const graphSection = /(?<=<!-- printed from the imports of src: begins -->\n)[^]*(?=<!-- ends -->)/
+
+// Reads the allowed imports from the table of ARCHITECTURE.md; a folder may always import itself.
+const mayImport = importTableIn(readFileSync(join(root, page), 'utf8'))
+
+function importTableIn (text: string): Readonly<Record<string, readonly string[]>> {
+  const section = /^## Who may import whom$([^]*?)^## /m.exec(text)?.[1] ?? ''
+  const table: Record<string, readonly string[]> = {}
+  for (const [, folder = '', allowed = ''] of section.matchAll(/^\| `([a-z-]+)` \| (.+) \|$/gm)) {
+    const names = [...allowed.matchAll(/`([a-z-]+)`/g)].map(([, name = '']) => name)
+    table[folder] = allowed === 'every folder above' ? Object.keys(table) : names
+  }
+  return table
 }
 
 // Folders that may use each library, so that changing a library changes one folder.
@@ -96,6 +74,7 @@ function fileOf (file: string, target: string): string | undefined {
 }
 
 t.test('every folder imports only what the table allows', async t => {
+  t.ok(Object.keys(mayImport).length > 10, 'the table is found')
   for (const file of files) {
     const layer = layerOf(file)
     t.ok(mayImport[layer], `${file} lies in a folder of the table`)
@@ -107,6 +86,40 @@ t.test('every folder imports only what the table allows', async t => {
     }
   }
 })
+
+t.test('the configuration uses the polling policy of upstreams, and nothing else of them', async t => {
+  const ofUpstreams = files.filter(file => layerOf(file) === 'config').flatMap(file =>
+    importsOf(file).map(({ target }) => fileOf(file, target)).filter(other => other?.startsWith('src/upstreams/'))
+  )
+  t.same(new Set(ofUpstreams), new Set(['src/upstreams/polling-policy.ts']))
+  t.same(importsOf('src/upstreams/polling-policy.ts'), [])
+})
+
+t.test('the module graph matches the imports (RENEW=1 npm test -- test/layers.test.ts)', async t => {
+  const graph = moduleGraph()
+  if (process.env['RENEW'] === '1') writeFileSync(join(root, page), textOf(page).replace(graphSection, () => graph))
+  t.equal(graphSection.exec(textOf(page))?.[0], graph)
+  t.match(graph, /^ {2}cli --> .*\btools\b/m)
+})
+
+/** Prints the imports between folders as a Mermaid graph, without those that follow from other imports. */
+function moduleGraph (): string {
+  const imported = new Map<string, Set<string>>()
+  for (const file of files) {
+    const layer = layerOf(file)
+    const others = importsOf(file).map(({ target }) => fileOf(file, target)).filter(other => other !== undefined)
+    const folders = imported.get(layer) ?? new Set()
+    for (const other of others.map(layerOf)) if (other !== layer) folders.add(other)
+    imported.set(layer, folders)
+  }
+  const reachable = (layer: string): Set<string> =>
+    new Set([...imported.get(layer) ?? []].flatMap(other => [other, ...reachable(other)]))
+  const lines = [...imported].map(([layer, others]) => {
+    const implied = new Set([...others].flatMap(other => [...reachable(other)]))
+    return { layer, direct: [...others].filter(other => !implied.has(other)).sort() }
+  }).filter(({ direct }) => direct.length > 0).map(({ layer, direct }) => `  ${layer} --> ${direct.join(' & ')}`)
+  return ['```mermaid', 'flowchart TD', ...lines.sort(), '```', ''].join('\n')
+}
 
 t.test('the import table has no cycle', async t => {
   const done = new Set<string>()

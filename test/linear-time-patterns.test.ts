@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
 import { readBearerToken } from '../src/clients/client-keys.js'
-import { matchingTag } from '../src/proxy/if-none-match.js'
+import { matchingTag } from '../src/proxy/stamper.js'
 import { readAccept } from '../src/api/accept.js'
 import { readAddress, readTagAddress, normaliseAddress } from '../src/api/address.js'
 import { readAcceptEncoding } from '../src/api/coding.js'
@@ -48,7 +48,7 @@ function takes (run: () => unknown): number {
 
 const pick = <T>(list: readonly T[]): T => list[randomInt(list.length)] as T
 
-/** Returns random texts that begin well, repeat a few pieces, and end badly. */
+/** Returns random texts with a valid start, a few repeated pieces, and an invalid end. */
 function hostile (starts: readonly string[], pieces: readonly string[], count: number, most = length): string[] {
   return Array.from({ length: count }, () => {
     const runs = Array.from(
@@ -159,7 +159,7 @@ const parsers: Record<string, (text: string) => unknown> = {
   readAccept,
   readMinVersion,
   codingsFor: readAcceptEncoding,
-  heldTag: text => matchingTag(text, () => ['"a"', '"b"']),
+  cachedTag: text => matchingTag(text, () => ['"a"', '"b"']),
   traceIdOf: text => traceIdOf({ traceparent: text }),
   addressIn: parseAddress,
   isPreflight: text => cors.isPreflight({ origin: text, 'access-control-request-method': text }),
@@ -175,7 +175,7 @@ const parsers: Record<string, (text: string) => unknown> = {
   spellAddress: normaliseAddress,
   readU64,
   readU16,
-  integerSpelling: text => spellU64?.(text),
+  integerText: text => spellU64?.(text),
   isIdentifier,
   readTypeTag,
   canonicalBytes,
@@ -196,7 +196,7 @@ const parsers: Record<string, (text: string) => unknown> = {
     bodyOf('/v1/view', Buffer.from(JSON.stringify({ function: text, type_arguments: [text], arguments: [text] }))),
   'readRequest, BCS': text => bodyOf('/v1/view', Buffer.from(text), 'application/x.a.view_function+bcs'),
   bodyInWords: bodyFromText,
-  targetToKeep: targetToRecord,
+  recordedTarget: targetToRecord,
   secretsOf: text => secretsOf([['authorization', text], ['x-api-key', text]], text),
   readInLine: parseRequestLine
 }

@@ -15,24 +15,34 @@ t.test('an OpenAPI linter finds nothing in docs/openapi-admin.yaml', async t => 
   t.same(await lintComplaints(page, { 'operation-4xx-response': 'off' }), [])
 })
 
-t.test('the admin listener responds as docs/openapi-admin.yaml says, with the same routes', async t => {
+t.test('the admin listener responds as docs/openapi-admin.yaml describes, with the same routes', async t => {
   const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' } })
   const check = (operationId: string, { status, headers, bytes }: TestResponse, wanted: number): void => {
     t.equal(status, wanted, operationId)
     t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], operationId)
   }
   const routes = [
-    ...JSON.parse((await sendRequest(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-z.]+/g)
+    ...JSON.parse((await sendRequest(varve.adminUrl, '/nothing')).body).message.matchAll(/(?:POST )?\/[a-zA-Z./]+/g)
   ]
     .map(String)
   t.same(
     routes.sort(),
     [...checker.operations.values()].map(({ method, path }) =>
-      method === 'get' ? path : `${method.toUpperCase()} ${path}`
+      method === 'get' ? path : `${method.toUpperCase()} ${path.replace('{name}', 'NAME')}`
     ).sort()
   )
   for (const [operationId, { method, path }] of checker.operations) {
     if (method === 'get') check(operationId, await sendRequest(varve.adminUrl, path), 200)
+  }
+  const cordon = async (action: string, name: string, token = 'secret'): Promise<TestResponse> =>
+    await sendRequest(varve.adminUrl, `/upstreams/${name}/${action}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` }
+    })
+  for (const action of ['cordon', 'uncordon']) {
+    check(action, await cordon(action, 'node'), 200)
+    check(action, await cordon(action, 'nowhere'), 404)
+    check(action, await cordon(action, 'node', 'another'), 401)
   }
   const purge = async (body: string, token = 'secret'): Promise<TestResponse> =>
     await sendRequest(varve.adminUrl, '/purge', { method: 'POST', headers: { authorization: `Bearer ${token}` }, body })
@@ -42,6 +52,7 @@ t.test('the admin listener responds as docs/openapi-admin.yaml says, with the sa
   check('purge', await purge('{"all":true}', 'another'), 401)
   const { varve: open } = await varveAtSandbox(t)
   check('purge', await sendRequest(open.adminUrl, '/purge', { method: 'POST', body: '{"all":true}' }), 403)
+  check('cordon', await sendRequest(open.adminUrl, '/upstreams/node/cordon', { method: 'POST' }), 403)
   await open.stop({ drainMs: 0 })
   await sandbox.close()
 })
@@ -53,8 +64,8 @@ t.test('without an upstream the admin listener responds as documented, and devia
   const { status, headers, bytes } = await sendRequest(varve.adminUrl, '/readyz')
   t.equal(status, 503)
   t.same(checker.complaints('readyz', { status, headers, body: bytes }), [])
-  const told = await sendRequest(varve.adminUrl, '/status.json')
-  t.same(checker.complaints('status_json', { status: 200, headers: told.headers, body: told.bytes }), [])
+  const response = await sendRequest(varve.adminUrl, '/status.json')
+  t.same(checker.complaints('status_json', { status: 200, headers: response.headers, body: response.bytes }), [])
   t.match(
     checker.complaints('readyz', { status, headers, body: Buffer.from('{"ready":"yes"}') }).join(),
     /required property 'degraded'.*must be boolean/

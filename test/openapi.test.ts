@@ -65,8 +65,8 @@ t.test('every read through varve responds as documented: miss, hit, each form, a
     check(t, operationId, again, again.status === 304 ? 304 : 200)
     check(t, operationId, await get({ ...bcs, 'accept-encoding': 'gzip' }), 200, 'in BCS')
   }
-  const kept = await varve.get('/v1/blocks/by_version/2000', {})
-  check(t, 'block_by_version', kept, 200, 'miss')
+  const block = await varve.get('/v1/blocks/by_version/2000', {})
+  check(t, 'block_by_version', block, 200, 'miss')
   const hit = await varve.get('/v1/blocks/by_height/200', { headers: { 'if-none-match': '*' } })
   check(t, 'block_by_height', hit, 304, '304')
   check(t, 'block_by_version', await varve.get('/v1/blocks/by_version/2000'), 200, 'hit')

@@ -54,7 +54,7 @@ t.test('each alert has a complete runbook section, and each section has its aler
     const [own = ''] = section.split('\n## ')
     t.ok(own.startsWith(`\n*${labels['severity']}.* `), alert)
     t.match(own, /\*\*Look\*\*.*\n(?:.*\n)*.*\*\*(?:Do|do)\*\*|\*\*Look\*\* and \*\*do\*\*/, alert)
-    t.match(own, /\*\*No worry\*\*/, alert)
+    t.match(own, /\*\*No action\*\*/, alert)
   }
 })
 
@@ -66,7 +66,7 @@ t.test('the runbooks quote existing log lines, metrics and settings of varve', a
   const quoted = [...runbooks.matchAll(/`"msg":"([^"`]+)"`/g)].map(([, line = '']) => line)
   t.ok(quoted.length > 15)
   for (const line of quoted) t.ok(source.includes(`'${line}'`), line)
-  for (const [, said = ''] of runbooks.matchAll(/`\/readyz`: \*([^*]+)\*/g)) t.ok(source.includes(said), said)
+  for (const [, message = ''] of runbooks.matchAll(/`\/readyz`: \*([^*]+)\*/g)) t.ok(source.includes(message), message)
   for (const [, key = ''] of runbooks.matchAll(/`((?:limits|cache|head|log|audit)\.[a-zA-Z.]+)/g)) {
     t.ok(key.split('.').every(part => text('config/varve.yaml').includes(`${part}:`)), key)
   }

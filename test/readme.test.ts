@@ -151,23 +151,23 @@ t.test('each block of docs/record-and-replay.md returns beside another job, with
   for (const block of blocks) t.equal(await follower.runBlock(block), undefined, `line ${block.line}`)
 })
 
-t.test('output matches to the letter, except long numbers, trailing blanks and dots', async t => {
-  const holds = (printed: string, text: string, numbersDiffer = false): boolean =>
+t.test('output matches exactly, except long numbers, trailing blanks and dots', async t => {
+  const matches = (printed: string, text: string, numbersDiffer = false): boolean =>
     matchesOutput(printed, { text, numbersDiffer })
-  t.ok(holds('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
-  t.notOk(holds('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
-  t.notOk(holds('hit\nmore\n', 'hit'))
-  t.notOk(holds('hit\n', 'hit\nmore'))
-  t.notOk(holds('0x1234ab\n', '0x5678ab'), 'digits in a word are no number')
-  t.ok(holds('975 25 stored\n', '1000 9 stored', true))
-  t.notOk(holds('975 25 stored\n', '1000 9 stored'))
-  t.ok(holds('a long line b\nc\nd\ne\n', 'a ... b\n...\ne'))
-  t.notOk(holds('a b\n', 'a ... c'))
-  t.ok(holds('', ''))
-  t.notOk(holds('x.y', 'x+y'))
+  t.ok(matches('HTTP/1.1 200 OK\r\nversion: 20104\r\n\n', 'HTTP/1.1 200 OK\nversion: 99999999'))
+  t.notOk(matches('HTTP/1.1 404 Not Found\n', 'HTTP/1.1 200 OK'))
+  t.notOk(matches('hit\nmore\n', 'hit'))
+  t.notOk(matches('hit\n', 'hit\nmore'))
+  t.notOk(matches('0x1234ab\n', '0x5678ab'), 'digits in a word are no number')
+  t.ok(matches('975 25 stored\n', '1000 9 stored', true))
+  t.notOk(matches('975 25 stored\n', '1000 9 stored'))
+  t.ok(matches('a long line b\nc\nd\ne\n', 'a ... b\n...\ne'))
+  t.notOk(matches('a b\n', 'a ... c'))
+  t.ok(matches('', ''))
+  t.notOk(matches('x.y', 'x+y'))
 })
 
-t.test('a server command is told from one that ends by itself', async t => {
+t.test('a server command is distinguished from one that ends by itself', async t => {
   for (
     const command of [
       'npm start',

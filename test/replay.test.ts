@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { decodeBody, decompressBody } from '../src/tools/recording/recorded-body.js'
 import { type RecordedExchange } from '../src/tools/recording/recording-format.js'
-import { decodeRecordedRequest, semanticKeyOf } from '../src/tools/recording/request-matching.js'
+import { decodeRecordedRequest, semanticKeyOf } from '../src/tools/recording/request-match-keys.js'
 import { readRecording } from '../src/tools/recording/read-recording.js'
 import { firstHeaderValue } from '../src/tools/recording/verbatim-head.js'
 import { sendRequest } from './support/client.js'
 import { ownOutcomeIn } from './support/own-outcome.js'
 import { startReplay } from './support/recorder-and-replay.js'
-import { cacheStatusHeader as said } from './support/cache-status.js'
+import { cacheStatusHeader } from './support/cache-status.js'
 import { varveAt } from './support/varve.js'
 
 // Reports from the field are files here; see cases/replay/README.md on adding one.
@@ -20,39 +20,39 @@ const mega = 1024 * 1024
 /** Request headers that varve forwards and a client may have sent. */
 const sentAlong = ['accept', 'content-type']
 
-interface Told {
+interface ExpectedResponse {
   readonly status: number
   readonly type: string | undefined
   readonly body: string
 }
 
 /** Returns the compared parts of a recorded response; undefined if there is nothing to compare. */
-function toldIn ({ request, answer }: RecordedExchange): Told | undefined {
+function responseIn ({ request, response }: RecordedExchange): ExpectedResponse | undefined {
   if (
-    !['GET', 'HEAD', 'POST'].includes(request.method) || answer === undefined || answer.leftOut !== undefined ||
-    answer.broken !== undefined
+    !['GET', 'HEAD', 'POST'].includes(request.method) || response === undefined || response.leftOut !== undefined ||
+    response.broken !== undefined
   ) return undefined
   // A 304 and a 206 presuppose that the client has the rest already.
-  if (answer.status === 304 || answer.status === 206) return undefined
+  if (response.status === 304 || response.status === 206) return undefined
   const body = decompressBody(
-    decodeBody(answer),
-    firstHeaderValue(answer.headers, 'content-encoding') ?? 'identity',
+    decodeBody(response),
+    firstHeaderValue(response.headers, 'content-encoding') ?? 'identity',
     64 * mega
   )
   return body &&
-    { status: answer.status, type: firstHeaderValue(answer.headers, 'content-type'), body: body.toString('latin1') }
+    { status: response.status, type: firstHeaderValue(response.headers, 'content-type'), body: body.toString('latin1') }
 }
 
 /** Returns the responses to each request, whatever its variant. */
-function answersIn (pairs: readonly RecordedExchange[]): Map<string, Told[]> {
-  const answers = new Map<string, Told[]>()
+function responsesIn (pairs: readonly RecordedExchange[]): Map<string, ExpectedResponse[]> {
+  const responses = new Map<string, ExpectedResponse[]>()
   for (const pair of pairs) {
-    const [asked, told] = [decodeRecordedRequest(pair.request), toldIn(pair)]
-    if (asked !== undefined && told !== undefined) {
-      answers.set(semanticKeyOf(asked), [...answers.get(semanticKeyOf(asked)) ?? [], told])
+    const [decoded, response] = [decodeRecordedRequest(pair.request), responseIn(pair)]
+    if (decoded !== undefined && response !== undefined) {
+      responses.set(semanticKeyOf(decoded), [...responses.get(semanticKeyOf(decoded)) ?? [], response])
     }
   }
-  return answers
+  return responses
 }
 
 t.ok(files.length > 1, 'there are reports')
@@ -60,35 +60,35 @@ t.ok(files.length > 1, 'there are reports')
 for (const file of files) {
   t.test(`${file}: varve returns the recorded response to every request, byte for byte`, async t => {
     const { exchanges } = await readRecording(createReadStream(join(folder, file)))
-    const answers = answersIn(exchanges)
-    const node = await startReplay(t, join(folder, file))
-    const varve = await varveAt(t, node.url)
+    const responses = responsesIn(exchanges)
+    const upstream = await startReplay(t, join(folder, file))
+    const varve = await varveAt(t, upstream.url)
     let compared = 0
     for (const { request } of exchanges) {
-      const asked = decodeRecordedRequest(request)
-      const expected = asked === undefined ? undefined : answers.get(semanticKeyOf(asked))
-      if (asked === undefined || expected === undefined) continue
+      const decoded = decodeRecordedRequest(request)
+      const expected = decoded === undefined ? undefined : responses.get(semanticKeyOf(decoded))
+      if (decoded === undefined || expected === undefined) continue
       const headers = Object.fromEntries(sentAlong.flatMap(name => {
         const value = firstHeaderValue(request.headers, name)
         return value === undefined ? [] : [[name, value]]
       }))
-      const { status, headers: { 'content-type': type, [said]: word }, bytes } = await sendRequest(
+      const { status, headers: { 'content-type': type, [cacheStatusHeader]: word }, bytes } = await sendRequest(
         varve.url,
         request.target,
         {
           method: request.method,
           headers,
-          ...(asked.body.length > 0 && { body: asked.body })
+          ...(decoded.body.length > 0 && { body: decoded.body })
         }
       )
       const came = { status, type, body: bytes.toString('latin1') }
       // Varve's own rejections have other bodies.
       if (ownOutcomeIn(String(word)) !== undefined) {
-        t.ok(expected.some(told => told.status === status), `${request.method} ${request.target}`)
+        t.ok(expected.some(recorded => recorded.status === status), `${request.method} ${request.target}`)
       } else {
         // A moving response must be one of those recorded.
         t.same(
-          expected.some(told => JSON.stringify(told) === JSON.stringify(came))
+          expected.some(recorded => JSON.stringify(recorded) === JSON.stringify(came))
             ? came
             : expected.at(-1),
           came,
@@ -98,10 +98,10 @@ for (const file of files) {
       compared++
     }
     t.ok(compared > 0, 'there was something to compare')
-    t.equal(await node.stop(), 0)
+    t.equal(await upstream.stop(), 0)
     // Varve reads blocks by itself, to verify the chain.
     t.notMatch(
-      node.command.err(),
+      upstream.command.err(),
       /not answered: (?!GET \/v1\/blocks\/by_height\/)/,
       'varve sends the upstream nothing that was not recorded'
     )

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
@@ -11,11 +11,18 @@ interface Count {
 }
 interface Recorded {
   readonly treeDigest: () => string | undefined
-  readonly forgetResult: () => void
+  readonly deleteRecord: () => void
   readonly recordResult: (tree: string | undefined, count: object, isPassed: boolean) => void
   readonly recordedResult: () => Count | undefined
 }
-type Suites = Readonly<Record<'fast' | 'whole' | 'waiting' | 'alone' | 'nightly' | 'random', readonly string[]>>
+interface Runner {
+  readonly runFiles: (
+    groups: readonly string[][],
+    options: { jobs: number, timeoutSeconds: number, isCovered: boolean },
+    onLine: (line: string) => void
+  ) => Promise<void>
+}
+type Suites = Readonly<Record<'fast' | 'replicas' | 'waiting' | 'alone' | 'nightly' | 'random', readonly string[]>>
 
 /** Makes a checkout with the scripts and one source file, as `npm test` leaves it after a run. */
 async function checkout (t: Test): Promise<{ folder: string, recorded: Recorded }> {
@@ -32,8 +39,8 @@ const count = { passed: 7, skipped: [], failed: [], files: [] }
 
 t.test('every test file is in exactly one set', async t => {
   const { suites } = await import(pathToFileURL(join(root, 'scripts/suites.js')).href) as { suites: () => Suites }
-  const { fast, whole, waiting, alone, nightly, random } = suites()
-  const all = [...fast, ...whole, ...waiting, ...alone, ...nightly]
+  const { fast, replicas, waiting, alone, nightly, random } = suites()
+  const all = [...fast, ...replicas, ...waiting, ...alone, ...nightly]
   const tracked = execFileSync('git', ['ls-files', 'test/*.test.ts'], { cwd: root }).toString().trim().split('\n')
   t.equal(new Set(all).size, all.length)
   t.same(tracked.filter(file => !all.includes(file)), [])
@@ -45,7 +52,7 @@ t.test('a passed run counts again on the same tree', async t => {
   t.equal(recorded.recordedResult(), undefined)
   recorded.recordResult(recorded.treeDigest(), count, true)
   t.match(recorded.recordedResult(), count)
-  recorded.forgetResult()
+  recorded.deleteRecord()
   t.equal(recorded.recordedResult(), undefined)
 })
 
@@ -73,9 +80,45 @@ t.test('a failed run, and a run during which the tree changed, do not count', as
   const { folder, recorded } = await checkout(t)
   recorded.recordResult(recorded.treeDigest(), count, false)
   t.equal(recorded.recordedResult(), undefined)
-  recorded.forgetResult()
+  recorded.deleteRecord()
   const before = recorded.treeDigest()
   writeFileSync(join(folder, 'src/a.ts'), 'export const a = 2\n')
   recorded.recordResult(before, count, true)
   t.equal(recorded.recordedResult(), undefined)
+})
+
+t.test('files that share a process are reported one by one, also after one of them ends it', async t => {
+  const folder = t.testdir({
+    'package.json': '{"type":"module"}',
+    '.tap': {
+      js: {
+        'pass.test.js': 'import t from "tap"\nt.test("a", async t => { t.pass() })',
+        'fail.test.js': 'import t from "tap"\nt.test("a", async t => { t.fail() })',
+        'throw.test.js': 'import t from "tap"\nt.test("a", async t => { t.pass() })\nthrow new Error("cannot load")',
+        'exit.test.js': 'import t from "tap"\nt.test("a", async t => { t.pass() })\nprocess.exit(0)',
+        'last.test.js': 'import t from "tap"\nt.test("a", async t => { t.pass() })'
+      }
+    }
+  })
+  cpSync(join(root, 'scripts'), join(folder, 'scripts'), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  const { runFiles } = await import(pathToFileURL(join(folder, 'scripts/run-files.js')).href) as Runner
+  const run = async (...names: string[]): Promise<string[]> => {
+    const lines: string[] = []
+    const files = names.map(name => `${name}.test.ts`)
+    await runFiles([files], { jobs: 1, timeoutSeconds: 30, isCovered: false }, line => lines.push(line))
+    return lines.filter(line => /^(?:not )?ok/.test(line)).map(line => line.replace(/ # time.*$/, ''))
+  }
+  t.same(await run('pass', 'fail', 'throw', 'last'), [
+    'ok - pass.test.ts',
+    'not ok - fail.test.ts',
+    'not ok - throw.test.ts',
+    'ok - last.test.ts'
+  ])
+  t.same(await run('pass', 'exit', 'last'), [
+    'ok - pass.test.ts',
+    'not ok - exit.test.ts',
+    'not ok - last.test.ts'
+  ])
+  t.same(await run('exit'), ['not ok - exit.test.ts'])
 })

@@ -90,6 +90,7 @@ t.test('every script that a workflow calls exists', async t => {
     'nightly',
     'release:notes',
     'release:sbom',
+    'site',
     'test'
   ])
   for (const { where, name } of called) t.ok(scripts[name], `${where}: ${name}`)
@@ -104,9 +105,9 @@ t.test('every script that a workflow calls exists', async t => {
 
 t.test('every check runs on each supported Node version, the oldest included', async t => {
   const oldest = Number(/^>=(\d+)\./.exec(engines.node)?.[1])
-  const nodes = Object.values(ci.jobs).flatMap(({ strategy }) => strategy?.matrix.node ?? [])
-  t.same(nodes, [20, 22, 24])
-  t.equal(Math.min(...nodes), oldest)
+  const nodeVersions = Object.values(ci.jobs).flatMap(({ strategy }) => strategy?.matrix.node ?? [])
+  t.same(nodeVersions, [20, 22, 24])
+  t.equal(Math.min(...nodeVersions), oldest)
   for (const { where, step } of steps) {
     const version = step.with?.['node-version']
     if (typeof version === 'number') t.ok(version >= oldest, where)

@@ -17,13 +17,13 @@ export async function startSandbox ({ programs }) {
     '0'
   ])
   const peer = new Peer('direct', await program.says(line => /(http:\/\/[\d.:]+)/.exec(line)?.[1]), program)
-  const asked = async () => Object.entries(JSON.parse((await peer.ask({ path: '/sandbox' })).body).asked)
+  const requests = async () => Object.entries(JSON.parse((await peer.ask({ path: '/sandbox' })).body).requests)
   return Object.assign(peer, {
     /** Counts client reads. */
-    reads: async () => (await asked()).reduce((sum, [endpoint, count]) => own.has(endpoint) ? sum : sum + count, 0),
+    reads: async () => (await requests()).reduce((sum, [endpoint, count]) => own.has(endpoint) ? sum : sum + count, 0),
     /** Counts requests that varve made for itself. */
     ownReads: async () =>
-      (await asked()).reduce(
+      (await requests()).reduce(
         (sum, [endpoint, count]) => own.has(endpoint) && endpoint !== 'total' ? sum + count : sum,
         0
       )

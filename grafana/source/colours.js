@@ -1,6 +1,7 @@
 // Colours of outcomes.
 const outcomes = {
   hit_memory: 'green',
+  hit_disk: 'semi-dark-green',
   hit_redis: 'dark-green',
   collapsed: 'light-blue',
   miss: 'orange',

@@ -1,38 +1,31 @@
-import { addressOf, shortAddress } from '../address.js'
+import { accountResources } from '../account-resource.js'
+import { shortAddress } from '../address.js'
 import { depositAccount } from '../deposit-events.js'
 import { digestHex } from '../digest.js'
-import { eventRecord, eventsOfVersion } from '../ledger-events.js'
+import { isDepositAt } from '../ledger-events.js'
+import { blockResources, epochResources } from '../framework-resources.js'
 import { epochBlocks } from '../ledger.js'
-import { type WriteSetChange } from '../schema/change.js'
+import { coinStore, primaryStores } from '../native-coin-resources.js'
+import { type ResourceDefinition, resourceWrite } from '../resource-definition.js'
 import {
   type BlockEndTransaction,
   type BlockMetadataExtension,
   type BlockMetadataTransaction
 } from '../schema/transaction-block.js'
-import { coinTag, resourceChange, tagOf } from './write-set-changes.js'
-import { committedMembersOf } from './committed.js'
+import { type Write } from '../write.js'
+import { committedMembersOf, type Executed } from './executed.js'
 import { generateHex, type TransactionLocation } from './transaction-location.js'
 
-const frameworkAddress = addressOf('1')
-const blockTag = tagOf('block', 'BlockResource')
-const clockTag = tagOf('timestamp', 'CurrentTimeMicroseconds')
-const epochTag = tagOf('reconfiguration', 'Configuration')
-
 /** Builds the first transaction of a block. */
-export function makeBlockMetadata (location: TransactionLocation): BlockMetadataTransaction {
-  const { ledger, block, version } = location
-  const emitted = eventsOfVersion(ledger, block, version)
+export function makeBlockMetadata (executed: Executed): BlockMetadataTransaction {
+  const { location, location: { ledger, block }, events } = executed
   const extension = extensionOf(location)
   return {
-    ...committedMembersOf(
-      location,
-      metadataChanges(location, emitted.some(({ account }) => account === depositAccount)),
-      0n
-    ),
+    ...committedMembersOf(executed),
     id: block.hash,
     epoch: String(block.epoch),
     round: String(block.height),
-    events: emitted.map(eventRecord),
+    events: events.map(({ record }) => record),
     previous_block_votes_bitvec: [248],
     proposer: shortAddress(digestHex(ledger.seed, 'validator', Number(block.height) % 5).slice(2)),
     failed_proposer_indices: [],
@@ -43,9 +36,9 @@ export function makeBlockMetadata (location: TransactionLocation): BlockMetadata
 }
 
 /** Builds the last transaction of a block: a checkpoint at even heights, an epilogue at odd ones. */
-export function makeBlockEnd (location: TransactionLocation): BlockEndTransaction {
-  const { height, timestampUsec, firstVersion, lastVersion } = location.block
-  const common = { ...committedMembersOf(location, [], 0n), timestamp: String(timestampUsec) }
+export function makeBlockEnd (executed: Executed): BlockEndTransaction {
+  const { height, timestampUsec, firstVersion, lastVersion } = executed.location.block
+  const common = { ...committedMembersOf(executed), timestamp: String(timestampUsec) }
   if (height % 2n === 0n) return { ...common, type: 'state_checkpoint_transaction' }
   const isFull = lastVersion - firstVersion > 1_000n
   const info = {
@@ -79,14 +72,17 @@ function extensionOf (location: TransactionLocation): BlockMetadataExtension | u
   }
 }
 
-function metadataChanges (location: TransactionLocation, isDeposit: boolean): WriteSetChange[] {
-  const { ledger, block } = location
+/** Returns what the first transaction of a block writes. */
+export function metadataWrites ({ ledger, block, version }: TransactionLocation): Write[] {
   const height = Number(block.height)
-  const { goneAt, backAt } = ledger.remaking ?? { goneAt: -1, backAt: -1 }
-  return [
-    resourceChange(location, frameworkAddress, blockTag),
-    resourceChange(location, frameworkAddress, clockTag),
-    ...height % epochBlocks === 0 ? [resourceChange(location, frameworkAddress, epochTag)] : [],
-    ...isDeposit || height === goneAt || height === backAt ? [resourceChange(location, depositAccount, coinTag)] : []
+  const { destroyedAt, recreatedAt } = ledger.recreation ?? { destroyedAt: -1, recreatedAt: -1 }
+  const definitions: Array<ResourceDefinition | undefined> = [
+    ...blockResources,
+    ...height % epochBlocks === 0 ? epochResources : [],
+    ...isDepositAt(ledger, block, version) || height === destroyedAt || height === recreatedAt ? [coinStore] : [],
+    // The coins of a destroyed store move to the fungible store; a new coin store has new event handles.
+    height === destroyedAt ? primaryStores.get(depositAccount) : undefined,
+    height === recreatedAt ? accountResources.get(depositAccount) : undefined
   ]
+  return definitions.flatMap(definition => definition === undefined ? [] : resourceWrite(definition, ledger, version))
 }

@@ -1,16 +1,17 @@
-import { addressOf } from '../address.js'
-import { tableChangeOf, changesTurnResource } from '../short-lived-state.js'
+import { type Address, addressOf } from '../address.js'
+import { u64Bytes } from '../bcs.js'
+import { shortLivedTable, type TableChange, tableChangeOf } from '../short-lived-state.js'
 import { depositAccount } from '../deposit-events.js'
-import { type WriteSetChange } from '../schema/change.js'
+import { generatedResources } from '../generated-resources.js'
+import { scheduledModules } from '../modules.js'
+import { resourceWrite } from '../resource-definition.js'
+import { type Scheduled, scheduledWrite, scheduleStep } from '../scheduled.js'
 import { type EventRecord } from '../schema/event.js'
-import {
-  bookingChange,
-  busyItemChange,
-  moduleChange,
-  namedItemChange,
-  resourceChange,
-  tagOf
-} from './write-set-changes.js'
+import { steppedResource } from '../short-lived-resources.js'
+import { itemKey, moduleKey } from '../state-key.js'
+import { busyTable, drawItemKey, itemWrite, namedItemKey } from '../generated-table-items.js'
+import { requireTypeTag } from '../type-tag.js'
+import { type Write } from '../write.js'
 import { moduleEvent } from './module-events.js'
 import {
   makeCallPayload,
@@ -28,7 +29,7 @@ export interface UserTransactionKind {
   readonly makePayload: PayloadMaker
   /** Undefined means signed by the sender's single Ed25519 key. */
   readonly makeSignature?: SignatureMaker
-  readonly changes: (location: TransactionLocation) => WriteSetChange[]
+  readonly writes: (location: TransactionLocation) => Write[]
   readonly events: (location: TransactionLocation) => EventRecord[]
   /** Text of `vm_status` for a transaction that failed. */
   readonly failure?: string
@@ -37,11 +38,15 @@ export interface UserTransactionKind {
 }
 
 const gameAddress = addressOf('42')
-const turnTag = tagOf('game', 'Turn', [], '42')
+const u64 = requireTypeTag('u64')
+const stringTag = requireTypeTag('0x1::string::String')
+
+/** Modules and resources that user transactions write as the chain grows. */
+export const scheduledValues: readonly Scheduled[] = [...scheduledModules, ...generatedResources(depositAccount)]
 
 const usualKind: UserTransactionKind = {
   makePayload: makeMovePayload,
-  changes: location => busyItemChange(location),
+  writes: location => [drawnItemWrite(location)],
   events: () => []
 }
 
@@ -61,14 +66,18 @@ const differences: ReadonlyArray<Partial<UserTransactionKind>> = [
   { makePayload: makeUndecryptedPayload, failure: 'Execution failed with miscellaneous error and no status code' },
   ...failures.map(failure => ({ failure })),
   { hasNonce: true },
-  { changes: namedItemChange },
-  { makePayload: makePublishPayload, changes: location => [moduleChange(location, depositAccount, 'menu')] },
+  {
+    writes: ({ ledger, version }) => [
+      itemWrite(ledger.seed, namedItemKey(busyTable, 'alice'), version, { key: 'alice', keyType: stringTag })
+    ]
+  },
+  { makePayload: makePublishPayload, writes: location => [moduleWrite(location, depositAccount, 'menu')] },
   {
     makePayload: makePublishPayload,
-    changes: location => ['game', 'shop'].map(name => moduleChange(location, gameAddress, name))
+    writes: location => ['game', 'shop'].map(name => moduleWrite(location, gameAddress, name))
   },
   // Deletes a module that no listing contains, so listings stay the same.
-  { changes: location => [...busyItemChange(location), moduleChange(location, depositAccount, 'seasonal')] },
+  { writes: location => [drawnItemWrite(location), moduleWrite(location, depositAccount, 'seasonal')] },
   {
     events: (
       { version }
@@ -84,21 +93,65 @@ const otherKinds = differences.map((difference): UserTransactionKind => ({ ...us
 
 /** Returns the kind of the user transaction at a location. */
 export function userTransactionKindOf (location: TransactionLocation): UserTransactionKind {
-  if (!mayBeAnyKind(location.block, location.version)) return usualKind
-  const tableBooking = tableChangeOf(location.ledger, location.version)
+  const kind = kindByPlace(location)
+  if (kind !== usualKind || !mayBeAnyKind(location.block, location.version)) return kind
+  const due = dueWrites(location)
+  return due.length === 0 ? kind : { ...kind, makePayload: makePublishPayload, writes: () => due }
+}
+
+/** Writes the table item that a transaction without another purpose changes. */
+export function drawnItemWrite ({ ledger: { seed, startVersion }, version }: TransactionLocation): Write {
+  return itemWrite(seed, drawItemKey(seed, Number(version - startVersion)), version)
+}
+
+function kindByPlace ({ ledger, block, version }: TransactionLocation): UserTransactionKind {
+  if (!mayBeAnyKind(block, version)) return usualKind
+  const place = offsetInCycle(ledger, version)
+  // Odd places of the cycle are of the usual kind, or change what is short-lived; so are places beyond the list.
+  if (place % 2 === 0) return otherKinds[place / 2] ?? usualKind
+  const tableBooking = tableChangeOf(ledger, version)
   if (tableBooking !== undefined) {
-    return {
-      ...usualKind,
-      makePayload: makeBookingPayload,
-      changes: () => bookingChange(location, tableBooking)
-    }
+    return { ...usualKind, makePayload: makeBookingPayload, writes: location => [bookingWrite(location, tableBooking)] }
   }
-  if (changesTurnResource(location.ledger, location.version)) {
-    return { ...usualKind, changes: () => [resourceChange(location, gameAddress, turnTag)] }
+  const stepped = steppedResource(ledger, version)
+  return stepped === undefined
+    ? usualKind
+    : { ...usualKind, writes: () => [resourceWrite(stepped, ledger, version)] }
+}
+
+// Writes every scheduled value whose state has changed since the last transaction that could have written it.
+function dueWrites (location: TransactionLocation): Write[] {
+  const { ledger, version } = location
+  const place = Number(version - ledger.startVersion)
+  const before = Number(lastOfUsualKind(location) - ledger.startVersion)
+  if (Math.floor(before / scheduleStep) === Math.floor(place / scheduleStep)) return []
+  return scheduledValues.filter(({ stateAt }) => stateAt(before) !== stateAt(place)).map(value =>
+    scheduledWrite(value, ledger, place)
+  )
+}
+
+// Genesis writes every scheduled value, so it ends the search.
+function lastOfUsualKind ({ ledger, block, version }: TransactionLocation): bigint {
+  for (let at = version - 1n, within = block; at > ledger.startVersion; at--) {
+    if (at < within.firstVersion) within = ledger.block(within.height - 1n)
+    const location = { ledger, block: within, version: at }
+    if (mayBeAnyKind(within, at) && kindByPlace(location) === usualKind) return at
   }
-  // Odd places of the cycle, and places beyond the list, have the usual kind.
-  const place = offsetInCycle(location.ledger, location.version)
-  return otherKinds[place / 2] ?? usualKind
+  return ledger.startVersion
+}
+
+function bookingWrite ({ ledger, version }: TransactionLocation, { key, action, isDecoded }: TableChange): Write {
+  const decoded = isDecoded ? { key: String(key), keyType: u64 } : undefined
+  const write = itemWrite(ledger.seed, itemKey(shortLivedTable, u64Bytes(key)), version, decoded)
+  return action === 'write' ? write : { ...write, value: () => undefined }
+}
+
+// Writes a module as it is already, or deletes one that does not exist.
+function moduleWrite ({ ledger, block, version }: TransactionLocation, address: Address, name: string): Write {
+  const key = moduleKey(address, name)
+  const module = scheduledModules.find(scheduled => scheduled.key.equals(key))
+  if (module === undefined) return { key, value: () => undefined }
+  return scheduledWrite(module, ledger, Number(lastOfUsualKind({ ledger, block, version }) - ledger.startVersion))
 }
 
 function makePublishPayload (location: TransactionLocation) {

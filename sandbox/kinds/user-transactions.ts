@@ -1,35 +1,42 @@
 import { shortAddress } from '../address.js'
-import { primaryStore, chainAsset } from '../native-coin-resources.js'
-import { depositAccount } from '../deposit-events.js'
+import { accountResources } from '../account-resource.js'
+import { coinStore, primaryStores } from '../native-coin-resources.js'
 import { digestsHex } from '../digest.js'
-import { eventRecord, eventsOfVersion } from '../ledger-events.js'
+import { eventsOfVersion, isDepositAt } from '../ledger-events.js'
 import { maxU64 } from '../integer.js'
-import { type WriteSetChange } from '../schema/change.js'
+import { resourceWrite } from '../resource-definition.js'
 import { type PendingTransaction, type UserRequest, type UserTransaction } from '../schema/transaction-user.js'
 import { knownSendAt } from '../known-senders.js'
 import { type LedgerEvent } from '../event-stream.js'
-import { busyItemChange, coinTag, resourceChange, tagOf } from './write-set-changes.js'
-import { committedMembersOf, transactionHash } from './committed.js'
+import { type Write } from '../write.js'
+import { committedMembersOf, type Executed, transactionHash } from './executed.js'
 import { feeStatement } from './module-events.js'
+import { type Outcome } from './outcome.js'
 import { makeCallPayload } from './payloads.js'
 import { type TransactionLocation } from './transaction-location.js'
-import { type UserTransactionKind, userTransactionKindOf } from './user-transaction-kinds.js'
+import { drawnItemWrite, type UserTransactionKind, userTransactionKindOf } from './user-transaction-kinds.js'
 
-const accountTag = tagOf('account', 'Account')
-const storeTag = tagOf('fungible_asset', 'FungibleStore')
+/** Returns what a user transaction did. */
+export function userOutcome (location: TransactionLocation): Outcome {
+  const kind = userTransactionKindOf(location)
+  const { failure } = kind
+  if (failure === undefined) {
+    const writes = [...ownWrites(location), ...kind.writes(location)]
+    return { writes, moduleEvents: () => kind.events(location), gas: 6n, kind }
+  }
+  // A failed transaction changes only the item that represents the gas charge.
+  const gas = 11n
+  return { writes: [drawnItemWrite(location)], moduleEvents: () => [feeStatement(gas)], gas, failure, kind }
+}
 
 /** Builds a committed transaction of an account. */
-export function makeUserTransaction (location: TransactionLocation): UserTransaction {
-  const { ledger, block, version } = location
-  const kind = userTransactionKindOf(location)
-  const emitted = eventsOfVersion(ledger, block, version)
-  const gas = kind.failure === undefined ? 6n : 11n
-  const moduleEvents = kind.failure === undefined ? kind.events(location) : [feeStatement(gas)]
+export function makeUserTransaction (executed: Executed, kind: UserTransactionKind): UserTransaction {
+  const { location, events } = executed
   return {
-    ...committedMembersOf(location, changesOf(location, kind, emitted), gas, kind.failure),
-    ...requestOf(location, kind, emitted),
-    events: [...emitted.map(eventRecord), ...moduleEvents],
-    timestamp: String(block.timestampUsec),
+    ...committedMembersOf(executed),
+    ...requestOf(location, kind, eventsOfVersion(location.ledger, location.block, location.version)),
+    events: events.map(({ record }) => record),
+    timestamp: String(location.block.timestampUsec),
     type: 'user_transaction'
   }
 }
@@ -67,22 +74,13 @@ function requestOf (
   }
 }
 
-function changesOf (
-  location: TransactionLocation,
-  kind: UserTransactionKind,
-  emitted: readonly LedgerEvent[]
-): WriteSetChange[] {
-  // A failed transaction changes only the item that represents the gas charge; keys below 100 always exist.
-  if (kind.failure !== undefined) return busyItemChange(location, 100)
-  const known = knownSendAt(location.ledger, location.block, location.version)
-  return [
-    ...known === undefined
-      ? []
-      : [
-        resourceChange(location, known.sender, accountTag),
-        resourceChange(location, primaryStore(known.sender, chainAsset), storeTag)
-      ],
-    ...emitted.length === 0 ? [] : [resourceChange(location, depositAccount, coinTag)],
-    ...kind.changes(location)
+// The resources of the account that sends a transaction or receives coins by it.
+function ownWrites ({ ledger, block, version }: TransactionLocation): Write[] {
+  const known = knownSendAt(ledger, block, version)
+  const own = [
+    known && accountResources.get(known.sender),
+    known && primaryStores.get(known.sender),
+    isDepositAt(ledger, block, version) ? coinStore : undefined
   ]
+  return own.flatMap(definition => definition === undefined ? [] : resourceWrite(definition, ledger, version))
 }

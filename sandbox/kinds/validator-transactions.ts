@@ -1,30 +1,38 @@
 import { shortAddress } from '../address.js'
 import { digestHex } from '../digest.js'
 import { type ValidatorTransaction } from '../schema/transaction-validator.js'
-import { committedMembersOf } from './committed.js'
+import { committedMembersOf, type Executed } from './executed.js'
 import { moduleEvent } from './module-events.js'
 import { type FirstTransactionKind } from './kind-schedule.js'
+import { freeOutcome, type Outcome } from './outcome.js'
 import { generateHex, type TransactionLocation } from './transaction-location.js'
+
+type ValidatorKind = Extract<FirstTransactionKind, ValidatorTransaction['validator_transaction_type']>
+
+/** Returns what a transaction that validators agree on did. */
+export function validatorOutcome ({ block }: TransactionLocation, kind: ValidatorKind): Outcome {
+  const updated = { epoch: String(block.epoch), jwks: { entries: [] } }
+  return freeOutcome([], kind === 'observed_jwk_update' ? [moduleEvent('0x1::jwks::ObservedJWKsUpdated', updated)] : [])
+}
 
 /**
  * Builds a transaction that validators agree on: keys of an identity provider, randomness or an encryption key of an
  * epoch.
  */
-export function makeValidatorTransaction (
-  location: TransactionLocation,
-  kind: Extract<FirstTransactionKind, ValidatorTransaction['validator_transaction_type']>
-): ValidatorTransaction {
+export function makeValidatorTransaction (executed: Executed, kind: ValidatorKind): ValidatorTransaction {
+  const { location } = executed
   const epoch = String(location.block.epoch)
   const author = shortAddress(digestHex(location.ledger.seed, 'validator', 2).slice(2))
   const signed = { signer_indices: [0, 1, 3], sig: generateHex(location, 'validators', 96) }
-  const common = committedMembersOf(location, [], 0n)
-  const timestamp = String(location.block.timestampUsec)
+  const common = {
+    ...committedMembersOf(executed),
+    events: executed.events.map(({ record }) => record),
+    timestamp: String(location.block.timestampUsec)
+  }
   switch (kind) {
     case 'observed_jwk_update':
       return {
         ...common,
-        events: [moduleEvent('0x1::jwks::ObservedJWKsUpdated', { epoch, jwks: { entries: [] } })],
-        timestamp,
         quorum_certified_update: {
           update: observedKeys(location),
           multi_sig: location.block.height % 4n === 1n ? signed : { ...signed, sig: null }
@@ -35,8 +43,6 @@ export function makeValidatorTransaction (
     case 'dkg_result':
       return {
         ...common,
-        events: [],
-        timestamp,
         dkg_transcript: { epoch, author, payload: generateHex(location, 'transcript', 200) },
         validator_transaction_type: kind,
         type: 'validator_transaction'
@@ -44,8 +50,6 @@ export function makeValidatorTransaction (
     case 'chunky_d_k_g_result':
       return {
         ...common,
-        events: [],
-        timestamp,
         certified_subtrx: { epoch, author, subtrx: generateHex(location, 'subtranscript', 200), signature: signed },
         encryption_key: generateHex(location, 'encryption key', 96),
         validator_transaction_type: kind,

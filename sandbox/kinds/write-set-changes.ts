@@ -1,131 +1,127 @@
-import { type Address, addressOf, longAddress, shortAddress } from '../address.js'
-import { textBytes, u64Bytes } from '../bcs.js'
-import { type TableChange, shortLivedTable } from '../short-lived-state.js'
-import { digest, digestHex } from '../digest.js'
+import { longAddress, shortAddress } from '../address.js'
+import { integerBytes, lengthBytes, sizedBytes } from '../bcs.js'
 import { moduleRecord } from '../module-abi.js'
-import { moduleAt } from '../modules.js'
-import { renderingOf } from '../release.js'
-import { resourceAt } from '../resources.js'
+import { type Rendering, renderingOf } from '../release.js'
 import { type WriteSetChange } from '../schema/change.js'
-import { moduleKey, resourceKey } from '../state-key.js'
-import { tableItemAt } from '../table-items.js'
-import { printTypeTag, type StructTag, type TypeTag } from '../type-tag.js'
-import { type TransactionLocation } from './transaction-location.js'
+import { readStateKey, stateKeyBytes, stateKeyHash } from '../state-key.js'
+import { itemValue } from '../generated-table-items.js'
+import { printTypeTag } from '../type-tag.js'
+import { structTagBytes } from '../type-tag-bytes.js'
+import { type StateValue, type TaggedValue, type Write } from '../write.js'
 
-const u64: TypeTag = { kind: 'primitive', name: 'u64' }
-const stringTag = tagOf('string', 'String')
-const shopItemTag = tagOf('shop', 'Item', [], '42')
-
-/** Type of the store of the chain's native coin. */
-export const coinTag = tagOf('coin', 'CoinStore', [tagOf('aptos_coin', 'AptosCoin')])
-
-/** Handle of the table that user transactions write to; its keys are u64 numbers below 128 and names. */
-export const busyTable = addressOf('5eed')
-
-/** Writes one table item, chosen by digest; empty if the item does not exist at this version. */
-export function busyItemChange (location: TransactionLocation, keys = 128): WriteSetChange[] {
-  const key = BigInt(digest(location.ledger.seed, 'written', location.version).readUInt8() % keys)
-  return itemChange(location, busyTable, u64KeyOf(key), u64, false)
+/** A write with its value, computed once. */
+export interface SettledWrite {
+  readonly write: Write
+  /** The state key in BCS. */
+  readonly key: Buffer
+  readonly value: StateValue | undefined
 }
 
-/** Writes an item with `data`, as nodes that know the table's types print it. */
-export function namedItemChange (location: TransactionLocation): WriteSetChange[] {
-  return itemChange(
-    location,
-    busyTable,
-    { type: stringTag, bytes: textBytes('alice'), json: 'alice' },
-    shopItemTag,
-    true
+/** Prints a write set as a release renders it. */
+export function changesOf (writes: readonly SettledWrite[], release: string): WriteSetChange[] {
+  return writes.flatMap(write => changesOfWrite(write, renderingOf(release)))
+}
+
+/** Computes the values of a write set once, in the order of their keys. */
+export function settledWrites (writes: readonly Write[]): SettledWrite[] {
+  return writes.map(write => ({ write, key: stateKeyBytes(write.key), value: write.value() })).sort((a, b) =>
+    a.key.compare(b.key)
   )
 }
 
-/** Writes or deletes an item of the bookings table. */
-export function bookingChange (
-  location: TransactionLocation,
-  { key, action, isDecoded }: TableChange
-): WriteSetChange[] {
-  const { bytes, type, json } = u64KeyOf(key)
-  if (action === 'write') return itemChange(location, shortLivedTable, u64KeyOf(key), u64, isDecoded)
-  return [{
-    ...itemOf(shortLivedTable, bytes),
-    data: isDecoded ? { key: json, key_type: printTypeTag(type) } : null,
-    type: 'delete_table_item'
-  }]
+/** Encodes the write set of a transaction in BCS: a map ordered by key. */
+export function writeSetBytes (writes: readonly SettledWrite[]): Buffer {
+  return Buffer.concat([
+    Buffer.from([0]),
+    lengthBytes(writes.length),
+    ...writes.flatMap(({ key, value }) => [key, ...writeOpParts(value)])
+  ])
 }
 
-/** Prints the resource that a read at this version finds, or its deletion. */
-export function resourceChange (
-  { ledger, version }: TransactionLocation,
-  address: Address,
-  tag: StructTag
-): WriteSetChange {
-  const found = resourceAt(ledger, address, tag, version)
-  const type = printTypeTag(tag)
-  const of = { address: shortAddress(address), state_key_hash: digestHex('state key', resourceKey(address, tag)) }
-  if (found === undefined) return { ...of, resource: type, type: 'delete_resource' }
-  return {
-    ...of,
-    data: { type, data: JSON.parse(found.value.json) as Record<string, unknown> },
-    type: 'write_resource'
+/** Encodes the members of a resource group: a map ordered by type. */
+export function groupBytes (members: readonly TaggedValue[]): Buffer {
+  const entries = members.map(({ tag, value }) => ({ key: structTagBytes(tag), value: value.bytes })).toSorted((a, b) =>
+    a.key.compare(b.key)
+  )
+  return Buffer.concat([lengthBytes(entries.length), ...entries.flatMap(({ key, value }) => [key, sizedBytes(value)])])
+}
+
+const meta = Buffer.concat([Buffer.from([0]), integerBytes(100_000n, 8), integerBytes(1_660_247_629_760_032n, 8)])
+
+const [modification, deletion] = [Buffer.from([4]), Buffer.from([5])]
+
+// Each write is a modification with a deposit, or a deletion, as on chains that charge for storage.
+function writeOpParts (value: StateValue | undefined): Buffer[] {
+  if (value === undefined) return [deletion, meta]
+  const bytes = valueBytes(value)
+  return [modification, lengthBytes(bytes.length), bytes, meta]
+}
+
+function valueBytes (value: StateValue): Buffer {
+  switch (value.kind) {
+    case 'resource':
+      return value.resource.value.bytes
+    case 'group':
+      return groupBytes(value.members)
+    case 'module':
+      return value.module.bytecode
+    case 'item':
+      return value.item.bytes
   }
 }
 
-/** Prints the module that a listing at this version contains, or its deletion. */
-export function moduleChange (
-  { ledger, version }: TransactionLocation,
-  address: Address,
-  name: string
-): WriteSetChange {
-  const found = moduleAt(ledger, address, name, version)
-  const of = { address: shortAddress(address), state_key_hash: digestHex('state key', moduleKey(address, name)) }
-  if (found === undefined) return { ...of, module: `${of.address}::${name}`, type: 'delete_module' }
-  return { ...of, data: moduleRecord(found, renderingOf(ledger.release)), type: 'write_module' }
+function changesOfWrite ({ write, value }: SettledWrite, rendering: Rendering): WriteSetChange[] {
+  const subject = readStateKey(write.key)
+  const hash = stateKeyHash(write.key)
+  if (subject.kind === 'item') {
+    const of = { state_key_hash: hash, handle: longAddress(subject.handle), key: `0x${subject.key.toString('hex')}` }
+    return [
+      value?.kind === 'item' ? itemChange(of, write, value) : {
+        ...of,
+        data: write.decoded ? { key: write.decoded.key, key_type: printTypeTag(write.decoded.keyType) } : null,
+        type: 'delete_table_item'
+      }
+    ]
+  }
+  const of = { address: shortAddress(subject.address), state_key_hash: hash }
+  switch (value?.kind) {
+    case undefined:
+      return [
+        subject.kind === 'module'
+          ? { ...of, module: `${of.address}::${subject.name}`, type: 'delete_module' }
+          : { ...of, resource: printTypeTag(subject.tag), type: 'delete_resource' }
+      ]
+    case 'resource':
+      return [resourceChange(of, value.resource)]
+    case 'group':
+      return value.members.map(member => resourceChange(of, member))
+    case 'module':
+      return [{ ...of, data: moduleRecord(value.module, rendering), type: 'write_module' }]
+    case 'item':
+      throw new RangeError('a table item under the key of an account')
+  }
 }
 
-/** Builds a struct tag; the framework's address is the default. */
-export function tagOf (module: string, name: string, args: readonly TypeTag[] = [], digits = '1'): StructTag {
-  return { kind: 'struct', address: addressOf(digits), module, name, args }
+interface AccountSubject {
+  readonly address: string
+  readonly state_key_hash: string
 }
 
-interface TableKey {
-  readonly type: TypeTag
-  readonly bytes: Buffer
-  readonly json: unknown
-}
-
-function u64KeyOf (key: bigint): TableKey {
-  return { type: u64, bytes: u64Bytes(key), json: String(key) }
+function resourceChange (of: AccountSubject, { tag, value }: TaggedValue): WriteSetChange {
+  const data = { type: printTypeTag(tag), data: JSON.parse(value.json) as Record<string, unknown> }
+  return { ...of, data, type: 'write_resource' }
 }
 
 function itemChange (
-  { ledger, version }: TransactionLocation,
-  handle: Address,
-  key: TableKey,
-  valueType: TypeTag,
-  isDecoded: boolean
-): WriteSetChange[] {
-  const value = tableItemAt(ledger, { handle, keyType: key.type, key: key.bytes }, valueType, version)
-  // An item that does not exist at this version has no write.
-  if (typeof value === 'string') return []
-  return [{
-    ...itemOf(handle, key.bytes),
-    value: `0x${value.bytes.toString('hex')}`,
-    data: isDecoded
-      ? {
-        key: key.json,
-        key_type: printTypeTag(key.type),
-        value: JSON.parse(value.json),
-        value_type: printTypeTag(valueType)
-      }
-      : null,
-    type: 'write_table_item'
-  }]
-}
-
-function itemOf (handle: Address, key: Buffer) {
-  return {
-    state_key_hash: digestHex('state key', handle, key),
-    handle: longAddress(handle),
-    key: `0x${key.toString('hex')}`
+  of: { state_key_hash: string, handle: string, key: string },
+  { decoded }: Write,
+  { item }: Extract<StateValue, { kind: 'item' }>
+): WriteSetChange {
+  const data = decoded && {
+    key: decoded.key,
+    key_type: printTypeTag(decoded.keyType),
+    value: JSON.parse(String(itemValue(item.seed, item.type)?.json)) as unknown,
+    value_type: printTypeTag(item.type)
   }
+  return { ...of, value: `0x${item.bytes.toString('hex')}`, data: data ?? null, type: 'write_table_item' }
 }

@@ -8,7 +8,7 @@ export const mediaTypes: Record<Accept, string> = { json: 'application/json', bc
  * Removes optional whitespace around a list item or header value (RFC 9110, section 5.6.3). `trim` would also remove
  * byte A0, and a pattern could take quadratic time.
  */
-export function trimBlanks (text: string): string {
+export function trimOws (text: string): string {
   let from = 0
   let to = text.length
   while (isBlank(text[from])) from++
@@ -26,7 +26,7 @@ function isBlank (char: string | undefined): boolean {
  */
 export function readAccept (header: string | undefined): Accept {
   for (const item of (header ?? '').split(',')) {
-    const type = trimBlanks(item).toLowerCase()
+    const type = trimOws(item).toLowerCase()
     if (type === mediaTypes.json) return 'json'
     if (type === mediaTypes.bcs) return 'bcs'
   }

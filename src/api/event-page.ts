@@ -1,7 +1,7 @@
 import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
 import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
-import { streamPathOf } from './targets.js'
+import { streamPathOf } from './request-targets.js'
 
 /** Properties that a page of events states. */
 export interface EventPage {

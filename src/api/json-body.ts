@@ -1,4 +1,4 @@
-import { trimBlanks } from './accept.js'
+import { trimOws } from './accept.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
 import { httpError, invalidInputError } from './error-response.js'
 
@@ -31,6 +31,6 @@ export function requireString (body: JsonObject, name: string): string {
 
 function isJson (contentType: string | undefined): boolean {
   return /^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)[ \t]*(?:;|$)/i.test(
-    trimBlanks(contentType ?? '')
+    trimOws(contentType ?? '')
   )
 }

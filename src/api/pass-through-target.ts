@@ -1,7 +1,18 @@
 import { type ErrorResponse, httpError, invalidInputError } from './error-response.js'
 
-/** Policy for unknown routes: forward reads, nothing, or everything under /v1. */
-export type PassThroughPolicy = 'reads' | 'none' | 'all'
+/** Policies for unknown routes under /v1, from the narrowest: each forwards what the one before forwards, and more. */
+export const passThroughScopes = ['none', 'reads', 'transactions', 'all'] as const
+
+/** One of the closed list. */
+export type PassThroughScope = typeof passThroughScopes[number]
+
+// Routes that submit, simulate or encode transactions, which is all that a wallet sends beside reads.
+const transactionPaths = new Set([
+  '/v1/transactions',
+  '/v1/transactions/batch',
+  '/v1/transactions/simulate',
+  '/v1/transactions/encode_submission'
+])
 
 // Characters that nodes accept unencoded in a path and in a query (docs/node-behaviour.md, "Request targets").
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
@@ -14,7 +25,7 @@ export function localTarget (target: string): string {
 /** Throws an ErrorResponse for a target with a character that nodes reject unencoded. */
 export function requireLegalTarget (target: string): void {
   if (!legalTarget.test(target)) {
-    throw invalidInputError('the request target holds a character that must be percent-encoded')
+    throw invalidInputError('the request target contains a character that must be percent-encoded')
   }
 }
 
@@ -22,7 +33,7 @@ export function requireLegalTarget (target: string): void {
  * Returns the target to forward for an unknown route, unchanged after the host; throws an ErrorResponse if it is not
  * allowed.
  */
-export function forwardedTarget (target: string, method: string, policy: PassThroughPolicy): string {
+export function forwardedTarget (target: string, method: string, scope: PassThroughScope): string {
   const local = localTarget(target)
   const [path = ''] = local.split('?', 1)
   if (path !== '/v1' && !path.startsWith('/v1/')) throw notServedError()
@@ -30,11 +41,17 @@ export function forwardedTarget (target: string, method: string, policy: PassThr
   // Splits at encoded separators too, because gateways may decode first; some also end a segment at a semicolon.
   const segments = path.split('/').flatMap(segment => decoded(segment).split(/[/\\?#;]/))
   // Rejects dot segments, because a gateway that resolves them would leave /v1.
-  if (segments.some(part => part === '.' || part === '..')) throw invalidInputError('the path holds a dot segment')
+  if (segments.some(part => part === '.' || part === '..')) throw invalidInputError('the path contains a dot segment')
   if (method !== 'GET' && method !== 'HEAD' && method !== 'POST') throw methodNotAllowedError('GET, HEAD, POST')
   // `set_failpoint` makes a test node fail on purpose (docs/node-behaviour.md, "Routes").
-  const needed = !isSafeMethod(method) || segments.includes('set_failpoint') ? 'all' : 'reads'
-  if (policy === 'none' || (policy === 'reads' && needed === 'all')) throw notForwardedError(policy, needed)
+  const needed = segments.includes('set_failpoint')
+    ? 'all'
+    : isSafeMethod(method)
+    ? 'reads'
+    : transactionPaths.has(path)
+    ? 'transactions'
+    : 'all'
+  if (passThroughScopes.indexOf(scope) < passThroughScopes.indexOf(needed)) throw notForwardedError(scope, needed)
   return local
 }
 
@@ -59,8 +76,8 @@ function notServedError (): ErrorResponse {
   return httpError(404, 'not found')
 }
 
-function notForwardedError (policy: PassThroughPolicy, needed: PassThroughPolicy): ErrorResponse {
-  return httpError(404, `not forwarded: passThrough is ${policy}, and this request needs passThrough: ${needed}`)
+function notForwardedError (scope: PassThroughScope, needed: PassThroughScope): ErrorResponse {
+  return httpError(404, `not forwarded: passThrough is ${scope}, and this request needs passThrough: ${needed}`)
 }
 
 // Decodes as often as any node does (docs/node-behaviour.md, "Percent-encoding").

@@ -24,13 +24,13 @@ export interface Read {
   /** Requested page of events, if it has a start. */
   readonly page: { readonly start: bigint, readonly limit: bigint } | undefined
   readonly accept: Accept
-  readonly body: ReadBody | undefined
+  readonly body: RequestBody | undefined
   /** Lowest version that a moving response must have been read at; in no cache key, because no body depends on it. */
   readonly minVersion: bigint | undefined
 }
 
 /** Body of a read. */
-export interface ReadBody {
+export interface RequestBody {
   /** Media type, sent upstream. */
   readonly type: string
   /** Body sent upstream: JSON in the client's member order and number text without blanks, or bytes unchanged. */
@@ -45,8 +45,22 @@ export interface ReadKeys {
   readonly value: string
   /** Key of a not-found, which quotes the client's text, so only equal texts share it. */
   readonly text: string
-  /** Prefix of block keys, and name of the index from versions to blocks; each set of flags has its own. */
-  readonly blockIndexKey: string | undefined
+  /**
+   * Family of entries that are valid for many versions: prefix of their keys, and name of their intervals in an index.
+   * Blocks have one per set of flags; undefined for reads of one version.
+   */
+  readonly intervalFamily: string | undefined
+}
+
+/** Kinds of validity intervals by what they count: versions, as of a block, or events, as of a page. */
+export type IntervalKind = 'versions' | 'events'
+
+/** Interval that an entry is valid for, both ends included, in its family: a set of blocks, or a stream of events. */
+export interface ValidityInterval {
+  readonly kind: IntervalKind
+  readonly family: string
+  readonly first: bigint
+  readonly last: bigint
 }
 
 /** Classes of reads: stored without expiry, stored once a page is full, or micro-cached at most. */
@@ -93,14 +107,14 @@ export function keysOf (
     return {
       value: `${space} ${shorten(`${name} ${body.canonical}`)}`,
       text: `${space} ${shorten(`${name} = ${bodyTextOf(body)}`)}`,
-      blockIndexKey: undefined
+      intervalFamily: undefined
     }
   }
   const blockIndexKey = isOfBlock(read) ? [space, 'blocks', ...read.query.map(([flag]) => flag)].join(' ') : undefined
   const key = blockIndexKey === undefined || read.height === undefined
     ? `${space} ${shorten(name)}`
-    : blockKeyOf(blockIndexKey, read.height)
-  return { value: key, text: key, blockIndexKey }
+    : intervalKeyOf(blockIndexKey, read.height)
+  return { value: key, text: key, intervalFamily: blockIndexKey }
 }
 
 /** Returns true if a read requests a block, whose one entry serves its height and every version inside. */
@@ -109,13 +123,18 @@ export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
 }
 
 /** Returns a body as text: JSON as sent, or bytes in hex behind their media type. */
-export function bodyTextOf ({ sent, canonical }: ReadBody): string {
+export function bodyTextOf ({ sent, canonical }: RequestBody): string {
   return typeof sent === 'string' ? sent : canonical
 }
 
-/** Returns the key of a block, the same for every version inside. */
-export function blockKeyOf (blocks: string, height: bigint | string): string {
-  return `${blocks} ${height}`
+/** Returns the key of an entry, the same for every version in its interval; blocks are numbered by height. */
+export function intervalKeyOf (family: string, number: bigint | string): string {
+  return `${family} ${number}`
+}
+
+/** Returns the family in the key of an entry that is valid for many versions. */
+export function familyOfKey (key: string): string {
+  return key.slice(0, key.lastIndexOf(' '))
 }
 
 /** Returns the key of a micro-cached response. */
@@ -162,16 +181,14 @@ export function streamIndexKeyOf (
   return `${chain.id}.${chain.generation} json ${shorten(path)}`
 }
 
-/** Returns the key of a page, equal to the key of its read by creation number. */
-export function pageKeyOf (stream: string, { start, limit }: NonNullable<Read['page']>): string {
-  return `${stream}?start=${start}&limit=${limit}`
+/** Returns the interval of a full page in its stream. */
+export function pageIntervalOf (family: string, { start, limit }: NonNullable<Read['page']>): ValidityInterval {
+  return { kind: 'events', family, first: start, last: start + limit - 1n }
 }
 
-/** Returns the first and last sequence number of a full page. */
-export function eventRangeOf (
-  { start, limit }: NonNullable<Read['page']>
-): { readonly first: bigint, readonly last: bigint } {
-  return { first: start, last: start + limit - 1n }
+/** Returns the key of a page, equal to the key of its read by creation number. */
+export function pageKeyOf ({ family, first, last }: ValidityInterval): string {
+  return `${family}?start=${first}&limit=${last - first + 1n}`
 }
 
 /** Returns a latest read as the read at the version that its response was read at. */

@@ -6,6 +6,12 @@ export interface RemainingBody extends AsyncIterable<Uint8Array> {
   destroy(): void
 }
 
+/** Upstream that sent a response, and the number of requests to upstreams that it took. */
+export interface ResponseSource {
+  readonly upstream: string
+  readonly attempts: number
+}
+
 /** Response of an upstream, whose body is never changed (law 2: bytes are sacred). */
 export interface UpstreamResponse {
   readonly status: number
@@ -14,6 +20,8 @@ export interface UpstreamResponse {
   readonly body: Buffer
   /** Rest of a body that is not buffered; undefined if `body` is complete. */
   readonly rest: RemainingBody | undefined
+  /** True if the body is streamed because no more bytes may be buffered, not for its size. */
+  readonly isOverBudget?: boolean | undefined
   /** True if a length or a last chunk marked the end; otherwise a lost connection may have truncated the body. */
   readonly isFramed: boolean
   /** Position stamped on this response; undefined if the upstream sent none. */
@@ -22,6 +30,8 @@ export interface UpstreamResponse {
   readonly release: string | undefined
   /** True if the operator chose to ignore Cache-Control and Vary of this upstream. */
   readonly ignoresCacheControl?: boolean | undefined
+  /** Present on responses to clients. */
+  readonly source?: ResponseSource | undefined
 }
 
 /** Returns true if the status reports a fault or overload of the upstream, and nothing about the read. */

@@ -1,7 +1,7 @@
 import { readAddress, shortAddress } from './address.js'
 import { mediaTypes } from './accept.js'
 import { readJsonBody, requireString } from './json-body.js'
-import { type ReadBody } from './read.js'
+import { type RequestBody } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { isIdentifier, maxTagLength, printTypeTag, readTypeTag } from './type-tag.js'
 
@@ -12,13 +12,13 @@ const bcsType = /^(application\/x\.[a-z0-9-]+\.view_function\+bcs)[ \t]*(?:;|$)/
  * Reads the body of a view in JSON or BCS; BCS is sent and keyed unchanged. Throws an ErrorResponse if the body is
  * invalid.
  */
-export function readViewRequest (contentType: string | undefined, bytes: Buffer): ReadBody {
+export function readViewRequest (contentType: string | undefined, bytes: Buffer): RequestBody {
   const [, type] = bcsType.exec(contentType ?? '') ?? []
   if (type === undefined) return readJsonView(contentType, bytes)
   return { type: type.toLowerCase(), sent: bytes, canonical: `${type.toLowerCase()} 0x${bytes.toString('hex')}` }
 }
 
-function readJsonView (contentType: string | undefined, bytes: Buffer): ReadBody {
+function readJsonView (contentType: string | undefined, bytes: Buffer): RequestBody {
   const body = readJsonBody(contentType, bytes)
   const [types, values] = [body.textOf('type_arguments'), body.textOf('arguments')]
   if (types?.startsWith('[') !== true || values?.startsWith('[') !== true) {
@@ -53,5 +53,7 @@ function readTypes (json: string): string {
 }
 
 function invalidTypesError (): ErrorResponse {
-  return invalidInputError(`\`type_arguments\` holds what is not a type tag, or more than ${maxTagLength} characters`)
+  return invalidInputError(
+    `\`type_arguments\` contains an invalid type tag, or one longer than ${maxTagLength} characters`
+  )
 }

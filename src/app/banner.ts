@@ -20,6 +20,7 @@ export function bannerOf (
       : upstreamLinesOf(config)
   }
   memory  ${config.cache.memory.maxMb} MB
+  disk    ${config.cache.disk.path ?? 'none: cached responses do not outlive a restart'}
   redis   ${redis}
 
   a miss, a hit, and a hit by another request variant at a newer position:

@@ -1,37 +1,44 @@
+import { setFlagsFromString } from 'node:v8'
 import { type Logger } from 'pino'
 import { Compressor } from '../cache/compressor.js'
 import { MemoryTier } from '../cache/memory-tier.js'
+import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
-import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { StreamEnds } from '../proxy/events/stream-ends.js'
 import { StreamNames } from '../proxy/events/stream-names.js'
 import { type Buckets, LocalBuckets } from '../clients/buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
+import { inFlightMbOf } from '../config/memory-needs.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
 import { Tracker } from '../chain/tracker.js'
-import { Metrics } from '../metrics/metrics.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { Cordons } from '../upstreams/cordons.js'
+import { HeadPolling, WaiterPolls } from '../upstreams/head-polling.js'
+import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { LiveReleases } from '../upstreams/live-releases.js'
+import { UpstreamPool } from '../upstreams/upstream-pool.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
-import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
-import { isHistoryShareable, isShareable } from '../proxy/outcomes.js'
-import { type ProxyContext, type ProxySettings } from '../proxy/proxy-context.js'
+import { isShareable } from '../proxy/outcomes.js'
+import { type ProxyContext } from '../proxy/proxy-context.js'
 import { PrunedErrors } from '../api/pruned-errors.js'
 import { FailedRefreshes } from '../proxy/failed-refreshes.js'
 import { Generations } from '../chain/generations.js'
 import { chainSourceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditInvalidatorOf } from './invalidate-audited.js'
-import { keepHeapLean } from './lean-heap.js'
+import { auditDifferenceListener } from './invalidate-audited.js'
 import { Events } from './events.js'
 import { subscribe, type WorkerSubscribers } from './subscribers.js'
-import { UpstreamMonitor } from './upstream-monitor.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
+import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
+import { type OpenFolder } from './disk-folder.js'
+import { type combineRegistries } from '../cluster/combined-registry.js'
+import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
 /** Connects a worker to the other processes; all absent when varve runs as one process. */
@@ -39,16 +46,20 @@ export interface WorkerHooks extends WorkerSubscribers {
   readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
   /** Counts what clients consume for all workers; absent, this process counts alone. */
   readonly buckets?: Buckets
+  /** Names of upstreams that are out of service already. */
+  readonly cordoned?: readonly string[]
 }
 
 /** Everything below the listeners. */
 export interface Components {
   readonly proxy: ProxyContext
-  readonly metrics: Metrics
-  readonly upstreams: UpstreamMonitor
+  readonly upstreamPool: UpstreamPool
+  readonly headPolling: HeadPolling
+  readonly cordons: Cordons
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly generations: Generations
   readonly redisBackend: RedisBackend | undefined
+  readonly diskBackend: DiskBackend | undefined
   /** Counts client limits, across replicas with Redis. */
   readonly buckets: Buckets
   /** Certificate of a public TLS listener; undefined without TLS. */
@@ -57,19 +68,29 @@ export interface Components {
 
 const bytesPerMb = 1024 * 1024
 const restoreChainAfterMs = 1000
-// Memory for parsed requests, as a share of the memory tier and in addition to it.
-const parsedRequestShare = 1 / 8
-const minParsedRequestBytes = 4 * bytesPerMb
 
-/** Builds every part that serves a read; uses Redis only if `prepareRedis` is given. */
+/** Parts that are loaded and opened only if they are configured. */
+export interface OptionalParts {
+  readonly prepareRedis?: typeof prepareRedisBackend | undefined
+  readonly disk?: DiskParts | undefined
+}
+
+/** Disk tier in an open folder. */
+export interface DiskParts {
+  readonly folder: OpenFolder
+  readonly diskBackendOf: typeof diskBackendOf
+  readonly combineRegistries: typeof combineRegistries
+}
+
+/** Builds every part that serves a read. */
 export function buildComponents (
   config: Config,
   sandboxUrl: string | undefined,
   log: Logger,
-  prepareRedis: typeof prepareRedisBackend | undefined,
+  metrics: Metrics,
+  { prepareRedis, disk }: OptionalParts,
   hooks: WorkerHooks
 ): Components {
-  const metrics = new Metrics()
   const now = (): number => performance.now()
   const events = new Events()
   const certificate = certificateOf(config, now, log)
@@ -77,45 +98,74 @@ export function buildComponents (
   const streamNames = new StreamNames(now, () => {
     memory.dropMemos()
   })
-  const invalidator = new LocalInvalidator(memory, streamNames)
+  const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
   const lowestRequested = new LowestRequestedVersion(now)
-  const tracker = new Tracker(config.chainId ?? undefined, now, events.chain, prepareRedis !== undefined)
-  const upstreams = new UpstreamMonitor(tracker, now)
-  const releases = new LiveReleases(now, name => upstreams.pool.isUp(name))
-  const versionWaits = new VersionWaits(tracker, {
+  const tracker = new Tracker(
+    config.chainId ?? undefined,
     now,
-    requestPoll: () => {
-      upstreams.pollHealthy()
+    events.chain,
+    prepareRedis !== undefined || disk !== undefined
+  )
+  const headPolling = new HeadPolling(() => tracker.position !== undefined, now)
+  const upstreamPool = new UpstreamPool({
+    wallClockMs: () => performance.timeOrigin + now(),
+    onOldest: oldest => {
+      tracker.setOldest(oldest)
+    },
+    onAllQuarantined: async () => {
+      await headPolling.pollQuarantined()
     }
   })
+  const releases = new LiveReleases(now, name => upstreamPool.isUp(name))
+  const waiterPolls = new WaiterPolls(() => {
+    headPolling.pollForWaiters()
+  }, now)
+  const versionWaits = new VersionWaits(tracker, waiterPolls)
+  const cordons = new Cordons(hooks.cordoned)
   const localBuckets = hooks.buckets ?? new LocalBuckets(now)
   const redis = prepareRedis?.(config.cache.redis, {
-    rememberedUpstreams: () => upstreams.rememberedUpstreams,
+    rememberedUpstreams: () =>
+      upstreamPool.upstreams.map(upstream => ({ url: upstream.client.url, isOnChain: () => upstream.isOnChain })),
     tracker,
     releases,
-    invalidator,
     localBuckets,
+    inFlight,
     metrics,
     log,
     now
   })
   const generations = new Generations({
     tracker,
-    registry: redis?.registry,
-    ...chainSourceOf(upstreams.pool),
+    registry: disk === undefined
+      ? redis?.registry
+      : redis === undefined
+      ? disk.folder.registry
+      : disk.combineRegistries(redis.registry, disk.folder.registry),
+    ...chainSourceOf(upstreamPool),
     now,
     events: events.chain
   })
   const chainVerifier = new ChainVerifier({
-    pool: upstreams.pool,
+    pool: upstreamPool,
     generations,
     tracker,
-    waitForEarlier: async upstream => {
-      await upstreams.waitForEarlier(upstream)
+    waitForEarlier: async client => {
+      await headPolling.waitForEarlier(client)
     },
     now
   })
-  const redisBackend = redis?.buildBackend(generations)
+  const diskBackend = disk?.diskBackendOf(disk.folder, config.cache.disk.maxGb, {
+    tracker,
+    generations,
+    metrics,
+    inFlight,
+    now,
+    isAlone: redis === undefined
+  })
+  // No replica shares the disk, so it gets every purge.
+  const invalidator = new LocalInvalidator(memory, streamNames, diskBackend === undefined ? [] : [diskBackend.tier])
+  const redisBackend = redis?.buildBackend(generations, invalidator)
+  const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
     now,
     tracker,
@@ -123,33 +173,35 @@ export function buildComponents (
     lowestRequested,
     memory,
     compressor: new Compressor(memory),
-    redisTier: redisBackend?.tier,
+    lowerTiers,
     invalidator,
     auditSampler: new AuditSampler(
-      auditInvalidatorOf({
+      auditDifferenceListener({
         invalidator,
-        redisBackend,
+        sharedTier: redisBackend,
         purged: events.purged,
         log,
         now
       }),
       async upstream => {
-        await upstreams.poll(upstream)
+        await headPolling.poll(upstream)
       }
     ),
     streamEnds: new StreamEnds(),
     streamNames,
-    historyCoalescer: new Coalescer(isHistoryShareable),
-    redisCoalescer: new Coalescer(() => true),
+    historyCoalescer: new Coalescer(isShareable),
+    lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
-    upstreamPool: upstreams.pool,
+    upstreamPool,
+    inFlight,
     releases,
     resolveChain: async () => {
-      const polled = upstreams.resolveChain()
-      // Redis may restore the chain when upstreams are slow; without Redis only an upstream can name it.
-      await (redisBackend === undefined ? polled : withTimeout(restoreChainAfterMs, polled))
+      const polled = headPolling.resolveChain()
+      // A lower tier may restore the chain when upstreams are slow; without one only an upstream can name it.
+      await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
       await generations.waitUntilChosen()
       await redisBackend?.restoreChain()
+      await diskBackend?.restoreChain()
       if (tracker.chain === undefined) await polled
     },
     prunedErrors: new PrunedErrors(),
@@ -160,24 +212,30 @@ export function buildComponents (
   subscribe(events, {
     log,
     metrics,
-    upstreams,
+    tracker,
+    upstreamPool,
+    headPolling,
     generations,
     versionWaits,
     invalidator,
+    lowerTiers,
     lowestRequested,
-    releases,
     redisBackend,
     workers: hooks
   })
   // Fills the pool after everything that its upstreams report to is in place.
   const upstreamLifecycle = new UpstreamLifecycle(config, {
-    monitor: upstreams,
+    pool: upstreamPool,
+    headPolling,
     now,
     tracker,
     generations,
     chainVerifier,
+    releases,
     metrics,
     events,
+    inFlight,
+    cordons,
     probeTransportOf: hooks.probeTransportOf,
     sandboxUrl
   })
@@ -185,8 +243,9 @@ export function buildComponents (
     tracker,
     versionWaits,
     lowestRequested,
-    memory,
-    upstreamPool: upstreams.pool,
+    tiers: [memory, ...lowerTiers],
+    upstreamPool,
+    inFlight,
     redis: redisBackend?.link,
     version: versionOfProgram(),
     isSandbox: sandboxUrl !== undefined,
@@ -194,50 +253,33 @@ export function buildComponents (
   })
   return {
     proxy,
-    metrics,
-    upstreams,
+    upstreamPool,
+    headPolling,
+    cordons,
     upstreamLifecycle,
     generations,
     redisBackend,
+    diskBackend,
     buckets: redisBackend?.buckets ?? localBuckets,
     certificate
   }
 }
 
-function certificateOf (
+/** Loads the certificate of the public listener; undefined without TLS. Throws if it is unusable. */
+export function certificateOf (
   { tls: { certFile, keyFile, minVersion, ciphers } }: Config,
   now: () => number,
-  log: Logger
+  log: Pick<Logger, 'info' | 'error'>
 ): Certificate | undefined {
   if (certFile === null || keyFile === null) return undefined
   const policy = { minVersion: minVersion === 1.3 ? 'TLSv1.3' : 'TLSv1.2', ciphers: cipherListOf(ciphers) } as const
   return new Certificate({ certFile, keyFile, policy, wallClockMs: () => performance.timeOrigin + now(), log })
 }
 
-/** Builds the cache of parsed requests, sized as a share of the memory tier. */
-export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
-  return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
-}
-
-/** Picks the settings that decide how reads are served. */
-export function proxySettingsOf (
-  { mode, audit, waitForVersion, latest, pages, pruned, headers }: Config
-): ProxySettings {
-  return {
-    isObserving: mode === 'observe',
-    promoteLatest: latest.promote,
-    auditShare: audit.share,
-    stateMs: latest.stateMs,
-    infoMs: latest.infoMs,
-    indexMs: latest.indexMs,
-    gasMs: latest.gasMs,
-    waitMs: waitForVersion.ms,
-    waitBlocks: waitForVersion.blocks,
-    eventsTtlMs: pages.eventsTtlSeconds * 1000,
-    eventsDefault: pages.eventsDefault,
-    servePruned: pruned.serveCached,
-    answerLocally: pruned.answerLocally,
-    pinsPages: pages.pinned,
-    emit: headers.emit
-  }
+/**
+ * Lets the heap grow by 20 % before the next collection; V8 would allow it to double, so evicted entries would
+ * accumulate. Hits pay nothing; misses pay (bench/NOTES.md).
+ */
+function keepHeapLean (): void {
+  setFlagsFromString('--heap-growing-percent=20')
 }

@@ -1,13 +1,15 @@
 import { type Logger } from 'pino'
 import { type LoadedConfig } from '../config/load.js'
 import { type Config } from '../config/schema.js'
-import { ConfigError } from '../config/mistakes.js'
+import { ConfigError, mistakeText } from '../config/config-error.js'
+import { type Metrics } from '../metrics/metrics.js'
 import { type Varve } from './single-process.js'
 
 /** Reloads the configuration; after any error the previous configuration stays in use. */
 export class ConfigReloader {
   readonly #load: () => LoadedConfig
   readonly #varve: Promise<Varve>
+  readonly #metrics: Pick<Metrics, 'process'>
   readonly #log: Logger
   readonly #onLoaded: (config: Config) => void
   #reloading: Promise<void> | undefined
@@ -18,11 +20,13 @@ export class ConfigReloader {
   constructor (
     load: () => LoadedConfig,
     varve: Promise<Varve>,
+    metrics: Pick<Metrics, 'process'>,
     log: Logger,
     onLoaded: (config: Config) => void = () => {}
   ) {
     this.#load = load
     this.#varve = varve
+    this.#metrics = metrics
     this.#log = log
     this.#onLoaded = onLoaded
   }
@@ -59,13 +63,13 @@ export class ConfigReloader {
       for (const key of keys) {
         this.#log.warn({ key }, 'changed key needs a restart')
       }
-      varve.metrics.process.reloaded('reloaded')
+      this.#metrics.process.reloaded('reloaded')
       this.#log.info('configuration reloaded')
     } catch (error) {
       if (this.#isClosed) return
-      varve.metrics.process.reloaded('rejected')
+      this.#metrics.process.reloaded('rejected')
       const reasons = error instanceof ConfigError
-        ? error.mistakes.map(({ path, message }) => `${path}: ${message}`)
+        ? error.mistakes.map(mistake => mistakeText(mistake, error.file))
         : [(error as Error).message]
       this.#log.error(
         { file: error instanceof ConfigError ? error.file : undefined, reasons },

@@ -1,20 +1,25 @@
 import { ChainEvents } from '../chain/chain-events.js'
 import { Signal } from '../signal.js'
 import { type Upstream } from '../upstreams/upstream.js'
+import { type UpstreamState } from '../upstreams/upstream-state.js'
 
 /** Events about upstreams. */
 export interface UpstreamEvents {
-  /** A poll ended, or its interval passed: the upstream's state may have changed. */
-  readonly polled: Signal<Upstream>
-  /** A poll reported the release that the upstream runs; published for every such poll. */
-  readonly releaseSeen: Signal<{ readonly upstream: Upstream, readonly release: string }>
+  /** A poll, or the time since one, changed the state of an upstream. */
+  readonly stateChanged: Signal<{
+    readonly upstream: Upstream,
+    readonly state: UpstreamState,
+    readonly reason: string | undefined
+  }>
+  /** A poll found the upstream running another release than before, or its first one. */
+  readonly releaseChanged: Signal<{ readonly upstream: Upstream, readonly release: string }>
 }
 
 /** Every event between the parts of varve; `subscribers.ts` lists who reacts, in order. */
 export class Events implements UpstreamEvents {
   readonly chain = new ChainEvents()
-  readonly polled: UpstreamEvents['polled'] = new Signal()
-  readonly releaseSeen: UpstreamEvents['releaseSeen'] = new Signal()
+  readonly stateChanged: UpstreamEvents['stateChanged'] = new Signal()
+  readonly releaseChanged: UpstreamEvents['releaseChanged'] = new Signal()
   /** An audit invalidated a wrong entry: the other processes of this varve must follow. */
   readonly purged = new Signal<Buffer>()
 }

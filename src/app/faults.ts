@@ -6,10 +6,10 @@ import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { exitCodes, type Io, type ProcessSignal } from './io.js'
 
-/** Parts that a fault handler uses; metrics are undefined early in a start. */
+/** Parts that a fault handler uses. */
 export interface FaultTarget {
-  readonly metrics: () => Pick<Metrics, 'process'> | undefined
-  /** Finishes requests in flight within the deadlines. */
+  readonly metrics: Pick<Metrics, 'process'>
+  /** Finishes requests in flight within the deadlines, if the start has finished. */
   readonly stop: (deadlines: ShutdownDeadlines) => Promise<void>
 }
 
@@ -24,9 +24,9 @@ const maxExitMs = 3000
 /** Resolves with the first stop signal; a second one exits at once, even during start or shutdown. */
 export async function waitForStopSignal (io: Io, now: () => number): Promise<ProcessSignal> {
   return await new Promise(resolve => {
-    let firstAtMs: number | undefined
+    let firstAtMs = Infinity
     const onStopSignal = (signal: ProcessSignal): void => {
-      if (firstAtMs === undefined) {
+      if (firstAtMs === Infinity) {
         firstAtMs = now()
         setTimeout(resolve, repeatedSignalMs, signal)
       } else if (now() - firstAtMs >= repeatedSignalMs) io.exit(signalCodes[signal])
@@ -47,7 +47,7 @@ export async function waitForStopSignal (io: Io, now: () => number): Promise<Pro
 export function installFaultHandlers (io: Io, log: Logger, masker: SecretMasker, target: FaultTarget): void {
   let isEnding = false
   io.onFault((fault, error) => {
-    target.metrics()?.process.unhandled(fault)
+    target.metrics.process.unhandled(fault)
     const err = errorOf(error)
     if (fault === 'rejection') return log.error({ err }, 'unhandled rejection: varve continues')
     if (isEnding) return

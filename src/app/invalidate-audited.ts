@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto'
 import { type Logger } from 'pino'
-import { type Invalidation } from '../cache/redis-tier.js'
+import { type Invalidation } from '../cache/invalidation.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { encodePurge } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
 import { type Signal } from '../signal.js'
-import { type RedisBackend } from './redis-backend.js'
+import { type SharedTier } from './purger.js'
 
 /** Receivers of an audit's findings. */
 export interface AuditInvalidatorOptions {
   readonly invalidator: LocalInvalidator
-  readonly redisBackend: RedisBackend | undefined
+  readonly sharedTier: SharedTier | undefined
   /** Event for wrong entries, which the other processes of this varve purge too. */
   readonly purged: Signal<Buffer>
   readonly log: Logger
@@ -21,45 +21,48 @@ export interface AuditInvalidatorOptions {
 
 // Long table keys are cut; most fit, so an operator can repeat the request by hand.
 const maxShownChars = 500
-// Limits the log when an audit finds many differences (law 10).
+// Limits the log when an audit finds many differences (law 10: nothing grows without bound).
 const maxLinesPerSecond = 10
 
 /**
- * Logs audit differences and invalidates the entries: wrong data everywhere, a changed rendering only here and in
- * Redis.
+ * Logs audit differences and invalidates the entries: wrong data on every replica, a changed rendering only here
+ * and in lower tiers.
  */
-export function auditInvalidatorOf (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
-  const { invalidator, purged, log } = options
+export function auditDifferenceListener (options: AuditInvalidatorOptions): (difference: AuditDifference) => void {
+  const { purged, log } = options
   const mayLog = logRateLimit(options.now)
   return difference => {
     const { result, reads, chain } = difference
     const suppressed = mayLog()
     if (suppressed !== undefined) logDifference(suppressed === 0 ? log : log.child({ suppressed }), difference)
     for (const read of reads) {
-      const invalidationFor = invalidator.invalidationOf(read, chain)
-      invalidator.invalidate(invalidationFor(chain))
-      invalidateInRedis(options, difference, invalidationFor).then(() => {
-        // Purges other processes after Redis, or they could read the wrong entry from Redis again.
+      invalidate(options, difference, options.invalidator.invalidationOf(read, chain)).then(() => {
+        // Purges other processes last, or they could read the wrong entry from a lower tier again.
         if (result === 'different') purged.publish(encodePurge(read))
       }, () => {})
     }
   }
 }
 
-async function invalidateInRedis (
-  { redisBackend, log }: AuditInvalidatorOptions,
+async function invalidate (
+  { invalidator, sharedTier, log }: AuditInvalidatorOptions,
   { result, chain }: AuditDifference,
   invalidationFor: (chain: ChainGeneration) => Invalidation
 ): Promise<void> {
   try {
-    // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8).
-    if (result === 'different') await redisBackend?.purge(chain, invalidationFor)
-    else await redisBackend?.tier.invalidate(invalidationFor(chain))
+    await Promise.all([
+      invalidator.invalidate(invalidationFor(chain)),
+      // The purge log is bounded, so changed renderings, which are harmless, stay out of it (law 8: rendering can
+      // change, history cannot).
+      result === 'different'
+        ? sharedTier?.purge(chain, invalidationFor)
+        : sharedTier?.tier.invalidate(invalidationFor(chain))
+    ])
   } catch (error) {
     if (result === 'different') {
       log.error(
         { reason: (error as Error).message },
-        'invalidation in Redis failed: purge everything when Redis is reachable'
+        'invalidation in a lower tier failed: purge everything when the tier is up'
       )
     }
   }
@@ -95,10 +98,7 @@ function logDifference (
   }
   if (result === 'different') log.error(fields, 'cached response differs from the upstream: invalidated everywhere')
   else {
-    log.warn(
-      fields,
-      'cached response differs in rendering: invalidated here and in Redis'
-    )
+    log.warn(fields, 'cached response differs in rendering: invalidated here and in lower tiers')
   }
 }
 

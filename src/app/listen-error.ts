@@ -1,3 +1,11 @@
+const adviceByCode: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'stop the process that listens there, or choose another address with FLAG (port 0 picks a free port)',
+  EACCES: 'ports below 1024 need a privilege: choose a higher one with FLAG',
+  EADDRNOTAVAIL: 'this machine does not have that address: use FLAG with 0.0.0.0 for all its addresses',
+  ENOTFOUND: 'DNS lookup failed: give an IP address with FLAG',
+  EAI_AGAIN: 'DNS lookup failed temporarily: retry, or give an IP address with FLAG'
+}
+
 /** Builds the error for an address that cannot be opened, with advice; `key` and `flag` name the setting. */
 export function listenError (
   address: string,
@@ -12,12 +20,4 @@ export function listenError (
     }`,
     { cause: error }
   )
-}
-
-const adviceByCode: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'stop the process that listens there, or choose another address with FLAG (port 0 picks a free port)',
-  EACCES: 'ports below 1024 need a privilege: choose a higher one with FLAG',
-  EADDRNOTAVAIL: 'this machine does not have that address: use FLAG with 0.0.0.0 for all its addresses',
-  ENOTFOUND: 'DNS lookup failed: give an IP address with FLAG',
-  EAI_AGAIN: 'DNS lookup failed temporarily: retry, or give an IP address with FLAG'
 }

@@ -1,3 +1,4 @@
+import { Signal } from '../signal.js'
 import { type Io } from './io.js'
 
 /** Writer of log lines that drops lines when its buffer is full. */
@@ -5,19 +6,20 @@ export interface LogWriter {
   readonly write: (line: string) => void
   /** Number of lines dropped since the start. */
   readonly lostLines: () => number
+  /** The buffer has drained; the event is the number of lines lost meanwhile. */
+  readonly recovered: Signal<number>
 }
 
-/** Transformations and notifications of a log writer. */
+/** Transformations of a log writer. */
 export interface LogWriterOptions {
   /** Removes secrets from a line. */
   readonly mask: (line: string) => string
   /** Formats a line for a terminal or for programs. */
   readonly render: (line: string) => string
-  /** Runs when the buffer has drained, with the number of lines lost meanwhile. */
-  readonly onRecovered: (lost: number) => void
 }
 
-// Lines beyond this limit are dropped, because a stuck reader would otherwise fill the memory (law 10).
+// Lines beyond this limit are dropped, because a stuck reader would otherwise fill the memory (law 10: nothing grows
+// without bound).
 const maxBufferedBytes = 1_048_576
 // Half the limit, so that a slow reader does not receive this notice all the time.
 const recoveredBytes = maxBufferedBytes / 2
@@ -25,13 +27,14 @@ const recoveredBytes = maxBufferedBytes / 2
 const levelOffset = '{"level":'.length
 const warningDigit = '4'
 // Access lines quote the client's URL, which may contain an API key.
-const accessLineEnd = '"msg":"answered"}\n'
+const accessLineEnd = '"msg":"request completed"}\n'
 
 /** Writes lines while the buffer has capacity; a full disk or a stuck reader costs log lines and nothing else. */
 export function logWriterOf (
   { out, bufferedBytes }: Pick<Io, 'out' | 'bufferedBytes'>,
-  { mask, render, onRecovered }: LogWriterOptions
+  { mask, render }: LogWriterOptions
 ): LogWriter {
+  const recovered = new Signal<number>()
   let lost = 0
   let reportedLost = 0
   let isTorn = false
@@ -42,11 +45,12 @@ export function logWriterOf (
     } else if (lost > reportedLost && bufferedBytes() <= recoveredBytes) {
       const newlyLost = lost - reportedLost
       reportedLost = lost
-      onRecovered(newlyLost)
+      recovered.publish(newlyLost)
     }
   }
   return {
     lostLines: () => lost,
+    recovered,
     write: line => {
       if (bufferedBytes() > maxBufferedBytes) {
         lost++

@@ -17,14 +17,14 @@ export interface Log {
 export function openLog (io: Io, config: Config): Log {
   const masker = new SecretMasker(config)
   const hasColours = wantsColours(io.environment)
-  const { write, lostLines } = logWriterOf(io, {
+  const { write, lostLines, recovered } = logWriterOf(io, {
     mask: line => masker.maskJson(line),
     // Terminals get readable lines, programs get JSON.
-    render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line,
-    onRecovered: lines => {
-      log.warn({ lost: lines }, 'log lines lost: the log buffer was full')
-    }
+    render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line
   })
   const log = pino({ level: config.log.level }, { write })
+  recovered.subscribe(lost => {
+    log.warn({ lost }, 'log lines lost: the log buffer was full')
+  })
   return { log, masker, lostLines }
 }

@@ -1,12 +1,19 @@
 import { type Config } from '../config/schema.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { HeadPoll } from '../chain/head-poll.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
 import { type Generations } from '../chain/generations.js'
+import { Quarantine } from '../chain/quarantine.js'
+import { TimestampGuard } from '../chain/timestamp-guard.js'
 import { Signal } from '../signal.js'
+import { HeadPoll } from '../upstreams/head-poll.js'
+import { type PolledHead } from '../upstreams/head-polling.js'
+import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type Cordons } from '../upstreams/cordons.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { Upstream } from '../upstreams/upstream.js'
+import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './events.js'
 
 /** Parts that every monitored upstream needs. */
@@ -16,8 +23,11 @@ export interface MonitoredUpstreamOptions {
   readonly pool: UpstreamPool
   readonly generations: Generations
   readonly chainVerifier: ChainVerifier
+  readonly releases: LiveReleases
   readonly metrics: UpstreamMetrics
   readonly events: UpstreamEvents
+  readonly inFlight: InFlightBytes
+  readonly cordons: Cordons
   /** Sends polls through another process; absent, this process polls by itself. */
   readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
 }
@@ -26,10 +36,8 @@ export interface MonitoredUpstreamOptions {
 export type NamedUpstream = Config['upstreams'][number] & { readonly name: string }
 
 /** Configured upstream with its health polling. */
-export interface MonitoredUpstream {
+export interface MonitoredUpstream extends PolledHead {
   readonly config: NamedUpstream
-  readonly upstream: Upstream
-  readonly poll: HeadPoll
 }
 
 const bytesPerMb = 1024 * 1024
@@ -40,32 +48,37 @@ export function monitorUpstream (
   { cache, head: { pollMs } }: Config,
   options: MonitoredUpstreamOptions
 ): MonitoredUpstream {
-  const { now, tracker, pool, generations, chainVerifier, metrics, events } = options
+  const { now, tracker, pool, generations, chainVerifier, releases, metrics, events, inFlight, cordons } = options
   const connectionLost = new Signal()
+  const timestampGuard = new TimestampGuard(now, () => performance.timeOrigin + now())
   const client = new UpstreamClient({
     ...config,
     onConnectionLost: () => {
       connectionLost.publish()
     },
     maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
+    inFlight,
     now,
-    wallClockMs: () => performance.timeOrigin + now(),
+    acceptsTimestamp: usec => timestampGuard.accepts(usec),
     ...(options.probeTransportOf && { probeTransport: options.probeTransportOf(config) })
   }, metrics)
-  const upstream = new Upstream(client, chainVerifier, now)
-  const poll = new HeadPoll(async request => await pool.probe(upstream, request), tracker, {
+  const quarantine = new Quarantine(client, chainVerifier, now)
+  const upstream = new Upstream(client, quarantine, now, {
+    ...config,
+    isCordoned: () => cordons.has(config.name)
+  })
+  const publishChange = stateChangesOf(upstream, events.stateChanged)
+  const poll = new HeadPoll({
+    upstream,
+    fetch: async request => await pool.probe(upstream, request),
+    heads: tracker,
     pollMs,
     now,
-    // An upstream that rate limits us gets no polls either, until its backoff ends.
-    isDue: () =>
-      !upstream.health.isBackingOff &&
-      (!upstream.isUp || !upstream.isVerified || upstream.windowTracker.ageMs >= pollMs),
-    onState: state => {
-      if (state === 'unanswered' && upstream.health.isUp && !upstream.health.isBackingOff) upstream.markSilent()
-      events.polled.publish(upstream)
-    },
+    onPolled: publishChange,
     onRelease: release => {
-      events.releaseSeen.publish({ upstream, release })
+      // Entries name the release that rendered them, so a change is published before the release counts as seen.
+      if (release !== client.release) events.releaseChanged.publish({ upstream, release })
+      releases.record(release, client.name)
     },
     onTick: () => {
       upstream.reverifyIfDue().catch(() => {})
@@ -73,11 +86,22 @@ export function monitorUpstream (
       if (upstream === pool.referenceUpstream && upstream.isVerified && stamped !== undefined) {
         generations.renewAnchors(stamped).catch(() => {})
       }
-      events.polled.publish(upstream)
+      publishChange()
     }
   })
   connectionLost.subscribe(() => {
-    if (upstream.recordConnectionLost() && chainVerifier.hasPeers()) poll.poll().catch(() => {})
+    if (quarantine.recordConnectionLost()) poll.poll().catch(() => {})
   })
   return { config, upstream, poll }
+}
+
+/** Returns a function that publishes the state of an upstream where it differs from the last one. */
+function stateChangesOf (upstream: Upstream, stateChanged: UpstreamEvents['stateChanged']): () => void {
+  let last: UpstreamState = 'unknown'
+  return () => {
+    const { name: state, reason } = upstreamStateOf(upstream)
+    if (state === last) return
+    last = state
+    stateChanged.publish({ upstream, state, reason })
+  }
 }

@@ -1,204 +1,240 @@
+import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
-import { pollBoundsOf } from '../config/upstream-shares.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
-import { workerConfigOf } from '../config/worker-config.js'
-import { Metrics } from '../metrics/metrics.js'
-import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricSnapshots } from '../metrics/summed-metrics.js'
-import { UpstreamClient } from '../upstreams/upstream-client.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { type PurgeResult } from '../http/purge-route.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/merged-status.js'
-import { WorkerPool, type WorkerPoolOptions, type Program } from '../workers/worker-pool.js'
+import { WorkerPool, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
-import { SharedPoller } from '../workers/shared-poller.js'
-import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
-import { namedUpstreamsOf } from './upstream-lifecycle.js'
+import { type WorkerProcess } from '../workers/worker-process.js'
+import { Cordons } from '../upstreams/cordons.js'
+import { CurrentConfig } from './current-config.js'
 import { listenOn } from './proxy-server.js'
 import { type Varve } from './single-process.js'
+import { namedUpstreamsOf } from './upstream-lifecycle.js'
+import { type SharedMessage, ConfigWorkers } from './config-workers.js'
 
-// Responses to polls are small.
-const maxPollBytes = 65_536
+const now = (): number => performance.now()
 
 /** Serves with several processes on one shared listener; this process serves the admin listener for all of them. */
 export async function startMultiProcess (
   config: Config,
   sandboxUrl: string | undefined,
   log: Logger,
-  program: Program
+  program: Program,
+  metrics: Metrics
 ): Promise<Varve> {
-  const metrics = new Metrics()
-  const summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
-  const now = (): number => performance.now()
-  const recent = new MergedRecentCounts(() => performance.timeOrigin + now())
-  const buckets = new LocalBuckets(now)
-  const pollers = new Set<SharedPoller>()
-  let resetCount: ChainResetCount = 0
-  let current = config
-  let isStopping = false
-  const workerPool = new WorkerPool(program, workerSpecOf(config), {
-    onLost: (pid, { code, signal }) => {
-      metrics.process.workerLost()
-      log.error({ lost: pid, code, signal }, 'worker exited: starting a replacement')
-    },
-    onReplacementFailed: reason => {
-      log.error({ reason }, 'worker could not be replaced: retrying')
-    },
-    onExited: worker => {
-      summedMetrics.remove(worker)
-      recent.remove(worker)
-    }
-  })
-  const admin = adminApp({
-    metrics: { contentType: metrics.contentType, text: renderMetrics },
-    readiness: async () => mergeReadiness(await fetchStatuses(), current.workers, isStopping),
-    status: async () => mergeStatuses(await fetchStatuses(), current.workers, isStopping, recent.snapshot),
-    onUnexpectedError: error => {
-      reportUnexpectedError({ log, metrics }, error)
-    },
-    hosts: () => current.admin.hosts,
-    onFull: (turnedAway, limit) => {
-      log.warn({ turnedAway, limit }, adminFullMessage)
-    },
-    purgeRoute: { token: () => current.admin.token, purge: purgeAll }
-  })
-  const close = async (deadlines?: ShutdownDeadlines): Promise<void> => {
-    await workerPool.stop(deadlines)
-    await admin.close()
-    await closeAll([...pollers])
-  }
+  const primary = new PrimaryProcess(config, sandboxUrl, log, program, metrics)
   try {
-    // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
-    const adminUrl = await listenOn(admin, config.admin.listen, 'admin.listen')
-    const url = await workerPool.listen()
-    log.info({ url, adminUrl, workers: config.workers }, 'listening')
-    await workerPool.waitUntilReady()
-    return { url, adminUrl, metrics, reload, stop }
-  } catch (error) {
-    await close()
-    throw error
-  }
-
-  /** Builds the spec of a configuration's workers, each with its share of the limits. */
-  function workerSpecOf (of: Config): WorkerPoolOptions {
-    const clients = namedUpstreamsOf(of, sandboxUrl).map(upstream =>
-      new UpstreamClient(
-        { ...upstream, ...pollBoundsOf(upstream, of.head.pollMs), maxBufferedBytes: maxPollBytes, now },
-        metrics
-      )
-    )
-    const poller = new SharedPoller(clients, now, (upstream, target, result) => {
-      workerPool.broadcast(spec, { kind: 'poll_result', upstream, target, result })
-    })
-    const spec: WorkerPoolOptions = {
-      count: of.workers,
-      startMessage: () => ({ kind: 'start', config: workerConfigOf(of), sandboxUrl, resetCount }),
-      onMessage: (message, from) => {
-        onWorkerMessage(message, from, spec, poller)
+    const addresses = await primary.start(config)
+    return {
+      ...addresses,
+      reload: async next => await primary.reload(next),
+      stop: async deadlines => {
+        await primary.stop(deadlines)
       }
     }
-    pollers.add(poller)
-    return spec
+  } catch (error) {
+    await primary.close()
+    throw error
+  }
+}
+
+/** Admin listener, worker pool, and the state that all workers share. */
+class PrimaryProcess {
+  readonly #sandboxUrl: string | undefined
+  readonly #log: Logger
+  readonly #metrics: Metrics
+  readonly #current: CurrentConfig
+  readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
+  readonly #recent = new MergedRecentCounts(() => performance.timeOrigin + now())
+  readonly #buckets = new LocalBuckets(now)
+  // One per configuration: a reload has two.
+  readonly #groups = new Set<ConfigWorkers>()
+  readonly #workerPool: WorkerPool
+  readonly #admin: FastifyInstance
+  // Workers that start later get these too.
+  readonly #cordons = new Cordons()
+  #resetCount: ChainResetCount = 0
+  #isStopping = false
+
+  constructor (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program, metrics: Metrics) {
+    this.#sandboxUrl = sandboxUrl
+    this.#log = log
+    this.#metrics = metrics
+    this.#current = new CurrentConfig(config)
+    this.#workerPool = new WorkerPool(program, {
+      onLost: (pid, { code, signal }) => {
+        metrics.process.workerLost()
+        log.error({ lost: pid, code, signal }, 'worker exited: starting a replacement')
+      },
+      onReplacementFailed: reason => {
+        log.error({ reason }, 'worker could not be replaced: retrying')
+      },
+      onExited: worker => {
+        this.#summedMetrics.remove(worker)
+        this.#recent.remove(worker)
+      }
+    })
+    this.#admin = this.#buildAdmin()
   }
 
-  function onWorkerMessage (
-    message: WorkerMessage,
-    from: WorkerProcess,
-    spec: WorkerPoolOptions,
-    poller: SharedPoller
-  ): void {
+  /** Listens, then starts the workers; resolves when each has polled its upstreams. */
+  async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
+    // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
+    const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
+    const url = await this.#workerPool.listen(this.#addGroup(config))
+    this.#log.info({ url, adminUrl, workers: config.workers }, 'listening')
+    await this.#workerPool.waitUntilReady()
+    return { url, adminUrl }
+  }
+
+  async reload (next: Config): Promise<readonly string[]> {
+    const before = [...this.#groups]
+    const group = this.#addGroup(next)
+    try {
+      await this.#workerPool.rollOut(group)
+    } catch (error) {
+      await this.#closeGroups([group])
+      throw error
+    }
+    await this.#closeGroups(before)
+    const keys = keysNeedingRestart(this.#current.value, next).filter(key => key === 'admin.listen')
+    this.#current.replace(next)
+    this.#log.level = next.log.level
+    return keys
+  }
+
+  async stop (deadlines?: ShutdownDeadlines): Promise<void> {
+    this.#isStopping = true
+    await this.close(deadlines)
+  }
+
+  async close (deadlines?: ShutdownDeadlines): Promise<void> {
+    await this.#workerPool.stop(deadlines)
+    await this.#admin.close()
+    await this.#closeGroups([...this.#groups])
+  }
+
+  #buildAdmin (): FastifyInstance {
+    const current = this.#current
+    return adminApp({
+      metrics: { contentType: this.#metrics.contentType, text: async () => await this.#renderMetrics() },
+      readiness: async () =>
+        mergeReadiness(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
+      status: async () =>
+        mergeStatuses(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
+      onUnexpectedError: error => {
+        reportUnexpectedError({ log: this.#log, metrics: this.#metrics }, error)
+      },
+      hosts: () => current.value.admin.hosts,
+      onFull: (turnedAway, limit) => {
+        this.#log.warn({ turnedAway, limit }, adminFullMessage)
+      },
+      setCordoned: async (upstream, isCordoned) => await this.#setCordoned(upstream, isCordoned),
+      purgeRoute: { token: () => current.value.admin.token, purge: async body => await this.#purgeAll(body) }
+    })
+  }
+
+  #addGroup (config: Config): ConfigWorkers {
+    const group = new ConfigWorkers(config, this.#sandboxUrl, {
+      workerPool: this.#workerPool,
+      metrics: this.#metrics,
+      now,
+      resetCount: () => this.#resetCount,
+      cordoned: () => this.#cordons.names,
+      onMessage: (message, from) => {
+        this.#onWorkerMessage(message, from)
+      }
+    })
+    this.#groups.add(group)
+    return group
+  }
+
+  async #closeGroups (groups: readonly ConfigWorkers[]): Promise<void> {
+    await Promise.all(groups.map(async group => {
+      this.#groups.delete(group)
+      await group.poller.close()
+    }))
+  }
+
+  #onWorkerMessage (message: SharedMessage, from: WorkerProcess): void {
     switch (message.kind) {
-      case 'poll':
-        return poller.poll(message.upstream, message.target, message.timeoutMs)
       case 'take':
         return from.send({
           kind: 'take_result',
           id: message.id,
-          waitMs: buckets.take(message.clientId, message.allowance)
+          waitMs: this.#buckets.take(message.clientId, message.allowance)
         })
       case 'refund':
-        return buckets.refund(message.clientId, message.allowance)
+        return this.#buckets.refund(message.clientId, message.allowance)
       case 'invalidated':
-        return purgeLocallyExcept(Buffer.from(message.purge), from)
+        return this.#purgeLocallyExcept(Buffer.from(message.purge), from)
       case 'final_report':
-        recent.update(from, message.recent as RecentSnapshot)
-        return summedMetrics.update(from, message.metrics as MetricSnapshots)
+        this.#recent.update(from, message.recent as RecentSnapshot)
+        return this.#summedMetrics.update(from, message.metrics as MetricSnapshots)
       case 'chain_reset':
         // Each worker reports the same reset; count it once.
-        if (message.resetCount > resetCount) metrics.chainReset()
-        resetCount = Math.max(resetCount, message.resetCount)
-        return workerPool.broadcast(spec, message, from)
-      case 'head':
-        workerPool.broadcast(spec, message, from)
+        if (message.resetCount > this.#resetCount) this.#metrics.chainReset()
+        this.#resetCount = Math.max(this.#resetCount, message.resetCount)
     }
   }
 
-  async function reload (next: Config): Promise<readonly string[]> {
-    const before = [...pollers]
-    try {
-      await workerPool.rollOut(workerSpecOf(next))
-    } catch (error) {
-      await closeAll([...pollers].filter(poller => !before.includes(poller)))
-      throw error
-    }
-    await closeAll(before)
-    const keys = keysNeedingRestart(current, next).filter(key => key === 'admin.listen')
-    current = next
-    log.level = next.log.level
-    return keys
-  }
-
-  async function closeAll (closing: readonly SharedPoller[]): Promise<void> {
-    await Promise.all(closing.map(async poller => {
-      pollers.delete(poller)
-      await poller.close()
-    }))
-  }
-
-  async function stop (deadlines?: ShutdownDeadlines): Promise<void> {
-    isStopping = true
-    await close(deadlines)
-  }
-
-  async function renderMetrics (): Promise<string> {
-    await Promise.all(workerPool.all.map(async worker => {
+  async #renderMetrics (): Promise<string> {
+    await Promise.all(this.#workerPool.all.map(async worker => {
       const result = await worker.query({ kind: 'metrics' })
-      if ('value' in result) summedMetrics.update(worker, result.value as MetricSnapshots)
+      if ('value' in result) this.#summedMetrics.update(worker, result.value as MetricSnapshots)
     }))
-    return await summedMetrics.text(await metrics.snapshot())
+    return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
 
-  async function fetchStatuses (): Promise<WorkerStatus[]> {
-    const results = await Promise.all(workerPool.current.map(async worker => {
+  async #fetchStatuses (): Promise<WorkerStatus[]> {
+    const results = await Promise.all(this.#workerPool.current.map(async worker => {
       const result = await worker.query({ kind: 'status' })
       if (!('value' in result)) return []
       const status = result.value as WorkerStatus
-      recent.update(worker, status.recent)
+      this.#recent.update(worker, status.recent)
       return [status]
     }))
     return results.flat()
   }
 
   /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
-  function purgeLocallyExcept (body: Buffer, from: WorkerProcess): void {
-    for (const worker of workerPool.all) {
+  #purgeLocallyExcept (body: Buffer, from: WorkerProcess): void {
+    for (const worker of this.#workerPool.all) {
       if (worker !== from && worker.isListening) worker.query({ kind: 'purge_locally', body }).catch(() => {})
     }
   }
 
   /**
-   * Purges in one worker first, which also purges Redis; otherwise the others could read the entry from Redis again.
+   * Purges in one worker first, which also purges the lower tiers; otherwise the others could read the entry from one
+   * again.
    */
-  async function purgeAll (body: Buffer): Promise<PurgeResult> {
-    const [first, ...others] = workerPool.all.filter(({ isListening }) => isListening)
+  async #purgeAll (body: Buffer): Promise<PurgeResult> {
+    const [first, ...others] = this.#workerPool.all.filter(({ isListening }) => isListening)
     if (first === undefined) throw unavailableError('no worker is listening yet')
     const purged = queryValueOf(await first.query({ kind: 'purge', body })) as PurgeResult
     const results = await Promise.all(others.map(async worker => await worker.query({ kind: 'purge_locally', body })))
     return { ...purged, everywhere: purged.everywhere && results.every(result => 'value' in result) }
+  }
+
+  async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {
+    if (!namedUpstreamsOf(this.#current.value, this.#sandboxUrl).some(({ name }) => name === upstream)) return false
+    // Remembers first, so that a worker that starts meanwhile gets it.
+    this.#cordons.set(upstream, isCordoned)
+    const workers = this.#workerPool.all.filter(({ isListening }) => isListening)
+    const results = await Promise.all(
+      workers.map(async worker => await worker.query({ kind: 'cordon', upstream, isCordoned }))
+    )
+    for (const result of results) queryValueOf(result)
+    return true
   }
 }
 

@@ -1,10 +1,11 @@
 import { lookup } from 'node:dns/promises'
+import { hostname } from 'node:os'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { SecretMasker } from '../config/secret-masker.js'
 import { type Config, hostAndPort, hasRedis } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
-import { RecentCounts } from '../metrics/recent.js'
+import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { Stamper } from '../proxy/stamper.js'
@@ -13,20 +14,20 @@ import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
 import { DrainFlag } from '../http/drain-flag.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
-import { reloadPublicApp, publicApp, requestIdGenerator } from '../http/public-app.js'
+import { requestIdGenerator } from '../http/http-exchange.js'
+import { reloadPublicApp, publicApp } from '../http/public-app.js'
 import { type HttpContext } from '../http/send-response.js'
-import { type StatusSources } from '../http/status.js'
+import { levels } from '../http/conditions.js'
+import { readinessOf } from '../http/status.js'
+import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { listenError } from './listen-error.js'
-import { maxInFlightBytesFor, connectionLimitFor } from './connection-limit.js'
-import {
-  buildComponents,
-  type Components,
-  type WorkerHooks,
-  parsedRequestCacheOf,
-  proxySettingsOf
-} from './components.js'
+import { inFlightMbOf } from '../config/memory-needs.js'
+import { connectionLimitFor } from './descriptors.js'
+import { buildComponents, type Components, type DiskParts, type WorkerHooks } from './components.js'
+import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
+import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
 import { versionOfProgram } from './version.js'
@@ -34,8 +35,11 @@ import { versionOfProgram } from './version.js'
 /** Public listener of one process with everything that serves reads. */
 export interface ProxyServer {
   readonly statusSources: StatusSources
-  readonly metrics: Metrics
+  /** Configuration in use. */
+  readonly current: CurrentConfig
   readonly purger: Purger
+  /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
+  setCordoned(upstream: string, isCordoned: boolean): boolean
   /** Removes secrets of the configuration from text that came from outside. */
   mask(text: string): string
   readonly components: Components
@@ -54,27 +58,35 @@ export interface ProxyServer {
 const maxStartMs = 3000
 // Interval of connection checks and of recent counts.
 const tickMs = 1000
+const bytesPerMb = 1024 * 1024
 
 /** Builds the public listener and its parts without listening. */
 export async function buildProxyServer (
   config: Config,
   sandboxUrl: string | undefined,
   log: Logger,
+  metrics: Metrics,
   hooks: WorkerHooks = {}
 ): Promise<ProxyServer> {
   const components = buildComponents(
     config,
     sandboxUrl,
     log,
-    hasRedis(config) ? (await import('./redis-backend.js')).prepareRedisBackend : undefined,
+    metrics,
+    {
+      prepareRedis: hasRedis(config) ? (await import('./redis-backend.js')).prepareRedisBackend : undefined,
+      disk: await openDisk(config, log, metrics)
+    },
     hooks
   )
-  const { proxy, metrics, upstreams, upstreamLifecycle, generations, redisBackend, certificate } = components
-  const { tracker, invalidator } = proxy
+  const { proxy, upstreamPool, headPolling, upstreamLifecycle, generations, redisBackend, diskBackend, certificate } =
+    components
+  const { tracker, invalidator, inFlight } = proxy
+  const tiers = [proxy.memory, ...proxy.lowerTiers]
   const drain = new DrainFlag()
   const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(config),
-    inFlightBytes: maxInFlightBytesFor(config)
+    inFlight
   }, {
     cut: reason => {
       metrics.connectionCut(reason)
@@ -94,7 +106,6 @@ export async function buildProxyServer (
       else log.info('no longer overloaded: serving everything')
     }
   })
-  metrics.registerConnectionGauges(clients)
   const recent = new RecentCounts(() => metrics.counts, () => performance.timeOrigin + proxy.now())
   const timers = [
     setInterval(() => {
@@ -110,7 +121,7 @@ export async function buildProxyServer (
   ]
   const version = versionOfProgram()
   const isSandbox = sandboxUrl !== undefined
-  let current = config
+  const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
   const nextId = requestIdGenerator()
   const app = publicApp(httpContextOf(config), nextId)
@@ -121,42 +132,61 @@ export async function buildProxyServer (
   const close = async (): Promise<void> => {
     certificate?.close()
     timers.forEach(clearInterval)
-    upstreamLifecycle.stop()
-    await Promise.all([upstreamLifecycle.close(), redisBackend?.stop()])
+    headPolling.stop()
+    await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
+    redisBackend?.stop()
+    await diskBackend?.stop()
   }
+  const statusSources: StatusSources = {
+    tracker,
+    upstreamPool,
+    drain,
+    clients,
+    loadShedder,
+    inFlight,
+    recent,
+    tiers,
+    info: () => ({ version, mode: current.value.mode, host: hostname(), isSandbox }),
+    degradedTiers: () =>
+      [
+        ...proxy.lowerTiers.flatMap(({ warnings }) => warnings),
+        ...redisBackend?.warnings() ?? [],
+        ...diskBackend?.warnings() ?? []
+      ].map(text => masker.mask(text)),
+    degradedCertificate: () => certificate?.warnings ?? []
+  }
+  metrics.registerListenerGauges(clients, () => levels.indexOf(readinessOf(statusSources).level))
   return {
-    statusSources: {
-      tracker,
-      upstreamPool: upstreams.pool,
-      drain,
-      clients,
-      loadShedder,
-      recent,
-      memory: proxy.memory,
-      redis: redisBackend?.link,
-      info: () => ({ version, mode: current.mode, isSandbox }),
-      degradedRedis: () => (redisBackend?.degradedReasons() ?? []).map(text => masker.mask(text)),
-      degradedCertificate: () => certificate?.warnings ?? []
-    },
-    metrics,
+    statusSources,
+    current,
     components,
     mask: text => masker.mask(text),
     purger: buildPurger({
       tracker,
       generations,
       invalidator,
-      redisBackend,
-      eventsDefault: () => current.pages.eventsDefault,
-      chainMismatch: () => describeChainMismatch(upstreams.pool.upstreams, tracker)
+      sharedTier: redisBackend,
+      diskBackend,
+      eventsDefault: () => current.value.pages.eventsDefault,
+      chainMismatch: () => describeChainMismatch(upstreamPool.upstreams, tracker)
     }),
+    setCordoned: (name, isCordoned) => {
+      if (!upstreamPool.upstreams.some(({ client }) => client.name === name)) return false
+      components.cordons.set(name, isCordoned)
+      log.warn({ upstream: name }, isCordoned ? 'upstream cordoned: it gets no reads' : 'upstream uncordoned')
+      return true
+    },
     listen: async () => await listenOn(app, config.listen, 'listen'),
     start: async () => {
+      diskBackend?.start()
       await redisBackend?.start()
-      // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6).
-      await withTimeout(maxStartMs, upstreamLifecycle.start())
+      // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
+      // can only help).
+      await withTimeout(maxStartMs, headPolling.start())
       if (tracker.chain === undefined) await redisBackend?.restoreChain()
+      await diskBackend?.restoreChain()
       redisBackend?.sync().catch(() => {})
-      const reason = describeChainMismatch(upstreams.pool.upstreams, tracker)
+      const reason = describeChainMismatch(upstreamPool.upstreams, tracker)
       if (reason !== undefined) {
         log.error(
           { reason },
@@ -176,7 +206,9 @@ export async function buildProxyServer (
       serve()
       clients.setLimit(maxConnectionsFor(next))
       loadShedder.setLateMs(next.limits.loopLagMs)
-      current = next
+      // Counts what the memory tier has now: another size takes effect at a start.
+      inFlight.setMaxBytes(inFlightMbOf({ ...next, cache: config.cache, workers: 1 }) * bytesPerMb)
+      current.replace(next)
       masker.addSecretsOf(next)
     },
     stop: async (deadlines, closeMore) => {
@@ -232,6 +264,17 @@ export async function buildProxyServer (
     }
     return limit
   }
+}
+
+/** Opens the folder of the disk tier, if one is configured; no other process may use it meanwhile. */
+async function openDisk ({ cache: { disk } }: Config, log: Logger, metrics: Metrics): Promise<DiskParts | undefined> {
+  if (disk.path === null) return undefined
+  const [{ openFolder }, { diskBackendOf }, { combineRegistries }] = await Promise.all([
+    import('./disk-folder.js'),
+    import('./disk-backend.js'),
+    import('../cluster/combined-registry.js')
+  ])
+  return { folder: await openFolder(disk.path, log, metrics), diskBackendOf, combineRegistries }
 }
 
 /** Opens a listener; an error names the key that configures the address. */

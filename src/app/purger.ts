@@ -1,17 +1,28 @@
-import { type Tracker } from '../chain/tracker.js'
+import { type Invalidation } from '../cache/invalidation.js'
+import { type LowerTier } from '../cache/tier.js'
+import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 import { invalidationOf, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { readPurge } from '../api/purge-request.js'
-import { unavailableError } from '../api/error-response.js'
+import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type Generations } from '../chain/generations.js'
 import { type PurgeResult } from '../http/purge-route.js'
-import { type RedisBackend } from './redis-backend.js'
+
+/** Tier that replicas share, and what reaches all of them through it. */
+export interface SharedTier {
+  readonly tier: LowerTier
+  /** Reads the state of the other replicas and publishes what they lack. */
+  sync(): Promise<void>
+  /** Purges on every replica; resolves with false while some are still to be notified. */
+  purge(chain: ChainGeneration, invalidationIn: (chain: ChainGeneration) => Invalidation): Promise<boolean>
+}
 
 /** Parts that a purge reaches. */
 export interface PurgerOptions {
   readonly tracker: Tracker
   readonly generations: Generations
   readonly invalidator: LocalInvalidator
-  readonly redisBackend: RedisBackend | undefined
+  readonly sharedTier: SharedTier | undefined
+  readonly diskBackend: { sync(): Promise<void> } | undefined
   readonly eventsDefault: () => number
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
@@ -21,13 +32,13 @@ export interface PurgerOptions {
 export interface Purger {
   /** Purges this process and all replicas. */
   purge(body: Buffer): Promise<PurgeResult>
-  /** Purges this process only; another worker has already purged Redis. */
+  /** Purges this process only; another worker has already purged the shared tier. */
   purgeLocally(body: Buffer): Promise<void>
 }
 
 /** Builds the purger of one process. */
 export function buildPurger (
-  { tracker, generations, invalidator, redisBackend, eventsDefault, chainMismatch }: PurgerOptions
+  { tracker, generations, invalidator, sharedTier, diskBackend, eventsDefault, chainMismatch }: PurgerOptions
 ): Purger {
   return {
     purge: async body => {
@@ -38,23 +49,33 @@ export function buildPurger (
       }
       if (purge.all) {
         generations.startNewGeneration()
-        const everywhere = await redisBackend?.sync().then(() => generations.isAgreed, () => false) ?? true
-        // Other replicas may start generations while Redis is down, so this number is not final and is left out.
+        const everywhere = await Promise.all([sharedTier?.sync(), diskBackend?.sync()]).then(
+          () => generations.isAgreed,
+          () => false
+        )
+        // Other replicas may start generations while the shared tier is down, so this number is left out.
         return { everywhere, ...(everywhere && { generation: tracker.generation }) }
       }
       const invalidationFor = invalidator.invalidationOf(purge.read, chain)
-      if (redisBackend !== undefined) return { everywhere: await redisBackend.purge(chain, invalidationFor) }
-      invalidator.invalidate(invalidationFor(chain))
-      return { everywhere: true }
+      const purged = sharedTier !== undefined
+        ? sharedTier.purge(chain, invalidationFor)
+        : invalidator.invalidate(invalidationFor(chain)).then(() => true)
+      return {
+        everywhere: await purged.catch((error: unknown) => {
+          if (error instanceof ErrorResponse) throw error
+          // The disk repeats an invalidation that failed, and is not read before it succeeds.
+          return false
+        })
+      }
     },
     purgeLocally: async body => {
       const purge = readPurge(body, { eventsDefault: eventsDefault() })
       const { chain } = tracker
       if (purge.all) {
-        invalidator.invalidateAll()
-        if (redisBackend === undefined) generations.startNewGeneration()
-        else await redisBackend.sync()
-      } else if (chain !== undefined) invalidator.invalidate(invalidationOf(purge.read, chain))
+        await invalidator.invalidateAll()
+        if (sharedTier === undefined) generations.startNewGeneration()
+        else await sharedTier.sync()
+      } else if (chain !== undefined) await invalidator.invalidate(invalidationOf(purge.read, chain))
     }
   }
 }

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
-import { RedisTier, redisKeyPrefix, type Invalidation } from '../cache/redis-tier.js'
+import { RedisTier, redisKeyPrefix, type WriteBytes } from '../cache/redis-tier.js'
 import { type Buckets } from '../clients/buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
-import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
+import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { DnsCache } from '../upstreams/dns-cache.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
@@ -22,7 +22,7 @@ import { ReplicaChannel } from '../cluster/replica-channel.js'
 import { PurgeLog } from '../cluster/purge-log.js'
 import { Purges } from '../cluster/purges.js'
 import { ExpiringKeys } from '../cluster/expiring-keys.js'
-import { withTimeout } from '../with-timeout.js'
+import { type SharedTier } from './purger.js'
 
 type RedisConfig = Config['cache']['redis']
 
@@ -31,9 +31,9 @@ export interface RedisBackendOptions {
   readonly rememberedUpstreams: () => readonly RememberedUpstream[]
   readonly tracker: Tracker
   readonly releases: LiveReleases
-  readonly invalidator: LocalInvalidator
   /** Counts client limits of this process alone, while Redis is down. */
   readonly localBuckets: Buckets
+  readonly inFlight: WriteBytes
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
@@ -42,30 +42,25 @@ export interface RedisBackendOptions {
 /** Redis before its backend is built: generations are chosen with the registry, and the backend needs them. */
 export interface PreparedRedis {
   readonly registry: GenerationRegistry
-  buildBackend(generations: Generations): RedisBackend
+  buildBackend(generations: Generations, invalidator: LocalInvalidator): RedisBackend
 }
 
 /** State that replicas share through Redis, with its synchronization. */
-export interface RedisBackend {
-  readonly tier: RedisTier
+export interface RedisBackend extends SharedTier {
   readonly link: RedisLink
   /** Counts client limits across all replicas. */
   readonly buckets: Buckets
-  /** Problems for the status page, as readable sentences. */
-  degradedReasons(): string[]
+  /** Problems beside those of the tier, as readable sentences. */
+  warnings(): readonly string[]
   /** Connects; resolves when it is known if Redis is up. */
   start(): Promise<void>
-  /** Reads the state of the other replicas and publishes what they lack. */
-  sync(): Promise<void>
   /** Restores the chain from Redis while no upstream responds. */
   restoreChain(): Promise<void>
-  purge(chain: ChainGeneration, whatOf: (chain: ChainGeneration) => Invalidation): Promise<boolean>
   publishHead(): void
-  stop(): Promise<void>
+  /** Disconnects, after the tier has been closed. */
+  stop(): void
 }
 
-// Time limit for pending writes of a stopping process, which other replicas can use.
-const finalWritesMs = 1000
 const downMessages = {
   'authentication failed': 'Redis authentication failed: reads go on without it',
   unreachable: 'Redis unreachable: reads go on without it'
@@ -89,8 +84,8 @@ export function prepareRedisBackend (config: RedisConfig, options: RedisBackendO
   )
   return {
     registry: control,
-    buildBackend: generations =>
-      redisBackendOf(config, options, { link, prefix, keys, control, news: channel, generations })
+    buildBackend: (generations, invalidator) =>
+      redisBackendOf(config, options, { link, prefix, keys, control, news: channel, generations, invalidator })
   }
 }
 
@@ -102,17 +97,25 @@ interface BackendParts {
   readonly control: ControlRecord
   readonly news: ReplicaChannel
   readonly generations: Generations
+  readonly invalidator: LocalInvalidator
 }
 
 function redisBackendOf (
   { keyPrefix, ttlSeconds }: RedisConfig,
-  { tracker, metrics, now, log, invalidator, releases, localBuckets }: RedisBackendOptions,
-  { link, prefix, keys, control, news, generations }: BackendParts
+  { tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
+  { link, prefix, keys, control, news, generations, invalidator }: BackendParts
 ): RedisBackend {
   const health = new RedisHealth(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
   const agreement = new Agreement(generations, tracker)
-  const tier = new RedisTier(link, { keyPrefix, ttlSeconds, metrics, now, isAgreed: () => agreement.isReached })
+  const tier = new RedisTier(link, {
+    keyPrefix,
+    ttlSeconds,
+    metrics,
+    inFlight,
+    now,
+    isAgreed: () => agreement.isReached
+  })
   const purges = new Purges({
     store: tier,
     log: new PurgeLog(keys),
@@ -138,19 +141,20 @@ function redisBackendOf (
     tier,
     link,
     buckets,
-    degradedReasons: () =>
+    warnings: () =>
       link.isUp
         ? [
           ...health.warnings,
-          ...(tier.writeError === undefined ? [] : [`Redis rejects writes: ${tier.writeError}`]),
           ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
           ...(purges.hasPending || generations.isPurgeAllPending
             ? ['Redis tier not read: purges are not delivered yet']
+            : tracker.chain !== undefined && !generations.isAgreed
+            ? ['Redis tier not read: no upstream has proven yet that its entries are of this chain']
             : [])
         ]
-        : [`Redis ${link.fault}: ${link.lastError}`],
+        : [],
     start: async () => {
       await link.start({
         onUp: () => {
@@ -174,24 +178,24 @@ function redisBackendOf (
     restoreChain: async () => {
       await replicaSync.restoreChain().catch(() => {})
     },
-    purge: async (chain, whatOf) => await purges.purge(chain, whatOf),
+    purge: async (chain, invalidationIn) => await purges.purge(chain, invalidationIn),
     publishHead: () => {
-      if (tracker.chain !== undefined && tracker.stamped !== undefined) {
-        news.publishHead(tracker.chain.generation, tracker.stamped)
+      // Another chain may have an unconfirmed number.
+      if (agreement.chain !== undefined && tracker.stamped !== undefined) {
+        news.publishHead(agreement.chain.generation, tracker.stamped)
       }
     },
-    stop: async () => {
+    stop: () => {
       replicaSync.stop()
       health.stop()
-      await withTimeout(finalWritesMs, tier.waitUntilIdle())
-      tier.close()
       news.stop()
       link.stop()
     }
   }
 }
 
-function redisConnectionOptionsOf (
+/** Returns the connection options of the configured Redis. */
+export function redisConnectionOptionsOf (
   { cluster, sentinel, caFile, ...rest }: RedisConfig,
   now: () => number
 ): RedisConnectionOptions {

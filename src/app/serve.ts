@@ -1,6 +1,8 @@
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
 import { warningsOf } from '../config/warnings.js'
+import { Metrics } from '../metrics/metrics.js'
+import { withTimeout } from '../with-timeout.js'
 import { type Program } from '../workers/worker-pool.js'
 import { bannerOf } from './banner.js'
 import { installFaultHandlers, waitForStopSignal } from './faults.js'
@@ -18,27 +20,25 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const loaded = load()
   const { log, masker, lostLines } = openLog(io, loaded.config)
   const stopSignal = waitForStopSignal(io, () => performance.now())
-  let varve: Varve | undefined
+  const metrics = new Metrics()
+  metrics.process.countLostLines(lostLines)
+  const started = startServing(loaded, log, io.program, metrics)
   installFaultHandlers(io, log, masker, {
-    metrics: () => varve?.metrics,
+    metrics,
+    // A start that hangs must not delay the exit.
     stop: async deadlines => {
-      await varve?.stop(deadlines)
+      await (await withTimeout(0, started))?.stop(deadlines)
     }
   })
-  const started = startServing(loaded, log, io.program)
-  const reloader = new ConfigReloader(load, started, log, config => {
+  const reloader = new ConfigReloader(load, started, metrics, log, config => {
     masker.addSecretsOf(config)
   })
   io.onSignal('SIGHUP', () => {
     if (!io.hasLostTerminal()) reloader.reload()
   })
-  try {
-    varve = await started
-  } catch (error) {
+  const varve = await started.catch((error: unknown) => {
     throw new Error(masker.mask((error as Error).message), { cause: error })
-  }
-  const { metrics } = varve
-  metrics.process.countLostLines(lostLines)
+  })
   const unwatch = watchDescriptors(log, () => {
     metrics.process.descriptorsExhausted()
   })
@@ -51,21 +51,25 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   return exitCodes.ok
 }
 
-/** Starts one process or several workers, in front of the sandbox only if asked for by name (law 14). */
+/**
+ * Starts one process or several workers, in front of the sandbox only on request (law 14: made-up data is never served
+ * by accident).
+ */
 export async function startServing (
   { config, isSandbox }: Pick<LoadedConfig, 'config' | 'isSandbox'>,
   log: Logger,
-  program: Program
+  program: Program,
+  metrics: Metrics = new Metrics()
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   const start = async (sandboxUrl: string | undefined): Promise<Varve> =>
     config.workers === 1
-      ? await startSingleProcess(config, sandboxUrl, log)
-      : await (await import('./multi-process.js')).startMultiProcess(config, sandboxUrl, log, program)
+      ? await startSingleProcess(config, sandboxUrl, log, metrics)
+      : await (await import('./multi-process.js')).startMultiProcess(config, sandboxUrl, log, program, metrics)
   if (!isSandbox) return await start(undefined)
-  // The sandbox never prunes, so the README's examples keep working. A late import keeps it out of normal starts.
+  // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
-  const sandbox = await startSandbox({ windowBlocks: 100_000_000 })
+  const sandbox = await startSandbox({ windowBlocks: 100_000 })
   log.warn(
     { url: sandbox.url },
     'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'

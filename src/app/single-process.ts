@@ -12,28 +12,32 @@ import { type ShutdownDeadlines } from '../workers/messages.js'
 export interface Varve {
   readonly url: string
   readonly adminUrl: string
-  readonly metrics: Pick<Metrics, 'process'>
   /** Applies another configuration or throws without a change; resolves with the keys that need a restart. */
   reload(config: Config): Promise<readonly string[]>
   stop(deadlines?: ShutdownDeadlines): Promise<void>
 }
 
 /** Serves from this process, without workers. */
-export async function startSingleProcess (config: Config, sandboxUrl: string | undefined, log: Logger): Promise<Varve> {
-  const server = await buildProxyServer(config, sandboxUrl, log)
-  let current = config
+export async function startSingleProcess (
+  config: Config,
+  sandboxUrl: string | undefined,
+  log: Logger,
+  metrics: Metrics
+): Promise<Varve> {
+  const server = await buildProxyServer(config, sandboxUrl, log, metrics)
   const admin = adminApp({
-    metrics: server.metrics,
+    metrics,
     readiness: async () => readinessOf(server.statusSources),
     status: async () => statusOf(server.statusSources),
     onUnexpectedError: error => {
-      reportUnexpectedError({ log, metrics: server.metrics }, error)
+      reportUnexpectedError({ log, metrics }, error)
     },
-    hosts: () => current.admin.hosts,
+    hosts: () => server.current.value.admin.hosts,
     onFull: (turnedAway, limit) => {
       log.warn({ turnedAway, limit }, adminFullMessage)
     },
-    purgeRoute: { token: () => current.admin.token, purge: async body => await server.purger.purge(body) }
+    setCordoned: async (upstream, isCordoned) => server.setCordoned(upstream, isCordoned),
+    purgeRoute: { token: () => server.current.value.admin.token, purge: async body => await server.purger.purge(body) }
   })
   try {
     // Listens before contacting upstreams and Redis: an address in use may mean that another varve already works there.
@@ -44,11 +48,9 @@ export async function startSingleProcess (config: Config, sandboxUrl: string | u
     return {
       url,
       adminUrl,
-      metrics: server.metrics,
       reload: async next => {
         await server.reload(next)
         log.level = next.log.level
-        current = next
         return keysNeedingRestart(config, next)
       },
       stop: async deadlines => {

@@ -1,25 +1,30 @@
 import { type Logger } from 'pino'
+import { type LowerTier } from '../cache/tier.js'
+import { type StampedPosition } from '../api/position.js'
 import { type Generations } from '../chain/generations.js'
+import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
-import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type Events } from './events.js'
 import { type RedisBackend } from './redis-backend.js'
-import { type UpstreamMonitor } from './upstream-monitor.js'
-import { upstreamStateLogger } from './upstream-state-log.js'
+import { type UpstreamState } from '../upstreams/upstream-state.js'
 
 /** Parts that react to events. */
 export interface Subscribers {
   readonly log: Logger
   readonly metrics: Metrics
-  readonly upstreams: UpstreamMonitor
+  readonly tracker: Tracker
+  readonly upstreamPool: UpstreamPool
+  readonly headPolling: HeadPolling
   readonly generations: Generations
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
+  readonly lowerTiers: readonly LowerTier[]
   readonly lowestRequested: LowestRequestedVersion
-  readonly releases: LiveReleases
   readonly redisBackend: RedisBackend | undefined
   /** Reactions of the worker pool; absent when varve runs as one process. */
   readonly workers: WorkerSubscribers
@@ -28,7 +33,7 @@ export interface Subscribers {
 /** Notifications for the other processes of this varve. */
 export interface WorkerSubscribers {
   /** Runs after a response moved the position forward. */
-  readonly onAdvanced?: () => void
+  readonly onAdvanced?: (stamped: StampedPosition) => void
   /** Runs after the upstreams turned out to serve another chain (law 7: chains never mix). */
   readonly onChainReset?: () => void
   /** Publishes a purge that the other processes have to follow, because the cached bytes are wrong. */
@@ -39,14 +44,26 @@ export interface WorkerSubscribers {
 export function subscribe (events: Events, parts: Subscribers): void {
   subscribeToChain(events, parts)
   subscribeToUpstreams(events, parts)
-  // Other workers follow after Redis, or they could read the wrong entry from it again.
+  // Other workers follow after the lower tiers, or they could read the wrong entry from one again.
   events.purged.subscribe(purge => parts.workers.onInvalidated?.(purge))
 }
 
 function subscribeToChain (
   { chain }: Events,
-  { log, metrics, upstreams, generations, versionWaits, invalidator, lowestRequested, redisBackend, workers }:
-    Subscribers
+  {
+    log,
+    metrics,
+    tracker,
+    upstreamPool,
+    headPolling,
+    generations,
+    versionWaits,
+    invalidator,
+    lowerTiers,
+    lowestRequested,
+    redisBackend,
+    workers
+  }: Subscribers
 ): void {
   // Counts and logs first, so that a reset shows even if a later reaction fails.
   chain.reset.subscribe(() => {
@@ -55,7 +72,8 @@ function subscribeToChain (
   })
   // Windows and verification belong to the old chain, and the choice of a generation reads upstreams.
   chain.reset.subscribe(() => {
-    upstreams.resetChain()
+    upstreamPool.resetChain(tracker.chainId)
+    headPolling.pollAll().catch(() => {})
   })
   // Drops the anchors of the old chain, and changes the generation, which invalidates everything cached.
   chain.reset.subscribe(stamped => {
@@ -66,7 +84,8 @@ function subscribeToChain (
 
   // Upstreams reset one after another, so some may still serve the old chain.
   chain.resetByReplica.subscribe(() => {
-    upstreams.resetChain()
+    upstreamPool.resetChain(tracker.chainId)
+    headPolling.pollAll().catch(() => {})
   })
   chain.resetByReplica.subscribe(() => {
     metrics.chainReset()
@@ -76,14 +95,16 @@ function subscribeToChain (
 
   // Nothing of the old generation may be served from now on.
   chain.generationChanged.subscribe(() => {
-    invalidator.invalidateAll()
+    invalidator.changeGeneration()
   })
   // Versions of the old chain say nothing about the new one.
   chain.generationChanged.subscribe(() => {
     lowestRequested.clear()
   })
-  // Queued writes carry the previous generation, which may belong to another chain (law 7: chains never mix).
-  chain.generationChanged.subscribe(() => redisBackend?.tier.dropAllQueued())
+  // Pending writes carry the previous generation, which may belong to another chain (law 7: chains never mix).
+  chain.generationChanged.subscribe(() => {
+    for (const tier of lowerTiers) tier.dropPending()
+  })
   chain.generationChanged.subscribe(generation => {
     log.info({ generation }, 'key generation changed')
   })
@@ -101,19 +122,33 @@ function subscribeToChain (
 
   // Replicas and workers share heads, so that none serves an older one than another did.
   chain.headAdvanced.subscribe(() => redisBackend?.publishHead())
-  chain.headAdvanced.subscribe(() => workers.onAdvanced?.())
+  chain.headAdvanced.subscribe(stamped => workers.onAdvanced?.(stamped))
   chain.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
   })
 }
 
-function subscribeToUpstreams ({ polled, releaseSeen }: Events, { log, releases }: Subscribers): void {
-  polled.subscribe(upstreamStateLogger(log))
-  // Entries name the release that rendered them, so the client has it before the first comparison.
-  releaseSeen.subscribe(({ upstream, release }) => {
+function subscribeToUpstreams ({ stateChanged, releaseChanged }: Events, { log }: Subscribers): void {
+  stateChanged.subscribe(({ upstream, state, reason }) => {
+    logState(log, upstream.client.name, state, reason)
+  })
+  // Responses and entries name the release that rendered them.
+  releaseChanged.subscribe(({ upstream, release }) => {
     upstream.client.setRelease(release)
   })
-  releaseSeen.subscribe(({ upstream, release }) => {
-    releases.record(release, upstream.client.name)
-  })
+}
+
+function logState (log: Logger, upstream: string, state: UpstreamState, reason: string | undefined): void {
+  switch (state) {
+    case 'unknown':
+      return
+    case 'up':
+      return log.info({ upstream }, 'upstream is up')
+    case 'backing_off':
+      return log.warn({ upstream, reason }, 'upstream is rate limiting varve')
+    case 'down':
+      return log.warn({ upstream, reason }, 'upstream is down')
+    case 'quarantined':
+      return log.error({ upstream, reason }, 'upstream serves another chain: quarantined')
+  }
 }

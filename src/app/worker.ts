@@ -1,10 +1,10 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/buckets.js'
-import { type Metrics } from '../metrics/metrics.js'
+import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
-import { statusOf } from '../http/status.js'
-import { indexTarget } from '../api/targets.js'
+import { processStatusOf } from '../http/status.js'
+import { type StampedPosition } from '../api/position.js'
 import {
   type WorkerQuery,
   type ChainResetCount,
@@ -13,8 +13,9 @@ import {
   type WorkerQueryResult,
   type ToWorker
 } from '../workers/messages.js'
+import { Deferred } from '../workers/deferred.js'
 import { RemoteBuckets } from '../workers/remote-buckets.js'
-import { RemoteProbes } from '../workers/remote-probes.js'
+import { RemoteProbes } from '../upstreams/remote-probes.js'
 import { watchDescriptors } from './descriptors.js'
 import { installFaultHandlers } from './faults.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
@@ -46,16 +47,14 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   const start = await channel.started
   const { log: unnamedLog, masker, lostLines } = openLog(io, start.config)
   const log = unnamedLog.child({ worker: worker.id })
-  let metrics: Metrics | undefined
+  const metrics = new Metrics()
+  metrics.process.countLostLines(lostLines)
   const unwatch = watchDescriptors(log, () => {
-    metrics?.process.descriptorsExhausted()
+    metrics.process.descriptorsExhausted()
   })
-  const serving = channel.serve(start, log, workerMetrics => {
-    metrics = workerMetrics
-    workerMetrics.process.countLostLines(lostLines)
-  })
+  const serving = channel.serve(start, log, metrics)
   installFaultHandlers(io, log, masker, {
-    metrics: () => metrics,
+    metrics,
     stop: async deadlines => {
       channel.onMessage({ kind: 'stop', deadlines })
       await serving
@@ -74,19 +73,34 @@ export async function runWorker (io: Io): Promise<ExitCode> {
   }
 }
 
+/** Reactions to messages that need a server. */
+interface MessageReceiver {
+  runQuery(query: WorkerQuery): Promise<WorkerQueryResult>
+  /** Polls an upstream of which another worker has a result. */
+  poll(upstream: string): void
+  learnHead(stamped: StampedPosition): void
+  reverifyAll(): void
+}
+
+/** Receives messages until the server is built. */
+const notStarted: MessageReceiver = {
+  runQuery: async () => ({ error: 'the worker has not started yet' }),
+  poll: () => {},
+  learnHead: () => {},
+  reverifyAll: () => {}
+}
+
 /** Sends a message to the primary process; `onSent` also runs after a disconnect. */
 export type SendToPrimary = (message: ToPrimary, onSent?: () => void) => void
 
 /** Message channel between a worker and the primary process. */
 export class PrimaryChannel {
-  readonly started: Promise<StartMessage>
   readonly #send: SendToPrimary
   readonly #probes: RemoteProbes
   readonly #buckets: RemoteBuckets
-  readonly #stopped: Promise<ShutdownDeadlines | undefined>
-  #resolveStarted: (begin: StartMessage) => void = () => {}
-  #resolveStopped: (deadlines: ShutdownDeadlines | undefined) => void = () => {}
-  #server: ProxyServer | undefined
+  readonly #start = new Deferred<StartMessage>()
+  readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
+  #receiver: MessageReceiver = notStarted
   #resetCount: ChainResetCount = 0
 
   constructor (send: SendToPrimary) {
@@ -102,27 +116,26 @@ export class PrimaryChannel {
         send({ kind: 'refund', clientId, allowance })
       }
     }, new LocalBuckets(() => performance.now()))
-    this.started = new Promise(resolve => {
-      this.#resolveStarted = resolve
-    })
-    this.#stopped = new Promise(resolve => {
-      this.#resolveStopped = resolve
-    })
   }
 
-  /** Serves until a `stop` message; `onBuilt` receives the metrics. */
+  /** Resolves with the start message. */
+  get started (): Promise<StartMessage> {
+    return this.#start.promise
+  }
+
+  /** Serves until a `stop` message. */
   async serve (
-    { config, sandboxUrl, resetCount }: StartMessage,
+    { config, sandboxUrl, resetCount, cordoned }: StartMessage,
     log: Logger,
-    onBuilt: (metrics: Metrics) => void = () => {}
+    metrics: Metrics = new Metrics()
   ): Promise<void> {
     this.#resetCount = resetCount
-    const server = await buildProxyServer(config, sandboxUrl, log, {
+    const server = await buildProxyServer(config, sandboxUrl, log, metrics, {
       probeTransportOf: upstream => this.#probes.transportTo(upstream),
       buckets: this.#buckets,
-      onAdvanced: () => {
-        const stamped = this.#server?.statusSources.tracker.stamped
-        if (stamped !== undefined) this.#send({ kind: 'head', resetCount: this.#resetCount, stamped })
+      cordoned,
+      onAdvanced: stamped => {
+        this.#send({ kind: 'head', resetCount: this.#resetCount, stamped })
       },
       onInvalidated: purge => {
         this.#send({ kind: 'invalidated', purge })
@@ -131,8 +144,7 @@ export class PrimaryChannel {
         this.#send({ kind: 'chain_reset', resetCount: ++this.#resetCount })
       }
     })
-    this.#server = server
-    onBuilt(server.metrics)
+    this.#receiver = new ServingWorker(server, metrics)
     try {
       this.#send({ kind: 'listening', url: await server.listen() })
       await server.start()
@@ -141,10 +153,10 @@ export class PrimaryChannel {
       await server.close()
       throw error
     }
-    await server.stop(await this.#stopped, async () => {
+    await server.stop(await this.#stop.promise, async () => {
       const finalReport: ToPrimary = {
         kind: 'final_report',
-        metrics: await server.metrics.snapshot(),
+        metrics: await metrics.snapshot(),
         recent: server.statusSources.recent.snapshot
       }
       // The report is large, and a process that exits loses unsent messages.
@@ -155,50 +167,73 @@ export class PrimaryChannel {
   }
 
   onMessage (message: ToWorker): void {
-    const { tracker } = this.#server?.statusSources ?? {}
     switch (message.kind) {
       case 'start':
-        return this.#resolveStarted(message)
+        return this.#start.resolve(message)
       case 'stop':
-        return this.#resolveStopped(message.deadlines)
+        return this.#stop.resolve(message.deadlines)
       case 'query':
-        this.#runQuery(message.query).then(result => {
+        this.#receiver.runQuery(message.query).then(result => {
           this.#send({ kind: 'query_result', id: message.id, result })
         }, () => {})
         return
       case 'poll_result':
         return this.#probes.onPollResult(message.upstream, message.target, message.result, () => {
-          if (message.target === indexTarget) this.#server?.components.upstreams.poll(message.upstream).catch(() => {})
+          this.#receiver.poll(message.upstream)
         })
       case 'take_result':
         return this.#buckets.onTakeResult(message.id, message.waitMs)
       case 'head':
-        if (message.resetCount === this.#resetCount) tracker?.learnProven(message.stamped)
+        if (message.resetCount === this.#resetCount) this.#receiver.learnHead(message.stamped)
         return
-      // Each worker verifies its own upstreams before it resets its chain (law 7).
       case 'chain_reset':
-        if (message.resetCount > this.#resetCount) this.#server?.components.upstreams.markUnverified()
+        if (message.resetCount > this.#resetCount) this.#receiver.reverifyAll()
     }
   }
+}
 
-  async #runQuery (query: WorkerQuery): Promise<WorkerQueryResult> {
-    const server = this.#server
-    if (server === undefined) return { error: 'the worker has not started yet' }
+/** Receives messages for a server. */
+class ServingWorker implements MessageReceiver {
+  readonly #server: ProxyServer
+  readonly #metrics: Metrics
+
+  constructor (server: ProxyServer, metrics: Metrics) {
+    this.#server = server
+    this.#metrics = metrics
+  }
+
+  async runQuery (query: WorkerQuery): Promise<WorkerQueryResult> {
+    const { statusSources, purger } = this.#server
     try {
       switch (query.kind) {
         case 'metrics':
-          return { value: await server.metrics.snapshot() }
+          return { value: await this.#metrics.snapshot() }
         case 'status':
-          return { value: { ...statusOf(server.statusSources), pid: process.pid } }
+          return { value: { ...processStatusOf(statusSources), pid: process.pid } }
         case 'purge':
-          return { value: await server.purger.purge(Buffer.from(query.body)) }
+          return { value: await purger.purge(Buffer.from(query.body)) }
         case 'purge_locally':
-          return { value: await server.purger.purgeLocally(Buffer.from(query.body)) }
+          return { value: await purger.purgeLocally(Buffer.from(query.body)) }
+        case 'cordon':
+          return { value: this.#server.setCordoned(query.upstream, query.isCordoned) }
       }
     } catch (error) {
-      if (!(error instanceof ErrorResponse)) return { error: server.mask((error as Error).message) }
+      if (!(error instanceof ErrorResponse)) return { error: this.#server.mask((error as Error).message) }
       const { status, code, message, rawHeaders } = error
       return { errorResponse: { status, code, message, rawHeaders } }
     }
+  }
+
+  poll (upstream: string): void {
+    this.#server.components.headPolling.poll(upstream).catch(() => {})
+  }
+
+  learnHead (stamped: StampedPosition): void {
+    this.#server.statusSources.tracker.learnProven(stamped)
+  }
+
+  // Each worker verifies its own upstreams before it resets its chain (law 7: chains never mix).
+  reverifyAll (): void {
+    this.#server.components.headPolling.reverifyAll()
   }
 }

@@ -51,8 +51,8 @@ export class Coalescer<T> {
 }
 
 /**
- * Coalesces latest reads, which must never be older than their request (law 5).
- * A read joins only a fetch that has not started, so one runs and at most one waits.
+ * Coalesces latest reads (law 5: a latest read is never older than its request). A read joins only a fetch that has not
+ * started, so one runs and at most one waits.
  */
 export class FreshCoalescer<T> {
   readonly #inFlight = new Map<string, Promise<unknown>>()

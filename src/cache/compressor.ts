@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
-import { brotliCompress, constants, gzip } from 'node:zlib'
-import { type Coding } from '../api/coding.js'
+import { brotliCompress, brotliDecompress, constants, gunzip, gzip } from 'node:zlib'
+import { type Coding, codings } from '../api/coding.js'
 import { type Entry, type Representation, withRepresentation } from './entry.js'
 import { type MemoryTier } from './memory-tier.js'
 
@@ -15,6 +15,11 @@ const compress: Readonly<Record<Coding, (body: Buffer) => Promise<Buffer>>> = {
       params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_SIZE_HINT]: body.length }
     }),
   gzip: async body => await promisify(gzip)(body, { level: 6 })
+}
+
+const decompress: Readonly<Record<Coding, (body: Buffer, maxOutputLength: number) => Promise<Buffer>>> = {
+  br: async (body, maxOutputLength) => await promisify(brotliDecompress)(body, { maxOutputLength }),
+  gzip: async (body, maxOutputLength) => await promisify(gunzip)(body, { maxOutputLength })
 }
 
 /** Compresses each cached body once per coding in the background; hits never wait for compression. */
@@ -66,10 +71,21 @@ export class Compressor {
     this.#inFlight.set(entry.key, work.catch(() => {}))
   }
 
-  // Storing the plain body as the form records the attempt: a form without room is not compressed again.
+  // Storing the plain body as the form records the attempt: a form that does not fit is not compressed again.
   #store (entry: Entry, coding: Coding, body: Buffer): void {
     if (!this.#memory.replace(entry, withRepresentation(entry, coding, body))) {
       this.#memory.replace(entry, withRepresentation(entry, coding, entry.body))
     }
   }
+}
+
+/** Finds a coding whose compressed form does not unpack to the body of its entry. */
+export async function findCorruptCoding (entry: Entry): Promise<Coding | undefined> {
+  for (const coding of codings) {
+    const form = entry.encoded[coding]
+    if (form === undefined || form.body === entry.body) continue
+    const plain = await decompress[coding](form.body, entry.body.length + 1).catch(() => undefined)
+    if (plain?.equals(entry.body) !== true) return coding
+  }
+  return undefined
 }

@@ -1,8 +1,8 @@
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
+import { type IntervalKind, type ValidityInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/coding.js'
 import { flattenString } from './flatten-string.js'
-import { type StreamEvents } from './page-index.js'
 import { printHeaders } from './print-headers.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
@@ -24,47 +24,41 @@ export interface Entry extends Representation {
   readonly perResponseHeaders: readonly string[]
   /** Compressed forms made so far; a coding that saves nothing has the entry's own body. */
   readonly encoded: Readonly<Partial<Record<Coding, Representation>>>
-  /** Upstream release that rendered the body; undefined if unknown (law 8). */
+  /** Upstream release that rendered the body; undefined if unknown (law 8: rendering can change, history cannot). */
   readonly release: string | undefined
   /** Expiry on the clock of this process; undefined for entries that never expire. */
   readonly expiresAtMs: number | undefined
-  /** Validity interval of a block; undefined for other entries. */
-  readonly block: BlockRange | undefined
-  /** Events of a page, as the page index records them; undefined for other entries. */
-  readonly page: StreamEvents | undefined
-  /** Lowest version that the body refers to, if the read names none; the served position is never below it (law 4). */
+  /** Versions of a block, or events of a page; undefined for entries that are found by key alone. */
+  readonly validity: ValidityInterval | undefined
+  /**
+   * Lowest version in the body, if the read names none. No served position is below it (law 4: headers are the present,
+   * bodies are the past).
+   */
   readonly lowestVersion: bigint | undefined
   /** Position at which a latest response was fetched; undefined for other reads, and without position headers. */
   readonly readAt: Position | undefined
 }
 
-/** Validity interval of a block, and its key in the block index. */
-export interface BlockRange {
-  readonly blockIndexKey: string
-  readonly first: bigint
-  readonly last: bigint
-}
-
 /** Input of `makeEntry`. */
 export type EntryParts =
   & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
-  & Partial<Pick<Entry, 'expiresAtMs' | 'block' | 'page' | 'lowestVersion' | 'readAt'>>
+  & Partial<Pick<Entry, 'expiresAtMs' | 'validity' | 'lowestVersion' | 'readAt'>>
 
 // Measured as resident memory (bench/NOTES.md): the entry, strings, array, Buffer and LRU slot, allocator overhead, and
 // uncollected garbage while a full cache evicts.
 const entryOverheadBytes = 1800
 const overheadFactor = 1.25
-const blockOverheadBytes = 200
-const pageOverheadBytes = 500
+const intervalOverheadBytes: Readonly<Record<IntervalKind, number>> = { versions: 200, events: 500 }
 const representationOverheadBytes = 600
+// Larger bodies are hashed in two steps and never copied, or each fetch would take its bytes three times.
+const minOwnBytes = 64 * 1024
 
 // Shared, because most entries never get a compressed form.
 const noneEncoded: Entry['encoded'] = {}
 
 /** Builds an entry with its ETag and printed headers; the body is copied. */
 export function makeEntry (parts: EntryParts): Entry {
-  const { key, status, contentType, perResponseHeaders, release, expiresAtMs, block, page, lowestVersion, readAt } =
-    parts
+  const { key, status, contentType, perResponseHeaders, release, expiresAtMs, validity, lowestVersion, readAt } = parts
   const body = copyBytes(parts.body)
   const etag = etagOf(contentType, body)
   const rawHeaders = rawHeadersOf(parts, body, etag, [])
@@ -81,8 +75,7 @@ export function makeEntry (parts: EntryParts): Entry {
     encoded: noneEncoded,
     release,
     expiresAtMs,
-    block,
-    page,
+    validity,
     lowestVersion,
     readAt
   }
@@ -101,11 +94,10 @@ export function etagForCoding (entry: Representation, coding: Coding): string {
   return flattenString(`${entry.etag.slice(0, -1)}-${coding}"`)
 }
 
-/** Returns the true memory cost of an entry in bytes (law 10). */
+/** Returns the true memory cost of an entry in bytes (law 10: nothing grows without bound). */
 export function costOf (entry: Entry): number {
   const representations = [entry, ...Object.values(entry.encoded).filter(({ body }) => body !== entry.body)]
-  const indexBytes = (entry.block === undefined ? 0 : blockOverheadBytes) +
-    (entry.page === undefined ? 0 : pageOverheadBytes)
+  const indexBytes = entry.validity === undefined ? 0 : intervalOverheadBytes[entry.validity.kind]
   const overhead = entryOverheadBytes + entry.key.length + indexBytes +
     (representations.length - 1) * representationOverheadBytes
   const bytes = representations.reduce(
@@ -119,9 +111,12 @@ export function costOf (entry: Entry): number {
 
 /** Returns a strong ETag of content type and body. */
 export function etagOf (contentType: string, body: Buffer): string {
-  // A one-shot hash leaves no object for the garbage collector.
-  const digest = hash('sha256', Buffer.concat([Buffer.from(`${contentType}\n`), body]), 'base64url').slice(0, 27)
-  return flattenString(`"${digest}"`)
+  const head = `${contentType}\n`
+  // A one-shot hash leaves no object for the garbage collector, but needs the bytes in one place.
+  const digest = body.length < minOwnBytes
+    ? hash('sha256', Buffer.concat([Buffer.from(head), body]), 'base64url')
+    : createHash('sha256').update(head).update(body).digest('base64url')
+  return flattenString(`"${digest.slice(0, 27)}"`)
 }
 
 function makeEncoded (entry: Entry, coding: Coding, body: Buffer): Representation {
@@ -148,8 +143,10 @@ function rawHeadersOf (
   ]
 }
 
-// A pooled or sliced buffer retains its whole slab; a copy uses exactly the memory that is counted.
+// A pooled or sliced buffer retains its whole slab; a copy uses exactly the memory that is counted. A large body that
+// has a buffer of its own stays where it is.
 function copyBytes (body: Buffer): Buffer {
+  if (body.length === body.buffer.byteLength && body.length >= minOwnBytes) return body
   const copy = Buffer.allocUnsafeSlow(body.length)
   body.copy(copy)
   return copy

@@ -1,25 +1,21 @@
 import { LRUCache } from 'lru-cache'
-import { BlockIndex } from './block-index.js'
+import { pageKeyOf } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
-import { PageIndex, type StreamEvents } from './page-index.js'
-
-/** Counters of a memory tier. */
-export interface MemoryTierMetrics {
-  wrote(): void
-  evicted(): void
-}
+import { IntervalIndex, mayOverlap } from './interval-index.js'
+import { type Invalidation } from './invalidation.js'
+import { type CacheTier, type Lookup, type OwnTier, type TierMetrics, type TierStatus } from './tier.js'
 
 /** Holder of responses memoised from cached entries. */
 export interface MemoHolder {
   dropMemo(): void
 }
 
-/** The memory tier: least recently used, bounded in bytes of true cost (law 10). */
-export class MemoryTier {
+/** The memory tier: least recently used, bounded in bytes of true cost (law 10: nothing grows without bound). */
+export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
+  readonly name = 'memory'
   readonly #entries: LRUCache<string, Entry>
-  readonly #blockIndex = new BlockIndex()
-  readonly #pageIndex = new PageIndex()
-  readonly #metrics: MemoryTierMetrics
+  readonly #intervals = new IntervalIndex()
+  readonly #metrics: Pick<TierMetrics, 'wrote' | 'evicted'>
   readonly #now: () => number
   #onHalfFull: (() => void) | undefined
 
@@ -27,39 +23,53 @@ export class MemoryTier {
   readonly memoHolders = new Set<MemoHolder>()
 
   /** Calls `onHalfFull` once, when the entries reach half of `maxBytes`. */
-  constructor (maxBytes: number, metrics: MemoryTierMetrics, now: () => number, onHalfFull?: () => void) {
+  constructor (
+    maxBytes: number,
+    metrics: Pick<TierMetrics, 'wrote' | 'evicted'>,
+    now: () => number,
+    onHalfFull?: () => void
+  ) {
     this.#metrics = metrics
     this.#now = now
     this.#onHalfFull = onHalfFull
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: costOf,
-      dispose: ({ block, page }, _key, reason) => {
+      dispose: ({ validity }, key, reason) => {
         this.dropMemos()
-        if (block !== undefined) this.#blockIndex.remove(block.blockIndexKey, block.first)
-        if (page !== undefined) this.#pageIndex.remove(page)
-        if (reason === 'evict') metrics.evicted()
+        if (validity !== undefined) this.#intervals.remove(validity, key)
+        if (reason === 'evict') metrics.evicted(this.name)
       }
     })
   }
 
-  get (key: string): Entry | undefined {
+  /** Looks up synchronously, so that a hit waits for nothing. */
+  get (lookup: Lookup): Entry | undefined {
+    switch (lookup.by) {
+      case 'key': {
+        const { value, text } = lookup.keys
+        return this.getByKey(value) ?? (text === value ? undefined : this.getByKey(text))
+      }
+      case 'version': {
+        const key = this.#intervals.find(lookup.family, lookup.version)
+        return key === undefined ? undefined : this.getByKey(key)
+      }
+      case 'events':
+        return this.getByKey(pageKeyOf(lookup.events))
+    }
+  }
+
+  getByKey (key: string): Entry | undefined {
     const entry = this.#entries.get(key)
     if (entry?.expiresAtMs === undefined || this.#now() < entry.expiresAtMs) return entry
     this.#entries.delete(key)
     return undefined
   }
 
-  /** Finds the cached block that contains a version. */
-  getBlock (blocks: string, version: bigint): Entry | undefined {
-    const key = this.#blockIndex.find(blocks, version)
-    return key === undefined ? undefined : this.get(key)
-  }
-
   /** Stores an entry and returns true, unless its cost exceeds the whole tier. */
   put (entry: Entry): boolean {
     const isStored = this.#insert(entry)
-    if (isStored) this.#metrics.wrote()
+    if (isStored) this.#metrics.wrote(this.name)
     return isStored
   }
 
@@ -74,25 +84,21 @@ export class MemoryTier {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Invalidates an entry. */
-  delete (key: string): void {
-    this.#entries.delete(key)
-  }
-
-  /** Invalidates the cached block that contains a version. */
-  deleteBlock (blocks: string, version: bigint): void {
-    const key = this.#blockIndex.find(blocks, version)
-    if (key !== undefined) this.delete(key)
-  }
-
-  /** Invalidates the pages that share an event with a range. */
-  deletePages (events: StreamEvents): void {
-    for (const key of this.#pageIndex.overlapping(events)) this.delete(key)
+  /** Invalidates entries by key, and by any version or event inside their intervals. */
+  invalidate ({ keys, intervals }: Invalidation): void {
+    for (const key of keys) this.#entries.delete(key)
+    for (const interval of intervals) {
+      for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)
+    }
   }
 
   /** Invalidates all entries. */
   clear (): void {
     this.#entries.clear()
+  }
+
+  close (): void {
+    this.clear()
   }
 
   get entries (): number {
@@ -108,14 +114,13 @@ export class MemoryTier {
     return this.#entries.maxSize
   }
 
-  /** Number of indexed blocks. */
-  get blocks (): number {
-    return this.#blockIndex.size
+  get status (): Required<Pick<TierStatus, 'entries' | 'bytes' | 'maxBytes'>> {
+    return { entries: this.entries, bytes: this.bytes, maxBytes: this.maxBytes }
   }
 
-  /** Number of indexed event pages. */
-  get pages (): number {
-    return this.#pageIndex.size
+  /** Number of indexed intervals. */
+  get intervals (): number {
+    return this.#intervals.size
   }
 
   /** Drops all memoised responses. */
@@ -125,12 +130,10 @@ export class MemoryTier {
   }
 
   #insert (entry: Entry): boolean {
-    const { key, block, page } = entry
-    if (block !== undefined) {
-      // Blocks of one chain never overlap; the older entry is evicted because nothing proves either one.
-      for (const other of this.#blockIndex.overlapping(block.blockIndexKey, block.first, block.last)) {
-        if (other !== key) this.#entries.delete(other)
-      }
+    const { key, validity } = entry
+    if (validity !== undefined && !mayOverlap[validity.kind]) {
+      // The older entry is evicted because nothing proves either one.
+      for (const other of this.#intervals.overlapping(validity)) if (other !== key) this.#entries.delete(other)
     }
     this.#entries.set(key, entry)
     this.dropMemos()
@@ -139,8 +142,7 @@ export class MemoryTier {
       this.#onHalfFull = undefined
     }
     if (!this.#entries.has(key)) return false
-    if (block !== undefined) this.#blockIndex.add(block.blockIndexKey, { first: block.first, last: block.last, key })
-    if (page !== undefined) this.#pageIndex.add(page, key)
+    if (validity !== undefined) this.#intervals.add(validity, key)
     return true
   }
 }

@@ -4,8 +4,9 @@ const overheadBytes = 1500
 const copiesPerKey = 4
 
 /**
- * Caches parsed requests by request variant, bounded in bytes (law 10). When the young half is full, it replaces the
- * old half, whose unused variants are dropped: coarser than LRU, but a hit costs one lookup.
+ * Caches parsed requests by request variant, bounded in bytes (law 10: nothing grows without bound). When the young
+ * half is full, it replaces the old half, whose unused variants are dropped: coarser than LRU, but a hit costs one
+ * lookup.
  */
 export class ParsedRequestCache<Known extends object> {
   readonly #maxHalfBytes: number

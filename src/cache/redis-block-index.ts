@@ -1,10 +1,14 @@
+import { type ValidityInterval } from '../api/read.js'
 import { type RedisClient } from '../redis/connection-options.js'
-import { type VersionRange } from './stored-entry.js'
 
 // Number of versions per index key.
 const versionsPerBucket = 1024n
-// Limits the index keys per block (law 10): no chain has longer blocks, but a faulty upstream could report one.
+// Limits the index keys per block (law 10: nothing grows without bound): no chain has longer blocks, but a faulty
+// upstream could report one.
 const maxBuckets = 65n
+
+/** First and last version of a block. */
+type VersionRange = Pick<ValidityInterval, 'first' | 'last'>
 
 /** Block as recorded in the index. */
 export interface IndexedBlock extends VersionRange {

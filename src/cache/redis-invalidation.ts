@@ -1,9 +1,9 @@
 import { type RedisClient } from '../redis/connection-options.js'
-import { blockKeyOf } from '../api/read.js'
+import { intervalKeyOf, pageKeyOf } from '../api/read.js'
 import { type RedisBlockIndex } from './redis-block-index.js'
 import { decodeStreamName } from './stream-name-entry.js'
-import { type FoundEntry } from './redis-tier-options.js'
-import { redisPageKeyOf, type RedisPageIndex } from './redis-page-index.js'
+import { type RedisPageIndex } from './redis-page-index.js'
+import { type FoundEntry } from './tier.js'
 import { type Invalidation } from './invalidation.js'
 
 /** Redis keys of invalidated entries, and the removal of their index records. */
@@ -15,28 +15,30 @@ export interface EntryLocations {
 /** Locates everything that an invalidation covers. */
 export async function locateEntries (
   client: RedisClient,
-  { keys, blocks, pages = [] }: Invalidation,
+  { keys, intervals }: Invalidation,
   ofBlocks: RedisBlockIndex,
   ofPages: RedisPageIndex
 ): Promise<EntryLocations> {
   const [filed, listed] = await Promise.all([
     Promise.all(
-      blocks.map(async ({ blocks, version }) =>
-        (await ofBlocks.find(client, blocks, version)).blocks.map(block => ({ blocks, block }))
+      intervals.filter(({ kind }) => kind === 'versions').map(async ({ family, first }) =>
+        (await ofBlocks.find(client, family, first)).blocks.map(block => ({ family, block }))
       )
     ),
-    Promise.all(pages.map(async events => await ofPages.find(client, events)))
+    Promise.all(
+      intervals.filter(({ kind }) => kind === 'events').map(async events => await ofPages.find(client, events))
+    )
   ])
   return {
     keys: [
       ...keys,
-      ...filed.flat().map(({ blocks, block }) => blockKeyOf(blocks, block.height)),
-      ...listed.flat().map(redisPageKeyOf)
+      ...filed.flat().map(({ family, block }) => intervalKeyOf(family, block.height)),
+      ...listed.flat().map(pageKeyOf)
     ],
     removeRecords: async from => {
       await Promise.all([
-        ...filed.flat().map(async ({ blocks, block }) => {
-          await ofBlocks.remove(from, blocks, block, block.height)
+        ...filed.flat().map(async ({ family, block }) => {
+          await ofBlocks.remove(from, family, block, block.height)
         }),
         ...listed.flat().map(async page => {
           await ofPages.remove(from, page)
@@ -51,11 +53,11 @@ export async function addKnownStreams (
   what: Invalidation,
   get: (key: string) => Promise<FoundEntry | undefined>
 ): Promise<Invalidation> {
-  const { pages = [] } = what
-  const names = await Promise.all(pages.map(async page => ({ page, name: await get(page.stream) })))
+  const pages = what.intervals.filter(({ kind }) => kind === 'events')
+  const names = await Promise.all(pages.map(async page => ({ page, name: await get(page.family) })))
   const more = names.flatMap(({ page, name }) => {
-    const stream = name && decodeStreamName(name.stored)
-    return stream === undefined || pages.some(known => known.stream === stream) ? [] : { ...page, stream }
+    const family = name && decodeStreamName(name.stored)
+    return family === undefined || pages.some(known => known.family === family) ? [] : { ...page, family }
   })
-  return more.length === 0 ? what : { ...what, pages: [...pages, ...more] }
+  return more.length === 0 ? what : { ...what, intervals: [...what.intervals, ...more] }
 }

@@ -1,11 +1,13 @@
+import { type ValidityInterval } from '../api/read.js'
 import { type RedisClient } from '../redis/connection-options.js'
-import { pageKeyOf } from '../api/read.js'
-import { type EventRange, type StreamEvents } from './page-index.js'
 
-// Both limits bound one index key: its width in events and its number of records (law 10).
+// Both limits bound one index key: its width in events and its number of records (law 10: nothing grows without bound).
 const eventsPerBucket = 1024n
 const maxRecordsPerBucket = 1024
 const maxU64 = 2n ** 64n - 1n
+
+/** Range of event sequence numbers. */
+type EventRange = Pick<ValidityInterval, 'first' | 'last'>
 
 /**
  * Indexes cached pages in Redis by their events, under one key per 1,024 sequence numbers.
@@ -19,28 +21,28 @@ export class RedisPageIndex {
   }
 
   /** Finds the pages that share an event with a range, for a purge. */
-  async find (client: RedisClient, { stream, ...events }: StreamEvents): Promise<StreamEvents[]> {
+  async find (client: RedisClient, events: ValidityInterval): Promise<ValidityInterval[]> {
     const records = await Promise.all(
       bucketsOf(events).map(async length =>
-        await client.zrangebylex(this.#keyOf(stream, length), '-', `(${hex(events.last)}g`)
+        await client.zrangebylex(this.#keyOf(events.family, length), '-', `(${hex(events.last)}g`)
       )
     )
     return [...new Set(records.flat())].map(readRecord).filter(page => page !== undefined).filter(page =>
       page.first <= events.last && page.last >= events.first
-    ).map(page => ({ stream, ...page }))
+    ).map(page => ({ ...events, ...page }))
   }
 
   /** Reports that a purge of any event of the page would find the page. */
-  async has (client: RedisClient, page: StreamEvents): Promise<boolean> {
+  async has (client: RedisClient, page: ValidityInterval): Promise<boolean> {
     const scores = await Promise.all(
-      bucketsOf(page).map(async length => await client.zscore(this.#keyOf(page.stream, length), recordOf(page)))
+      bucketsOf(page).map(async length => await client.zscore(this.#keyOf(page.family, length), recordOf(page)))
     )
     return scores.every(score => score !== null)
   }
 
-  async add (client: RedisClient, stream: string, page: EventRange, ttlMs: number): Promise<void> {
+  async add (client: RedisClient, page: ValidityInterval, ttlMs: number): Promise<void> {
     await Promise.all(
-      bucketsOf(page).map(length => this.#keyOf(stream, length)).flatMap(key => [
+      bucketsOf(page).map(length => this.#keyOf(page.family, length)).flatMap(key => [
         client.zadd(key, 0, recordOf(page)),
         client.zremrangebyrank(key, 0, -(maxRecordsPerBucket + 1)),
         client.pexpire(key, Math.ceil(ttlMs))
@@ -48,9 +50,9 @@ export class RedisPageIndex {
     )
   }
 
-  async remove (client: RedisClient, page: StreamEvents): Promise<void> {
+  async remove (client: RedisClient, page: ValidityInterval): Promise<void> {
     await Promise.all(
-      bucketsOf(page).map(async length => await client.zrem(this.#keyOf(page.stream, length), recordOf(page)))
+      bucketsOf(page).map(async length => await client.zrem(this.#keyOf(page.family, length), recordOf(page)))
     )
   }
 
@@ -58,11 +60,6 @@ export class RedisPageIndex {
     // Entry keys never have this form, so the two cannot collide.
     return `${this.#prefix}${stream.replace(' json ', ' json pages ')} ${length}`
   }
-}
-
-/** Builds the Redis key of a page from its events. */
-export function redisPageKeyOf ({ stream, first, last }: StreamEvents): string {
-  return pageKeyOf(stream, { start: first, limit: last - first + 1n })
 }
 
 // A page has at most 65,535 events, so the number of index keys stays small.

@@ -1,20 +1,54 @@
 import { type RedisLink } from '../redis/link.js'
 import { type RedisClient } from '../redis/connection-options.js'
-import { blockKeyOf, type ReadKeys } from '../api/read.js'
-import { type StreamEvents } from './page-index.js'
+import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type ValidityInterval } from '../api/read.js'
+import { withTimeout } from '../with-timeout.js'
 import { RedisBlockIndex } from './redis-block-index.js'
-import { type FoundEntry, type RedisTierOptions, redisKeyPrefix } from './redis-tier-options.js'
-import { redisPageKeyOf, RedisPageIndex } from './redis-page-index.js'
+import { RedisPageIndex } from './redis-page-index.js'
 import { addKnownStreams, locateEntries } from './redis-invalidation.js'
-import { decodeEntry, encodeEntry, type StoredEntry } from './stored-entry.js'
-import { invalidates, type QueuedWrite, type Invalidation, type RedisWrite, RecentWrites } from './invalidation.js'
-import { WriteQueue } from './write-queue.js'
+import { decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './stored-entry.js'
+import { invalidates, type Invalidation, RecentWrites } from './invalidation.js'
+import {
+  type FoundEntry,
+  type Lookup,
+  type LowerTier,
+  type TierMetrics,
+  type TierStatus,
+  type TierWrite
+} from './tier.js'
+import { type HeldBytes, WriteQueue } from './write-queue.js'
 
-export { type FoundEntry, type RedisTierOptions, type RedisTierMetrics, redisKeyPrefix } from './redis-tier-options.js'
-export { type Invalidation, type RedisWrite } from './invalidation.js'
+/** Budget for bytes outside the cache. */
+export interface WriteBytes {
+  /** Holds the body of a write; undefined if no room is left. */
+  holdQueued(buffer: ArrayBufferLike): HeldBytes | undefined
+  /** Holds the encoded copy of a write that is being sent. */
+  holdSent(buffer: ArrayBufferLike): HeldBytes
+}
+
+/** Settings and callbacks of a Redis tier. */
+export interface RedisTierOptions {
+  readonly keyPrefix: string
+  readonly ttlSeconds: number
+  readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'>
+  readonly inFlight: WriteBytes
+  readonly now: () => number
+  /** Reports agreement among replicas on the entries to read and write. */
+  readonly isAgreed: () => boolean
+}
+
+/** Write in the queue, with the time at which waiting began. */
+interface QueuedWrite extends TierWrite {
+  readonly queuedAtMs: number
+}
+
+// No client waits for a write, and large values take longer.
+const writeTimeoutMs = 1000
+// Time limit for the pending writes of a stopping process, which other replicas can use.
+const finalWritesMs = 1000
 
 /** Redis tier, shared by replicas; a lookup that exceeds its time limit is a miss (law 6: the cache can only help). */
-export class RedisTier {
+export class RedisTier implements LowerTier {
+  readonly name = 'redis'
   readonly #link: RedisLink
   readonly #options: RedisTierOptions
   readonly #prefix: string
@@ -22,6 +56,7 @@ export class RedisTier {
   readonly #pageIndex: RedisPageIndex
   readonly #writeQueue: WriteQueue<QueuedWrite>
   readonly #recentWrites = new RecentWrites()
+  // Reason for the last failed or dropped write; undefined after a successful one.
   #writeError: string | undefined
 
   constructor (link: RedisLink, options: RedisTierOptions) {
@@ -34,6 +69,7 @@ export class RedisTier {
       await this.#write(item)
     }, {
       now: options.now,
+      hold: ({ stored: { body } }) => options.inFlight.holdQueued(body.buffer),
       canWrite: () => link.isUp && options.isAgreed(),
       onWriteError: reason => {
         this.#writeError = reason
@@ -42,33 +78,18 @@ export class RedisTier {
   }
 
   /** Looks up a read; undefined also if Redis is down or too slow. */
-  async get (keys: ReadKeys, version: bigint | undefined): Promise<FoundEntry | undefined> {
-    const { blockIndexKey } = keys
-    return blockIndexKey === undefined
-      ? await this.#look('get', async client => await this.#getByKey(client, keys))
-      : await this.#look(
-        'find',
-        async client =>
-          version === undefined
-            ? await this.#getIndexed(client, blockIndexKey, keys.value)
-            : await this.#getBlock(client, blockIndexKey, version)
-      )
-  }
-
-  /** Looks up the page with exactly these events; undefined also if Redis is down or too slow. */
-  async findPage (page: StreamEvents): Promise<FoundEntry | undefined> {
-    return await this.#look('find', async client => {
-      const found = await this.#getEntry(client, redisPageKeyOf(page))
-      // A page that a purge would not find is not served.
-      return found !== undefined && await this.#pageIndex.has(client, page) ? found : undefined
-    })
+  async get (lookup: Lookup): Promise<FoundEntry | undefined> {
+    if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
+    const operation = lookup.by === 'key' && lookup.keys.intervalFamily === undefined ? 'get' : 'find'
+    // The link counts failures.
+    return await this.#link.run(operation, async client => await this.#look(client, lookup)).catch(() => undefined)
   }
 
   /** Queues an entry for Redis; no response waits for the write. */
-  put (item: RedisWrite): void {
-    const { stored: { key, body, range } } = item
-    if (range === undefined || this.#blockIndex.accepts(range)) {
-      this.#writeQueue.add(key, body.length, { ...item, queuedAtMs: this.#options.now() })
+  put (item: TierWrite): void {
+    const { stored: { key, validity } } = item
+    if (validity?.kind !== 'versions' || this.#blockIndex.accepts(validity)) {
+      this.#writeQueue.add(key, { ...item, queuedAtMs: this.#options.now() })
     }
   }
 
@@ -103,13 +124,11 @@ export class RedisTier {
 
   /** Drops the queued writes that an invalidation covers, and retries of such writes in flight. */
   dropQueued (invalidation: Invalidation): void {
-    this.#writeQueue.drop(({ stored: { key, range }, blockIndexKey, page }) =>
-      invalidates(invalidation, { key, range, blockIndexKey, page })
-    )
+    this.#writeQueue.drop(({ stored }) => invalidates(invalidation, stored))
   }
 
   /** Drops all queued writes, and retries of writes in flight. */
-  dropAllQueued (): void {
+  dropPending (): void {
     this.#writeQueue.drop(() => true)
   }
 
@@ -123,58 +142,73 @@ export class RedisTier {
     await this.#writeQueue.waitUntilIdle()
   }
 
+  get status (): TierStatus {
+    return this.#link.isUp ? { state: 'up' } : { state: 'down', reason: this.#link.fault }
+  }
+
+  get warnings (): readonly string[] {
+    if (!this.#link.isUp) return [`Redis ${this.#link.fault}: ${this.#link.lastError}`]
+    return this.#writeError === undefined ? [] : [`Redis rejects writes: ${this.#writeError}`]
+  }
+
   /** Number of queued writes. */
   get queued (): number {
     return this.#writeQueue.size
   }
 
-  /** Reason for the last failed or dropped write; undefined after a successful one. */
-  get writeError (): string | undefined {
-    return this.#writeError
-  }
-
-  close (): void {
+  async close (): Promise<void> {
+    await withTimeout(finalWritesMs, this.waitUntilIdle())
     this.#writeQueue.stop()
   }
 
-  async #look (
-    operation: 'find' | 'get',
-    look: (client: RedisClient) => Promise<FoundEntry | undefined>
-  ): Promise<FoundEntry | undefined> {
-    if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
-    // The link counts failures.
-    return await this.#link.run(operation, look).catch(() => undefined)
+  async #look (client: RedisClient, lookup: Lookup): Promise<FoundEntry | undefined> {
+    switch (lookup.by) {
+      case 'key':
+        return await this.#getByKey(client, lookup.keys)
+      case 'version':
+        return await this.#getByVersion(client, lookup.family, lookup.version)
+      case 'events':
+        return await this.#getPage(client, lookup.events)
+    }
   }
 
-  async #getByKey (client: RedisClient, { value, text }: ReadKeys): Promise<FoundEntry | undefined> {
+  async #getByKey (client: RedisClient, { value, text, intervalFamily }: ReadKeys): Promise<FoundEntry | undefined> {
+    if (intervalFamily !== undefined) return await this.#getIndexed(client, value)
     const found = await Promise.all(
       (value === text ? [value] : [value, text]).map(async key => await this.#getEntry(client, key))
     )
     return found.find(entry => entry !== undefined)
   }
 
-  async #getBlock (client: RedisClient, blocks: string, version: bigint): Promise<FoundEntry | undefined> {
-    const { blocks: candidates, isIncomplete } = await this.#blockIndex.find(client, blocks, version)
-    for (const { height } of candidates) {
-      const found = await this.#getEntry(client, blockKeyOf(blocks, height))
-      const range = found?.stored.range
-      if (found === undefined || range === undefined || version < range.first || version > range.last) continue
+  async #getByVersion (client: RedisClient, family: string, version: bigint): Promise<FoundEntry | undefined> {
+    const { blocks, isIncomplete } = await this.#blockIndex.find(client, family, version)
+    for (const { height } of blocks) {
+      const found = await this.#getEntry(client, intervalKeyOf(family, height))
+      const validity = found?.stored.validity
+      if (found === undefined || validity === undefined || version < validity.first || version > validity.last) continue
       // One partitioning still has the record, so the other gets it again.
-      if (isIncomplete) this.#reindex(blocks, range, height)
+      if (isIncomplete) this.#reindex(found.stored.key, validity)
       return found
     }
     return undefined
   }
 
   // Serves only indexed blocks, so that a purge by version finds every served block.
-  async #getIndexed (client: RedisClient, blocks: string, key: string): Promise<FoundEntry | undefined> {
+  async #getIndexed (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
     const found = await this.#getEntry(client, key)
-    const range = found?.stored.range
-    const height = key.slice(blocks.length + 1)
-    const filed = range && await this.#blockIndex.find(client, blocks, range.first)
-    if (range === undefined || filed?.blocks.some(block => block.height === height) !== true) return undefined
-    if (filed.isIncomplete) this.#reindex(blocks, range, height)
+    const validity = found?.stored.validity
+    if (found === undefined || validity === undefined) return undefined
+    const { blocks, isIncomplete } = await this.#blockIndex.find(client, validity.family, validity.first)
+    if (!blocks.some(({ height }) => height === heightOfKey(key))) return undefined
+    if (isIncomplete) this.#reindex(key, validity)
     return found
+  }
+
+  async #getPage (client: RedisClient, events: ValidityInterval): Promise<FoundEntry | undefined> {
+    const found = await this.#getEntry(client, pageKeyOf(events))
+    // A page that a purge would not find is not served.
+    if (found === undefined || !await this.#pageIndex.has(client, events)) return undefined
+    return { ...found, stored: { ...found.stored, validity: events } }
   }
 
   async #getEntry (client: RedisClient, key: string): Promise<FoundEntry | undefined> {
@@ -191,51 +225,62 @@ export class RedisTier {
   }
 
   async #write (item: QueuedWrite): Promise<void> {
-    const { stored: { key, range }, blockIndexKey, page, streamName } = item
+    const { stored: { key, validity }, streamName } = item
     const ttlMs = this.#ttlMsOf(item, item)
     // Expired while queued.
     if (ttlMs < 1) return
     try {
       await this.#set(item.stored, ttlMs)
       // Indexed after the entry is written, so that no record points to a missing entry.
-      if (blockIndexKey !== undefined && range !== undefined) {
-        await this.#link.run('index', async client => {
-          await this.#blockIndex.add(client, blockIndexKey, range, key.slice(blockIndexKey.length + 1))
-        }, writeTimeoutMs)
-      }
-      if (page !== undefined) {
-        await this.#link.run('index', async client => {
-          await this.#pageIndex.add(client, page.stream, page, ttlMs)
-        }, writeTimeoutMs)
-      }
+      if (validity !== undefined) await this.#index(key, validity, ttlMs)
       if (streamName !== undefined) await this.#set(streamName.stored, Math.max(1, this.#ttlMsOf(streamName, item)))
     } finally {
       // A failed command may still have been executed.
-      this.#recentWrites.add(item)
+      this.#recentWrites.add(item.stored)
     }
-    this.#options.metrics.wroteToRedis()
+    this.#options.metrics.wrote(this.name)
   }
 
   async #set (stored: StoredEntry, ttlMs: number): Promise<void> {
     const value = await encodeEntry(stored)
-    await this.#link.run(
-      'set',
-      async client => await client.set(this.#prefix + stored.key, value, 'PX', ttlMs),
-      writeTimeoutMs
-    )
+    const held = this.#options.inFlight.holdSent(value.buffer)
+    try {
+      await this.#link.run(
+        'set',
+        async client => await client.set(this.#prefix + stored.key, value, 'PX', ttlMs),
+        writeTimeoutMs
+      )
+    } finally {
+      held.release()
+    }
   }
 
   #ttlMsOf ({ ttlMs = Infinity }: { readonly ttlMs: number | undefined }, { queuedAtMs }: QueuedWrite): number {
     return Math.round(Math.min(ttlMs - (this.#options.now() - queuedAtMs), this.#options.ttlSeconds * 1000))
   }
 
-  #reindex (blocks: string, range: NonNullable<StoredEntry['range']>, height: string): void {
+  #reindex (key: string, validity: ValidityInterval): void {
     // The link counts failures; the next incomplete lookup tries again.
-    this.#link.run('index', async client => {
-      await this.#blockIndex.add(client, blocks, range, height)
-    }, writeTimeoutMs).catch(() => {})
+    this.#index(key, validity, this.#options.ttlSeconds * 1000).catch(() => {})
+  }
+
+  async #index (key: string, validity: ValidityInterval, ttlMs: number): Promise<void> {
+    await this.#link.run('index', async client => {
+      switch (validity.kind) {
+        case 'versions':
+          return await this.#blockIndex.add(client, validity.family, validity, heightOfKey(key))
+        case 'events':
+          return await this.#pageIndex.add(client, validity, ttlMs)
+      }
+    }, writeTimeoutMs)
   }
 }
 
-// No client waits for a write, and large values take longer.
-const writeTimeoutMs = 1000
+function heightOfKey (key: string): string {
+  return key.slice(familyOfKey(key).length + 1)
+}
+
+/** Builds the prefix of every Redis key: the operator's prefix and the format version. */
+export function redisKeyPrefix (keyPrefix: string): string {
+  return `${keyPrefix}:${entryFormat}:`
+}

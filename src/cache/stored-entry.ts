@@ -2,25 +2,18 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
 import { headerSuffix, isHeaderPrefix, type StampedPosition } from '../api/position.js'
+import { familyOfKey } from '../api/read.js'
 import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, etagOf } from './entry.js'
 import { printHeaders } from './print-headers.js'
 
 /** Entry in the Redis tier, with the upstream values that another replica needs to serve it. */
 export interface StoredEntry
-  extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion'> {
+  extends Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'etag' | 'release' | 'lowestVersion' | 'validity'> {
   readonly cursor: string | undefined
   readonly gasUsed: string | undefined
   /** Position of the upstream response, and the family of its header names. */
   readonly stamped: StampedPosition
-  /** Versions of the block, when the entry is a block. */
-  readonly range: VersionRange | undefined
-}
-
-/** First and last version of a block. */
-export interface VersionRange {
-  readonly first: bigint
-  readonly last: bigint
 }
 
 /** Format version, part of every value and key, so replicas with different formats never read each other's entries. */
@@ -36,12 +29,17 @@ const compressAboveBytes = 4096
 
 const flags = { deflated: 1, range: 2, lowestVersion: 4, release: 8, cursor: 16, gasUsed: 32, epoch: 64 } as const
 
-/** Error for a value that differs from the one written under its key (law 13). */
+/**
+ * Error for a value that differs from the one written under its key (law 13: what was stored elsewhere is checked
+ * before it is trusted).
+ */
 export class CorruptEntryError extends Error {}
 
-/** Encodes an entry as one binary value; ARCHITECTURE.md has the layout. */
+/** Encodes an entry as one binary value; README.md has the layout. */
 export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
-  const { body, stamped: { position, family }, range, lowestVersion, release, cursor, gasUsed } = stored
+  const { body, stamped: { position, family }, validity, lowestVersion, release, cursor, gasUsed } = stored
+  // A page is found by its events alone, which are in its key.
+  const range = validity?.kind === 'versions' ? validity : undefined
   const deflated = body.length > compressAboveBytes ? await promisify(deflateRaw)(body) : undefined
   const isDeflated = deflated !== undefined && deflated.length < body.length
   const { head, oldest } = position
@@ -69,7 +67,10 @@ export async function encodeEntry (stored: StoredEntry): Promise<Buffer> {
   return Buffer.concat([magic, checksum, content])
 }
 
-/** Decodes a value and verifies it (law 13); any mismatch throws a CorruptEntryError. */
+/**
+ * Decodes a value and verifies it (law 13: what was stored elsewhere is checked before it is trusted); any mismatch
+ * throws a CorruptEntryError.
+ */
 export async function decodeEntry (key: string, value: Buffer): Promise<StoredEntry> {
   if (value.length < contentAt || !value.subarray(0, checksumAt).equals(magic)) {
     throw new CorruptEntryError('another form')
@@ -99,6 +100,7 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
   ]
   const epoch = flagBits & flags.epoch ? reader.u64() : undefined
   const range = flagBits & flags.range ? { first: reader.u64(), last: reader.u64() } : undefined
+  const validity = range && { kind: 'versions' as const, family: familyOfKey(key), ...range }
   const lowestVersion = flagBits & flags.lowestVersion ? reader.u64() : undefined
   const [family, contentType, etag] = [reader.text(), reader.text(), reader.text()]
   const release = flagBits & flags.release ? reader.text() : undefined
@@ -137,7 +139,7 @@ async function readContent (key: string, reader: ByteReader): Promise<StoredEntr
     lowestVersion,
     cursor,
     gasUsed,
-    range,
+    validity,
     stamped: { position, family }
   }
 }

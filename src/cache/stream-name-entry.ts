@@ -1,8 +1,8 @@
 import { type StampedPosition } from '../api/position.js'
-import { isStreamPath } from '../api/targets.js'
+import { isStreamPath } from '../api/request-targets.js'
 import { etagOf } from './entry.js'
 import { type StoredEntry } from './stored-entry.js'
-import { type StreamNameWrite } from './invalidation.js'
+import { type StreamNameWrite } from './tier.js'
 
 const contentType = 'text/plain'
 
@@ -18,7 +18,13 @@ export function encodeStreamName (
 ): StreamNameWrite {
   // Without chain and generation, so the name stays valid under another generation.
   const body = Buffer.from(stream.slice(keyPrefixLength(stream)))
-  const own = { release: undefined, lowestVersion: undefined, range: undefined, cursor: undefined, gasUsed: undefined }
+  const own = {
+    release: undefined,
+    lowestVersion: undefined,
+    validity: undefined,
+    cursor: undefined,
+    gasUsed: undefined
+  }
   return {
     stored: { key: path, status: 200, contentType, body, etag: etagOf(contentType, body), stamped, ...own },
     ttlMs

@@ -1,15 +1,25 @@
-/** Clock, write gate and error callback of a write queue. */
-export interface WriteQueueOptions {
+/** Bytes taken from a budget. */
+export interface HeldBytes {
+  release(): void
+}
+
+/** Clock, budget, write gate and error callback of a write queue. */
+export interface WriteQueueOptions<T> {
   readonly now: () => number
+  /** Takes the bytes of a write until it has ended; undefined if none are left. */
+  readonly hold: (item: T) => HeldBytes | undefined
   readonly canWrite: () => boolean
   /** Receives the reason when a write fails or is dropped, and undefined when a write succeeds. */
   readonly onWriteError: (reason: string | undefined) => void
+  /** Runs for each write for which no room is left. */
+  readonly onDropped?: () => void
+  readonly maxConcurrentWrites?: number
 }
 
-// Bounds the backlog of an outage (law 10); beyond either limit the oldest writes are dropped.
+// Bounds the backlog of an outage (law 10: nothing grows without bound); beyond it, and beyond the budget for bytes,
+// the oldest writes are dropped.
 const maxItems = 2000
-const maxBytes = 32 * 1024 * 1024
-const maxConcurrentWrites = 8
+const defaultConcurrentWrites = 8
 // Pause after a failed write, so a failing store is not flooded.
 const retryPauseMs = 1000
 // A write that fails this often is dropped; failures during an outage do not count.
@@ -17,7 +27,7 @@ const maxAttempts = 3
 
 interface QueuedItem<T> {
   readonly item: T
-  readonly bytes: number
+  readonly held: HeldBytes
   readonly attempts: number
 }
 
@@ -27,17 +37,17 @@ interface InFlightWrite<T> {
   isDropped: boolean
 }
 
-/** Bounded background writes: eight in flight, one per key, queued during an outage. */
+/** Bounded background writes: eight in flight unless fewer are asked for, one per key, queued during an outage. */
 export class WriteQueue<T> {
   readonly #write: (item: T) => Promise<void>
-  readonly #options: WriteQueueOptions
+  readonly #options: WriteQueueOptions<T>
   readonly #items = new Map<string, QueuedItem<T>>()
   readonly #inFlight = new Map<string, InFlightWrite<T>>()
-  #bytes = 0
   #pausedUntilMs = -Infinity
   #timer: NodeJS.Timeout | undefined
+  #isStopped = false
 
-  constructor (write: (item: T) => Promise<void>, options: WriteQueueOptions) {
+  constructor (write: (item: T) => Promise<void>, options: WriteQueueOptions<T>) {
     this.#write = write
     this.#options = options
   }
@@ -46,13 +56,13 @@ export class WriteQueue<T> {
     return this.#items.size
   }
 
-  add (key: string, bytes: number, item: T): void {
-    this.#put(key, { item, bytes, attempts: 0 })
-    for (const oldest of this.#items.keys()) {
-      if (this.#items.size <= maxItems && this.#bytes <= maxBytes) break
-      this.#remove(oldest)
-      this.#options.onWriteError('more waits to be written than there is room for')
-    }
+  /** Queues a write; drops the oldest ones, or this one, where room is missing. */
+  add (key: string, item: T): void {
+    if (this.#isStopped) return
+    this.#remove(key)
+    const held = this.#takeRoom(item)
+    if (held === undefined) return this.#dropped()
+    this.#items.set(key, { item, held, attempts: 0 })
     this.resume()
   }
 
@@ -64,11 +74,12 @@ export class WriteQueue<T> {
 
   /** Starts queued writes up to the concurrency limit. */
   resume (): void {
+    const { maxConcurrentWrites: maxWrites = defaultConcurrentWrites } = this.#options
     for (const [key, waiter] of this.#items) {
-      if (this.#inFlight.size >= maxConcurrentWrites || !this.#canWrite()) return
+      if (this.#inFlight.size >= maxWrites || !this.#canWrite()) return
       // Two concurrent writes of one key could finish in either order.
       if (this.#inFlight.has(key)) continue
-      this.#remove(key)
+      this.#items.delete(key)
       this.#inFlight.set(key, { item: waiter.item, done: this.#startWrite(key, waiter), isDropped: false })
     }
   }
@@ -86,18 +97,34 @@ export class WriteQueue<T> {
   }
 
   stop (): void {
+    this.#isStopped = true
     clearTimeout(this.#timer)
-    this.#items.clear()
-    this.#bytes = 0
+    this.drop(() => true)
   }
 
   #canWrite (): boolean {
     return this.#options.canWrite() && this.#options.now() >= this.#pausedUntilMs
   }
 
-  async #startWrite (key: string, { item, bytes, attempts }: QueuedItem<T>): Promise<void> {
+  #takeRoom (item: T): HeldBytes | undefined {
+    for (;;) {
+      const held = this.#items.size < maxItems ? this.#options.hold(item) : undefined
+      const [oldest] = this.#items.keys()
+      if (held !== undefined || oldest === undefined) return held
+      this.#remove(oldest)
+      this.#dropped()
+    }
+  }
+
+  #dropped (): void {
+    this.#options.onWriteError('the write queue is full')
+    this.#options.onDropped?.()
+  }
+
+  async #startWrite (key: string, { item, held, attempts }: QueuedItem<T>): Promise<void> {
     try {
       await this.#write(item)
+      held.release()
       this.#options.onWriteError(undefined)
     } catch (error) {
       this.#options.onWriteError((error as Error).message)
@@ -105,8 +132,8 @@ export class WriteQueue<T> {
       const isWanted = this.#inFlight.get(key)?.isDropped !== true
       // A newer write of the same key replaces a failed one.
       if (isWanted && !this.#items.has(key) && (isOutage || attempts + 1 < maxAttempts)) {
-        this.#put(key, { item, bytes, attempts: isOutage ? attempts : attempts + 1 })
-      }
+        this.#items.set(key, { item, held, attempts: isOutage ? attempts : attempts + 1 })
+      } else held.release()
       this.#pause()
     } finally {
       this.#inFlight.delete(key)
@@ -115,14 +142,8 @@ export class WriteQueue<T> {
   }
 
   #remove (key: string): void {
-    this.#bytes -= this.#items.get(key)?.bytes ?? 0
+    this.#items.get(key)?.held.release()
     this.#items.delete(key)
-  }
-
-  #put (key: string, waiter: QueuedItem<T>): void {
-    this.#remove(key)
-    this.#items.set(key, waiter)
-    this.#bytes += waiter.bytes
   }
 
   #pause (): void {

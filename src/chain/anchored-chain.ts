@@ -1,18 +1,17 @@
 import { type Anchor, Anchors } from './anchors.js'
 import { type Position, type StampedPosition } from '../api/position.js'
 import { contradicts } from './tracker.js'
-import { withTimeout } from '../with-timeout.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type KnownGeneration } from './known-generation.js'
 
-/** Verdict on an upstream's chain; `unknown` where no anchor could be compared. */
-export type ChainVerdict = 'same' | 'other' | 'unknown'
+/** Result of comparing blocks and positions; `unproven` where the upstream has none of the anchors. */
+export type ChainComparison = 'same' | 'other' | 'unproven'
+
+/** Verdict on a generation's chain; `unknown` where the upstream failed to respond, so a later comparison decides. */
+export type ChainVerdict = ChainComparison | 'unknown'
 
 // Bounds the reads at an upstream that does not serve blocks by height.
 const maxComparedBlocks = 3
-
-// Replicas must agree within a second.
-const verifyTimeoutMs = 400
 
 /** Reads that identify the chain of an upstream. */
 type ChainSource = Pick<GenerationOptions, 'readBlock' | 'readHead'>
@@ -24,11 +23,6 @@ export class AnchoredChain {
 
   constructor (source: ChainSource) {
     this.#source = source
-  }
-
-  // A failed read proves nothing, so it counts as no block.
-  get #tolerantSource (): Pick<ChainSource, 'readBlock'> {
-    return { readBlock: async height => await this.#source.readBlock(height).catch(() => undefined) }
   }
 
   get anchors (): readonly Anchor[] {
@@ -43,32 +37,48 @@ export class AnchoredChain {
     this.#anchors = new Anchors(anchors)
   }
 
-  /** Returns true only if shared heights prove the same chain. */
-  matches (anchors: readonly Anchor[]): boolean {
-    return this.#anchors.isSameChain(anchors) === true
+  /** Compares anchors at shared heights; undefined where no height is shared. */
+  isSameChain (anchors: readonly Anchor[]): boolean | undefined {
+    return this.#anchors.isSameChain(anchors)
   }
 
-  /** Returns true if another generation continues our chain. Positions decide where that generation has no anchors. */
+  /** Returns true if another generation continues our chain. Positions decide where neither side has anchors. */
   isContinuedBy ({ anchors, head }: KnownGeneration, served: Position | undefined): boolean {
-    if (anchors.length > 0) return this.matches(anchors)
+    if (anchors.length > 0 || this.anchors.length > 0) return this.isSameChain(anchors) === true
     return head !== undefined && served !== undefined && !contradicts(head.position, served)
   }
 
-  /** Compares a generation with a verified upstream's chain as it is now; a timeout gives `unknown`. */
+  /** Judges a generation by a verified upstream's chain as it is now. */
   async verifyNow (known: KnownGeneration): Promise<{ verdict: ChainVerdict, now: StampedPosition | undefined }> {
-    const verdict = this.#source.readHead().then(async now => ({
-      now,
-      verdict: now === undefined ? 'unknown' : await this.judgeChain(known, now.position)
-    }))
-    return await withTimeout(verifyTimeoutMs, verdict) ?? { verdict: 'unknown', now: undefined }
+    const now = await this.#source.readHead()
+    return { now, verdict: now === undefined ? 'unknown' : await this.verifyAt(known, now.position) }
+  }
+
+  /**
+   * Judges a generation by a verified upstream's blocks. A position proves a chain only where neither the generation
+   * nor the upstream has anchors.
+   */
+  async verifyAt (known: KnownGeneration, position: Position): Promise<ChainVerdict> {
+    let hasFailed = false
+    const readBlock: ChainSource['readBlock'] = async height =>
+      await this.#source.readBlock(height).catch(() => {
+        hasFailed = true
+        return undefined
+      })
+    const comparison = await this.judgeChain(known, position, { readBlock })
+    if (comparison !== 'unproven') return comparison
+    if (hasFailed) return 'unknown'
+    if (known.anchors.length > 0 || known.head === undefined) return 'unproven'
+    if (!await this.readAnchors(position)) return 'unknown'
+    return this.anchors.length === 0 ? 'same' : 'unproven'
   }
 
   /** Compares an upstream's position and blocks with a known generation; rejects when `readBlock` does. */
   async judgeChain (
     { anchors, head }: KnownGeneration,
     position: Position,
-    { readBlock }: Pick<ChainSource, 'readBlock'> = this.#tolerantSource
-  ): Promise<ChainVerdict> {
+    { readBlock }: Pick<ChainSource, 'readBlock'>
+  ): Promise<ChainComparison> {
     if (head !== undefined && contradicts(position, head.position)) return 'other'
     // The genesis block has the same hash on every chain, so it proves nothing.
     const oldest = position.oldest.blockHeight < 1n ? 1n : position.oldest.blockHeight
@@ -83,7 +93,7 @@ export class AnchoredChain {
       // A second read confirms the difference, because this verdict abandons everything cached.
       if (block !== undefined && (await readBlock(height))?.hash === block.hash) return 'other'
     }
-    return 'unknown'
+    return 'unproven'
   }
 
   /**

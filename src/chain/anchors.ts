@@ -1,4 +1,4 @@
-/** Height and hash of a final block, by which a chain is recognised (law 7). */
+/** Height and hash of a final block, by which a chain is recognised (law 7: chains never mix). */
 export interface Anchor {
   readonly height: bigint
   readonly hash: string
@@ -9,7 +9,7 @@ const maxAnchors = 16
 
 /**
  * Anchors of one chain, dense near its head and sparse behind it. Another hash at one of these heights proves another
- * chain (law 7).
+ * chain (law 7: chains never mix).
  */
 export class Anchors {
   #list: readonly Anchor[]

@@ -1,8 +1,8 @@
 import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
-import { needsProof } from './generation-candidates.js'
 import { type UnverifiedUpstream } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
+import { type KnownGeneration } from './known-generation.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
@@ -10,7 +10,7 @@ import { type AnchoredChain } from './anchored-chain.js'
  */
 export type ComparisonResult = 'same' | 'older' | 'other'
 
-/** Compares an upstream's chain with the chain that our keys name (law 7). */
+/** Compares an upstream's chain with the chain that our keys name (law 7: chains never mix). */
 export class ChainComparer {
   readonly #tracker: Tracker
   readonly #ownChain: AnchoredChain
@@ -38,17 +38,22 @@ export class ChainComparer {
       const served = known.head?.position
       if (served !== undefined && isEarlier(position, served) && contradicts(position, served)) return 'older'
       if (served !== undefined) await this.#ownChain.ensureComparable(position, served, readPeerBlock)
-      const verdict = await this.#ownChain.judgeChain(
+      const comparison = await this.#ownChain.judgeChain(
         { ...known, anchors: this.#ownChain.anchors },
         position,
         unverified
       )
       // A reset during the comparison makes its result worthless.
       if (chain !== this.#chainName()) continue
-      if (verdict === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
-      return verdict === 'unknown' && requiresProof && needsProof(known) ? 'other' : 'same'
+      if (comparison === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
+      return comparison === 'unproven' && requiresProof && needsProof(known) ? 'other' : 'same'
     }
   }
+}
+
+// Without anchors a head suffices: an upstream without blocks by height has nothing else to compare.
+function needsProof ({ anchors, head }: KnownGeneration): boolean {
+  return anchors.length > 0 || head === undefined
 }
 
 // Of two chains with the same chain id, the newer has the later time ("Chains and resets").

@@ -12,7 +12,7 @@ export class ChainEvents {
   /** Replicas that share this Redis read another chain with the same chain id as this generation. */
   readonly conflictingChain = new Signal<number>()
   /** A response of an upstream moved the position forward. */
-  readonly headAdvanced = new Signal()
+  readonly headAdvanced = new Signal<StampedPosition>()
   /** The served head moved forward, by a response or by another replica. */
   readonly servedHeadAdvanced = new Signal()
 }

@@ -1,19 +1,22 @@
 import { type Anchor } from './anchors.js'
 import { type StampedPosition } from '../api/position.js'
-import { readFinalBlock } from './final-block.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { readHead } from './head-poll.js'
-import { type ChainVerification, type Upstream } from '../upstreams/upstream.js'
-import { type QuarantineReason } from '../upstreams/quarantine.js'
+import { UpstreamFailure } from '../upstreams/upstream-failure.js'
+import { isReachable, readHead } from '../upstreams/head-poll.js'
+import { type UpstreamClient } from '../upstreams/upstream-client.js'
+import { type QuarantineReason } from '../upstreams/chain-guard.js'
+import { type ChainVerification } from './quarantine.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
 import { type Generations } from './generations.js'
 import { contradicts, type Tracker } from './tracker.js'
+import { readFinalBlockHash } from '../api/block-head.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { blockByHeightTarget } from '../api/request-targets.js'
+import { type UpstreamRequest, probeRequest } from '../upstreams/upstream-request.js'
 
 // An upstream that was down may fail block reads for this long. After that it is compared without blocks, if no
 // verified peer is up.
 const toleratedFailureMs = 5000
-// Counts an upstream as unreachable that reports no head within this time.
-const headTimeoutMs = 1000
 
 /** Parts that verification needs. */
 export interface ChainVerifierOptions {
@@ -21,7 +24,7 @@ export interface ChainVerifierOptions {
   readonly generations: Generations
   readonly tracker: Tracker
   /** Resolves after the first polls of the upstreams before this one in the configuration. */
-  readonly waitForEarlier: (upstream: Upstream) => Promise<void>
+  readonly waitForEarlier: (client: UpstreamClient) => Promise<void>
   readonly now: () => number
 }
 
@@ -31,7 +34,7 @@ export interface ChainVerifierOptions {
  */
 export class ChainVerifier implements ChainVerification {
   readonly #options: ChainVerifierOptions
-  readonly #failingSince = new WeakMap<Upstream, number>()
+  readonly #failingSince = new WeakMap<UpstreamClient, number>()
   #previous: Promise<unknown> = Promise.resolve()
 
   constructor (options: ChainVerifierOptions) {
@@ -53,38 +56,38 @@ export class ChainVerifier implements ChainVerification {
    * now.
    */
   async verifyChain (
-    upstream: Upstream,
+    client: UpstreamClient,
     stamped: StampedPosition,
     wasDown: boolean
   ): Promise<QuarantineReason | undefined> {
     const { pool, generations, waitForEarlier } = this.#options
     // When upstreams disagree at the start, the first in configuration order that responds decides the chain.
-    if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(upstream)
-    if (await generations.isSameChain(this.#unverifiedOf(upstream, stamped, wasDown))) return undefined
+    if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(client)
+    if (await generations.isSameChain(this.#unverifiedOf(client, stamped, wasDown))) return undefined
     const verification = this.#previous.then(async () =>
-      await generations.verifyChain(this.#unverifiedOf(upstream, stamped, wasDown))
+      await generations.verifyChain(this.#unverifiedOf(client, stamped, wasDown))
     )
     this.#previous = verification.catch(() => {})
     return await verification
   }
 
   /** Resolves with true if the upstream is on our chain without any decision. */
-  async isSameChain (upstream: Upstream, stamped: StampedPosition): Promise<boolean> {
-    return await this.#options.generations.isSameChain(this.#unverifiedOf(upstream, stamped, true))
+  async isSameChain (client: UpstreamClient, stamped: StampedPosition): Promise<boolean> {
+    return await this.#options.generations.isSameChain(this.#unverifiedOf(client, stamped, true))
   }
 
-  #unverifiedOf (upstream: Upstream, stamped: StampedPosition, wasDown: boolean): UnverifiedUpstream {
+  #unverifiedOf (client: UpstreamClient, stamped: StampedPosition, wasDown: boolean): UnverifiedUpstream {
     const { referenceUpstream } = this.#options.pool
-    const peer = referenceUpstream !== undefined && referenceUpstream !== upstream && referenceUpstream.isVerified &&
+    const peer = referenceUpstream?.client !== client && referenceUpstream?.isVerified === true &&
         referenceUpstream.isUp
-      ? referenceUpstream
+      ? referenceUpstream.client
       : undefined
     return {
       stamped,
       readBlock: async height =>
-        await this.#readBlock(upstream, height, peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0),
+        await this.#readBlock(client, height, peer !== undefined ? Infinity : wasDown ? toleratedFailureMs : 0),
       readPeerBlock: peer && blockReaderOf(peer),
-      isLastReachable: async () => await this.#isLastReachable(upstream)
+      isLastReachable: async () => await this.#isLastReachable(client)
     }
   }
 
@@ -92,45 +95,65 @@ export class ChainVerifier implements ChainVerification {
    * Reads a block for the comparison; after `toleratedMs` of failures, returns undefined, and the comparison goes on
    * without it.
    */
-  async #readBlock (upstream: Upstream, height: bigint, toleratedMs: number): Promise<Anchor | undefined> {
+  async #readBlock (client: UpstreamClient, height: bigint, toleratedMs: number): Promise<Anchor | undefined> {
     try {
-      const block = await blockReaderOf(upstream)(height)
-      this.#failingSince.delete(upstream)
+      const block = await blockReaderOf(client)(height)
+      this.#failingSince.delete(client)
       return block
     } catch (error) {
-      const since = this.#failingSince.get(upstream) ?? this.#options.now()
-      this.#failingSince.set(upstream, since)
+      const since = this.#failingSince.get(client) ?? this.#options.now()
+      this.#failingSince.set(client, since)
       if (this.#options.now() - since < toleratedMs) throw error
       return undefined
     }
   }
 
-  /** Returns true if no other upstream responds; asks each twice, because one failure does not mean that it is down. */
-  async #isLastReachable (upstream: Upstream): Promise<boolean> {
+  /** Returns true if no other upstream responds that may be on our chain. */
+  async #isLastReachable (client: UpstreamClient): Promise<boolean> {
     const others = this.#options.pool.upstreams.filter(other =>
-      other !== upstream && other.quarantineReason === undefined
+      other.client !== client && other.quarantineReason === undefined
     )
-    const heads = await Promise.all(others.map(async other => await fetchHead(other) ?? await fetchHead(other)))
-    return heads.every(word => word === undefined)
+    const reachable = await Promise.all(others.map(async other => await isReachable(other.client)))
+    return !reachable.includes(true)
   }
 }
 
 /** Builds a reader of final blocks by height. */
-function blockReaderOf ({ client }: Upstream): (height: bigint) => Promise<Anchor | undefined> {
+function blockReaderOf (client: UpstreamClient): (height: bigint) => Promise<Anchor | undefined> {
   return async height => await readFinalBlock(async request => await client.fetch(request), height)
-}
-
-async function fetchHead ({ client }: Upstream): Promise<StampedPosition | undefined> {
-  return await readHead(async request => await client.fetch(request, Math.min(client.timeoutMs, headTimeoutMs)))
 }
 
 /** Builds the reads of our chain from the pool's reference upstream. */
 export function chainSourceOf (pool: UpstreamPool): Pick<GenerationOptions, 'readBlock' | 'readHead'> {
   return {
-    readBlock: async height => pool.referenceUpstream && await blockReaderOf(pool.referenceUpstream)(height),
+    readBlock: async height => {
+      const { referenceUpstream } = pool
+      // Without an upstream nothing is known of the block, not even that it is missing.
+      if (referenceUpstream === undefined) throw new UpstreamFailure('every upstream', 'unreachable', undefined)
+      return await blockReaderOf(referenceUpstream.client)(height)
+    },
     readHead: async () => {
       const { referenceUpstream } = pool
       return referenceUpstream && await readHead(async request => await referenceUpstream.client.fetch(request))
     }
   }
+}
+
+/**
+ * Reads the final block of a height, never from the cache; undefined where the upstream lacks it. Rejects on 429, 5xx,
+ * or no position.
+ */
+export async function readFinalBlock (
+  fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>,
+  height: bigint
+): Promise<Anchor | undefined> {
+  const response = await fetch(probeRequest(blockByHeightTarget(height)))
+  response.rest?.destroy()
+  const { status, stamped } = response
+  if (status === 429 || status >= 500 || (status < 400 && stamped === undefined)) {
+    throw new UpstreamFailure('the upstream', 'invalid_response', `${status} for a block`)
+  }
+  if (status !== 200 || response.rest !== undefined || stamped === undefined) return undefined
+  const hash = readFinalBlockHash(response.body, height, stamped.position.head.version)
+  return hash === undefined ? undefined : { height, hash }
 }

@@ -16,16 +16,16 @@ export function sortByGeneration (candidates: readonly GenerationCandidate[]): G
   return [...new Map(candidates)].sort(([a], [b]) => b - a)
 }
 
-/** Picks the first candidate proven to be the same chain; else the highest one, unless its verdict is `other`. */
+/** Picks the first candidate proven to be the same chain; `unknown` where one could not be compared now. */
 export async function chooseCandidate (
   candidates: readonly GenerationCandidate[],
-  judge: (known: KnownGeneration) => Promise<ChainVerdict>
-): Promise<GenerationCandidate | undefined> {
-  let fallback: GenerationCandidate | undefined
-  for (const [at, candidate] of candidates.entries()) {
-    const verdict = await judge(candidate[1])
+  judge: (candidate: GenerationCandidate) => Promise<ChainVerdict>
+): Promise<GenerationCandidate | 'unknown' | undefined> {
+  let fallback: 'unknown' | undefined
+  for (const candidate of candidates) {
+    const verdict = await judge(candidate)
     if (verdict === 'same') return candidate
-    if (at === 0 && verdict === 'unknown') fallback = candidate
+    if (verdict === 'unknown') fallback = verdict
   }
   return fallback
 }
@@ -41,14 +41,6 @@ export function rememberedOnlyIn (
 }
 
 /**
- * Returns true if a remembered generation needs proof, because its address may serve another chain by now. Without
- * anchors a head suffices.
- */
-export function needsProof ({ anchors, head }: KnownGeneration): boolean {
-  return anchors.length > 0 || head === undefined
-}
-
-/**
  * Picks the generation that upstreams last had, or a higher one proven to be the same chain; undefined where two chains
  * are possible.
  */
@@ -58,9 +50,17 @@ export function rememberedGenerationIn (
 ): GenerationCandidate | undefined {
   const [highest] = candidatesIn(state)
   const highestRemembered = Math.max(...upstreams.map(({ generation }) => generation))
-  const known = state.generations.get(highestRemembered) ??
-    upstreams.find(({ generation, head }) => generation === highestRemembered && head !== undefined)
+  const remembered = upstreams.filter(({ generation }) => generation === highestRemembered)
+  const published = state.generations.get(highestRemembered)
+  // Another chain may have claimed the number after the registry lost it.
+  if (published !== undefined && !remembered.every(each => mayBeSameChain(each, published))) return undefined
+  const known = published ?? remembered.find(({ head }) => head !== undefined)
   if (known === undefined) return undefined
   if (highest === undefined || highest[0] <= highestRemembered) return [highestRemembered, known]
   return new Anchors(known.anchors).isSameChain(highest[1].anchors) === true ? highest : undefined
+}
+
+// Records without anchors come from upstreams without blocks by height, or from older versions of varve.
+function mayBeSameChain (remembered: KnownGeneration, published: KnownGeneration): boolean {
+  return remembered.anchors.length === 0 || new Anchors(remembered.anchors).isSameChain(published.anchors) === true
 }

@@ -5,7 +5,6 @@ import {
   candidatesIn,
   chooseCandidate,
   sortByGeneration,
-  needsProof,
   rememberedOnlyIn
 } from './generation-candidates.js'
 import { type GenerationRegistry, type RegistryState } from './generation-registry.js'
@@ -20,14 +19,14 @@ export interface GenerationChoice {
   readonly isAgreed: boolean
 }
 
-// Limits how long a new generation waits for its first anchors.
+// Limits how long reads wait for the first anchors of a new generation; it is claimed once anchors are read.
 const firstAnchorsMs = 500
 // Each failed claim means that another replica took the number, so two attempts nearly always suffice.
 const maxAttempts = 5
 
 /**
- * Picks the highest generation that the chain may belong to, or claims a new one. A replica that loses a claim compares
- * again.
+ * Picks the highest generation proven to be of the chain, or claims a new one with anchors. Without proof the choice is
+ * not agreed, and is repeated.
  */
 export async function chooseGeneration (
   stamped: StampedPosition,
@@ -47,11 +46,18 @@ export async function chooseGeneration (
     // A number without a record may have belonged to another chain and expired.
     const unpublished = own.filter(([generation]) => recorded.every(([other]) => other < generation))
     const candidates = sortByGeneration([...unpublished, ...recorded]).filter(([generation]) => generation > ruledOut)
-    const requireProof = new Set(remembered.map(([, known]) => known).filter(needsProof))
-    const chosen = await chooseCandidate(candidates, async known => {
-      const verdict = await identity.judgeChain(known, position)
-      return verdict === 'unknown' && requireProof.has(known) ? 'other' : verdict
+    const chosen = await chooseCandidate(candidates, async candidate => {
+      const [, known] = candidate
+      if (!unpublished.includes(candidate)) {
+        return identity.isSameChain(known.anchors) === true ? 'same' : await identity.verifyAt(known, position)
+      }
+      // No other chain has an unpublished number of our own.
+      return await identity.verifyAt(known, position) === 'other' ? 'other' : 'same'
     })
+    if (chosen === 'unknown') {
+      const generation = tracker.generation > ruledOut ? tracker.generation : tracker.nextGeneration
+      return { generation, known: nothingKnown, isAgreed: false }
+    }
     if (chosen === undefined) identity.replace([])
     else identity.add(chosen[1].anchors)
     const choice = {
@@ -63,8 +69,9 @@ export async function chooseGeneration (
       return { ...choice, isAgreed: true }
     }
     // Other replicas could take a generation without anchors for any chain.
-    await withTimeout(firstAnchorsMs, identity.readAnchors(position))
-    if (state === undefined) return { ...choice, isAgreed: false }
+    const hasRead = await withTimeout(firstAnchorsMs, identity.readAnchors(position))
+    const isProvable = hasRead === true || identity.anchors.length > 0
+    if (state === undefined || !isProvable) return { ...choice, isAgreed: false }
     if (
       await registry.claim(position.chainId, choice.generation, { anchors: identity.anchors, head: stamped }).catch(
         () => false

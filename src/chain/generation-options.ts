@@ -17,7 +17,7 @@ export interface UnverifiedUpstream {
 /** Parts that choosing a generation needs. */
 export interface GenerationOptions {
   readonly tracker: Tracker
-  /** Undefined if no replica has a say: the tracker then takes the new number itself at a reset. */
+  /** Undefined without replicas: the tracker then takes the new number itself at a reset. */
   readonly registry: GenerationRegistry | undefined
   /** Reads the final block of a height from a verified upstream; rejects when the read fails. */
   readonly readBlock: (height: bigint) => Promise<Anchor | undefined>

@@ -5,7 +5,10 @@ export interface RegistryState {
   readonly generations: ReadonlyMap<number, KnownGeneration>
 }
 
-/** Registry by which replicas agree on generations (law 7); its methods reject while it is unreachable. */
+/**
+ * Registry by which replicas agree on generations (law 7: chains never mix); its methods reject while it is
+ * unreachable.
+ */
 export interface GenerationRegistry {
   /** Reads the registered generations of a chain. */
   read(chainId: number): Promise<RegistryState>

@@ -1,4 +1,5 @@
-import { type StampedPosition } from '../api/position.js'
+import { type StampedPosition, type Position } from '../api/position.js'
+import { withTimeout } from '../with-timeout.js'
 import { PurgeAllGeneration } from './purge-all-generation.js'
 import { rememberedGenerationIn } from './generation-candidates.js'
 import { ChainComparer } from './chain-comparer.js'
@@ -6,11 +7,22 @@ import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
 import { PeerGenerations } from './peer-generations.js'
 import { AnchoredChain } from './anchored-chain.js'
-import { AnchorRenewal } from './anchor-renewal.js'
 import { chooseGeneration } from './generation-choice.js'
 import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
 
-/** Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7). */
+const renewEveryMs = 10_000
+// A new process has little to lose yet: anchors that other replicas published already identify their generations.
+const firstRenewalMs = 2000
+// A failed read often succeeds soon after.
+const retryMs = 1000
+
+// Limits how long a slow upstream delays the purges of other replicas.
+const maxFollowMs = 400
+
+/**
+ * Chooses the generation that keys name, and maintains the anchors by which its chain is recognised (law 7: chains
+ * never mix).
+ */
 export class Generations {
   readonly #options: GenerationOptions
   readonly #ownChain: AnchoredChain
@@ -21,6 +33,9 @@ export class Generations {
   // A reset rules out every generation up to this number.
   #ruledOutUpTo = 0
   #choosing: Promise<void> | undefined
+  // False while another chain may have published a record under our number.
+  #isConfirmed = true
+  #following: Promise<void> | undefined
   #resetCount = 0
   // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the registry lacks it.
   #restored: { readonly isRememberedOnly: boolean } | undefined
@@ -46,9 +61,9 @@ export class Generations {
     return { anchors: this.#ownChain.anchors, head: this.#options.tracker.stamped }
   }
 
-  /** False while another chain may have this number, or before our own number is claimed (law 7). */
+  /** False while another chain may have this number, or before our own number is claimed (law 7: chains never mix). */
   get isAgreed (): boolean {
-    return this.#isAgreed && !this.#purgeAllGeneration.isPending
+    return this.#isAgreed && this.#isConfirmed && !this.#purgeAllGeneration.isPending
   }
 
   /** True while the other replicas do not know of a purge of everything. */
@@ -131,19 +146,28 @@ export class Generations {
     await this.#choosing
   }
 
-  /** Follows the registry, and publishes a pending purge of everything. */
+  /** Follows the registry, and claims a pending purge of everything. A slow comparison goes on beside later calls. */
   async applyRegistryState (state: RegistryState): Promise<void> {
-    const { tracker, readHead } = this.#options
+    const { tracker } = this.#options
     if (tracker.chain === undefined) return
-    if (this.#isAgreed) await this.#peerGenerations.apply(state)
-    else {
-      const now = await readHead() ?? tracker.stamped
-      if (now !== undefined) await this.choose(now)
-    }
+    this.#isConfirmed = this.#peerGenerations.isOwnRecord(state.generations.get(tracker.generation))
+    this.#following ??= this.#follow(state).finally(() => {
+      this.#following = undefined
+    })
+    await withTimeout(maxFollowMs, this.#following)
     if (this.#isAgreed && this.isPurgeAllPending) await this.#purgeAllGeneration.claim()
   }
 
-  /** Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7). */
+  async #follow (state: RegistryState): Promise<void> {
+    if (this.#isAgreed) return await this.#peerGenerations.apply(state)
+    const now = await this.#options.readHead() ?? this.#options.tracker.stamped
+    if (now !== undefined) await this.choose(now)
+  }
+
+  /**
+   * Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7:
+   * chains never mix).
+   */
   restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: RegistryState): void {
     const { tracker } = this.#options
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
@@ -187,6 +211,7 @@ export class Generations {
     if (resetCount !== this.#resetCount) return
     const before = tracker.generation
     this.#isAgreed = isAgreed
+    this.#isConfirmed = true
     tracker.setChain({ id: stamped.position.chainId, generation }, known.head ?? stamped, true)
     if (generation !== before) events.generationChanged.publish(generation)
   }
@@ -195,6 +220,7 @@ export class Generations {
   adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
     const { tracker } = this.#options
     if (tracker.chainId === undefined) return
+    this.#isConfirmed = true
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
     else this.#ownChain.replace(known.anchors)
@@ -206,5 +232,36 @@ export class Generations {
   async resetChain (stamped: StampedPosition): Promise<void> {
     this.#options.tracker.reset(stamped)
     await this.#choosing
+  }
+}
+
+/** Schedules the reading of new anchors: 2 s after an upstream is verified, then every 10 s. */
+class AnchorRenewal {
+  readonly #identity: AnchoredChain
+  readonly #now: () => number
+  #dueAtMs: number | undefined
+
+  constructor (identity: AnchoredChain, now: () => number) {
+    this.#identity = identity
+    this.#now = now
+  }
+
+  /** Starts the schedule once an upstream of the chain is verified. */
+  schedule (): void {
+    this.#dueAtMs ??= this.#now() + firstRenewalMs
+  }
+
+  /** Stops the schedule on a chain reset, until an upstream of the new chain is verified. */
+  cancel (): void {
+    this.#dueAtMs = undefined
+  }
+
+  /** Reads the newest final block as an anchor when one is due; retries after 1 s where a read failed. */
+  async renewIfDue (position: Position): Promise<void> {
+    if (this.#dueAtMs === undefined || this.#now() < this.#dueAtMs) return
+    this.#dueAtMs = this.#now() + renewEveryMs
+    if (!await this.#identity.readAnchors(position) && this.#dueAtMs !== undefined) {
+      this.#dueAtMs = this.#now() + retryMs
+    }
   }
 }

@@ -2,8 +2,9 @@ import { type StampedPosition } from '../api/position.js'
 import { candidatesIn } from './generation-candidates.js'
 import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type AnchoredChain } from './anchored-chain.js'
+import { type AnchoredChain, type ChainVerdict } from './anchored-chain.js'
 import { type KnownGeneration } from './known-generation.js'
+import { contradicts } from './tracker.js'
 
 /** Actions on the generation that this process uses. */
 export interface OwnGeneration {
@@ -13,7 +14,7 @@ export interface OwnGeneration {
   abandon(generation: number): Promise<void>
 }
 
-/** Follows or rejects the generations that other replicas publish (law 7). */
+/** Follows or rejects the generations that other replicas publish (law 7: chains never mix). */
 export class PeerGenerations {
   readonly #options: GenerationOptions
   readonly #identity: AnchoredChain
@@ -32,18 +33,26 @@ export class PeerGenerations {
     this.#rejected.clear()
   }
 
+  /** Returns true unless the published record of our own generation may be of another chain. */
+  isOwnRecord (shared: KnownGeneration | undefined): boolean {
+    if (shared === undefined) return true
+    const served = this.#options.tracker.position
+    if (shared.anchors.length > 0) return this.#identity.isSameChain(shared.anchors) === true
+    return shared.head === undefined || served === undefined || !contradicts(shared.head.position, served)
+  }
+
   /** Merges the published record of our own generation, and follows a higher one. */
   async apply (state: RegistryState): Promise<void> {
     const { tracker, events } = this.#options
     const { generation } = tracker
     const shared = state.generations.get(generation)
-    const isOwnChain = shared === undefined || await this.#isOwnChain(shared)
-    if (tracker.chain === undefined || tracker.generation !== generation) return
-    if (!isOwnChain) {
+    for (const known of state.generations.keys()) tracker.noteGeneration(known)
+    const verdict = shared === undefined ? 'same' : await this.#verifyOwnRecord(shared)
+    if (tracker.chain === undefined || tracker.generation !== generation || verdict === 'unknown') return
+    if (verdict !== 'same') {
       events.conflictingChain.publish(generation)
       return await this.#ownGeneration.abandon(generation)
     }
-    for (const known of state.generations.keys()) tracker.noteGeneration(known)
     this.#identity.add(shared?.anchors ?? [])
     if (shared?.head !== undefined) tracker.learnProven(shared.head)
     const [highest] = candidatesIn(state)
@@ -52,34 +61,39 @@ export class PeerGenerations {
 
   async #considerHigher (generation: number, known: KnownGeneration): Promise<void> {
     const name = `${generation} ${known.anchors.length}`
-    if (this.#rejected.has(name) || await this.#adoptHigher(generation, known)) return
+    if (this.#rejected.has(name) || !await this.#isRejected(generation, known)) return
     this.#rejected.add(name)
     this.#options.events.conflictingChain.publish(generation)
   }
 
   /** Compares a published generation with our chain; a verified upstream decides where anchors do not. */
-  async #isOwnChain (shared: KnownGeneration): Promise<boolean> {
-    if (this.#identity.anchors.length === 0 || shared.anchors.length === 0 || this.#identity.matches(shared.anchors)) {
-      return true
-    }
-    return (await this.#identity.verifyNow(shared)).verdict !== 'other'
+  async #verifyOwnRecord (shared: KnownGeneration): Promise<ChainVerdict> {
+    if (this.isOwnRecord(shared)) return 'same'
+    if (this.#identity.isSameChain(shared.anchors) === false) return 'other'
+    return (await this.#identity.verifyNow(shared)).verdict
   }
 
-  /** Switches to a higher generation unless an upstream rules it out; returns false if it is rejected. */
-  async #adoptHigher (generation: number, known: KnownGeneration): Promise<boolean> {
+  /**
+   * Switches to a higher generation once it is proven to be of our chain, or our upstream has changed to its chain.
+   * Returns true if it is of another chain; where a comparison fails, the next one decides.
+   */
+  async #isRejected (generation: number, known: KnownGeneration): Promise<boolean> {
     const { tracker } = this.#options
     const before = tracker.generation
-    const isSameChain = this.#identity.isContinuedBy(known, tracker.position)
+    if (this.#identity.isContinuedBy(known, tracker.position)) {
+      this.#ownGeneration.adopt(generation, known, true)
+      return false
+    }
     const theirs = await this.#identity.verifyNow(known)
-    const ours = theirs.verdict === 'same' || theirs.now === undefined
-      ? undefined
-      : await this.#identity.verifyNow(this.#ownGeneration.ownRecord)
+    const ours = theirs.verdict === 'other' || theirs.verdict === 'unproven'
+      ? await this.#identity.verifyNow(this.#ownGeneration.ownRecord)
+      : undefined
     // The generation changed during the comparison, so the verdict no longer applies.
-    if (tracker.chain === undefined || tracker.generation !== before) return true
-    if (theirs.verdict !== 'other' && ours?.verdict !== 'same') {
-      this.#ownGeneration.adopt(generation, known, isSameChain)
-    } else if (ours?.verdict === 'other' && ours.now !== undefined) await this.#ownGeneration.resetChain(ours.now)
-    else return false
-    return true
+    if (tracker.chain === undefined || tracker.generation !== before) return false
+    if (theirs.verdict === 'same') this.#ownGeneration.adopt(generation, known, false)
+    if (ours === undefined || ours.verdict === 'unknown') return false
+    if (ours.verdict !== 'other' || ours.now === undefined) return true
+    await this.#ownGeneration.resetChain(ours.now)
+    return false
   }
 }

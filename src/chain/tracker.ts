@@ -2,15 +2,18 @@ import { ChainEvents } from './chain-events.js'
 import { compareU64, type Oldest, type Position, type StampedPosition } from '../api/position.js'
 
 /** Relation of a response's position to the served head. */
-export type LearnResult = 'ahead' | 'behind' | 'reset' | 'other_chain'
+export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
 
-/** Chain id and generation that every key names (law 7). */
+/** Chain id and generation that every key names (law 7: chains never mix). */
 export interface ChainGeneration {
   readonly id: number
   readonly generation: number
 }
 
-/** Tracks the position that this process serves: learned from responses, and never going back on one chain (law 4). */
+/**
+ * Tracks the position that this process serves, which never goes back on one chain (law 4: headers are the present,
+ * bodies are the past).
+ */
 export class Tracker {
   readonly #now: () => number
   readonly #events: ChainEvents
@@ -84,7 +87,7 @@ export class Tracker {
   }
 
   /** Learns the position of a new response. */
-  learn (position: Position, family: string): LearnResult {
+  learn (position: Position, family: string): PositionRelation {
     this.#chainId ??= position.chainId
     if (position.chainId !== this.#chainId) return 'other_chain'
     const served = this.#served?.position
@@ -173,16 +176,17 @@ export class Tracker {
 
   #advanceTo (stamped: StampedPosition): void {
     const before = this.#served?.position.head.version
-    this.#served = this.#withOldest(stamped)
+    const served = this.#withOldest(stamped)
+    this.#served = served
     if (before !== undefined && stamped.position.head.version <= before) return
-    this.#events.headAdvanced.publish()
+    this.#events.headAdvanced.publish(served)
     this.#events.servedHeadAdvanced.publish()
   }
 }
 
 /**
- * Returns true if two positions exclude one chain, where version and time rise together (law 7). Blocks may share a
- * time.
+ * Returns true if two positions exclude one chain, where version and time rise together (law 7: chains never mix).
+ * Blocks may share a time.
  */
 export function contradicts (a: Position, b: Position): boolean {
   const versions = compareU64(a.head.version, b.head.version)

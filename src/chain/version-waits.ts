@@ -6,11 +6,10 @@ export const versionWaitResults = ['reached', 'timeout', 'too_many_waits'] as co
 /** One result of a wait. */
 export type VersionWaitResult = typeof versionWaitResults[number]
 
-/** Clock and polling for waits. */
-export interface VersionWaitsOptions {
-  readonly now: () => number
-  /** Polls the upstreams' heads now, because a client waits. */
-  requestPoll(): void
+/** Polls of the upstreams' heads while a request waits. */
+export interface WaiterPolling {
+  start(): void
+  stop(): void
 }
 
 interface Waiter {
@@ -18,28 +17,24 @@ interface Waiter {
   readonly finish: (result: VersionWaitResult) => void
 }
 
-// Each wait costs a pending request, a timer and a promise; beyond this many, requests do not wait (law 10).
+// Each wait costs a pending request, a timer and a promise; beyond this many, requests do not wait (law 10: nothing
+// grows without bound).
 const maxWaits = 1000
 
 // One client that waits for versions far ahead must leave waits for others.
 const maxWaitsPerClient = 250
 
-// Regular polls are too rare for a wait of half a second.
-const pollEveryMs = 100
-
 /** Requests that wait until the served head reaches a version. */
 export class VersionWaits {
   readonly #tracker: Pick<Tracker, 'position'>
-  readonly #options: VersionWaitsOptions
+  readonly #polling: WaiterPolling
   readonly #waiters = new Set<Waiter>()
   readonly #byClient = new Map<string, number>()
   #isClosed = false
-  #pollTimer: NodeJS.Timeout | undefined
-  #polledAtMs = -Infinity
 
-  constructor (tracker: Pick<Tracker, 'position'>, options: VersionWaitsOptions) {
+  constructor (tracker: Pick<Tracker, 'position'>, polling: WaiterPolling) {
     this.#tracker = tracker
-    this.#options = options
+    this.#polling = polling
   }
 
   /** Number of waits now. */
@@ -61,7 +56,7 @@ export class VersionWaits {
           clearTimeout(timer)
           this.#waiters.delete(waiter)
           this.#releaseWait(clientId)
-          if (this.#waiters.size === 0) this.#stopPolling()
+          if (this.#waiters.size === 0) this.#polling.stop()
           resolve(result)
         }
       }
@@ -70,7 +65,7 @@ export class VersionWaits {
         waiter.finish('timeout')
       }, timeoutMs).unref()
       this.#waiters.add(waiter)
-      if (this.#waiters.size === 1) this.#startPolling()
+      if (this.#waiters.size === 1) this.#polling.start()
     })
   }
 
@@ -91,26 +86,8 @@ export class VersionWaits {
   }
 
   #releaseWait (clientId: string): void {
-    const left = (this.#byClient.get(clientId) ?? 0) - 1
-    if (left > 0) this.#byClient.set(clientId, left)
-    else this.#byClient.delete(clientId)
-  }
-
-  // Polls at once too, because the head may have advanced since the last poll.
-  #startPolling (): void {
-    this.#pollTimer = setInterval(() => {
-      this.#poll()
-    }, pollEveryMs).unref()
-    if (this.#options.now() - this.#polledAtMs >= pollEveryMs) this.#poll()
-  }
-
-  #stopPolling (): void {
-    clearInterval(this.#pollTimer)
-    this.#pollTimer = undefined
-  }
-
-  #poll (): void {
-    this.#polledAtMs = this.#options.now()
-    this.#options.requestPoll()
+    const waits = this.#byClient.get(clientId)
+    if (waits === undefined || waits === 1) this.#byClient.delete(clientId)
+    else this.#byClient.set(clientId, waits - 1)
   }
 }

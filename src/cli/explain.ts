@@ -4,12 +4,13 @@ import { type Config } from '../config/schema.js'
 import { microCacheMs } from '../proxy/micro-cache.js'
 import { mediaTypes } from '../api/accept.js'
 import {
-  blockKeyOf,
+  intervalKeyOf,
   classOf,
   isRendered,
   keysOf,
   microCacheKeyOf,
   namesStream,
+  pageIntervalOf,
   pageKeyOf,
   streamIndexKeyOf,
   type Read,
@@ -19,7 +20,7 @@ import {
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, httpError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
-import { streamPathOf } from '../api/targets.js'
+import { streamPathOf } from '../api/request-targets.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
@@ -95,12 +96,14 @@ function explainPassThrough (target: string, { method, accept, data }: Explained
 function explainKey (read: Read, config: Config): Explanation {
   const chain = { id: config.chainId ?? 'CHAIN', generation: 'GENERATION' }
   const keys = keysOf(read, chain)
-  if (keys.blockIndexKey !== undefined && read.height === undefined) {
-    return { key: blockKeyOf(keys.blockIndexKey, 'HEIGHT') }
+  if (keys.intervalFamily !== undefined && read.height === undefined) {
+    return { key: intervalKeyOf(keys.intervalFamily, 'HEIGHT') }
   }
   // Pages are cached under their stream's key, whichever path the client used.
   if (read.page !== undefined && !namesStream(read)) {
-    return { key: pageKeyOf(streamIndexKeyOf(chain, streamPathOf('ADDRESS', 'CREATION_NUMBER')), read.page) }
+    return {
+      key: pageKeyOf(pageIntervalOf(streamIndexKeyOf(chain, streamPathOf('ADDRESS', 'CREATION_NUMBER')), read.page))
+    }
   }
   if (classOf(read) !== 'moving') {
     return { key: keys.value, ...(keys.text !== keys.value && { 'key of a not-found': keys.text }) }

@@ -1,56 +1,12 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
-import { type Flags } from '../config/load.js'
-import { ConfigError } from '../config/mistakes.js'
+import { ConfigError, mistakeText } from '../config/config-error.js'
+import { suggestionFor } from '../config/nearest-name.js'
 import { isNameLike } from '../config/secrets.js'
-import { type HelpTopic, helpOf, isHelpTopic } from './help.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { type RecordFlags } from './record.js'
-import { type ReplayFlags } from './replay.js'
 import { versionOfProgram } from '../app/version.js'
-import { type WarmFlags } from './warm.js'
-
-const text = { type: 'string' } as const
-const help = { help: { type: 'boolean', short: 'h' } } as const
-const serveFlags = {
-  config: text,
-  sandbox: { type: 'boolean' },
-  upstream: { type: 'string', multiple: true },
-  listen: text,
-  admin: text,
-  redis: text,
-  workers: text,
-  'log-level': text
-} as const
-const checkFlags = { config: text } as const
-const explainFlags = { data: text, accept: text, config: text } as const
-const warmFlags = {
-  from: text,
-  to: text,
-  transactions: { type: 'boolean' },
-  url: text,
-  concurrency: text,
-  rate: text,
-  skip: text,
-  json: { type: 'boolean' }
-} as const
-const recordFlags = {
-  upstream: text,
-  out: text,
-  listen: text,
-  header: { type: 'string', multiple: true },
-  force: { type: 'boolean' },
-  'max-body-mb': text,
-  'max-mb': text
-} as const
-const replayFlags = { listen: text, timing: { type: 'boolean' } } as const
-const sandboxFlags = {
-  listen: text,
-  seed: text,
-  blocks: text,
-  'block-ms': text,
-  'chain-id': text,
-  family: text
-} as const
+import { type Call, type Command, wordsAfterVarve } from './command.js'
+import { commandOf, commands } from './commands.js'
+import { helpOf, helpOfVarve } from './help.js'
 
 /** Parses a command line, runs its command and returns the exit code. */
 export async function main (argv: readonly string[], io: Io): Promise<ExitCode> {
@@ -58,7 +14,7 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   // Help without a command lists all commands.
   const isHelp = rest.length === 0 && (first === '--help' || first === '-h')
   const isVersion = rest.length === 0 && (first === '--version' || first === '-V')
-  const [command, args] = isHelp
+  const [name, args] = isHelp
     ? ['help', rest] as const
     : isVersion
     ? ['version', rest] as const
@@ -66,99 +22,62 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
     ? ['serve', argv] as const
     : [first, rest] as const
   try {
-    return await run(command, args, io)
+    return await run(name, args, io)
   } catch (error) {
-    return printError(error, command, io)
+    return printError(error, commandOf(name), io)
   }
 }
 
-// Imports each command on demand, so that no command loads the modules of another.
-async function run (command: string, args: readonly string[], io: Io): Promise<ExitCode> {
-  switch (command) {
-    case 'serve': {
-      const values = parse(args, serveFlags)
-      return values['help'] === true
-        ? showHelp('serve', io)
-        : await (await import('../app/serve.js')).serve(values as Flags, io)
-    }
-    case 'sandbox': {
-      const values = parse(args, sandboxFlags)
-      return values['help'] === true
-        ? showHelp('sandbox', io)
-        : await (await import('./sandbox.js')).runSandbox(values as Record<string, string | undefined>, io)
-    }
-    case 'check': {
-      const { values, positionals } = parseAll(args, checkFlags, true)
-      if (values['help'] === true) return showHelp('check', io)
-      const { config } = values as Record<string, string | undefined>
-      const files = config === undefined ? positionals : [...positionals, config]
-      if (files.length > 1) throw new UsageError(`check takes one file, not ${files.length}`)
-      return (await import('./check.js')).check(files[0], io)
-    }
-    case 'explain':
-      return await runExplain(args, io)
-    case 'warm': {
-      const { values, positionals } = parseAll(args, warmFlags, true)
-      return values['help'] === true
-        ? showHelp('warm', io)
-        : await (await import('./warm.js')).warm(values as WarmFlags, positionals, io)
-    }
-    case 'record': {
-      const values = parse(args, recordFlags)
-      return values['help'] === true
-        ? showHelp('record', io)
-        : await (await import('./record.js')).record(values as RecordFlags, io)
-    }
-    case 'replay': {
-      const { values, positionals } = parseAll(args, replayFlags, true)
-      return values['help'] === true
-        ? showHelp('replay', io)
-        : await (await import('./replay.js')).replay(values as ReplayFlags, positionals, io)
-    }
+async function run (name: string, args: readonly string[], io: Io): Promise<ExitCode> {
+  switch (name) {
     // Internal command: the primary process starts its workers with it.
     case 'worker':
       return await (await import('../app/worker.js')).runWorker(io)
     case 'help':
-      return showHelp(topicIn(args), io)
-    case 'version': {
+      io.out(helpFor(args))
+      return exitCodes.ok
+    case 'version':
       io.out(`varve ${versionOfProgram()}\n`)
       return exitCodes.ok
-    }
-    // Words that do not look like a command name may be secrets, so the error omits them.
-    default:
-      throw new UsageError(`unknown command${isNameLike(command) ? ` ${command}` : ''}`)
   }
+  const command = requireCommand(name, wordsAfterVarve(commands))
+  const call = parse(args, command)
+  if (call.flags['help'] !== true) return await command.run(call, io)
+  io.out(helpOf(command))
+  return exitCodes.ok
 }
 
-async function runExplain (args: readonly string[], io: Io): Promise<ExitCode> {
-  const { values, positionals: [method, target, ...others] } = parseAll(args, explainFlags, true)
-  if (values['help'] === true) return showHelp('explain', io)
-  if (method === undefined || target === undefined || others.length > 0) {
-    throw new UsageError('explain takes a METHOD and a PATH')
+function helpFor ([topic, ...others]: readonly string[]): string {
+  if (others.length > 0) throw new UsageError('help takes one command')
+  if (topic === undefined || topic === 'varve' || topic === '--help' || topic === '-h') return helpOfVarve()
+  return helpOf(requireCommand(topic, commands.map(({ name }) => name)))
+}
+
+// Words that do not look like a command name may be secrets, so the error omits them.
+function requireCommand (name: string, words: readonly string[]): Command {
+  const command = commandOf(name)
+  if (command !== undefined) return command
+  throw new UsageError(`unknown command${isNameLike(name) ? ` ${name}${suggestionFor(name, words)}` : ''}`)
+}
+
+function parse (args: readonly string[], { flags, words }: Command): Call {
+  const options: NonNullable<ParseArgsConfig['options']> = {
+    ...Object.fromEntries(flags.map(({ name, value, isRepeatable = false }) => [
+      name,
+      { type: value === undefined ? 'boolean' : 'string', multiple: isRepeatable } as const
+    ])),
+    help: { type: 'boolean', short: 'h' }
   }
-  const { data, accept, config } = values as Record<string, string | undefined>
-  const { explain } = await import('./explain.js')
-  return explain({ method: method.toUpperCase(), target, data, accept, config }, io)
-}
-
-function parse (args: readonly string[], options: NonNullable<ParseArgsConfig['options']>): Record<string, unknown> {
-  return parseAll(args, options, false).values
-}
-
-function parseAll (
-  args: readonly string[],
-  options: NonNullable<ParseArgsConfig['options']>,
-  allowPositionals: boolean
-): { values: Record<string, unknown>, positionals: string[] } {
   try {
-    return parseArgs({
+    const { values, positionals } = parseArgs({
       args: joinNegative(args, options),
-      options: { ...options, ...help },
+      options,
       strict: true,
-      allowPositionals
+      allowPositionals: words !== undefined
     })
+    return { flags: values, words: positionals, commands }
   } catch (error) {
-    throw new UsageError(sentenceOf((error as Error).message))
+    throw new UsageError(sentenceOf((error as Error).message, Object.keys(options)))
   }
 }
 
@@ -172,39 +91,27 @@ function joinNegative (args: readonly string[], options: NonNullable<ParseArgsCo
 }
 
 // Returns the first sentence of the library's message; the rest is advice for other situations.
-function sentenceOf (message: string): string {
+function sentenceOf (message: string, names: readonly string[]): string {
   const [, what = '', given = ''] = /^(Unknown option|Unexpected argument) '-{0,2}([^]*?)'(?=\.\s|$)/.exec(message) ??
     []
   // An argument without its flag may be a URL with a password, so the error omits it.
-  return what !== '' && !isNameLike(given) ? what : message.split(/\.\s/, 1).join('')
+  if (what !== '' && !isNameLike(given)) return what
+  const suggestion = what === 'Unknown option' ? suggestionFor(`--${given}`, names.map(name => `--${name}`)) : ''
+  return message.split(/\.\s/, 1).join('') + suggestion
 }
 
-function topicIn ([topic = 'varve', ...others]: readonly string[]): HelpTopic {
-  if (others.length > 0) throw new UsageError('help takes one command')
-  if (topic === '--help' || topic === '-h') return 'varve'
-  if (!isHelpTopic(topic)) throw new UsageError(`unknown command${isNameLike(topic) ? ` ${topic}` : ''}`)
-  return topic
-}
-
-function showHelp (command: HelpTopic, io: Io): ExitCode {
-  io.out(helpOf(command))
-  return exitCodes.ok
-}
-
-function printError (error: unknown, command: string, io: Io): ExitCode {
+function printError (error: unknown, command: Command | undefined, io: Io): ExitCode {
   if (error instanceof ConfigError) {
     io.err(
       `varve: the configuration${error.file === undefined ? '' : ` in ${error.file}`} has ${
         error.mistakes.length === 1 ? 'a mistake' : `${error.mistakes.length} mistakes`
       }:\n`
     )
-    for (const { path, message } of error.mistakes) io.err(`  ${path}: ${message}\n`)
+    for (const mistake of error.mistakes) io.err(`  ${mistakeText(mistake, error.file)}\n`)
     return exitCodes.misused
   }
   if (error instanceof UsageError) {
-    io.err(
-      `varve: ${error.message}; see varve ${command !== 'varve' && isHelpTopic(command) ? `${command} ` : ''}--help\n`
-    )
+    io.err(`varve: ${error.message}; see varve ${command === undefined ? '' : `${command.name} `}--help\n`)
     return exitCodes.misused
   }
   io.err(`varve: ${error instanceof Error ? error.message : String(error)}\n`)

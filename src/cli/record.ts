@@ -1,7 +1,9 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
-import { indexTarget } from '../api/targets.js'
+import { indexTarget } from '../api/request-targets.js'
 import { SecretMasker } from '../config/secret-masker.js'
-import { ConfigError, mistakesIn } from '../config/mistakes.js'
+import { ConfigError } from '../config/config-error.js'
+import { mistakesIn } from '../config/mistakes.js'
 import { resolveReferences } from '../config/references.js'
 import { type Config, configSchema, hostAndPort, isAddress } from '../config/schema.js'
 import { isNameLike, maskUrl, shownPath } from '../config/secrets.js'
@@ -32,7 +34,7 @@ export interface RecordFlags {
 
 const bytesPerMb = 1024 * 1024
 const defaultListen = '127.0.0.1:8082'
-// Limit for gathered bodies and for lines that wait for the disk (law 10).
+// Limit for gathered bodies and for lines that wait for the disk (law 10: nothing grows without bound).
 const maxBufferedBytes = 256 * bytesPerMb
 // Covers the time of a normal read, so that requests in flight finish at a stop.
 const graceMs = 3000
@@ -54,34 +56,25 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const stopped = waitForStopSignal(io, now)
   const upstream = new RelayClient(upstreamConfig)
   const memory = new MemoryLimit(maxBufferedBytes)
-  let failure: Error | undefined
-  let fail: () => void = () => {}
-  const failed = new Promise<void>(resolve => {
-    fail = resolve
-  })
-  const listenerPromise = openListener(hostAndPort(address), (question, response) => {
-    recorder.record(question, response)
-  })
-  const recording = listenerPromise.then(async () =>
-    await RecordingFile.create({
-      file,
-      isForced: flags.force === true,
-      maxBytes,
-      memory,
-      onFailure: error => {
-        failure = error
-        fail()
-      }
-    }, {
-      form: recordingFormat.name,
-      version: recordingFormat.version,
-      made: new Date(performance.timeOrigin + startedAt).toISOString(),
-      by: `varve ${versionOfProgram()}`
-    })
-  )
+  const failure = new AbortController()
+  const failed = once(failure.signal, 'abort')
   const recorder = new Recorder({
     upstream,
-    recording,
+    createFile: async () =>
+      await RecordingFile.create({
+        file,
+        isForced: flags.force === true,
+        maxBytes,
+        memory,
+        onFailure: error => {
+          failure.abort(error)
+        }
+      }, {
+        form: recordingFormat.name,
+        version: recordingFormat.version,
+        made: new Date(performance.timeOrigin + startedAt).toISOString(),
+        by: `varve ${versionOfProgram()}`
+      }),
     secrets: secretsOfUpstream(upstreamConfig.url, upstreamConfig.headers),
     maxBodyBytes,
     memory,
@@ -90,12 +83,11 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
       limitedLog.log(`upstream does not respond: ${what}: ${why}`)
     }
   })
-  const listener = await listenerPromise.catch((error: unknown) => {
-    recording.catch(() => {})
+  const listener = await openListener(hostAndPort(address), recorder.record).catch((error: unknown) => {
     throw listenError(address, { key: '--listen', flag: '--listen' }, error as Error)
   })
   try {
-    const recordingFile = await recording
+    const recordingFile = await recorder.file
     io.out(
       `varve record: ${listener.url} forwards to ${
         maskUrl(upstreamConfig.url)
@@ -107,7 +99,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
     await recorder.waitUntilIdle()
     await recordingFile.close()
     io.out(summaryOf(recordingFile, file, now() - startedAt, maxBytes))
-    if (failure !== undefined) throw failure
+    failure.signal.throwIfAborted()
     return exitCodes.ok
   } catch (error) {
     throw error instanceof FileExistsError ? new UsageError(error.message) : error

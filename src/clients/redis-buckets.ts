@@ -28,7 +28,10 @@ return 1
 // Matches LocalBuckets (law 10: nothing grows without bound).
 const maxLimited = 50_000
 
-/** Token buckets shared by all replicas through Redis; while Redis is down each replica limits by itself (law 6). */
+/**
+ * Token buckets shared by all replicas through Redis; while Redis is down each replica limits by itself (law 6: the
+ * cache can only help).
+ */
 export class RedisBuckets implements Buckets {
   readonly #link: RedisLink
   readonly #prefix: string

@@ -1,4 +1,4 @@
-import { type Invalidation } from '../cache/redis-tier.js'
+import { type Invalidation } from '../cache/invalidation.js'
 import { type Generations } from '../chain/generations.js'
 import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 
@@ -26,7 +26,7 @@ export class Agreement {
     this.#tracker = tracker
   }
 
-  /** True while no entry in Redis can be of another chain (law 7) or purged. */
+  /** True while no entry in Redis can be of another chain (law 7: chains never mix) or purged. */
   get isReached (): boolean {
     return this.#generations.isAgreed && !this.#mayBeOutdated && this.pendingPurges.length === 0
   }
@@ -36,7 +36,10 @@ export class Agreement {
     return this.#generations.isAgreed ? this.#tracker.chain : undefined
   }
 
-  /** Suspends the agreement when Redis is down: other replicas may start generations meanwhile (law 7). */
+  /**
+   * Suspends the agreement when Redis is down: other replicas may start generations meanwhile (law 7: chains never
+   * mix).
+   */
   suspend (): void {
     this.#mayBeOutdated = true
   }

@@ -1,6 +1,9 @@
 import { crc32 } from 'node:zlib'
 
-/** Serialises a value with a checksum, so that damage counts as absence (law 13). */
+/**
+ * Serialises a value with a checksum, so that damage counts as absence (law 13: what was stored elsewhere is checked
+ * before it is trusted).
+ */
 export function encodeWithChecksum (value: unknown): string {
   const text = JSON.stringify(value, (_key, item: unknown) => typeof item === 'bigint' ? `${item}n` : item)
   return `${crc32(text).toString(16)} ${text}`

@@ -4,8 +4,8 @@ import { decodeWithChecksum } from './checksummed-json.js'
 import { type Heartbeat, type Message, type Purge } from './replica-records.js'
 import { type KnownGeneration, nothingKnown, type UpstreamChain } from '../chain/known-generation.js'
 
-// Another version of varve may have written these records, so a record of an unexpected shape counts as absent (law
-// 13).
+// Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
+// before it is trusted).
 
 /** Parses the sealed record of a generation. */
 export function parseGeneration (text: string): KnownGeneration | undefined {
@@ -43,9 +43,20 @@ export function parsePurge (text: string): Purge | undefined {
   ) return undefined
   // Purges of older versions name no event pages.
   const pages = value['pages'] ?? []
-  return isListOf(pages, isEventRange)
-    ? { id: value['id'], keys: value['keys'], blocks: value['blocks'], pages }
-    : undefined
+  if (!isListOf(pages, isEventRange)) return undefined
+  return {
+    id: value['id'],
+    keys: value['keys'],
+    intervals: [
+      ...value['blocks'].map(({ blocks: family, version }) => ({
+        kind: 'versions' as const,
+        family,
+        first: version,
+        last: version
+      })),
+      ...pages.map(({ stream: family, first, last }) => ({ kind: 'events' as const, family, first, last }))
+    ]
+  }
 }
 
 /** Parses a sealed message. */
@@ -53,7 +64,7 @@ export function parseMessage (text: string): Message | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
   const { kind, chainId, generation, stamped } = value
-  if (kind === 'look' && typeof chainId === 'number') return { kind, chainId }
+  if (kind === 'changed' && typeof chainId === 'number') return { kind, chainId }
   return kind === 'head' && typeof generation === 'number' && isStamped(stamped)
     ? { kind, generation, stamped }
     : undefined
@@ -83,11 +94,11 @@ function isAnchor (value: unknown): value is Anchor {
   return isObject(value) && typeof value['height'] === 'bigint' && isText(value['hash'])
 }
 
-function isPurgedBlock (value: unknown): value is Purge['blocks'][number] {
+function isPurgedBlock (value: unknown): value is { blocks: string, version: bigint } {
   return isObject(value) && isText(value['blocks']) && typeof value['version'] === 'bigint'
 }
 
-function isEventRange (value: unknown): value is NonNullable<Purge['pages']>[number] {
+function isEventRange (value: unknown): value is { stream: string, first: bigint, last: bigint } {
   return isObject(value) && isText(value['stream']) && typeof value['first'] === 'bigint' &&
     typeof value['last'] === 'bigint'
 }

@@ -32,12 +32,12 @@ export class PurgeLog {
   }
 
   async add (chainId: number, purge: Purge): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.lpush(key, encodeWithChecksum(purge)))
+    await this.#write(chainId, async (client, key) => await client.lpush(key, encodePurge(purge)))
   }
 
   /** Appends lost purges behind newer ones. */
   async restore (chainId: number, purges: readonly Purge[]): Promise<void> {
-    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(encodeWithChecksum)))
+    await this.#write(chainId, async (client, key) => await client.rpush(key, ...purges.map(encodePurge)))
   }
 
   async #write (chainId: number, push: (client: RedisClient, key: string) => Promise<unknown>): Promise<void> {
@@ -45,6 +45,23 @@ export class PurgeLog {
       await Promise.all([push(client, key), client.ltrim(key, 0, maxPurges - 1)])
     })
   }
+}
+
+// Names the members as replicas of earlier versions read them.
+function encodePurge ({ id, keys, intervals }: Purge): string {
+  return encodeWithChecksum({
+    id,
+    keys,
+    blocks: intervals.filter(({ kind }) => kind === 'versions').map(({ family, first }) => ({
+      blocks: family,
+      version: first
+    })),
+    pages: intervals.filter(({ kind }) => kind === 'events').map(({ family, first, last }) => ({
+      stream: family,
+      first,
+      last
+    }))
+  })
 }
 
 function purgeLogKeyOf (chainId: number): string {

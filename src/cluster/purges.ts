@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { type RedisTier, type Invalidation } from '../cache/redis-tier.js'
+import { type Invalidation } from '../cache/invalidation.js'
+import { type RedisTier } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
 import { type Agreement, type PendingPurge } from './agreement.js'
@@ -9,10 +10,10 @@ import { type Purge } from './replica-records.js'
 // Each purge waits in memory until Redis responds.
 const maxPendingPurges = 256
 
-/** Removes entries from this process's tiers. */
+/** Removes entries from the tiers that no other replica shares; resolves when no later process finds them. */
 export interface PurgeTarget {
-  invalidate(invalidation: Invalidation): void
-  invalidateAll(): void
+  invalidate(invalidation: Invalidation): Promise<void>
+  invalidateAll(): Promise<void>
 }
 
 /** Parts that purging needs. */
@@ -50,10 +51,9 @@ export class Purges {
     if (this.#pending.length >= maxPendingPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
-    this.#invalidate(invalidationIn(chain))
     const purge = { id: randomUUID(), invalidationIn }
     this.#pending.push(purge)
-    await this.deliver().catch(() => {})
+    await Promise.all([this.#invalidate(invalidationIn(chain)), this.deliver().catch(() => {})])
     return !this.#pending.includes(purge)
   }
 
@@ -78,19 +78,17 @@ export class Purges {
     // A delivery may have added a purge while the log was read.
     const newPurges = exclude(purges, this.#known)
     this.#addKnown(newPurges)
+    const invalidated: Array<Promise<void>> = []
     if (isFull && newPurges.length === purges.length) {
       // All entries are unknown, so the log may have trimmed others.
-      local.invalidateAll()
-      store.dropAllQueued()
+      invalidated.push(local.invalidateAll())
+      store.dropPending()
     }
-    for (const purge of [...newPurges].reverse()) this.#invalidate(purge)
-    // A write of ours may have followed another replica's delete, so this replica deletes again. The Redis link counts
-    // failures.
-    if (before !== undefined) {
-      await Promise.allSettled(newPurges.map(async purge => {
-        await store.invalidateOwnWrites(purge)
-      }))
-    }
+    for (const purge of [...newPurges].reverse()) invalidated.push(this.#invalidate(purge))
+    // A write of ours may have followed another replica's delete, so this replica deletes again.
+    if (before !== undefined) invalidated.push(...newPurges.map(async purge => await store.invalidateOwnWrites(purge)))
+    // Each tier counts its own failures.
+    await Promise.allSettled(invalidated)
     const lost = isFull ? [] : exclude(before ?? [], purges)
     if (lost.length > 0) await log.restore(chainId, lost)
   }
@@ -99,8 +97,9 @@ export class Purges {
     const { log, store, notifyReplicas } = this.#options
     if (pending.resolved?.generation !== chain.generation) {
       const invalidation = pending.invalidationIn(chain)
-      pending.resolved = { generation: chain.generation, invalidation: await store.resolveStreams(invalidation) }
-      if (pending.resolved.invalidation !== invalidation) this.#invalidate(pending.resolved.invalidation)
+      const resolved = await store.resolveStreams(invalidation)
+      if (resolved !== invalidation) await this.#invalidate(resolved)
+      pending.resolved = { generation: chain.generation, invalidation: resolved }
     }
     const purge = { id: pending.id, ...pending.resolved.invalidation }
     await store.invalidate(purge)
@@ -110,9 +109,9 @@ export class Purges {
     await notifyReplicas(chain.id).catch(() => {})
   }
 
-  #invalidate (invalidation: Invalidation): void {
-    this.#options.local.invalidate(invalidation)
+  async #invalidate (invalidation: Invalidation): Promise<void> {
     this.#options.store.dropQueued(invalidation)
+    await this.#options.local.invalidate(invalidation)
   }
 
   #addKnown (purges: readonly Purge[]): void {

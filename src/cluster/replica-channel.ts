@@ -37,7 +37,7 @@ export class ReplicaChannel {
 
   /** Notifies the other replicas that the shared records changed. */
   async notifyChange (chainId: number): Promise<void> {
-    await this.#publish({ kind: 'look', chainId })
+    await this.#publish({ kind: 'changed', chainId })
   }
 
   /** Publishes the head, one message at a time; a newer head replaces one that waits. */

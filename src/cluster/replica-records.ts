@@ -1,4 +1,4 @@
-import { type Invalidation } from '../cache/redis-tier.js'
+import { type Invalidation } from '../cache/invalidation.js'
 import { type StampedPosition } from '../api/position.js'
 
 /** Sign of life of a replica: a rising number, and the releases of its upstreams. */
@@ -7,9 +7,9 @@ export interface Heartbeat {
   readonly releases: readonly string[]
 }
 
-/** Pub/sub messages between replicas: read the shared records again, or a new head. */
+/** Pub/sub messages between replicas: the shared records changed, or there is a new head. */
 export type Message =
-  | { readonly kind: 'look', readonly chainId: number }
+  | { readonly kind: 'changed', readonly chainId: number }
   | { readonly kind: 'head', readonly generation: number, readonly stamped: StampedPosition }
 
 /** An invalidation with a unique id. */

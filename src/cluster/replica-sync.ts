@@ -71,9 +71,9 @@ export class ReplicaSync {
 
   /** Applies another replica's message. */
   receive (message: Message): void {
-    const { tracker } = this.#options
-    if (message.kind === 'look') this.sync().catch(() => {})
-    else if (message.generation === tracker.chain?.generation) tracker.learnProven(message.stamped)
+    const { agreement, tracker } = this.#options
+    if (message.kind === 'changed') this.sync().catch(() => {})
+    else if (message.generation === agreement.chain?.generation) tracker.learnProven(message.stamped)
   }
 
   /** Restores the chain that all upstreams last had, while no upstream responds. */

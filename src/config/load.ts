@@ -1,10 +1,12 @@
-import { ConfigError, type Mistake, mistakesIn } from './mistakes.js'
+import { ConfigError, type Mistake } from './config-error.js'
+import { mistakesIn } from './mistakes.js'
 import { ownAddressMistakes } from './own-address.js'
-import { readYaml, type ConfigTree } from './read-yaml.js'
+import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
-import { type Environment, isSwitchedOn, unknownVariables } from './variables.js'
+import { convertUnits } from './units.js'
+import { type Environment, readSwitch, unknownVariables } from './variables.js'
 
 export { type Environment } from './variables.js'
 
@@ -16,6 +18,7 @@ export interface Flags {
   readonly listen?: string | undefined
   readonly admin?: string | undefined
   readonly redis?: string | undefined
+  readonly disk?: string | undefined
   readonly workers?: string | undefined
   readonly 'log-level'?: string | undefined
 }
@@ -24,6 +27,8 @@ export interface Flags {
 export interface ConfigRequirements {
   /** Rejects upstreams that are varve's own listeners. */
   readonly opensListeners?: boolean
+  /** Accepts secrets whose variable or file is missing, to check a configuration where they are not known. */
+  readonly allowsMissingSecrets?: boolean
   /** Rejects a configuration without an upstream, unless the sandbox is requested by name. */
   readonly needsUpstream?: boolean
 }
@@ -33,6 +38,8 @@ export interface LoadedConfig {
   readonly config: Config
   /** Dotted paths of keys whose values contain the text of a secret file, which is never shown. */
   readonly fromFiles: readonly string[]
+  /** Dotted paths of secrets that are missing and allowed to be. */
+  readonly missingSecrets: readonly string[]
   /** True if a flag or the environment requests the sandbox (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
 }
@@ -42,6 +49,7 @@ export const overrides = [
   { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
   { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
   { variable: 'VARVE_ADMIN', flag: 'admin', path: ['admin', 'listen'] },
+  { variable: 'VARVE_DISK', flag: 'disk', path: ['cache', 'disk', 'path'] },
   { variable: 'VARVE_REDIS', flag: 'redis', path: ['cache', 'redis', 'url'] },
   { variable: 'VARVE_WORKERS', flag: 'workers', path: ['workers'] },
   { variable: 'VARVE_LOG_LEVEL', flag: 'log-level', path: ['log', 'level'] }
@@ -50,13 +58,21 @@ export const overrides = [
 /** Loads the configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
 export function loadConfig (environment: Environment, flags: Flags, options: ConfigRequirements = {}): LoadedConfig {
   const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
-  const { value, fromFiles, ...resolved } = resolveReferences(file === undefined ? {} : readYaml(file), environment)
+  const { tree: unresolvedTree, placeOf }: ConfigFile = file === undefined
+    ? { tree: {}, placeOf: () => undefined }
+    : readYaml(file)
+  const { value, fromFiles, missingSecrets, ...resolved } = resolveReferences(
+    unresolvedTree,
+    environment,
+    options.allowsMissingSecrets
+  )
   const tree = value as ConfigTree
   const texts = new Map(resolved.texts)
   const sources = new Map<string, string>()
   const faults = resolved.badReferences.map(({ path, message }) => ({
     path: shownPath(path),
     message,
+    place: placeOf(path),
     isOf: path.join('.')
   }))
   const mistakes = unknownVariables(environment, resolved.variables)
@@ -70,15 +86,23 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
     setAt(tree, path, flag === 'upstream' ? urlsOf(value) : value)
     if (typeof value === 'string') texts.set(path.join('.'), value)
   }
-  const isSandbox = flags.sandbox ?? isSwitchedOn(environment['VARVE_SANDBOX'])
+  const isSandbox = flags.sandbox ?? readSwitch(environment['VARVE_SANDBOX'])
   if (isSandbox === undefined) mistakes.push({ path: 'VARVE_SANDBOX', message: 'expected 1 or 0' })
   mistakes.push(...upstreamSourceMistakes(tree, sources, isSandbox, flags, options))
-  const config = validate(tree, texts, sources, [...faults, ...mistakes], file)
+  convertUnits(tree)
+  const config = validate({ tree, placeOf, fromFiles }, texts, sources, [...faults, ...mistakes], file)
   const ownAddresses = options.opensListeners === true ? ownAddressMistakes(config) : []
   if (ownAddresses.length > 0) {
-    throw new ConfigError(ownAddresses.map(one => ({ ...one, path: pathWithSource(one.path, sources) })), file)
+    throw new ConfigError(
+      ownAddresses.map(one => ({
+        ...one,
+        path: pathWithSource(one.path, sources),
+        place: sourceOf(one.path, sources) === undefined ? placeOf(one.path.split('.')) : undefined
+      })),
+      file
+    )
   }
-  return { config, fromFiles, isSandbox: isSandbox === true }
+  return { config, fromFiles, missingSecrets, isSandbox: isSandbox === true }
 }
 
 const unresolved = 'expected no ${: references work only in the configuration file; ' +
@@ -109,13 +133,17 @@ function upstreamSourceMistakes (
 }
 
 function pathWithSource (path: string, sources: ReadonlyMap<string, string>): string {
-  const source = sources.get(path) ?? sources.get(path.split('.', 1).join(''))
+  const source = sourceOf(path, sources)
   return source === undefined ? path : `${path} (from ${source})`
+}
+
+function sourceOf (path: string, sources: ReadonlyMap<string, string>): string | undefined {
+  return sources.get(path) ?? sources.get(path.split('.', 1).join(''))
 }
 
 /** Validates the tree; converts texts from the environment or a flag to the type that their key expects. */
 function validate (
-  tree: ConfigTree,
+  { tree, placeOf, fromFiles }: ConfigFile & { readonly fromFiles: readonly string[] },
   texts: Map<string, string>,
   sources: Map<string, string>,
   earlier: ReadonlyArray<Mistake & { readonly isOf?: string }>,
@@ -134,8 +162,11 @@ function validate (
     !earlier.some(({ isOf }) => isOf === issue.path.join('.'))
   )
   throw new ConfigError([
-    ...earlier.map(({ path, message }) => ({ path, message })),
-    ...mistakesIn(issues, tree, sources)
+    ...earlier.map(({ path, message, place }) => ({ path, message, place })),
+    ...mistakesIn(issues, tree, sources, {
+      placeOf,
+      isReplaced: path => texts.has(path.join('.')) || fromFiles.includes(path.join('.'))
+    })
   ], file)
 }
 

@@ -1,45 +1,40 @@
-import { z } from 'zod'
-import { isSecret, shownPath } from './secrets.js'
-import { configSchema } from './schema.js'
+import { type z } from 'zod'
+import { type Mistake, type Place } from './config-error.js'
+import { nearestKeyOf, shapeAt } from './nearest-key.js'
+import { isNameLike, isSecret, shownPath } from './secrets.js'
+import { unitExamplesOf } from './units.js'
 
-/** Path of a key, and what was expected there. */
-export interface Mistake {
-  readonly path: string
-  readonly message: string
-}
-
-/** Error for a configuration that varve does not fully understand. */
-export class ConfigError extends Error {
-  readonly mistakes: readonly Mistake[]
-  /** Configuration file; undefined without one, or if the mistakes name it. */
-  readonly file: string | undefined
-
-  constructor (mistakes: readonly Mistake[], file?: string) {
-    super(mistakes.map(({ path, message }) => `${path}: ${message}`).join('\n'))
-    this.mistakes = mistakes
-    this.file = file
-  }
+/** Where the values of a tree come from. */
+export interface MistakeContext {
+  readonly placeOf?: (path: readonly string[]) => Place | undefined
+  /** True for a value from the environment, a flag or a secret file. */
+  readonly isReplaced?: (path: readonly string[]) => boolean
 }
 
 /** Lists all mistakes, each with its path, its source if not the file, and what was expected. */
 export function mistakesIn (
   issues: readonly z.core.$ZodIssue[],
   tree: unknown,
-  sources: ReadonlyMap<string, string>
+  sources: ReadonlyMap<string, string>,
+  { placeOf = () => undefined, isReplaced = () => true }: MistakeContext = {}
 ): Mistake[] {
-  return issues.flatMap(issue => {
+  return issues.flatMap((issue): Mistake[] => {
     const path = issue.path.map(String)
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map(key => ({
         path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
-        message: `unknown key; expected one of ${keysAt(path).join(', ')}`
+        message: `unknown key; expected one of ${keysAt(path).join(', ')}`,
+        nearest: nearestKeyOf(key, path),
+        place: placeOf([...path, key])
       }))
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')
     const place = shownPath(path) + (source === undefined ? '' : ` (from ${source})`)
     return [{
       path: place === '' ? 'configuration' : place,
-      message: `${expectation(issue)}${gotText(issue, path, tree)}`
+      message: `${expectation(issue)}${unitExampleOf(issue, path)}${gotText(issue, path, tree, isReplaced)}`,
+      example: exampleOf(path, issue),
+      place: source === undefined ? placeOf(path) : undefined
     }]
   })
 }
@@ -74,16 +69,23 @@ function withArticle (expected: string): string {
   return `a ${word}`
 }
 
-// Quotes no text but file paths: a mistyped or misplaced secret must not appear in a log or a terminal's history.
-function gotText (issue: z.core.$ZodIssue, path: readonly string[], tree: unknown): string {
+// Quotes no text but file paths and plain words: a mistyped or misplaced secret must not appear in a log.
+function gotText (
+  issue: z.core.$ZodIssue,
+  path: readonly string[],
+  tree: unknown,
+  isReplaced: (path: readonly string[]) => boolean
+): string {
   const value = valueAt(tree, path)
   if (isSecret(path) || (typeof value === 'object' && value !== null)) return ''
   if (value === undefined) return ', got nothing'
   if (typeof value === 'string') {
-    return issue.code === 'invalid_type'
-      ? ', got a text'
-      : isFileKey(path) && isPathLike(value)
+    // A comparison with another key says enough, and a replaced text may be a secret whatever its key.
+    const isShown = isShownText(value) && !isReplaced(path) && !/^expected (?:a unique|another) /.test(issue.message)
+    return isShown || (isFileKey(path) && isPathLike(value))
       ? `, got ${JSON.stringify(value)}`
+      : issue.code === 'invalid_type'
+      ? ', got a text'
       : ''
   }
   return String(value).length <= maxShownChars ? `, got ${String(value)}` : ''
@@ -91,6 +93,11 @@ function gotText (issue: z.core.$ZodIssue, path: readonly string[], tree: unknow
 
 // Longer numbers may be secrets made of digits.
 const maxShownChars = 7
+
+// Words without digits, and IP addresses; a secret that a service issued is neither.
+function isShownText (text: string): boolean {
+  return (text.length <= 20 && isNameLike(text)) || /^[0-9]{1,3}(?:\.[0-9]{1,3}){1,3}(?::[0-9]{1,5})?$/.test(text)
+}
 
 function isFileKey (path: readonly string[]): boolean {
   return /\.[a-z]+File$/.test(path.join('.'))
@@ -116,13 +123,18 @@ function isEmptyValue (value: unknown): boolean {
   return value === null || value === undefined
 }
 
-interface Shape {
-  properties?: Record<string, Shape>
-  items?: Shape
+function keysAt (path: readonly string[]): string[] {
+  return Object.keys(shapeAt(path)?.properties ?? {})
 }
 
-function keysAt (path: readonly string[]): string[] {
-  let shape: Shape | undefined = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }) as Shape
-  for (const key of path) shape = shape?.properties?.[key] ?? shape?.items
-  return Object.keys(shape?.properties ?? {})
+function unitExampleOf ({ code }: z.core.$ZodIssue, path: readonly string[]): string {
+  const examples = unitExamplesOf(path.at(-1) ?? '')
+  return code !== 'invalid_type' || examples === undefined ? '' : `, or a text with a unit, such as ${examples}`
+}
+
+// Messages of the schema itself have their own example.
+function exampleOf (path: readonly string[], { code }: z.core.$ZodIssue): string | undefined {
+  const { default: value } = shapeAt(path) ?? {}
+  const hasExample = code !== 'custom' && code !== 'invalid_format' && value !== undefined && typeof value !== 'object'
+  return hasExample ? `${path.at(-1) ?? ''}: ${String(value)}` : undefined
 }

@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { type Mistake } from './mistakes.js'
+import { type Mistake } from './config-error.js'
 import { type Config, hostAndPort } from './schema.js'
 
 /** Addresses of this machine, as a parameter for tests. */

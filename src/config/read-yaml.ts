@@ -1,9 +1,26 @@
 import { readFileSync } from 'node:fs'
-import { type Document, type ErrorCode, parseDocument, YAMLError } from 'yaml'
-import { ConfigError, type Mistake } from './mistakes.js'
+import {
+  type Document,
+  type ErrorCode,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  YAMLError
+} from 'yaml'
+import { ConfigError, type Mistake, type Place } from './config-error.js'
 
 /** Keys of a file before validation. */
 export type ConfigTree = Record<string, unknown>
+
+/** Content of a configuration file. */
+export interface ConfigFile {
+  readonly tree: ConfigTree
+  /** Returns the place of a value, of a key with a map or a list, or of the nearest key above a missing one. */
+  placeOf(path: readonly string[]): Place | undefined
+}
 
 const bareReference =
   // eslint-disable-next-line no-template-curly-in-string
@@ -12,11 +29,13 @@ const bareReference =
   '"Bearer ${NAME}" }'
 
 /** Reads a YAML file; throws a ConfigError with every syntax mistake and without any text of the file. */
-export function readYaml (file: string): ConfigTree {
+export function readYaml (file: string): ConfigFile {
   let tree: unknown
+  let document: Document
+  const lines = new LineCounter()
   try {
     const text = readFileSync(file, 'utf8')
-    const document = parseDocument(text, { stringKeys: true, resolveKnownTags: false })
+    document = parseDocument(text, { stringKeys: true, resolveKnownTags: false, lineCounter: lines })
     const mistakes = syntaxMistakes(file, text, document)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     tree = document.toJS()
@@ -27,11 +46,41 @@ export function readYaml (file: string): ConfigTree {
       ? error
       : new ConfigError([{ path: file, message: withoutSource(error as Error) }])
   }
-  if (tree === null) return {}
   if (typeof tree !== 'object' || Array.isArray(tree)) {
     throw new ConfigError([{ path: file, message: 'expected a map of keys' }])
   }
-  return tree as ConfigTree
+  return {
+    tree: (tree ?? {}) as ConfigTree,
+    placeOf: path => {
+      const offset = offsetOf(document, path)
+      if (offset === undefined) return undefined
+      const { line, col: column } = lines.linePos(offset)
+      return { line, column }
+    }
+  }
+}
+
+// An alias has the place where it stands, because its anchor may be in a part that is right.
+function offsetOf (document: Document, path: readonly string[]): number | undefined {
+  let node: unknown = document.contents
+  let offset: number | undefined
+  for (const name of path) {
+    const collection = isAlias(node) ? node.resolve(document) : node
+    if (isMap(collection)) {
+      const pair = collection.items.find(({ key }) => isScalar(key) && key.value === name)
+      if (pair === undefined) break
+      offset = startOf(isScalar(pair.value) && pair.value.source !== '' ? pair.value : pair.key) ?? offset
+      node = pair.value
+    } else if (isSeq(collection)) {
+      node = collection.items[Number(name)]
+      offset = startOf(node) ?? offset
+    } else break
+  }
+  return offset
+}
+
+function startOf (node: unknown): number | undefined {
+  return (node as { range?: readonly [number, number, number] | null } | undefined)?.range?.[0]
 }
 
 // An unquoted reference causes further parser errors after its brace, so these are left out.

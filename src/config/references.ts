@@ -11,6 +11,8 @@ export interface ResolvedTree {
   /** Environment variables that the file refers to. */
   readonly variables: ReadonlySet<string>
   readonly badReferences: readonly BadReference[]
+  /** Dotted paths of secrets that are missing and allowed to be. */
+  readonly missingSecrets: readonly string[]
 }
 
 /** Unresolved reference, and the path of its key. */
@@ -28,13 +30,15 @@ const strayDollar = 'expected ${NAME}, ${file:PATH}, or $$ for a literal dollar;
 /** Replaces `${NAME}`, `${file:PATH}` and `$$` in values, but not in keys and not in replaced text. */
 export function resolveReferences (
   tree: unknown,
-  environment: Readonly<Record<string, string | undefined>>
+  environment: Readonly<Record<string, string | undefined>>,
+  allowsMissingSecrets = false
 ): ResolvedTree {
   const texts = new Map<string, string>()
   const fromFiles: string[] = []
   const variables = new Set<string>()
   const badReferences: BadReference[] = []
-  return { value: resolved(tree, []), texts, fromFiles, variables, badReferences }
+  const missingSecrets: string[] = []
+  return { value: resolved(tree, []), texts, fromFiles, variables, badReferences, missingSecrets }
 
   function resolved (value: unknown, path: readonly string[]): unknown {
     if (Array.isArray(value)) return value.map((item, at) => resolved(item, [...path, String(at)]))
@@ -57,7 +61,7 @@ export function resolveReferences (
         file: string | undefined
       ) => {
         if (dollar !== undefined) return dollar
-        if (name !== undefined) return fromEnvironment(name, path)
+        if (name !== undefined) return fromEnvironment(name, path, value === whole)
         if (opened === undefined) {
           hasStray = true
           return whole
@@ -66,7 +70,9 @@ export function resolveReferences (
         if (file === undefined) return addBadReference(path, 'expected a } after ${file:')
         if (file === '') return addBadReference(path, 'expected the path of a file after ${file:')
         const found = readSecretFile(file)
-        return 'text' in found ? found.text : addBadReference(path, `the file ${JSON.stringify(file)} ${found.fault}`)
+        if ('text' in found) return found.text
+        if (isAllowedToMiss(path)) return placeholderFor(path, value === whole)
+        return addBadReference(path, `the file ${JSON.stringify(file)} ${found.fault}`)
       }
     )
     // Reported once, and without the text, which may be a password that contains a dollar sign.
@@ -77,9 +83,10 @@ export function resolveReferences (
     return text
   }
 
-  function fromEnvironment (name: string, path: readonly string[]): string {
+  function fromEnvironment (name: string, path: readonly string[], isWhole: boolean): string {
     variables.add(name)
     const text = environment[name]
+    if ((text === undefined || text.trim() === '') && isAllowedToMiss(path)) return placeholderFor(path, isWhole)
     if (text === undefined) return addBadReference(path, `the environment variable ${name} is not set`)
     // An upstream that requires credentials would get none (law 9: credentials stay).
     if (text.trim() === '' && isSecret(path)) {
@@ -89,6 +96,18 @@ export function resolveReferences (
       )
     }
     return text
+  }
+
+  function isAllowedToMiss (path: readonly string[]): boolean {
+    return allowsMissingSecrets && isSecret(path)
+  }
+
+  // Each placeholder differs, because equal client keys and equal upstreams are mistakes.
+  function placeholderFor (path: readonly string[], isWhole: boolean): string {
+    missingSecrets.push(path.join('.'))
+    const text = `missing-${missingSecrets.length}`
+    const scheme = path[0] === 'upstreams' ? 'http' : 'redis'
+    return isWhole && path.at(-1) === 'url' ? `${scheme}://${text}.invalid` : text
   }
 
   function addBadReference (path: readonly string[], message: string): string {

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Config } from './schema.js'
 
-// Keys that a process reads only at start.
-const restartPaths: ReadonlyArray<readonly string[]> = [
+/** Keys that a process reads only at start. */
+export const restartPaths: ReadonlyArray<readonly string[]> = [
   ['listen'],
   ['tls', 'certFile'],
   ['tls', 'keyFile'],
@@ -21,11 +21,6 @@ export function keysNeedingRestart (before: Config, after: Config): string[] {
   return restartPaths.filter(path => !isDeepStrictEqual(valueAt(before, path), valueAt(after, path))).map(path =>
     path.join('.')
   )
-}
-
-/** Returns true for a key that a reload does not apply. */
-export function needsRestart (key: string): boolean {
-  return restartPaths.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
 }
 
 function valueAt (config: Config, path: readonly string[]): unknown {

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
+import { logSchema } from './log-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
@@ -11,6 +12,7 @@ const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of lett
 const milliseconds = z.int().min(0).max(3_600_000)
 const positive = z.int().min(1).max(1_000_000_000)
 // Descriptions state what no type expresses, for the reference in docs/configuration.md.
+const optionalFolder = z.string().min(1).describe('the path of a folder').nullable().default(null)
 const optionalFile = z.string().refine(isReadable, 'expected a file that can be read').describe('the path of a file')
   .nullable().default(null)
 
@@ -80,8 +82,16 @@ const upstream = z.strictObject({
   maxConcurrent: z.int().min(1).max(65_535).default(256),
   requestsPerSecond: positive.nullable().default(null),
   caFile: optionalFile,
-  ignoreCacheControl: z.boolean().default(false)
-})
+  certFile: optionalFile,
+  keyFile: optionalFile,
+  ignoreCacheControl: z.boolean().default(false),
+  maxLagSeconds: z.int().min(1).max(86_400).default(60),
+  priority: z.int().min(0).max(100).default(0),
+  weight: z.int().min(1).max(1000).default(1)
+}).refine(
+  ({ certFile, keyFile }) => (certFile === null) === (keyFile === null),
+  'expected both certFile and keyFile, or neither'
+)
 
 const redis = z.strictObject({
   url: redisUrl.nullable().default(null),
@@ -132,10 +142,7 @@ export const configSchema = z.strictObject({
     hosts: z.array(hostName).default([])
   }).prefault({}),
   workers: z.int().min(1).max(256).default(1),
-  log: z.strictObject({
-    level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-    access: z.boolean().default(false)
-  }).prefault({}),
+  log: logSchema.prefault({}),
   trustProxy: z.array(
     z.string().refine(
       isIpNetwork,
@@ -158,6 +165,7 @@ export const configSchema = z.strictObject({
   waitForVersion: z.strictObject({ ms: milliseconds.default(0), blocks: z.int().min(0).default(2) }).prefault({}),
   cache: z.strictObject({
     memory: z.strictObject({ maxMb: z.int().min(1).max(1_048_576).default(256) }).prefault({}),
+    disk: z.strictObject({ path: optionalFolder, maxGb: z.number().min(0.001).max(100_000).default(10) }).prefault({}),
     redis: redis.prefault({}),
     maxEntryMb: z.int().min(1).max(1024).default(8)
   }).prefault({}),
@@ -181,6 +189,7 @@ export const configSchema = z.strictObject({
     bodyKb: z.int().min(1).max(8192).default(1024),
     headerKb: z.int().min(1).max(1024).default(16),
     connections: z.int().min(1).max(1_000_000).nullable().default(null),
+    inFlightMb: z.int().min(1).max(1_048_576).nullable().default(null),
     loopLagMs: z.int().min(10).max(60_000).nullable().default(100),
     client: z.strictObject({
       requestsPerSecond: positive.nullable().default(null),
@@ -205,13 +214,17 @@ export const configSchema = z.strictObject({
       })
     }
   }),
-  passThrough: z.enum(['reads', 'none', 'all']).default('reads'),
+  passThrough: z.enum(['none', 'reads', 'transactions', 'all']).default('reads'),
   cors: z.strictObject({
     origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*')
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, head }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head, cache }, context) => {
+  if (cache.disk.path !== null && workers > 1) {
+    const message = 'expected 1 together with cache.disk.path: the disk tier belongs to one process'
+    context.addIssue({ code: 'custom', path: ['workers'], message })
+  }
   // Port 0 picks a different free port each time.
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {
     context.addIssue({

@@ -3,7 +3,7 @@ import { type Config } from './schema.js'
 const mask = '***'
 // A shorter secret is masked only as a whole word, or parts of unrelated words would be masked.
 const minUnboundedLength = 8
-// Enough for hundreds of reloads or thousands of clients (law 10).
+// Enough for hundreds of reloads or thousands of clients (law 10: nothing grows without bound).
 const maxSecrets = 20_000
 
 /**

@@ -1,20 +1,22 @@
-import { type Mistake } from './mistakes.js'
-import { nearestOf } from './nearest.js'
+import { type Mistake } from './config-error.js'
+import { nearestOf } from './nearest-name.js'
 
 /** The environment, passed in so that nothing else reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Every variable that varve itself reads; `varve warm` sends VARVE_CLIENT_KEY as the client's key. */
+/** Every variable that varve itself reads; `varve warm` and `varve purge` send the last two. */
 export const knownVariables = [
   'VARVE_CONFIG',
   'VARVE_SANDBOX',
   'VARVE_UPSTREAM',
   'VARVE_LISTEN',
   'VARVE_ADMIN',
+  'VARVE_DISK',
   'VARVE_REDIS',
   'VARVE_WORKERS',
   'VARVE_LOG_LEVEL',
-  'VARVE_CLIENT_KEY'
+  'VARVE_CLIENT_KEY',
+  'VARVE_ADMIN_TOKEN'
 ] as const
 
 // Kubernetes sets these in every container of a namespace that has a Service called varve or varve-*.
@@ -37,7 +39,7 @@ export function unknownVariables (environment: Environment, referredTo: Readonly
 }
 
 /** Parses a switch in the environment; undefined if the text means neither on nor off. */
-export function isSwitchedOn (text: string | undefined): boolean | undefined {
+export function readSwitch (text: string | undefined): boolean | undefined {
   if (text === undefined || text === '' || text === '0' || text === 'false') return false
   return text === '1' || text === 'true' ? true : undefined
 }

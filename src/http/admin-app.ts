@@ -1,18 +1,37 @@
-import { type AddressInfo } from 'node:net'
+import { type AddressInfo, isIP } from 'node:net'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/ip-networks.js'
 import { readAcceptEncoding } from '../api/coding.js'
 import { disabledError, type ErrorResponse, httpError } from '../api/error-response.js'
+import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
-import { isKnownHost } from './known-host.js'
+import { addCordonRoutes, type CordonRoutesOptions } from './cordon-routes.js'
 import { addPurgeRoute, type PurgeRouteOptions } from './purge-route.js'
 import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
-import { addStatusPageRoutes } from './status-page-routes.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8'
+}
+// Allows only this listener's own files: the page shows upstreams' texts, which must never run.
+const headers = {
+  'content-security-policy':
+    'default-src \'none\'; script-src \'self\'; style-src \'self\'; connect-src \'self\'; img-src \'self\' ' +
+    'data:; base-uri \'none\'; form-action \'none\'; frame-ancestors \'none\'',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin'
+}
 
 /** Sources and actions of the admin listener. */
 export interface AdminOptions {
@@ -20,6 +39,7 @@ export interface AdminOptions {
   readiness(): Promise<Readiness>
   status(): Promise<object>
   readonly purgeRoute: PurgeRouteOptions
+  readonly setCordoned: CordonRoutesOptions['setCordoned']
   /** Returns `admin.hosts`: names that a Host header may carry on a loopback listener. */
   readonly hosts?: () => readonly string[]
   /** Reports an error that is answered 500. */
@@ -72,6 +92,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   )
   addStatusPageRoutes(app)
   addPurgeRoute(app, purgeRoute)
+  addCordonRoutes(app, { token: purgeRoute.token, setCordoned: options.setCordoned })
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
     const errorResponse = toErrorResponse(error)
     if (errorResponse.status === 500) onUnexpectedError(error)
@@ -80,13 +101,17 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   app.setNotFoundHandler(async (request, reply) => {
     // Rejects every changing call with 403, whatever its path, so that probing finds no route.
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return await sendErrorReply(reply, disabledError('the only changing call is POST /purge'))
+      return await sendErrorReply(
+        reply,
+        disabledError('the changing calls are POST /purge, POST /upstreams/NAME/cordon and /uncordon')
+      )
     }
     return await sendErrorReply(
       reply,
       httpError(
         404,
-        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json and POST /purge'
+        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, POST /purge, ' +
+          'POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
       )
     )
   })
@@ -94,7 +119,9 @@ export function adminApp (options: AdminOptions): FastifyInstance {
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {
-  const connections = new ConnectionLimiter({ connections: maxConnections, inFlightBytes: maxInFlightBytes }, {
+  // Needs no clock: nothing asks it for how long it was short.
+  const inFlight = new InFlightBytes(maxInFlightBytes, () => 0)
+  const connections = new ConnectionLimiter({ connections: maxConnections, inFlight }, {
     cut: () => {},
     onFull
   })
@@ -132,4 +159,29 @@ async function sendErrorReply (reply: FastifyReply, errorResponse: ErrorResponse
     if (at % 2 === 0) reply.header(name, errorResponse.rawHeaders[at + 1])
   }
   return await reply.code(errorResponse.status).type('application/json').send(errorResponse.body)
+}
+
+/**
+ * Returns true if a loopback listener trusts a Host header. DNS rebinding sends the attacker's name, never an
+ * address, localhost or a configured name.
+ */
+function isKnownHost (host: string, names: readonly string[]): boolean {
+  const [, bracketed, plain = ''] = /^(?:\[([^\]]*)\]|([^:[\]]+))(?::[0-9]*)?$/.exec(host) ?? []
+  if (bracketed !== undefined) return isIP(bracketed) === 6
+  const name = plain.toLowerCase()
+  return isIP(name) === 4 || name === 'localhost' || names.some(known => known.toLowerCase() === name)
+}
+
+/** Adds the status page with its files, read once at start. */
+function addStatusPageRoutes (app: FastifyInstance): void {
+  const folder = join(import.meta.dirname, 'page')
+  for (const name of readdirSync(folder)) {
+    const body = readFileSync(join(folder, name))
+    const type = types[extname(name)]
+    // The page links its files by relative URLs, so that a proxy may serve it under a prefix.
+    app.get(
+      name === 'status.html' ? '/status' : `/status/${name}`,
+      async (_request, reply) => await reply.headers({ ...headers, 'content-type': type }).send(body)
+    )
+  }
 }

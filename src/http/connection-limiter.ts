@@ -3,6 +3,7 @@ import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type CutReason } from '../metrics/cut-reasons.js'
+import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { pendingResponseOn } from './pending-response.js'
 import { type ResponseReader, readersToCut } from './slow-readers.js'
 import { ClientThroughput } from './client-throughput.js'
@@ -17,8 +18,8 @@ export interface ConnectionMetrics {
 /** Limits on the clients of one process. */
 export interface ClientLimits {
   readonly connections: number
-  /** Memory of responses that their clients have not taken yet. */
-  readonly inFlightBytes: number
+  /** Budget that holds the bodies which clients have not taken yet. */
+  readonly inFlight: Pick<InFlightBytes, 'holdSent' | 'maxUnreadBytes'>
 }
 
 /** State of a connection: byte counts at the last tick, and the seconds without a response sent or due. */
@@ -40,7 +41,7 @@ const reportEveryTicks = 10
 
 /**
  * Enforces limits on client connections: count (idle ones are closed for new ones), idle time, stalled readers and
- * response memory in flight.
+ * bytes that slow readers hold.
  */
 export class ConnectionLimiter {
   readonly #metrics: ConnectionMetrics
@@ -48,18 +49,18 @@ export class ConnectionLimiter {
   readonly #states = new Map<Socket, ConnectionState>()
   // Excludes destroyed sockets until their close event; counting them would close further connections.
   readonly #closing = new Set<Socket>()
-  // Bodies that are written in chunks, and stay in memory until the last one.
-  readonly #bodies = new WeakMap<ServerResponse, Buffer>()
-  readonly #inFlightBytes: number
+  // Bodies that stay in memory until their clients have taken them.
+  readonly #bodies = new WeakMap<ServerResponse, { readonly body: Buffer, readonly held: HeldBytes }>()
+  readonly #inFlight: ClientLimits['inFlight']
   #limit: number
   // Idle connections, longest idle last; computed at most once per tick.
   #idle: Socket[] | undefined
   #rejected = 0
   #ticksSinceReport = reportEveryTicks
 
-  constructor ({ connections, inFlightBytes }: ClientLimits, metrics: ConnectionMetrics) {
+  constructor ({ connections, inFlight }: ClientLimits, metrics: ConnectionMetrics) {
     this.#limit = connections
-    this.#inFlightBytes = inFlightBytes
+    this.#inFlight = inFlight
     this.#metrics = metrics
   }
 
@@ -92,11 +93,15 @@ export class ConnectionLimiter {
 
   /** Counts a body as memory in flight until its client has taken the response. */
   trackBody (response: ServerResponse, body: Buffer): void {
-    this.#bodies.set(response, body)
+    const held = this.#inFlight.holdSent(body.buffer)
+    this.#bodies.set(response, { body, held })
+    if (response.destroyed) held.release()
+    response.once('close', held.release)
   }
 
   /** Stops counting a body whose last chunk was written, while its response continues. */
   untrackBody (response: ServerResponse): void {
+    this.#bodies.get(response)?.held.release()
     this.#bodies.delete(response)
   }
 
@@ -110,7 +115,7 @@ export class ConnectionLimiter {
         slow.push(this.#slowConnectionOf(socket, state))
       }
     }
-    for (const { socket } of readersToCut(this.#inFlightBytes, slow)) this.#cut(socket, 'memory')
+    for (const { socket } of readersToCut(this.#inFlight.maxUnreadBytes, slow)) this.#cut(socket, 'memory')
     // Closes idle connections after a reload has lowered the limit.
     for (let excess = this.open - this.#limit; excess > 0 && this.#closeIdle(); excess--);
     this.#ticksSinceReport++
@@ -153,8 +158,8 @@ export class ConnectionLimiter {
 
   #slowConnectionOf (socket: Socket, { throughput }: ConnectionState): SlowConnection {
     const response = pendingResponseOn(socket)
-    const body = response && this.#bodies.get(response)
-    return { socket, throughput, memory: body?.buffer, queuedBytes: socket.writableLength }
+    const tracked = response && this.#bodies.get(response)
+    return { socket, throughput, memory: tracked?.body.buffer, queuedBytes: socket.writableLength }
   }
 
   #cut (socket: Socket, reason: CutReason): void {

@@ -1,10 +1,10 @@
 import { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { serveFromMemory } from '../proxy/serve-read.js'
-import { type OutcomeName } from '../proxy/outcomes.js'
+import { hitNames, type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { minVersionHeader } from '../api/min-version.js'
-import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant.js'
+import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
 import { type HttpExchange } from './http-exchange.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { checkRequest } from './request-checks.js'
@@ -100,10 +100,10 @@ function findResponse (
   const preferences = responsePreferencesOf(headers)
   const { endpoint: { name: endpoint } } = parsed.read
   const memo = parsed.getMemo(context.proxy, preferences)
-  if (memo !== undefined) return { endpoint, outcome: 'hit_memory', response: memo }
+  if (memo !== undefined) return { endpoint, outcome: hitNames.memory, response: memo }
   const hit = serveFromMemory(context.proxy, parsed)
   if (hit === undefined) return undefined
   const response = context.stamper.respond(parsed.read, hit, preferences)
   parsed.memoise(context.proxy, hit, preferences, response)
-  return { endpoint, outcome: hit.name, response }
+  return { endpoint, outcome: outcomeNameOf(hit), response }
 }

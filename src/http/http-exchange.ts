@@ -31,3 +31,16 @@ export function hijackExchange (
     id: () => request.id
   }
 }
+
+const idPrefix = 'req-'
+
+/** Makes request ids for the log. */
+export function requestIdGenerator (): () => string {
+  let last = 0
+  return () => `${idPrefix}${(++last).toString(36)}`
+}
+
+/** Returns the number in a request id. */
+export function requestNumberOf (id: string): number {
+  return parseInt(id.slice(idPrefix.length), 36)
+}

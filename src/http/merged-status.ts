@@ -1,5 +1,7 @@
-import { type RecentSnapshot } from '../metrics/recent.js'
-import { type Readiness, type RedisTierStatus, type ProcessStatus } from './status.js'
+import { type TierStatus } from '../cache/tier.js'
+import { type RecentSnapshot } from '../metrics/recent-counts.js'
+import { type Condition, withTraffic } from './conditions.js'
+import { severityFrom, type Readiness, type ProcessStatus, type Severity, tierStatusesOf } from './status.js'
 
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
@@ -8,19 +10,34 @@ export type WorkerStatus = ProcessStatus & { readonly pid: number }
 export function mergeReadiness (
   statuses: readonly WorkerStatus[],
   wantedWorkers: number,
-  isStopping: boolean
+  isStopping: boolean,
+  recent: RecentSnapshot
 ): Readiness {
+  const { ready, level, degraded } = mergeSeverity(statuses, wantedWorkers, isStopping, recent)
+  return { ready, level, degraded }
+}
+
+function mergeSeverity (
+  statuses: readonly WorkerStatus[],
+  wantedWorkers: number,
+  isStopping: boolean,
+  recent: RecentSnapshot
+): Severity {
   const ready = statuses.filter(status => status.ready).length
-  return {
-    ready: !isStopping && ready > 0,
-    degraded: [
-      ...new Set([
-        ...(isStopping ? ['stopping'] : []),
-        ...(ready < wantedWorkers ? [`${ready} of ${wantedWorkers} workers ${ready === 1 ? 'is' : 'are'} ready`] : []),
-        ...statuses.flatMap(({ degraded }) => degraded)
-      ])
-    ]
-  }
+  const own: Condition[] = [
+    ...(isStopping ? [{ level: 'amber', text: 'draining: open requests are finished, then varve ends' } as const] : []),
+    ...(ready < wantedWorkers
+      ? [
+        {
+          level: ready === 0 ? 'red' : 'amber',
+          text: `${ready} of ${wantedWorkers} workers ${ready === 1 ? 'is' : 'are'} ready`
+        } as const
+      ]
+      : [])
+  ]
+  // Keeps one condition per text: workers report the same upstreams.
+  const byText = new Map([...own, ...statuses.flatMap(({ conditions }) => conditions)].map(each => [each.text, each]))
+  return severityFrom(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
 }
 
 /** Merges statuses: position from the worker furthest ahead, requests, memory and recent counts from all. */
@@ -34,13 +51,20 @@ export function mergeStatuses (
   return {
     ...furthest,
     pid: undefined,
-    ...mergeReadiness(statuses, wantedWorkers, isStopping),
+    ...mergeSeverity(statuses, wantedWorkers, isStopping, recent),
+    draining: isStopping,
     upstreams: furthest?.upstreams.map(upstream => ({
       ...upstream,
       inFlight: sumOf(statuses, upstream.name, 'inFlight'),
-      waiting: sumOf(statuses, upstream.name, 'waiting')
+      waiting: sumOf(statuses, upstream.name, 'waiting'),
+      streams: sumOf(statuses, upstream.name, 'streams'),
+      maxConcurrent: sumOf(statuses, upstream.name, 'maxConcurrent')
     })) ?? [],
-    tiers: furthest && { memory: mergeMemory(statuses), redis: mergeRedis(statuses) },
+    inFlight: {
+      bytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.bytes, 0),
+      maxBytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.maxBytes, 0)
+    },
+    tiers: furthest && tierStatusesOf(name => mergeTier(statuses.map(({ tiers }) => tiers[name]))),
     recent,
     workers: statuses.map(({ pid, ready, degraded, position }) => ({
       pid,
@@ -51,9 +75,12 @@ export function mergeStatuses (
   }
 }
 
-function mergeMemory (statuses: readonly WorkerStatus[]): WorkerStatus['tiers']['memory'] {
-  const sum = (read: (memory: WorkerStatus['tiers']['memory']) => number): number =>
-    statuses.reduce((total, { tiers }) => total + read(tiers.memory), 0)
+// Sums sizes. Prefers a worker whose tier is down: one bad connection needs attention.
+function mergeTier (statuses: readonly TierStatus[]): TierStatus {
+  const [first = {}] = statuses
+  const sum = (read: (status: TierStatus) => number | undefined): number =>
+    statuses.reduce((total, status) => total + (read(status) ?? 0), 0)
+  if (first.entries === undefined) return statuses.find(({ state }) => state === 'down') ?? first
   return {
     entries: sum(({ entries }) => entries),
     bytes: sum(({ bytes }) => bytes),
@@ -61,17 +88,15 @@ function mergeMemory (statuses: readonly WorkerStatus[]): WorkerStatus['tiers'][
   }
 }
 
-// Prefers a worker whose Redis is down: one bad connection needs attention.
-function mergeRedis (statuses: readonly WorkerStatus[]): RedisTierStatus {
-  const tiers = statuses.map(({ tiers: { redis } }) => redis)
-  return tiers.find(({ state }) => state === 'down') ?? tiers[0] ?? { state: 'off' }
-}
-
 function versionOf ({ position }: WorkerStatus): bigint {
   return position === undefined ? -1n : BigInt(position.version)
 }
 
-function sumOf (statuses: readonly WorkerStatus[], name: string, member: 'inFlight' | 'waiting'): number {
+function sumOf (
+  statuses: readonly WorkerStatus[],
+  name: string,
+  member: 'inFlight' | 'waiting' | 'streams' | 'maxConcurrent'
+): number {
   return statuses.reduce(
     (sum, { upstreams }) => sum + (upstreams.find(upstream => upstream.name === name)?.[member] ?? 0),
     0

@@ -2,13 +2,15 @@ import { type IncomingHttpHeaders } from 'node:http'
 import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
+import { type ReadClient } from '../proxy/pinned-read.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { namesClientLibrary } from '../api/client-library-header.js'
 import { minVersionHeader } from '../api/min-version.js'
-import { indexTarget } from '../api/targets.js'
+import { indexTarget } from '../api/request-targets.js'
 import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter } from './client-limiter.js'
+import { type RequestBudget } from './request-bytes.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { traceIdOf } from './trace-context.js'
 
@@ -21,15 +23,15 @@ interface PassThroughRequest {
   readonly minVersion: string | string[] | undefined
   /** Address that the connection or a trusted proxy reports, never the client's own claim. */
   readonly clientAddress: string | undefined
-  readonly clientId: string
-  readonly admit: (() => Promise<void>) | undefined
+  readonly client: ReadClient
   readonly signal: AbortSignal
 }
 
 /** Serves a request itself, or returns the target to forward it to. */
 export type ChooseTarget = (request: FastifyRequest, reply: FastifyReply) => Promise<string | undefined>
 
-// Forwards listed headers only: credentials, cookies and hop-by-hop headers never go upstream (law 9).
+// Forwards listed headers only: credentials, cookies and hop-by-hop headers never go upstream (law 9: credentials
+// stay).
 const keyedHeaderNames = ['accept', 'accept-encoding']
 // Forwards tracestate only beside a valid traceparent (W3C Trace Context, section 3.3).
 const traceHeaderNames = ['traceparent', 'tracestate']
@@ -50,21 +52,16 @@ const placeholderUpstream = 'http://upstream'
 export function addPassThrough (
   app: FastifyInstance,
   context: HttpContext,
-  limiter: ClientLimiter,
+  { limiter, requestBudget }: { readonly limiter: ClientLimiter, readonly requestBudget: RequestBudget },
   choose: ChooseTarget
 ): void {
   const targets = new WeakMap<FastifyRequest, string>()
   const fetch = async (
     pluginRequest: Omit<ForwardedRequest, 'target' | 'minVersion'>,
-    { target, contentType, minVersion, clientId, admit, signal }: PassThroughRequest
+    { target, contentType, minVersion, client, signal }: PassThroughRequest
   ): Promise<UpstreamResponse> => {
     const headers = { ...pluginRequest.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await forwardRequest({ ...context.proxy, clientId, admit }, {
-      ...pluginRequest,
-      headers,
-      target,
-      minVersion
-    }, signal)
+    return await forwardRequest(context.proxy, { ...pluginRequest, headers, target, minVersion }, client, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream: placeholderUpstream,
@@ -79,18 +76,19 @@ export function addPassThrough (
     },
     handler: (request, reply, dest, options) => {
       const clientGone = new AbortController()
-      reply.raw.once('close', () => {
-        clientGone.abort()
+      const requestBytes = requestBudget.of(reply.raw, limiter.clientIdOf(request))
+      requestBytes.add({
+        release: () => {
+          clientGone.abort()
+        }
       })
-      if (reply.raw.destroyed) clientGone.abort()
       const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
       const passThroughRequest: PassThroughRequest = {
         target: targets.get(request) ?? '',
         contentType,
         minVersion,
         clientAddress: clientAddressOf(request),
-        clientId: limiter.clientIdOf(request),
-        admit: limiter.chargeOf(request)?.admit,
+        client: { id: requestBytes.clientId, bytes: requestBytes, admit: limiter.chargeOf(request)?.admit },
         signal: clientGone.signal
       }
       return reply.from(dest, {
@@ -107,7 +105,8 @@ export function addPassThrough (
         const { response: upstreamResponse } = response.stream as unknown as PluginBody
         const exchange = hijackExchange(request as FastifyRequest, reply as FastifyReply, context)
         try {
-          sendResponse(context, exchange, 'other', 'forwarded', context.stamper.respondForwarded(upstreamResponse))
+          const clientResponse = context.stamper.respondForwarded(upstreamResponse)
+          sendResponse(context, exchange, 'other', 'forwarded', clientResponse, upstreamResponse.source)
         } catch (error) {
           // Catches here: the plugin would lose the error, and the client would wait forever.
           sendFailure(context, exchange, error)
@@ -187,7 +186,7 @@ function pickHeaders (headers: IncomingHttpHeaders, isWanted: (name: string) => 
   )
 }
 
-// Sets a content type: without one the plugin would print the body as the JSON of a Buffer (law 2).
+// Sets a content type: without one the plugin would print the body as the JSON of a Buffer (law 2: bytes are sacred).
 function bodyOf ({ method, body }: FastifyRequest): { body?: Buffer | null, contentType?: string } {
   if (method !== 'POST') return {}
   return Buffer.isBuffer(body) ? { body, contentType: 'application/octet-stream' } : { body: null }

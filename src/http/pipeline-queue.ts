@@ -7,8 +7,8 @@ type Serve = (request: IncomingMessage, response: ServerResponse) => void
 const maxQueued = 256
 
 /**
- * Serves pipelined requests one at a time and pauses the socket while one waits, so that further bytes stay in the
- * kernel (law 10).
+ * Serves pipelined requests one at a time. Pauses the socket while one waits, so further bytes stay in the kernel
+ * (law 10: nothing grows without bound).
  */
 export class PipelineQueue {
   readonly #queued = new WeakMap<Socket, number>()

@@ -4,7 +4,7 @@ import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { outcomeOfError } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
-import { hijackExchange } from './http-exchange.js'
+import { hijackExchange, requestIdGenerator } from './http-exchange.js'
 import { installFastPath } from './fast-path.js'
 import { ClientLimiter } from './client-limiter.js'
 import { trustedProxyCheck } from './trusted-proxies.js'
@@ -74,7 +74,7 @@ export function publicApp (context: HttpContext, nextId = requestIdGenerator()):
   app.addHook('onResponse', (_request, _reply, done) => {
     done()
   })
-  // Reads every body as bytes (law 2); each endpoint checks its own content type.
+  // Reads every body as bytes (law 2: bytes are sacred); each endpoint checks its own content type.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     done(null, body)
@@ -108,10 +108,4 @@ export async function reloadPublicApp (
     Object.assign(app.server, { maxHeaderSize: limits.headerKb * 1024 })
     useCertificate?.()
   }
-}
-
-/** Makes request ids for the log. */
-export function requestIdGenerator (): () => string {
-  let last = 0
-  return () => `req-${(++last).toString(36)}`
 }

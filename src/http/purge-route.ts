@@ -5,7 +5,7 @@ import { disabledError, httpError } from '../api/error-response.js'
 
 /** Result of a purge. */
 export interface PurgeResult {
-  /** True if every replica was notified; otherwise they are once Redis is reachable. */
+  /** True if every replica was notified; otherwise they are once the shared tier is up. */
   readonly everywhere: boolean
   readonly generation?: number
 }
@@ -33,7 +33,8 @@ export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRout
   })
 }
 
-function requireToken ({ headers }: FastifyRequest, token: string | null): void {
+/** Throws an ErrorResponse unless a token is configured and the request has it. */
+export function requireToken ({ headers }: FastifyRequest, token: string | null): void {
   if (token === null) {
     throw disabledError('changing calls are rejected: admin.token is not configured')
   }

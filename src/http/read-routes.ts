@@ -1,39 +1,57 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { serveRead } from '../proxy/serve-read.js'
+import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { RequestVariantEntry } from '../proxy/request-variant-entry.js'
 import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse } from '../api/error-response.js'
-import { variantKeyOf } from '../api/request-variant.js'
+import { type ResponseSource } from '../api/upstream-response.js'
+import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter, type RequestCharge } from './client-limiter.js'
 import { addPassThrough } from './pass-through.js'
-import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
+import { sandboxHeader, sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { checkRequest } from './request-checks.js'
-import { BodyReadQueue } from './body-read-queue.js'
+import { BodyParseQueue } from './body-parse-queue.js'
+import { RequestBudget } from './request-bytes.js'
 import { responsePreferencesOf } from './response-preferences.js'
 
 // Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
 const largeBodyBytes = 16 * 1024
 
+// Varve's own health check; no node serves this path.
+const healthPath = '/-/healthz'
+
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
 export function addReadRoutes (app: FastifyInstance, context: HttpContext, limiter: ClientLimiter): void {
-  const bodyReadQueue = new BodyReadQueue()
+  const bodyParseQueue = new BodyParseQueue()
+  const requestBudget = new RequestBudget(context)
   // Checks access by the headers alone, before any of the body is read.
   app.addHook('onRequest', async (request, reply) => {
     // Exempts preflights, which carry no key.
     const isPreflight = request.method === 'OPTIONS' && context.cors.isPreflight(request.headers)
     try {
-      if (!isPreflight) await limiter.requireAccess(request)
+      if (!isPreflight && request.routeOptions.url !== healthPath) await limiter.requireAccess(request)
+    } catch (error) {
+      sendFailure(context, hijackExchange(request, reply, context), error)
+    }
+  })
+  addHealthRoute(app, context)
+  // Takes the bytes of a body before it is read.
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    try {
+      requestBudget.takeBody(request, reply, limiter.clientIdOf(request))
+      done(null, payload)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
   })
   const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
+      requestBudget.settleBody(request, reply, limiter.clientIdOf(request), bodyOf(request).length)
       checkRequest(request.raw)
       if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)
@@ -42,19 +60,35 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
       const { length } = bodyOf(request)
       if (match.endpoint.takesBody !== undefined && length > largeBodyBytes) {
         await charge?.chargeNow()
-        await bodyReadQueue.waitForTurn(length, reply.raw)
+        await bodyParseQueue.waitForTurn(length, reply.raw)
       }
-      const { outcome, clientResponse } = await serveMatch(context, match, request, limiter.clientIdOf(request), charge)
-      sendResponse(context, hijackExchange(request, reply, context), match.endpoint.name, outcome, clientResponse)
+      const bytes = requestBudget.of(reply.raw, limiter.clientIdOf(request))
+      const { outcome, clientResponse, source } = await serveMatch(context, match, request, bytes, charge)
+      const exchange = hijackExchange(request, reply, context)
+      sendResponse(context, exchange, match.endpoint.name, outcome, clientResponse, source)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
     }
     return undefined
   }
-  addPassThrough(app, context, limiter, serve)
+  addPassThrough(app, context, { limiter, requestBudget }, serve)
   // Methods that no route has are rejected, never forwarded.
   app.setNotFoundHandler(async (request, reply) => {
     await serve(request, reply)
+  })
+}
+
+// Load balancers see only the public listener. Their checks are no reads: they need no key, and no metric counts them.
+function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: HttpContext): void {
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: healthPath,
+    handler: async (_request, reply) => {
+      reply.headers({ 'cache-control': 'no-store', 'cache-status': 'varve; detail=health' })
+      if (isSandbox) reply.header(...sandboxHeader)
+      if (drain.isDraining) reply.header('connection', 'close')
+      return await reply.code(drain.isDraining ? 503 : 200).send({ status: drain.isDraining ? 'draining' : 'alive' })
+    }
   })
 }
 
@@ -62,9 +96,9 @@ async function serveMatch (
   context: HttpContext,
   match: EndpointMatch,
   request: FastifyRequest,
-  clientId: string,
+  requestBytes: RequestBytes,
   charge: RequestCharge | undefined
-): Promise<{ outcome: OutcomeName, clientResponse: ClientResponse }> {
+): Promise<{ outcome: OutcomeName, clientResponse: ClientResponse, source: ResponseSource | undefined }> {
   const { headers } = request
   const variant = {
     method: request.method,
@@ -74,7 +108,11 @@ async function serveMatch (
     body: bodyOf(request)
   }
   const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] }, context.config.pages)
-  const outcome = await serveRead({ ...context.proxy, clientId, admit: charge?.admit }, read)
+  const outcome = await serveRead(context.proxy, read, {
+    id: requestBytes.clientId,
+    bytes: requestBytes,
+    admit: charge?.admit
+  })
   if (isHit(outcome)) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
   const variantKey = isHit(outcome) && read.minVersion === undefined ? variantKeyOf(variant) : undefined
@@ -83,7 +121,8 @@ async function serveMatch (
   }
   return {
     outcome: outcomeNameOf(outcome),
-    clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers))
+    clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers)),
+    source: isHit(outcome) ? undefined : outcome.fetched.response.source
   }
 }
 

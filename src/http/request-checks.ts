@@ -4,7 +4,10 @@ import { httpError } from '../api/error-response.js'
 /** Number of header lines that Node parses of a request. */
 export const maxHeaderLines = 1000
 
-/** Rejects excess header lines, which Node drops silently: a dropped Accept would get another form (law 1). */
+/**
+ * Rejects excess header lines, which Node drops silently: a dropped Accept would get another form (law 1: what is keyed
+ * is what is sent).
+ */
 function requireAllHeaders ({ rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * maxHeaderLines) {
     throw httpError(431, `too many header lines: expected at most ${maxHeaderLines}`)
@@ -28,7 +31,10 @@ function requireKnownExpectation ({ headers }: IncomingMessage): void {
   }
 }
 
-/** Rejects compressed bodies: a small one could decompress to any size before it is keyed (law 10). */
+/**
+ * Rejects compressed bodies: a small one could decompress to any size before it is keyed (law 10: nothing grows without
+ * bound).
+ */
 function requirePlainBody ({ headers }: IncomingMessage): void {
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
     (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'

@@ -1,4 +1,4 @@
-import { type ServerResponse } from 'node:http'
+import { ServerResponse, STATUS_CODES } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
@@ -8,17 +8,20 @@ import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type ClientResponse, type Stamper } from '../proxy/stamper.js'
 import { matchEndpoint } from '../api/read-request.js'
-import { type RemainingBody } from '../api/upstream-response.js'
+import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
 import { type ErrorResponse } from '../api/error-response.js'
+import { accessLineOf } from './access-log.js'
 import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type DrainFlag } from './drain-flag.js'
-import { type HttpExchange } from './http-exchange.js'
+import { type HttpExchange, requestNumberOf } from './http-exchange.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './trace-context.js'
-import { writeHead } from './write-head.js'
+
+// Private to Node: without it every head takes the public writeHead. See README.md.
+const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
 
 /** Parts of the public listener. */
 export interface HttpContext {
@@ -29,7 +32,7 @@ export interface HttpContext {
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
-  /** Marks every response with the sandbox header (law 14). */
+  /** Marks every response with the sandbox header (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
   readonly drain: DrainFlag
   readonly cors: Cors
@@ -50,7 +53,8 @@ export function sendResponse (
   exchange: HttpExchange,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
-  prepared: ClientResponse
+  prepared: ClientResponse,
+  source?: ResponseSource
 ): void {
   const { request, response, method } = exchange
   const tookMs = context.proxy.now() - exchange.receivedAtMs
@@ -59,18 +63,22 @@ export function sendResponse (
   const client = context.access.clientNameOf(request)
   context.metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
   if (context.config.log.access) {
-    const cacheStatus = rawHeaderValueOf(prepared.rawHeaders, 'cache-status')
-    context.log.info({
-      ...requestLogFieldsOf(exchange),
+    const fields = requestLogFieldsOf(exchange)
+    const line = accessLineOf(context.config.log, {
+      ...fields,
       method,
       url: exchange.url,
       client,
       endpoint,
       outcome,
       status: prepared.status,
-      cacheStatus,
+      cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
+      upstream: source?.upstream,
+      attempts: source?.attempts,
+      bytes: bodyBytesOf(prepared, method),
       tookMs: Math.round(tookMs * 1000) / 1000
-    }, 'answered')
+    }, requestNumberOf(fields.id))
+    if (line !== undefined) context.log.info(line, 'request completed')
   }
 }
 
@@ -142,8 +150,17 @@ function perRequestHeaders (
   return [...(isSandbox ? sandboxHeader : noHeaders), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 
+// Bytes of the body; undefined for a streamed one without a length.
+function bodyBytesOf ({ status, body, rest, rawHeaders }: ClientResponse, method: string): number | undefined {
+  if (isBodiless(method, status)) return 0
+  if (rest === undefined) return body?.length ?? 0
+  const length = rawHeaderValueOf(rawHeaders, 'content-length')
+  return length === undefined ? undefined : Number(length)
+}
+
 function rawHeaderValueOf (rawHeaders: readonly string[], name: string): string | undefined {
-  return rawHeaders[rawHeaders.indexOf(name) + 1]
+  const at = rawHeaders.indexOf(name)
+  return at === -1 ? undefined : rawHeaders[at + 1]
 }
 
 function writeBody (
@@ -152,16 +169,22 @@ function writeBody (
   method: string,
   raw: ServerResponse
 ): void {
-  // HEAD, 204 and 304 have no body, although headers may describe one (RFC 9110, section 6.4.1).
-  const isBodiless = method === 'HEAD' || status === 204 || status === 304
-  if (rest !== undefined && !isBodiless) return stream(clients, body, rest, raw)
+  const hasNoBody = isBodiless(method, status)
+  if (rest !== undefined && !hasNoBody) return stream(clients, body, rest, raw)
   rest?.destroy()
-  if (body === undefined || isBodiless) raw.end()
+  if (body === undefined || hasNoBody) raw.end()
   else {
     writeInChunks(clients, body, raw, last => {
       raw.end(last)
     })
+    // Counts a short body too while the kernel has not taken it.
+    if (body.length <= 2 * chunkBytes && (raw.socket?.writableLength ?? 0) > 0) clients.trackBody(raw, body)
   }
+}
+
+// HEAD, 204 and 304 have no body, although headers may describe one (RFC 9110, section 6.4.1).
+function isBodiless (method: string, status: number): boolean {
+  return method === 'HEAD' || status === 204 || status === 304
 }
 
 /** Streams a body. If the upstream breaks off, closes the connection, or the client would take the body for whole. */
@@ -203,4 +226,34 @@ function writeInChunks (
     else raw.once('drain', writeMore)
   }
   writeMore()
+}
+
+/** Node's internal printer of a response head: status line, given headers, then its own (Date, Connection). */
+type PrintHead = (this: ServerResponse, firstLine: string, lines: readonly string[]) => void
+
+/**
+ * Writes a response head. Inserts cached header text unchecked: checking and printing it again took a quarter of the
+ * time of a hit.
+ */
+export function writeHead (
+  response: ServerResponse,
+  { status, rawHeaders, headerText, body }: ClientResponse,
+  extraHeaders: readonly string[]
+): void {
+  const reason = STATUS_CODES[status] ?? 'unknown'
+  if (printHead === undefined || headerText === undefined || body === undefined) {
+    // Passes the reason: a head that Node rejects would otherwise leave its reason on the error response.
+    response.writeHead(
+      status,
+      reason,
+      (extraHeaders.length === 0 ? rawHeaders : rawHeaders.concat(extraHeaders)) as string[]
+    )
+    return
+  }
+  response.statusCode = status
+  printHead.call(response, `HTTP/1.1 ${status} ${reason}\r\n${headerText}`, [
+    'content-length',
+    String(body.length),
+    ...extraHeaders
+  ])
 }

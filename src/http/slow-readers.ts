@@ -11,7 +11,10 @@ export interface ResponseReader {
 // Spares clients for these seconds, in which a short network outage recovers.
 const graceTicks = 6
 
-/** Returns the clients to cut, slowest first, so that responses in flight fit the limit (law 10). */
+/**
+ * Returns the clients to cut, slowest first, so that responses in flight fit the limit (law 10: nothing grows without
+ * bound).
+ */
 export function readersToCut<R extends ResponseReader> (limitBytes: number, readers: readonly R[]): R[] {
   const sharers = new Map<ArrayBufferLike, number>()
   let bytes = 0

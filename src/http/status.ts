@@ -1,69 +1,60 @@
-import { type Tracker } from '../chain/tracker.js'
-import { type RecentSnapshot } from '../metrics/recent.js'
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { type TierName, tierNames, type TierStatus } from '../cache/tier.js'
+import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
-import { type DrainFlag } from './drain-flag.js'
-
-/** Release and mode of this varve. */
-export interface VarveInfo {
-  readonly version: string
-  readonly mode: 'serve' | 'observe'
-  /** True if the upstream is the embedded sandbox, whose chain is made up. */
-  readonly isSandbox: boolean
-}
-
-/** Sources of readiness and status. */
-export interface StatusSources {
-  readonly tracker: Tracker
-  readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
-  readonly drain: DrainFlag
-  readonly clients: { readonly isFull: boolean }
-  readonly loadShedder: { readonly isShedding: boolean }
-  readonly info: () => VarveInfo
-  readonly recent: { readonly snapshot: RecentSnapshot }
-  readonly memory: { readonly entries: number, readonly bytes: number, readonly maxBytes: number }
-  /** Undefined if no Redis is configured. */
-  readonly redis: { readonly isUp: boolean, readonly fault: string } | undefined
-  /** Reasons why the Redis tier is degraded. */
-  readonly degradedRedis: () => readonly string[]
-  /** Reasons why the certificate needs attention. */
-  readonly degradedCertificate: () => readonly string[]
-}
+import { type Condition, conditionsOf, type Level, levelOf, withTraffic } from './conditions.js'
+import { type StatusSources } from './status-sources.js'
 
 /** Body of /readyz. */
 export interface Readiness {
   readonly ready: boolean
+  readonly level: Level
+  /** What is wrong, in words. */
   readonly degraded: readonly string[]
 }
 
-/** Computes readiness. An upstream that is down only degrades it: hits are served without one (law 6). */
-export function readinessOf (
-  { tracker, upstreamPool, drain, clients, loadShedder, info, degradedRedis, degradedCertificate }: StatusSources
-): Readiness {
-  return {
-    ready: !drain.isDraining && tracker.position !== undefined,
-    degraded: [
-      ...(info().isSandbox ? ['sandbox'] : []),
-      ...(drain.isDraining ? ['stopping'] : []),
-      ...(tracker.position === undefined
-        ? [describeChainMismatch(upstreamPool.upstreams, tracker) ?? 'no upstream has been reached yet']
-        : []),
-      ...upstreamPool.upstreams.flatMap(degradedReasonsOf),
-      ...degradedRedis(),
-      ...degradedCertificate(),
-      ...(clients.isFull ? ['connection limit reached: new clients replace idle ones or are closed'] : []),
-      ...(loadShedder.isShedding ? ['overloaded: serving cached responses only'] : [])
-    ]
-  }
+/** Readiness with the level of each of its words. */
+export interface Severity extends Readiness {
+  readonly conditions: readonly Condition[]
 }
 
-/** Builds /status.json; u64s are texts, since JSON numbers lose digits (law 2). */
+/**
+ * Body of /readyz for this process alone; ready as long as hits can be served, at any level (law 6: the cache can only
+ * help).
+ */
+export function readinessOf (sources: StatusSources): Readiness {
+  const { ready, level, degraded } = severityFrom(
+    isReady(sources),
+    withTraffic(conditionsOf(sources), sources.recent.snapshot)
+  )
+  return { ready, level, degraded }
+}
+
+/** Derives level and words from conditions. */
+export function severityFrom (ready: boolean, conditions: readonly Condition[]): Severity {
+  return { ready, level: levelOf(conditions), degraded: conditions.map(({ text }) => text), conditions }
+}
+
+function isReady ({ drain, tracker }: StatusSources): boolean {
+  return !drain.isDraining && tracker.position !== undefined
+}
+
+/** Builds /status.json of a single process. */
 export function statusOf (sources: StatusSources) {
-  const { tracker, upstreamPool, info, recent, memory, redis } = sources
+  const status = processStatusOf(sources)
+  return { ...status, ...severityFrom(status.ready, withTraffic(status.conditions, status.recent)) }
+}
+
+/**
+ * Builds the status of a process, without the errors that its clients get. u64s are texts, since JSON numbers lose
+ * digits (law 2: bytes are sacred).
+ */
+export function processStatusOf (sources: StatusSources) {
+  const { tracker, upstreamPool, drain, info, recent, tiers, inFlight } = sources
   const { position } = tracker
   return {
-    ...readinessOf(sources),
+    ...severityFrom(isReady(sources), conditionsOf(sources)),
+    draining: drain.isDraining,
     varve: info(),
     chain: tracker.chain,
     position: position && {
@@ -74,33 +65,28 @@ export function statusOf (sources: StatusSources) {
       timestampUsec: String(position.head.timestampUsec),
       ageMs: Math.round(tracker.ageMs)
     },
-    upstreams: upstreamPool.upstreams.map(upstream => upstreamStatusOf(upstream, position?.head.version)),
-    tiers: {
-      memory: { entries: memory.entries, bytes: memory.bytes, maxBytes: memory.maxBytes },
-      redis: redisTierStatusOf(redis)
-    },
+    upstreams: upstreamPool.upstreams.map(upstream =>
+      upstreamStatusOf(upstream, position?.head.version, upstreamPool.upstreams)
+    ),
+    inFlight: { bytes: inFlight.bytes, maxBytes: inFlight.maxBytes },
+    tiers: tierStatusesOf(name => tiers.find(tier => tier.name === name)?.status ?? { state: 'off' }),
     recent: recent.snapshot
   }
 }
 
-/** State of the Redis tier, with the reason if it is down. */
-export interface RedisTierStatus {
-  readonly state: 'off' | 'up' | 'down'
-  readonly reason?: string
+/** Builds the statuses of all tiers by name. */
+export function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Readonly<Record<TierName, TierStatus>> {
+  return Object.fromEntries(tierNames.map(name => [name, statusOf(name)])) as Record<TierName, TierStatus>
 }
 
-function redisTierStatusOf (redis: StatusSources['redis']): RedisTierStatus {
-  if (redis === undefined) return { state: 'off' }
-  return redis.isUp ? { state: 'up' } : { state: 'down', reason: redis.fault }
-}
-
-function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined) {
-  const { client: { name, release, budget }, window, health } = upstream
+function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined, upstreams: readonly Upstream[]) {
+  const { client: { name, release, budget }, window, windowTracker, health } = upstream
   const state = upstreamStateOf(upstream)
   return {
     name,
     state: state.name,
     reason: state.reason,
+    cordoned: upstream.isCordoned,
     circuit: health.isCircuitOpen ? 'open' : 'closed',
     release,
     version: window && String(window.head),
@@ -108,33 +94,21 @@ function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined
     lagVersions: window && servedVersion !== undefined
       ? String(servedVersion > window.head ? servedVersion - window.head : 0n)
       : undefined,
+    lagSeconds: roundedMs(lagSecondsOf(upstream, upstreams)),
+    // Age of the values above.
+    ageMs: window && Math.round(windowTracker.ageMs),
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
     inFlight: budget.inFlight,
-    waiting: budget.queued
+    waiting: budget.queued,
+    streams: budget.streams,
+    maxConcurrent: budget.maxConcurrent
   }
 }
 
 /** Status of one process. */
-export type ProcessStatus = ReturnType<typeof statusOf>
+export type ProcessStatus = ReturnType<typeof processStatusOf>
 
 function roundedMs (ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms * 100) / 100
-}
-
-function degradedReasonsOf (upstream: Upstream): string[] {
-  const { name } = upstream.client
-  const { name: state, reason } = upstreamStateOf(upstream)
-  switch (state) {
-    case 'up':
-      return []
-    case 'unknown':
-      return [`${name} has not answered yet`]
-    case 'backing_off':
-      return [`${name} is rate limiting varve: ${reason}`]
-    case 'down':
-      return [`${name} is down: ${reason}`]
-    case 'quarantined':
-      return [`${name} is quarantined: ${reason}`]
-  }
 }

@@ -2,14 +2,16 @@ import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
 import { upstreamStates } from '../upstreams/upstream-state.js'
 import { auditResults } from '../proxy/audit-sampler.js'
+import { countedTierNames, tierNames } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
 import { endpointNames } from '../api/endpoints.js'
-import { notStoredReasons } from '../api/lifetime.js'
+import { notStoredReasons } from '../api/store-verdict.js'
+import { diskOperations } from '../cache/disk-files.js'
 import { redisOperations } from '../redis/operation-names.js'
 import { cutReasons } from './cut-reasons.js'
 import { statusLabels, upstreamStatusLabels } from './status-labels.js'
 
-/** Values of a label: a closed list, or names from the configuration (law 10). */
+/** Values of a label: a closed list, or names from the configuration (law 10: nothing grows without bound). */
 export type LabelValues = readonly string[] | 'upstreams' | 'clients' | 'release'
 
 /** Function that merges a gauge of several workers: the sum of what each owns, else the value that needs attention. */
@@ -90,11 +92,7 @@ export const metricGroups = {
       { endpoint, reason: notStoredReasons },
       'Responses that were not stored, by reason.'
     ),
-    counter(
-      'varve_stale_latest_total',
-      {},
-      'Moving reads answered from behind the served head.'
-    ),
+    counter('varve_stale_latest_total', {}, 'Moving reads served from behind the served head.'),
     counter(
       'varve_version_waits_total',
       { result: versionWaitResults },
@@ -105,6 +103,11 @@ export const metricGroups = {
       'varve_audit_total',
       { result: auditResults },
       'Hits that were fetched again from an upstream and compared, by result.'
+    ),
+    counter(
+      'varve_in_flight_rejected_total',
+      {},
+      'Requests rejected with 503 because limits.inFlightMb was used up; hits are still served.'
     ),
     counter('varve_shed_total', {}, 'Reads rejected with 503 because the event loop was late; hits are still served.')
   ],
@@ -183,6 +186,13 @@ export const metricGroups = {
     gauge('varve_upstream_in_flight', { upstream }, 'Requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_max_concurrent', { upstream }, 'Limit on requests in flight to the upstream.', 'sum'),
     gauge('varve_upstream_waiting', { upstream }, 'Requests queued for a slot of the upstream.', 'sum'),
+    gauge('varve_upstream_slots_held_by_streams', { upstream }, 'Slots held by responses that stream.', 'sum'),
+    counter(
+      'varve_upstream_streams_broken_off_total',
+      { upstream },
+      'Streams broken off because their client held over half of the slots while others waited.',
+      { isSparse: true }
+    ),
     counter(
       'varve_hedges_total',
       { result: hedgeResults },
@@ -190,12 +200,18 @@ export const metricGroups = {
     )
   ],
   Cache: [
-    gauge('varve_cache_entries', { tier: ['memory'] }, 'Cached entries.', 'sum'),
-    gauge('varve_cache_bytes', { tier: ['memory'] }, 'Memory of cached entries, including keys and overhead.', 'sum'),
-    gauge('varve_cache_max_bytes', { tier: ['memory'] }, 'Limit on the memory of cached entries.', 'sum'),
-    counter('varve_cache_evictions_total', { tier: ['memory'] }, 'Entries evicted.'),
-    counter('varve_cache_writes_total', { tier: ['memory', 'redis'] }, 'Entries stored.'),
-    counter('varve_corrupt_entries_total', {}, 'Entries in Redis that failed verification, each a miss.'),
+    gauge('varve_cache_entries', { tier: countedTierNames }, 'Cached entries.', 'sum'),
+    gauge('varve_cache_bytes', { tier: countedTierNames }, 'Size of cached entries, with all overhead.', 'sum'),
+    gauge('varve_cache_max_bytes', { tier: countedTierNames }, 'Limit on the size of cached entries.', 'sum'),
+    counter('varve_cache_evictions_total', { tier: countedTierNames }, 'Entries evicted.'),
+    counter('varve_cache_writes_total', { tier: tierNames }, 'Entries stored.'),
+    counter('varve_corrupt_entries_total', {}, 'Entries of a lower tier that failed verification, each a miss.'),
+    counter('varve_cache_writes_dropped_total', { tier: ['disk'] }, 'Entries that the disk could not take in time.'),
+    counter(
+      'varve_disk_errors_total',
+      { operation: diskOperations },
+      'Disk operations that failed or timed out.'
+    ),
     gauge('varve_redis_configured', {}, '1 if Redis is configured.', 'min'),
     gauge('varve_redis_up', {}, '1 if Redis is reachable; 0 also if none is configured.', 'min'),
     counter('varve_redis_errors_total', { operation: redisOperations }, 'Redis operations that failed or timed out.'),
@@ -204,7 +220,10 @@ export const metricGroups = {
   Process: [
     gauge('varve_build_info', { version: 'release' }, 'Release of varve as a label; always 1.', 'max'),
     gauge('varve_sandbox', {}, '1 if varve serves the made-up data of its embedded sandbox.', 'max'),
+    gauge('varve_level', {}, 'Severity as /readyz and the status page show it: 0 green, 1 amber, 2 red.', 'max'),
     gauge('varve_workers', {}, 'Processes that serve reads.', 'sum'),
+    gauge('varve_in_flight_bytes', {}, 'Bytes outside the cache: responses, request bodies, writes to Redis.', 'sum'),
+    gauge('varve_in_flight_max_bytes', {}, 'Limit on bytes outside the cache: limits.inFlightMb.', 'sum'),
     counter('varve_workers_lost_total', {}, 'Workers that crashed or hung and were replaced.'),
     counter(
       'varve_config_reloads_total',

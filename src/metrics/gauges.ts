@@ -1,20 +1,22 @@
 import { type Registry } from 'prom-client'
-import { type MemoryTier } from '../cache/memory-tier.js'
+import { type CacheTier } from '../cache/tier.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { type MetricName } from './definitions.js'
-import { makeGauge, type LabelledValue } from './make-metrics.js'
+import { makeGauge, type LabelledValue } from './metric-factories.js'
 
 /** Objects that gauges read at a scrape. */
 export interface GaugeSources {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waiting'>
   readonly lowestRequested: LowestRequestedVersion
-  readonly memory: MemoryTier
+  readonly tiers: ReadonlyArray<Pick<CacheTier<never, unknown>, 'name' | 'status'>>
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
+  readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes'>
   /** Undefined if no Redis is configured. */
   readonly redis: { readonly isUp: boolean } | undefined
   /** Release of varve. */
@@ -32,7 +34,8 @@ export interface ConnectionGaugeSource {
 /** Registers the gauges, which are read at a scrape. */
 export function addGauges (
   registry: Registry,
-  { tracker, versionWaits, lowestRequested, memory, upstreamPool, redis, version, isSandbox, certificate }: GaugeSources
+  { tracker, versionWaits, lowestRequested, tiers, upstreamPool, inFlight, redis, version, isSandbox, certificate }:
+    GaugeSources
 ): void {
   const add = (name: MetricName, read: () => readonly LabelledValue[]): void => {
     makeGauge(registry, name, read)
@@ -43,7 +46,11 @@ export function addGauges (
   ]]
   const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
     upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
-  const tier = (read: () => number) => (): LabelledValue[] => [[{ tier: 'memory' }, read()]]
+  const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
+    tiers.flatMap(({ name, status }) => {
+      const value = status[member]
+      return value === undefined ? [] : [[{ tier: name }, value]]
+    })
   add('varve_ledger_version', positionGauge(({ head }) => head.version))
   add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
   add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))
@@ -73,6 +80,9 @@ export function addGauges (
   add('varve_upstream_in_flight', each(({ client }) => client.budget.inFlight))
   add('varve_upstream_max_concurrent', each(({ client }) => client.budget.maxConcurrent))
   add('varve_upstream_waiting', each(({ client }) => client.budget.queued))
+  add('varve_upstream_slots_held_by_streams', each(({ client }) => client.budget.streams))
+  add('varve_in_flight_bytes', () => [[{}, inFlight.bytes]])
+  add('varve_in_flight_max_bytes', () => [[{}, inFlight.maxBytes]])
   add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])
   add('varve_redis_up', () => [[{}, Number(redis?.isUp ?? false)]])
   if (certificate !== undefined) {
@@ -80,13 +90,14 @@ export function addGauges (
   }
   add('varve_sandbox', () => [[{}, Number(isSandbox)]])
   add('varve_workers', () => [[{}, 1]])
-  add('varve_cache_entries', tier(() => memory.entries))
-  add('varve_cache_bytes', tier(() => memory.bytes))
-  add('varve_cache_max_bytes', tier(() => memory.maxBytes))
+  add('varve_cache_entries', eachTier('entries'))
+  add('varve_cache_bytes', eachTier('bytes'))
+  add('varve_cache_max_bytes', eachTier('maxBytes'))
   add('varve_build_info', () => [[{ version }, 1]])
 }
 
-/** Registers the gauges of client connections. */
-export function addConnectionGauges (registry: Registry, clients: ConnectionGaugeSource): void {
+/** Registers the gauges of the public listener: client connections, and the place of the level in its list. */
+export function addListenerGauges (registry: Registry, clients: ConnectionGaugeSource, level: () => number): void {
   makeGauge(registry, 'varve_connections', () => [[{}, clients.open]])
+  makeGauge(registry, 'varve_level', () => [[{}, level()]])
 }

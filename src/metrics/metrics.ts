@@ -1,20 +1,21 @@
 import { Registry } from 'prom-client'
+import { type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
-import { ClientSeries } from './client-series.js'
 import { type CutReason } from './cut-reasons.js'
-import { addGauges, addConnectionGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
+import { addGauges, addListenerGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
 import { endpointLabels, definitionOf } from './definitions.js'
-import { makeCounter, makeHistogram } from './make-metrics.js'
+import { makeCounter, makeHistogram } from './metric-factories.js'
 import { ProcessMetrics } from './process-metrics.js'
-import { type Counts } from './recent.js'
-import { RequestSeries } from './request-series.js'
+import { type Counts } from './recent-counts.js'
+import { RequestSeries, ClientSeries } from './request-series.js'
 import { statusLabelOf } from './status-labels.js'
 import { type MetricSnapshots } from './summed-metrics.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
 import { outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
 import { type EndpointName } from '../api/endpoints.js'
-import { type NotStoredReason } from '../api/lifetime.js'
+import { type NotStoredReason } from '../api/store-verdict.js'
+import { type DiskOperation } from '../cache/disk-files.js'
 import { type RedisOperation } from '../redis/operation-names.js'
 
 /** Value of the `endpoint` label. */
@@ -45,10 +46,14 @@ export class Metrics {
   readonly #audits = makeCounter(this.registry, 'varve_audit_total')
   readonly #resets = makeCounter(this.registry, 'varve_chain_resets_total')
   readonly #corrupt = makeCounter(this.registry, 'varve_corrupt_entries_total')
+  readonly #writesDropped = makeCounter(this.registry, 'varve_cache_writes_dropped_total')
+  readonly #diskErrors = makeCounter(this.registry, 'varve_disk_errors_total')
   readonly #redisErrors = makeCounter(this.registry, 'varve_redis_errors_total')
   readonly #redisSeconds = makeHistogram(this.registry, 'varve_redis_duration_seconds')
   readonly #connectionsCut = makeCounter(this.registry, 'varve_connections_cut_total')
   readonly #shed = makeCounter(this.registry, 'varve_shed_total')
+  readonly #overBudget = makeCounter(this.registry, 'varve_in_flight_rejected_total')
+  readonly #brokenOff = makeCounter(this.registry, 'varve_upstream_streams_broken_off_total')
 
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
 
@@ -63,9 +68,9 @@ export class Metrics {
     addGauges(this.registry, sources)
   }
 
-  /** Registers the gauges of client connections. */
-  registerConnectionGauges (clients: ConnectionGaugeSource): void {
-    addConnectionGauges(this.registry, clients)
+  /** Registers the gauges of the public listener. */
+  registerListenerGauges (clients: ConnectionGaugeSource, level: () => number): void {
+    addListenerGauges(this.registry, clients, level)
   }
 
   get contentType (): string {
@@ -135,6 +140,14 @@ export class Metrics {
     this.#shed.inc()
   }
 
+  overBudget (): void {
+    this.#overBudget.inc()
+  }
+
+  brokeOffStream (upstream: string): void {
+    this.#brokenOff.inc({ upstream })
+  }
+
   audited (result: AuditResult): void {
     this.#audits.inc({ result })
   }
@@ -147,16 +160,21 @@ export class Metrics {
     this.#resets.inc()
   }
 
-  wrote (): void {
-    this.#writes.inc({ tier: 'memory' })
-  }
-
-  wroteToRedis (): void {
-    this.#writes.inc({ tier: 'redis' })
+  wrote (tier: TierName): void {
+    this.#writes.inc({ tier })
   }
 
   foundCorrupt (): void {
     this.#corrupt.inc()
+  }
+
+  /** Counts an entry that the disk could not take. */
+  dropped (): void {
+    this.#writesDropped.inc({ tier: 'disk' })
+  }
+
+  diskFailed (operation: DiskOperation): void {
+    this.#diskErrors.inc({ operation })
   }
 
   redisCalled (operation: RedisOperation, tookSeconds: number): void {
@@ -167,7 +185,7 @@ export class Metrics {
     this.#redisErrors.inc({ operation })
   }
 
-  evicted (): void {
-    this.#evictions.inc({ tier: 'memory' })
+  evicted (tier: TierName): void {
+    this.#evictions.inc({ tier })
   }
 }

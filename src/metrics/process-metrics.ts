@@ -1,10 +1,10 @@
 import { collectDefaultMetrics, type Counter, type Registry } from 'prom-client'
-import { makeCollectedCounter, makeGauge, makeCounter } from './make-metrics.js'
+import { makeCollectedCounter, makeGauge, makeCounter } from './metric-factories.js'
 
 /** Origin of an unexpected error: a request, an unhandled rejection or an uncaught exception. */
 export type UnhandledKind = 'request' | 'rejection' | 'exception'
 
-// Removes gauges with names of counters and labels from an open list, which law 10 forbids.
+// Removes gauges with names of counters and labels from an open list (law 10: nothing grows without bound).
 const removedDefaults = ['nodejs_active_handles', 'nodejs_active_requests', 'nodejs_active_resources'].flatMap(
   name => [name, `${name}_total`]
 )

@@ -44,7 +44,10 @@ export const upstreamStatusLabels: readonly string[] = [...statusLabels, ...fail
 
 const failures = new Set<string>(failureReasons)
 
-/** Returns the label of a status or failure reason; statuses that an upstream invents add no series (law 10). */
+/**
+ * Returns the label of a status or failure reason; statuses that an upstream invents add no series (law 10: nothing
+ * grows without bound).
+ */
 export function statusLabelOf (status: number | string): string {
   const text = String(status)
   if (knownSet.has(text) || failures.has(text)) return text

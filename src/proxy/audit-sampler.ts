@@ -27,14 +27,14 @@ const maxConcurrentAudits = 8
 export class AuditSampler {
   readonly onDifference: (difference: AuditDifference) => void
   /** Fetches the position and release of an upstream. */
-  readonly refreshUpstreamStatus: (node: string) => Promise<void>
+  readonly refreshUpstreamStatus: (upstream: string) => Promise<void>
   #inFlight = 0
   #share = 0
   #hitsLeft = Infinity
 
   constructor (
     onDifference: (difference: AuditDifference) => void,
-    refreshUpstreamStatus: (node: string) => Promise<void>
+    refreshUpstreamStatus: (upstream: string) => Promise<void>
   ) {
     this.onDifference = onDifference
     this.refreshUpstreamStatus = refreshUpstreamStatus

@@ -1,16 +1,18 @@
 import { type Entry, etagOf } from '../cache/entry.js'
-import { findCorruptCoding } from '../cache/corrupt-coding.js'
+import { findCorruptCoding } from '../cache/compressor.js'
 import { type BackgroundResponse } from '../upstreams/background-candidates.js'
 import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/coding.js'
 import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
-import { judge, impossibleReason } from '../api/lifetime.js'
-import { atVersion, classOf, isRendered, microCacheKeyOf, type Read, type ReadKeys } from '../api/read.js'
+import { judge, impossibleReason } from '../api/store-verdict.js'
+import { atVersion, classOf, isRendered, type Read } from '../api/read.js'
 import { type AuditResult } from './audit-sampler.js'
-import { isReset, upstreamRequestOf } from './fetch-and-judge.js'
+import { upstreamRequestOf } from './fetch.js'
 import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
-import { lookUp, lowestVersionOf } from './memory-lookup.js'
+import { lookUpInMemory } from './look-up.js'
+import { isReset, type PinnedRead } from './pinned-read.js'
+import { lowestVersionOf } from './pruned-history.js'
 
 /** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
 export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {
@@ -18,10 +20,10 @@ export function auditHit (context: ProxyContext, read: Read, entry: Entry): void
 }
 
 /** Audits a hit that was served from a memo, and looks its entry up first. */
-export function auditRepeatedHit (context: ProxyContext, read: Read, keys: ReadKeys): void {
+export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead): void {
   if (!context.auditSampler.shouldAudit(context.settings.auditShare)) return
-  const entry = classOf(read) === 'moving' ? context.memory.get(microCacheKeyOf(keys)) : lookUp(context, read, keys)
-  if (entry !== undefined) startAudit(context, read, entry)
+  const cached = lookUpInMemory(context, pinned)
+  if (cached !== undefined) startAudit(context, pinned.read, cached.entry)
 }
 
 function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
@@ -58,19 +60,24 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   const version = lowestVersionOf(read, entry)
   if (chain === undefined || version === undefined) return 'unavailable'
   const background = await context.upstreamPool.fetchInBackground(
-    upstreamRequestOf({ clientId: undefined }, read),
+    upstreamRequestOf(read, undefined),
     {
       version,
       release: entry.release,
       // Any upstream may check what no release renders; an entry of unknown release counts as current.
       allowsOtherReleases: !isRendered(read, entry.status) || entry.release === undefined
     },
-    response =>
-      impossibleReason(read, response) !== undefined ? 'impossible' : reportsPruned(response) ? 'pruned' : undefined
+    response => ({
+      flaw: impossibleReason(read, response) !== undefined
+        ? 'impossible'
+        : reportsPruned(response)
+        ? 'pruned'
+        : undefined
+    })
   )
   background?.response.rest?.destroy()
   if (
-    background === undefined || isReset(context, chain) ||
+    background === undefined || isReset(context, { chain }) ||
     judge(read, background.response, context.settings).lifetime === undefined
   ) {
     return 'unavailable'
@@ -86,13 +93,13 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
     return await compareWithUpstream(context, audited, true)
   }
   // An entry that was purged or replaced meanwhile must not be invalidated again.
-  const current = context.memory.get(entry.key)
+  const current = context.memory.getByKey(entry.key)
   if (
     context.invalidator.hasInvalidated(entry, invalidationCount) ||
     (current !== undefined && current.body !== entry.body)
   ) return 'unavailable'
   // Deletes the entry here first, since the purge of other tiers and replicas may fail.
-  context.memory.delete(entry.key)
+  context.memory.invalidate({ keys: [entry.key], intervals: [] })
   context.auditSampler.onDifference({
     result,
     reads: [...new Set([read, audited.read])],

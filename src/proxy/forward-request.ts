@@ -1,12 +1,14 @@
-import { type InspectResponse } from '../upstreams/attempt-runner.js'
+import { type Inspection } from '../upstreams/attempt-runner.js'
+import { ImpossibleResponseError } from '../upstreams/upstream-failure.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'
 import { isSafeMethod, versionInTarget } from '../api/pass-through-target.js'
 import { unavailableError } from '../api/error-response.js'
-import { waitForVersions, isAboveServedHead } from './wait-for-version.js'
-import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError } from './fetch-and-judge.js'
+import { isAboveServedHead, type VersionRequirements, waitForVersions } from './wait-for-version.js'
+import { deniesServedVersion, isBehindVersion, isBelowMinVersion, laggingError, requireCapacity } from './fetch.js'
+import { type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Client request on an unknown route, with the minimum version that the client requires. */
@@ -21,6 +23,7 @@ export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent'
 export async function forwardRequest (
   context: ProxyContext,
   { minVersion, ...upstreamRequest }: ForwardedRequest,
+  client: ReadClient,
   signal: AbortSignal
 ): Promise<UpstreamResponse> {
   const isIdempotent = isSafeMethod(upstreamRequest.method)
@@ -30,31 +33,20 @@ export async function forwardRequest (
   const versionRequirements = isIdempotent
     ? { requestedVersion: version, minVersion: readMinVersion(minVersion) }
     : { requestedVersion: undefined, minVersion: undefined }
-  context.rejectIfOverloaded?.()
-  await context.admit?.()
-  if (isAboveServedHead(context, versionRequirements)) await waitForVersions(context, versionRequirements)
+  requireCapacity(context, client)
+  await client.admit?.()
+  if (isAboveServedHead(context, versionRequirements)) await waitForVersions(context, versionRequirements, client)
   const servedVersion = context.tracker.position?.head.version
-  let isOtherChain = false
-  const inspect: InspectResponse = response => {
-    isOtherChain = response.stamped !== undefined &&
-      context.tracker.learn(response.stamped.position, response.stamped.family) === 'other_chain'
-    if (isOtherChain || deniesServedVersion(context, { requestedVersion: version, height: undefined }, response)) {
-      return 'impossible'
-    }
-    if (reportsPruned(response)) return 'pruned'
-    // Prefers an upstream at the served head, so unknown routes do not go back in time either.
-    return isBehindVersion(response, servedVersion) ||
-        (version === undefined && isBelowMinVersion(response, versionRequirements.minVersion))
-      ? 'lagging'
-      : undefined
-  }
-  const response = await context.upstreamPool.forward(
-    { ...upstreamRequest, endpoint: 'other', clientId: context.clientId, isIdempotent },
+  const requirements = { requestedVersion: version, minVersion: versionRequirements.minVersion, servedVersion }
+  const { response } = await context.upstreamPool.forward(
+    { ...upstreamRequest, endpoint: 'other', clientId: client.id, bytes: client.bytes, isIdempotent },
     { version, minVersion: servedVersion, events: undefined },
-    inspect,
+    received => inspectForwarded(context, received, requirements),
     signal
   )
-    .catch(() => {
+    .catch((error: unknown) => {
+      const isOtherChain = error instanceof ImpossibleResponseError &&
+        (error.inspection as ForwardedInspection).isOtherChain
       throw unavailableError(
         describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
           (isOtherChain ? 'the upstream serves another chain' : 'no upstream could answer')
@@ -67,4 +59,25 @@ export async function forwardRequest (
   }
   if (response.status === 410) context.metrics.pruned('other', 'upstream', undefined)
   return response
+}
+
+interface ForwardedInspection extends Inspection {
+  readonly isOtherChain: boolean
+}
+
+/** Learns the position of a response. Prefers upstreams at the served head, so unknown routes do not go back either. */
+function inspectForwarded (
+  context: ProxyContext,
+  response: UpstreamResponse,
+  { requestedVersion, minVersion, servedVersion }: VersionRequirements & { readonly servedVersion: bigint | undefined }
+): ForwardedInspection {
+  const isOtherChain = response.stamped !== undefined &&
+    context.tracker.learn(response.stamped.position, response.stamped.family) === 'other_chain'
+  if (isOtherChain || deniesServedVersion(context, { requestedVersion, height: undefined }, response)) {
+    return { flaw: 'impossible', isOtherChain }
+  }
+  if (reportsPruned(response)) return { flaw: 'pruned', isOtherChain }
+  const isLagging = isBehindVersion(response, servedVersion) ||
+    (requestedVersion === undefined && isBelowMinVersion(response, minVersion))
+  return { flaw: isLagging ? 'lagging' : undefined, isOtherChain }
 }

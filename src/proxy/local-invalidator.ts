@@ -1,26 +1,43 @@
 import { type Entry } from '../cache/entry.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
+import { type OwnTier } from '../cache/tier.js'
 import { type StreamNames } from './events/stream-names.js'
-import { type StreamEvents } from '../cache/page-index.js'
 import { invalidates, type Invalidation } from '../cache/invalidation.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type Accept } from '../api/accept.js'
-import { eventRangeOf, isOfBlock, keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../api/read.js'
+import {
+  isOfBlock,
+  keysOf,
+  microCacheKeyOf,
+  pageIntervalOf,
+  streamIndexKeyOf,
+  type Read,
+  type ValidityInterval
+} from '../api/read.js'
 
 const formats: readonly Accept[] = ['json', 'bcs']
 // Bounds memory (law 10: nothing grows without bound); a fetch with more purges since its start counts as purged.
 const maxRecentInvalidations = 256
 
-/** Invalidates entries in this process, and entries of fetches that a purge overtakes. */
+/** Names under which a read was requested: its key, and its events by its own path. */
+export interface RequestedNames {
+  readonly key: string
+  readonly events: ValidityInterval | undefined
+}
+
+/** Invalidates entries in the tiers of this process, and entries of fetches that a purge overtakes. */
 export class LocalInvalidator {
   readonly #memory: MemoryTier
+  readonly #tiers: readonly OwnTier[]
   readonly #streamNames: StreamNames
   #count = 0
   // Newest last; undefined is a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
-  constructor (memory: MemoryTier, streamNames: StreamNames) {
+  /** Takes the tiers that no other replica shares; memory is one of them. */
+  constructor (memory: MemoryTier, streamNames: StreamNames, tiersBelow: readonly OwnTier[] = []) {
     this.#memory = memory
+    this.#tiers = [memory, ...tiersBelow]
     this.#streamNames = streamNames
   }
 
@@ -29,14 +46,13 @@ export class LocalInvalidator {
     return this.#count
   }
 
-  /** Returns true if a purge since `sinceCount` covers an entry, or the events that its read requested. */
-  hasInvalidated ({ key, block, page }: Entry, sinceCount: number, requestedEvents?: StreamEvents): boolean {
+  /** Returns true if a purge since `sinceCount` covers an entry, or what its read requested. */
+  hasInvalidated (entry: Entry, sinceCount: number, requested?: RequestedNames): boolean {
     const invalidationsSince = this.#count - sinceCount
     if (invalidationsSince > this.#recent.length) return true
-    const names = { key, range: block, blockIndexKey: block?.blockIndexKey }
     const isInvalidated = (what: Invalidation): boolean =>
-      invalidates(what, { ...names, page }) ||
-      (requestedEvents !== undefined && invalidates(what, { ...names, page: requestedEvents }))
+      invalidates(what, entry) ||
+      (requested !== undefined && invalidates(what, { key: requested.key, validity: requested.events }))
     return invalidationsSince > 0 &&
       this.#recent.slice(-invalidationsSince).some(what => what === undefined || isInvalidated(what))
   }
@@ -52,30 +68,33 @@ export class LocalInvalidator {
     return on => invalidationOf(read, on, stream)
   }
 
-  invalidate (invalidation: Invalidation): void {
-    const { keys, blocks, pages = [] } = invalidation
+  /** Hides entries at once; resolves when no later process finds them in the tiers of this one. */
+  async invalidate (invalidation: Invalidation): Promise<void> {
+    const { keys, intervals } = invalidation
     // This process may know the stream of a path that the sender of the purge did not know.
-    const all = [
-      ...pages,
-      ...pages.flatMap(page => ({ ...page, stream: this.#streamNames.lastKnown(page.stream) ?? page.stream }))
-    ]
-    this.#record({ keys, blocks, pages: all })
-    for (const key of keys) {
-      this.#memory.delete(key)
-      this.#streamNames.remove(key)
-    }
-    for (const { blocks: family, version } of blocks) this.#memory.deleteBlock(family, version)
-    for (const events of all) this.#memory.deletePages(events)
+    const inStreams = intervals.flatMap(interval => {
+      const family = this.#streamNames.lastKnown(interval.family)
+      return family === undefined ? [] : { ...interval, family }
+    })
+    const all = { keys, intervals: [...intervals, ...inStreams] }
+    this.#record(all)
+    const invalidated = this.#tiers.map(async tier => {
+      await tier.invalidate(all)
+    })
+    for (const key of keys) this.#streamNames.remove(key)
+    await Promise.all(invalidated)
   }
 
-  /** Deletes an entry that was stored despite a purge since `sinceCount`; returns true if it did. */
-  removeIfInvalidated (entry: Entry | undefined, sinceCount: number, requestedEvents?: StreamEvents): boolean {
-    if (entry === undefined || !this.hasInvalidated(entry, sinceCount, requestedEvents)) return false
-    this.#memory.delete(entry.key)
-    return true
+  /** Hides everything at once; resolves when no later process finds any of it. */
+  async invalidateAll (): Promise<void> {
+    this.#record(undefined)
+    await Promise.all(this.#tiers.map(async tier => {
+      await tier.clear()
+    }))
   }
 
-  invalidateAll (): void {
+  /** Empties memory, as keys name another generation; lower tiers may still have entries of that one. */
+  changeGeneration (): void {
     this.#record(undefined)
     this.#memory.clear()
   }
@@ -95,18 +114,19 @@ export function invalidationOf (read: Read, chain: ChainGeneration, stream?: str
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))
-  const { page } = read
+  const { page, requestedVersion: version } = read
   const paths = page === undefined || page.limit === 0n
     ? []
     : [...new Set([read.path, stream ?? read.path])].map(path => streamIndexKeyOf(chain, path))
   return {
     keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, microCacheKeyOf(keys)]), ...paths])],
-    ...(page !== undefined && paths.length > 0 &&
-      { pages: paths.map(path => ({ stream: path, ...eventRangeOf(page) })) }),
-    blocks: all.flatMap(({ blockIndexKey }) =>
-      blockIndexKey === undefined || read.requestedVersion === undefined
-        ? []
-        : [{ blocks: blockIndexKey, version: read.requestedVersion }]
-    )
+    intervals: [
+      ...all.flatMap(({ intervalFamily: family }): ValidityInterval[] =>
+        family === undefined || version === undefined
+          ? []
+          : [{ kind: 'versions', family, first: version, last: version }]
+      ),
+      ...(page === undefined ? [] : paths.map(path => pageIntervalOf(path, page)))
+    ]
   }
 }

@@ -1,6 +1,8 @@
-import { type Position } from '../api/position.js'
-import { microCacheKeyOf, type Read, type ReadKeys } from '../api/read.js'
-import { type Hit } from './outcomes.js'
+import { type Entry, type EntryParts } from '../cache/entry.js'
+import { neverStoredReason } from '../api/store-verdict.js'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { microCacheKeyOf, type Read } from '../api/read.js'
+import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext, type ProxySettings } from './proxy-context.js'
 
 /** Returns the maximum age of a micro-cached response; 0 disables the micro-cache. */
@@ -24,26 +26,36 @@ export function microCacheMs (
   }
 }
 
-/**
- * Returns the micro-cached response, unless it is below the client's minimum version. State carries its own position,
- * other responses the served one.
- */
-export function readMicroCache (context: ProxyContext, read: Read, keys: ReadKeys): Hit | undefined {
-  const entry = microCacheMs(context.settings, read) === 0 ? undefined : context.memory.get(microCacheKeyOf(keys))
-  if (
-    entry === undefined ||
-    (read.minVersion !== undefined && (entry.readAt === undefined || entry.readAt.head.version < read.minVersion))
-  ) return undefined
+/** Returns the micro-cached response, unless it is below the client's minimum version. */
+export function readMicroCache (context: ProxyContext, { read, keys }: PinnedRead): Entry | undefined {
+  const entry = microCacheMs(context.settings, read) === 0 ? undefined : context.memory.getByKey(microCacheKeyOf(keys))
+  if (entry === undefined) return undefined
+  const readAt = entry.readAt?.head.version
+  if (read.minVersion !== undefined && (readAt === undefined || readAt < read.minVersion)) return undefined
   // The body of the index must not be behind the served head (law 4: headers are the present, bodies are the past).
-  if (read.endpoint.name === 'index' && isPositionBehind(entry.readAt, context.tracker.position)) return undefined
-  return {
-    name: 'hit_memory',
-    entry,
-    kind: 'moving',
-    position: read.endpoint.keyedBy === 'version' ? entry.readAt : context.tracker.position
-  }
+  const served = context.tracker.position?.head.version
+  return read.endpoint.name === 'index' && (readAt === undefined || served === undefined || readAt < served)
+    ? undefined
+    : entry
 }
 
-function isPositionBehind (readAt: Position | undefined, served: Position | undefined): boolean {
-  return readAt === undefined || served === undefined || readAt.head.version < served.head.version
+/**
+ * Returns key, expiry and position of a latest response in the micro-cache; undefined if it may not be stored there.
+ * Its age counts from the request (law 5: a latest read is never older than its request).
+ */
+export function microCachePartsOf (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  response: UpstreamResponse,
+  requestedAtMs: number
+): Pick<EntryParts, 'key' | 'expiresAtMs' | 'readAt'> | undefined {
+  const { read, keys } = pinned
+  const ttlMs = microCacheMs(context.settings, read)
+  if (ttlMs === 0 || neverStoredReason(read, response) !== undefined) return undefined
+  // A micro-cached response that is young enough stays, so observed reads never extend its lifetime.
+  if (readMicroCache(context, pinned) !== undefined) return undefined
+  const readAt = response.stamped?.position
+  // State without a position has no known age, and a not-found is a fact for state only.
+  if (read.endpoint.keyedBy === 'version' ? readAt === undefined : response.status !== 200) return undefined
+  return { key: microCacheKeyOf(keys), expiresAtMs: requestedAtMs + ttlMs, readAt }
 }

@@ -1,7 +1,8 @@
 import { type Entry } from '../cache/entry.js'
+import { tierNames, type TierName } from '../cache/tier.js'
 import { type Position } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type NotStoredReason } from '../api/lifetime.js'
+import { type NotStoredReason } from '../api/store-verdict.js'
 import { type ErrorResponseStatus } from '../api/error-response.js'
 
 /** Outcomes of responses that varve makes itself: a granted preflight and each kind of error response. */
@@ -10,8 +11,19 @@ export const ownOutcomeNames = ['preflight', 'gone', 'rejected', 'limited', 'una
 /** One of the closed list. */
 export type OwnOutcomeName = typeof ownOutcomeNames[number]
 
+/** Outcome names of hits, printed once per tier. */
+export const hitNames = Object.fromEntries(tierNames.map(tier => [tier, `hit_${tier}`])) as {
+  readonly [Tier in TierName]: `hit_${Tier}`
+}
+
 /** Every outcome of a request: the words that header, access log and metric label share. */
-export const outcomeNames = ['hit_memory', 'hit_redis', 'miss', 'collapsed', 'forwarded', ...ownOutcomeNames] as const
+export const outcomeNames = [
+  ...tierNames.map(tier => hitNames[tier]),
+  'miss',
+  'collapsed',
+  'forwarded',
+  ...ownOutcomeNames
+] as const
 
 /** One of the closed list. */
 export type OutcomeName = typeof outcomeNames[number]
@@ -21,23 +33,35 @@ export type FetchResult =
   | { readonly response: UpstreamResponse, readonly entry: Entry, readonly notStored: undefined }
   | { readonly response: UpstreamResponse, readonly entry: undefined, readonly notStored: NotStoredReason | undefined }
 
-/** Fetch of history, with the key of the request text that the response may quote. */
-export type HistoryFetch = FetchResult & { readonly textKey: string }
+/** Kinds of hits: history, pruned history, or a micro-cached latest response. */
+export type HitKind = 'history' | 'pruned' | 'moving'
 
-/** Result of a coalesced history fetch: a Redis entry, an upstream response, or gone from every upstream. */
-export type HistoryResult =
-  | { readonly from: 'redis', readonly entry: Entry }
-  | { readonly from: 'upstream', readonly fetched: HistoryFetch }
-  | { readonly from: 'pruned', readonly version: bigint, readonly distance: bigint }
+/** Entry found in a tier, and how it may be served. */
+export interface CachedEntry {
+  readonly tier: TierName
+  readonly entry: Entry
+  readonly kind: HitKind
+  /** Versions from a pruned entry to the oldest version of the upstreams. */
+  readonly prunedVersions: bigint | undefined
+  /** True if no live upstream runs the release that rendered the entry, and a refresh can succeed. */
+  readonly isRetired: boolean
+}
+
+/** Entry that coalesced reads may share, with the key of the request text that it may quote. */
+export type CoalescedEntry = CachedEntry & { readonly textKey: string }
+
+/** Fetch that coalesced reads may share, with the key of the request text that the response may quote. */
+export type CoalescedFetch = FetchResult & { readonly textKey: string }
+
+/** What one of several coalesced reads loaded for all of them: from memory, or from an upstream. */
+export type Loaded = CoalescedEntry | CoalescedFetch
 
 /** Outcome of a read that got a response. */
 export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObservedOutcome
 
-/** Served from the cache: history, pruned history, or a micro-cached latest response (`moving`). */
-export interface Hit {
-  readonly name: 'hit_memory' | 'hit_redis'
-  readonly entry: Entry
-  readonly kind: 'history' | 'pruned' | 'moving'
+/** Served from the cache. */
+export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind'> {
+  readonly name: 'hit'
   readonly position: Position | undefined
 }
 
@@ -65,31 +89,33 @@ export interface ObservedOutcome {
 
 /** Returns the name for counting an outcome. */
 export function outcomeNameOf (outcome: Outcome): OutcomeName {
-  return outcome.name === 'observed' ? outcome.wouldBe : outcome.name
+  switch (outcome.name) {
+    case 'hit':
+      return hitNames[outcome.tier]
+    case 'observed':
+      return outcome.wouldBe
+    case 'miss':
+    case 'collapsed':
+    case 'forwarded':
+      return outcome.name
+  }
 }
 
 /** Narrows an outcome to a hit. */
 export function isHit (outcome: Outcome): outcome is Hit {
-  return outcome.name === 'hit_memory' || outcome.name === 'hit_redis'
+  return outcome.name === 'hit'
 }
 
-/** Reports that coalesced callers may share an outcome; a streamed body has one reader. */
-export function isShareable (outcome: Outcome): boolean {
-  return isHit(outcome) || outcome.fetched.response.rest === undefined
-}
-
-/** Reports that coalesced callers may share a history result; a streamed body has one reader. */
-export function isHistoryShareable (result: HistoryResult): boolean {
-  return result.from !== 'upstream' || result.fetched.response.rest === undefined
+/** Reports that coalesced callers may share what one of them loaded; a streamed body has one reader. */
+export function isShareable (loaded: Loaded): boolean {
+  return 'tier' in loaded || loaded.response.rest === undefined
 }
 
 /** Prints the Cache-Status of an outcome (RFC 9211). */
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
-    case 'hit_memory':
-      return outcome.kind === 'pruned' ? prunedHitStatus : 'varve; hit; detail=memory'
-    case 'hit_redis':
-      return outcome.kind === 'pruned' ? prunedHitStatus : 'varve; hit; detail=redis'
+    case 'hit':
+      return hitStatuses[outcome.kind === 'pruned' ? 'pruned' : outcome.tier]
     case 'collapsed':
       return 'varve; fwd=uri-miss; collapsed'
     case 'forwarded':
@@ -104,7 +130,9 @@ export function cacheStatusOf (outcome: Outcome): string {
   }
 }
 
-const prunedHitStatus = 'varve; hit; detail=pruned'
+const hitStatuses = Object.fromEntries(
+  [...tierNames, 'pruned'].map(detail => [detail, `varve; hit; detail=${detail}`])
+) as Readonly<Record<TierName | 'pruned', string>>
 
 /** Cache-Status of a response forwarded without a cache look-up. */
 export const bypassStatus = 'varve; fwd=bypass'

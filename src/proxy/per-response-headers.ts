@@ -2,6 +2,9 @@ import { flattenString } from '../cache/flatten-string.js'
 import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
+import { type Read } from '../api/read.js'
+import { isHit, type Outcome } from './outcomes.js'
+import { type ProxySettings } from './proxy-context.js'
 
 /** Header values of one response: docs/node-behaviour.md, "Position headers". */
 export interface PerResponseValues {
@@ -61,4 +64,20 @@ function isCursorValue (lines: readonly string[], at: number): boolean {
 export function headerFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
   const families = emit.map(side => side === 'node' ? ownHeaderFamily : family ?? ownHeaderFamily)
   return [...new Set(families)]
+}
+
+/**
+ * Returns the version to pin in the cursor of a response, so that all pages of a listing share it; undefined if the
+ * upstream's cursor is sent.
+ */
+export function cursorVersionOf (
+  { pinsPages }: Pick<ProxySettings, 'pinsPages'>,
+  read: Read,
+  outcome: Outcome
+): bigint | undefined {
+  if (read.isPinned) return read.ledgerVersion
+  if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
+  // A latest response without a position has no known version to pin.
+  const readAt = isHit(outcome) ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
+  return readAt?.head.version
 }

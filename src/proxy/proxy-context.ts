@@ -1,8 +1,6 @@
 import { type Compressor } from '../cache/compressor.js'
-import { type Entry } from '../cache/entry.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
-import { type StreamEvents } from '../cache/page-index.js'
-import { type FoundEntry, type RedisWrite } from '../cache/redis-tier.js'
+import { type LowerTier } from '../cache/tier.js'
 import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
 import { type StreamEnds } from './events/stream-ends.js'
 import { type StreamNames } from './events/stream-names.js'
@@ -10,34 +8,33 @@ import { type VersionWaitResult, type VersionWaits } from '../chain/version-wait
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type LowestRequestedVersion } from './lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type InspectResponse } from '../upstreams/attempt-runner.js'
+import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/attempt-runner.js'
 import { type ReportedChain } from '../chain/chain-mismatch.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { type UpstreamRequirements } from '../upstreams/ranking.js'
 import { type BackgroundRequirements, type BackgroundResponse } from '../upstreams/background-candidates.js'
-import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type EndpointName } from '../api/endpoints.js'
-import { type NotStoredReason } from '../api/lifetime.js'
-import { type ReadKeys } from '../api/read.js'
+import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'
 import { type LocalInvalidator } from './local-invalidator.js'
-import { type HistoryResult, type Outcome } from './outcomes.js'
+import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
 
 /** Upstream pool, as reads use it. */
 export interface UpstreamFetcher {
-  fetch(
+  fetch<I extends Inspection>(
     request: UpstreamRequest,
     requirements: UpstreamRequirements,
-    inspect: InspectResponse
-  ): Promise<UpstreamResponse>
-  forward(
+    inspect: InspectResponse<I>
+  ): Promise<FetchedResponse<I>>
+  forward<I extends Inspection>(
     request: UpstreamRequest,
     requirements: UpstreamRequirements,
-    inspect: InspectResponse,
+    inspect: InspectResponse<I>,
     signal: AbortSignal
-  ): Promise<UpstreamResponse>
+  ): Promise<FetchedResponse<I>>
   /** Fetches for work that no client waits for; undefined if no upstream qualifies or the fetch fails. */
   fetchInBackground(
     request: UpstreamRequest,
@@ -52,21 +49,13 @@ export interface UpstreamFetcher {
   readonly upstreams: readonly ReportedChain[]
 }
 
-/** Tier behind memory that replicas share, as reads use it. */
-export interface CacheTier {
-  /** Returns the entry of a read; undefined also if the tier fails or times out. */
-  get(keys: ReadKeys, version: bigint | undefined): Promise<FoundEntry | undefined>
-  /** Returns the page with these events; undefined also if the tier fails or times out. */
-  findPage(page: StreamEvents): Promise<FoundEntry | undefined>
-  /** Stores an entry in the background; no response waits for it. */
-  put(item: RedisWrite): void
-}
-
 /** Counters of the proxy, for metrics. */
 export interface ProxyMetrics {
   notStored(endpoint: EndpointName, reason: NotStoredReason): void
   staleLatest(): void
   waited(result: VersionWaitResult): void
+  /** Counts a request rejected because the budget for bytes is used up. */
+  overBudget(): void
   audited(result: AuditResult): void
   pruned(
     endpoint: EndpointName | 'other',
@@ -103,7 +92,7 @@ export interface ProxySettings {
   readonly emit: readonly ('node' | 'upstream')[]
 }
 
-/** Parts that serve reads, built in one place; `clientId` and `admit` differ per request. */
+/** Parts that serve reads, built in one place. */
 export interface ProxyContext {
   readonly now: () => number
   readonly tracker: Tracker
@@ -112,25 +101,20 @@ export interface ProxyContext {
   readonly lowestRequested: LowestRequestedVersion
   readonly memory: MemoryTier
   readonly compressor: Compressor
-  /** Tier that replicas share; undefined without Redis. */
-  readonly redisTier: CacheTier | undefined
+  /** Tiers below memory, in the order of look-ups. */
+  readonly lowerTiers: readonly LowerTier[]
   readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
   readonly streamEnds: StreamEnds
   readonly streamNames: StreamNames
-  readonly historyCoalescer: Coalescer<HistoryResult>
-  /** Coalesces Redis look-ups that precede an admission check. */
-  readonly redisCoalescer: Coalescer<Entry | undefined>
-  readonly latestCoalescer: FreshCoalescer<Outcome>
+  readonly historyCoalescer: Coalescer<Loaded>
+  /** Coalesces look-ups in lower tiers. */
+  readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
+  readonly latestCoalescer: FreshCoalescer<Loaded>
   readonly upstreamPool: UpstreamFetcher
   readonly releases: Pick<LiveReleases, 'isRetiredRelease'>
-  /** Client of the request, for fair queueing at busy upstreams; undefined for work of no client. */
-  readonly clientId?: string | undefined
-  /**
-   * Charges the client before an upstream request, and rejects beyond its limit; undefined if there is nothing to
-   * charge.
-   */
-  readonly admit?: (() => Promise<void>) | undefined
+  /** Budget for bytes outside the cache. */
+  readonly inFlight: InFlightBytes
   /** Throws a 503 for a read that needs an upstream while the process is overloaded. */
   readonly rejectIfOverloaded?: (() => void) | undefined
   /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */

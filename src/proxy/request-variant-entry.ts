@@ -2,10 +2,11 @@ import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { readAcceptEncoding } from '../api/coding.js'
-import { isRendered, keysOf, type Read, type ReadKeys } from '../api/read.js'
+import { isRendered, type Read } from '../api/read.js'
 import { auditRepeatedHit } from './audit.js'
 import { type Hit } from './outcomes.js'
-import { streamKnownUntilMs } from './events/event-page-lookup.js'
+import { streamKnownUntilMs } from './events/event-pages.js'
+import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { type ClientResponse, type ResponsePreferences } from './stamper.js'
 
@@ -20,7 +21,7 @@ export type RequestVariantCache = ParsedRequestCache<RequestVariantEntry>
 export class RequestVariantEntry implements MemoHolder {
   readonly read: Read
   #chain: ChainGeneration | undefined
-  #keys: ReadKeys | undefined
+  #pinned: PinnedRead | undefined
   // Memoised response and the state that it depends on. Fields of this object, because a nested object costs every hit
   // another CPU cache miss (bench/NOTES.md).
   #memo: ClientResponse | undefined
@@ -34,15 +35,15 @@ export class RequestVariantEntry implements MemoHolder {
     this.read = read
   }
 
-  /** Returns the keys of the read in a chain, computed once per chain. */
-  keysIn (chain: ChainGeneration): ReadKeys {
-    if (this.#keys === undefined || this.#chain !== chain) {
-      this.#keys = keysOf(this.read, chain)
+  /** Returns the read pinned to a chain, computed once per chain. */
+  pinnedTo (chain: ChainGeneration): PinnedRead {
+    if (this.#pinned === undefined || this.#chain !== chain) {
+      this.#pinned = pinTo(chain, this.read)
       this.#chain = chain
       // The memo belongs to the previous chain.
       this.#memo = undefined
     }
-    return this.#keys
+    return this.#pinned
   }
 
   /** Records the requested version once per half period, because a comparison on every hit costs a CPU cache miss. */
@@ -65,7 +66,7 @@ export class RequestVariantEntry implements MemoHolder {
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
-    if (this.#keys !== undefined) auditRepeatedHit(context, this.read, this.#keys)
+    if (this.#pinned !== undefined) auditRepeatedHit(context, this.#pinned)
     return this.#memo
   }
 
@@ -86,12 +87,12 @@ export class RequestVariantEntry implements MemoHolder {
     const { memoHolders } = context.memory
     if (memoHolders.size >= maxMemos && !memoHolders.has(this)) return
     memoHolders.add(this)
-    this.keysIn(chain)
+    const pinned = this.pinnedTo(chain)
     this.#memo = response
     this.#servedPosition = stamped
     this.#acceptEncoding = acceptEncoding
     this.#release = isRendered(this.read, entry.status) ? entry.release : undefined
-    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamKnownUntilMs(context, this.read, chain))
+    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamKnownUntilMs(context, pinned))
   }
 
   dropMemo (): void {

@@ -7,16 +7,15 @@ import { dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
 import { type CommonHeaders, CommonHeaderCache } from './common-headers.js'
-import { matchingTag } from './if-none-match.js'
 import { type Outcome, cacheStatusOf, outcomeOfError, ownStatusOf, bypassStatus } from './outcomes.js'
 import {
   headerFamiliesOf,
   makePerResponseHeaders,
   readPerResponseValues,
-  pinCursorHeaders
+  pinCursorHeaders,
+  cursorVersionOf
 } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
-import { cursorVersionOf } from './cursor-version.js'
 import { archivalHeaders } from '../api/pruned-errors.js'
 import { varyOf } from './vary.js'
 
@@ -99,8 +98,7 @@ export class Stamper {
     const status = cacheStatusOf(outcome)
     const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
     switch (outcome.name) {
-      case 'hit_memory':
-      case 'hit_redis':
+      case 'hit':
         return this.#respondFromCache(
           outcome.entry,
           this.#commonHeaders.get(
@@ -278,4 +276,16 @@ function headerValueOf (response: UpstreamResponse, name: string): string | unde
 // Excludes renderings and view results, which another release may change, and paths that may get another event stream.
 function isImmutable (read: Read): boolean {
   return !read.mayBeMoving && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
+}
+
+/**
+ * Returns the first tag that If-None-Match lists, by weak comparison (RFC 9110, section 13.1.2); undefined if none
+ * matches. Calls `tags` only if the header is present.
+ */
+export function matchingTag (ifNoneMatch: string | undefined, tags: () => readonly string[]): string | undefined {
+  if (ifNoneMatch === undefined) return undefined
+  const [best] = tags()
+  if (ifNoneMatch.trim() === '*') return best
+  const clientTags = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
+  return tags().find(tag => clientTags.has(tag))
 }

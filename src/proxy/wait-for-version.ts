@@ -4,6 +4,7 @@ import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'
+import { type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Versions that upstreams must have reached: the version that a read names, and its minimum version. */
@@ -29,25 +30,27 @@ export function isAboveServedHead (
  */
 export async function waitForVersions (
   context: ProxyContext,
-  { requestedVersion, minVersion }: VersionRequirements
+  { requestedVersion, minVersion }: VersionRequirements,
+  client: ReadClient
 ): Promise<void> {
   const { now, settings: { waitMs, waitBlocks } } = context
   const startedAtMs = now()
-  if (minVersion !== undefined) await waitForMinVersion(context, minVersion)
+  if (minVersion !== undefined) await waitForMinVersion(context, minVersion, client)
   const { position } = context.tracker
   const leftMs = waitMs - (now() - startedAtMs)
   if (
     requestedVersion !== undefined && position !== undefined && leftMs > 0 &&
     isNearHead(position, requestedVersion, waitBlocks)
   ) {
-    await waitForVersion(context, requestedVersion, leftMs)
+    await waitForVersion(context, requestedVersion, leftMs, client)
   }
 }
 
-async function waitForMinVersion (context: ProxyContext, version: bigint): Promise<void> {
+async function waitForMinVersion (context: ProxyContext, version: bigint, client: ReadClient): Promise<void> {
   if (context.tracker.position === undefined) await context.resolveChain()
   const { waitMs } = context.settings
-  const waitResult = await waitForVersion(context, version, waitMs === 0 ? defaultMinVersionWaitMs : waitMs)
+  const timeoutMs = waitMs === 0 ? defaultMinVersionWaitMs : waitMs
+  const waitResult = await waitForVersion(context, version, timeoutMs, client)
   // Unavailable, not missing: without a wait, the arrival of the version is unknown (law 11: "gone" and "not there" are
   // facts, not guesses).
   if (waitResult === 'too_many_waits') throw unavailableError('too many wait for a version')
@@ -61,9 +64,14 @@ async function waitForMinVersion (context: ProxyContext, version: bigint): Promi
   if (position.head.version < version) throw versionNotFoundError(version)
 }
 
-async function waitForVersion (context: ProxyContext, version: bigint, timeoutMs: number): Promise<VersionWaitResult> {
+async function waitForVersion (
+  context: ProxyContext,
+  version: bigint,
+  timeoutMs: number,
+  client: ReadClient
+): Promise<VersionWaitResult> {
   if (!isAboveServedHead(context, { requestedVersion: undefined, minVersion: version })) return 'reached'
-  const waitResult = await context.versionWaits.waitFor(version, timeoutMs, context.clientId)
+  const waitResult = await context.versionWaits.waitFor(version, timeoutMs, client.id)
   context.metrics.waited(waitResult)
   return waitResult
 }

@@ -4,10 +4,7 @@ export type BreakerState = 'closed' | 'open'
 const maxFailures = 5
 const probeBackoffMs = [500, 1000, 2000] as const
 
-/**
- * Circuit breaker: opens after five failures in a row, and closes by its own probes so that no read pays for them (law
- * 6).
- */
+/** Opens after five failures in a row; closes by its own probes, so no read pays (law 6: the cache can only help). */
 export class Breaker {
   readonly #probe: () => Promise<void>
   readonly #onChange: (state: BreakerState) => void

@@ -3,7 +3,6 @@ import { withTimeout } from '../with-timeout.js'
 import { Breaker } from './breaker.js'
 import { type RedisOperation } from './operation-names.js'
 import { type RedisClient } from './connection-options.js'
-import { probeRedis } from './probe.js'
 
 /** Counts commands and failures for metrics. */
 export interface RedisMetrics {
@@ -229,4 +228,25 @@ function isClientTimeout (error: unknown): boolean {
 
 function isErrorReply (error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
+}
+
+/**
+ * Resolves when Redis responds for a key. In a cluster one server is enough: an outage of another must not disable the
+ * rest.
+ */
+async function probeRedis (client: RedisClient, key: string): Promise<void> {
+  if (!(client instanceof Cluster)) {
+    await client.exists(key)
+    return
+  }
+  await Promise.any(
+    client.nodes('master').map(async server => {
+      await server.exists(key).catch((error: unknown) => {
+        // All servers but the key's owner respond MOVED, which proves that they respond.
+        if (!(error instanceof Error) || !error.message.startsWith('MOVED')) throw error
+      })
+    })
+  ).catch((error: AggregateError) => {
+    throw error.errors[0] ?? error
+  })
 }

@@ -1,25 +1,32 @@
 import { type UpstreamResponse, headerOf, reportsUpstreamFault } from '../api/upstream-response.js'
 import { type Flaw } from './best-response.js'
+import { pollTimeoutMs } from './polling-policy.js'
 import { type Upstream } from './upstream.js'
 import { type FailureReason, UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import { readRetryAfterMs } from './retry-after.js'
 import { type CancelSignal } from './cancel-signal.js'
 
-/** Inspects a response before use; undefined accepts it. */
-export type InspectResponse = (response: UpstreamResponse) => Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
+/** Result of inspecting a response; no flaw accepts it. Callers extend it with what they found. */
+export interface Inspection {
+  readonly flaw: Exclude<Flaw, 'unhealthy' | 'backing_off'> | undefined
+}
+
+/** Inspects a response before use. */
+export type InspectResponse<I extends Inspection = Inspection> = (response: UpstreamResponse) => I
 
 /** Sends the request of an attempt to one upstream. */
 export type FetchFrom = (upstream: Upstream, timeoutMs?: number) => Promise<UpstreamResponse>
 
-/** Response of one attempt; final where it has no flaw. */
-export interface InspectedResponse {
+/** Response of one attempt; final where it has no flaw. A 429 is not inspected. */
+export interface InspectedResponse<I extends Inspection = Inspection> {
   readonly response: UpstreamResponse
   readonly flaw: Flaw | undefined
+  readonly inspection: I | undefined
 }
 
-// Caps a probe at 7 s: with a probe a second, at most eight hang at once. The first probe gets the full timeout.
-const maxProbeMs = 7000
+/** Response that was accepted, or is the best of those with flaws. */
+export type FetchedResponse<I extends Inspection> = Pick<InspectedResponse<I>, 'response' | 'inspection'>
 
 // Reasons that concern the whole upstream, not one read.
 const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'unresolved'])
@@ -41,30 +48,30 @@ export class AttemptRunner {
   }
 
   /** Runs an attempt with the given way of sending. */
-  run (
+  run<I extends Inspection> (
     upstream: Upstream,
-    inspect: InspectResponse,
+    inspect: InspectResponse<I>,
     timeoutMs: number | undefined,
     fetchFrom: FetchFrom
-  ): Promise<InspectedResponse> {
+  ): Promise<InspectedResponse<I>> {
     return this.#record(upstream, fetchFrom(upstream, timeoutMs), inspect)
   }
 
   /** Fetches once, and remembers the request for a retry once the circuit is open. */
-  fetch (
+  fetch<I extends Inspection> (
     upstream: Upstream,
     request: UpstreamRequest,
-    inspect: InspectResponse,
+    inspect: InspectResponse<I>,
     timeoutMs: number | undefined,
     signal: CancelSignal | undefined
-  ): Promise<InspectedResponse> {
+  ): Promise<InspectedResponse<I>> {
     if (!upstream.health.isCircuitOpen) this.#lastRequest.set(upstream, request)
     return this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
   }
 
   /** Probes the upstream; success with an open circuit also retries the last read sent before it opened. */
   async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
-    const timeoutMs = this.#probed.has(upstream) ? probeTimeoutMsOf(upstream) : upstream.client.timeoutMs
+    const timeoutMs = pollTimeoutMs(upstream.client.timeoutMs, !this.#probed.has(upstream))
     this.#probed.add(upstream)
     const { response } = await this.#record(upstream, upstream.probe(request, timeoutMs), undefined)
     if (upstream.health.isCircuitOpen) this.#retryLastRequest(upstream).catch(() => {})
@@ -77,7 +84,7 @@ export class AttemptRunner {
     if (request === undefined || this.#retrying.has(upstream)) return
     this.#retrying.add(upstream)
     try {
-      const response = await upstream.fetch({ ...request, isProbe: true }, probeTimeoutMsOf(upstream))
+      const response = await upstream.fetch({ ...request, isProbe: true }, pollTimeoutMs(upstream.client.timeoutMs))
       response.rest?.destroy()
       if (!reportsUpstreamFault(response) && response.stamped !== undefined) upstream.health.recordSuccess()
     } finally {
@@ -85,16 +92,17 @@ export class AttemptRunner {
     }
   }
 
-  async #record (
+  async #record<I extends Inspection> (
     upstream: Upstream,
     pending: Promise<UpstreamResponse>,
-    inspect: InspectResponse | undefined
-  ): Promise<InspectedResponse> {
+    inspect: InspectResponse<I> | undefined
+  ): Promise<InspectedResponse<I>> {
     const { health } = upstream
     health.recordStart()
     try {
       const response = await pending
-      const flaw = this.#findFlaw(response, inspect)
+      const inspection = response.status === 429 ? undefined : inspect?.(response)
+      const flaw = flawOf(response, inspection)
       switch (flaw) {
         case 'backing_off':
           health.backOff(
@@ -116,7 +124,7 @@ export class AttemptRunner {
           if (inspect === undefined) health.recordProbeSuccess()
           else health.recordSuccess()
       }
-      return { response, flaw }
+      return { response, flaw, inspection }
     } catch (error) {
       if (error instanceof UpstreamFailure && !isInconclusive(error)) {
         health.recordFailure(error.description, inspect === undefined || unreachableReasons.has(error.reason))
@@ -127,14 +135,19 @@ export class AttemptRunner {
       this.#onFinished()
     }
   }
-
-  #findFlaw (response: UpstreamResponse, inspect: InspectResponse | undefined): Flaw | undefined {
-    if (response.status === 429) return 'backing_off'
-    const found = inspect?.(response)
-    return failoverStatuses.has(response.status) && found !== 'impossible' && found !== 'pruned' ? 'unhealthy' : found
-  }
 }
 
-function probeTimeoutMsOf ({ client }: Upstream): number {
-  return Math.min(client.timeoutMs, maxProbeMs)
+function flawOf ({ status }: UpstreamResponse, inspection: Inspection | undefined): Flaw | undefined {
+  if (status === 429) return 'backing_off'
+  const flaw = inspection?.flaw
+  return failoverStatuses.has(status) && flaw !== 'impossible' && flaw !== 'pruned' ? 'unhealthy' : flaw
+}
+
+/** Adds to a response who sent it, for the access log. */
+export function withSource<I extends Inspection> (
+  { response, inspection }: FetchedResponse<I>,
+  { client }: Upstream,
+  attempts: number
+): FetchedResponse<I> {
+  return { response: { ...response, source: { upstream: client.name, attempts } }, inspection }
 }

@@ -24,8 +24,8 @@ export function backgroundCandidates (
   upstreams: readonly Upstream[],
   { version, release, allowsOtherReleases }: BackgroundRequirements
 ): Upstream[] {
-  const candidates = upstreams.filter(({ isUp, isVerified, health, window, client }) =>
-    isUp && isVerified && health.isHealthy && window !== undefined && version >= window.oldest &&
+  const candidates = upstreams.filter(({ isUp, isVerified, isCordoned, health, window, client }) =>
+    isUp && !isCordoned && isVerified && health.isHealthy && window !== undefined && version >= window.oldest &&
     version <= window.head &&
     client.budget.hasSpareCapacity
   )

@@ -27,10 +27,10 @@ export function isUpstreamFault ({ flaw }: Pick<FlawedResponse, 'flaw'>): boolea
 }
 
 /** Chooses the most informative response: a statement about the request beats one about the upstream's own state. */
-export function chooseBest (
-  flawed: readonly FlawedResponse[],
+export function chooseBest<F extends FlawedResponse> (
+  flawed: readonly F[],
   { events }: Pick<UpstreamRequirements, 'events'>
-): FlawedResponse | undefined {
+): F | undefined {
   // A lagging response beats a pruned one: it still has some of the history.
   const lagging = flawed.find(({ flaw }) => flaw === 'lagging')
   // For events from a number on, only the longest history decides that they are gone; else the fullest page wins.
@@ -46,7 +46,7 @@ export function chooseBest (
 }
 
 /** Finds the response of the upstream with the longest history among those that miss some. */
-export function longestHistoryIn (flawed: readonly FlawedResponse[]): FlawedResponse | undefined {
+export function longestHistoryIn<F extends FlawedResponse> (flawed: readonly F[]): F | undefined {
   const oldestOf = ({ upstream: { window } }: FlawedResponse): bigint => window?.oldest ?? 0n
   return flawed.filter(isMissingHistory).sort((a, b) =>
     compareU64(oldestOf(a), oldestOf(b)) || byHead(a.response, b.response)
@@ -54,7 +54,7 @@ export function longestHistoryIn (flawed: readonly FlawedResponse[]): FlawedResp
 }
 
 /** Prefers the longest body, then the highest head. */
-function fullestPageIn (flawed: readonly FlawedResponse[]): FlawedResponse | undefined {
+function fullestPageIn<F extends FlawedResponse> (flawed: readonly F[]): F | undefined {
   const pages = flawed.filter(({ flaw }) => flaw === 'partial' || flaw === 'partial_lagging')
   return pages.sort((a, b) => b.response.body.length - a.response.body.length || byHead(a.response, b.response))[0]
 }
@@ -65,8 +65,13 @@ function statusRank ({ status }: UpstreamResponse): number {
   return status === 429 ? 2 : 3
 }
 
-// Prefers the highest head, which is the least stale (law 5).
+// Prefers the highest head, which is the least stale (law 5: a latest read is never older than its request).
 function byHead (a: UpstreamResponse, b: UpstreamResponse): number {
   const [headA = -1n, headB = -1n] = [a, b].map(({ stamped }) => stamped?.position.head.version)
   return compareU64(headB, headA)
+}
+
+/** Frees the upstream slots of responses that no client gets. */
+export function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {
+  for (const { response } of flawed) response.rest?.destroy()
 }

@@ -1,6 +1,7 @@
 import { FairQueue } from './fair-queue.js'
-import { RateLimiter, rateLimitOf } from './rate-limiter.js'
+import { RateLimiter, toRateLimit } from './rate-limiter.js'
 import { type CancelSignal } from './cancel-signal.js'
+import { StreamShares } from './stream-shares.js'
 
 /** Limits of one upstream. */
 export interface BudgetOptions {
@@ -8,6 +9,8 @@ export interface BudgetOptions {
   /** Null: no limit. */
   readonly requestsPerSecond: number | null
   readonly now: () => number
+  /** Runs after a stream was broken off for others. */
+  readonly onBrokenOff?: () => void
 }
 
 /** Request for a slot, with a queue timeout. */
@@ -22,13 +25,20 @@ export interface SlotRequest {
 /** No slot was free: the queue is full, or the queue timeout passed. */
 export class NoSlotError extends Error {}
 
-interface Waiter {
+interface Waiter extends SlotOwner {
   start(slot: UpstreamSlot): void
   reject(): void
 }
 
+interface SlotOwner {
+  readonly clientId: string
+  readonly isProbe: boolean
+}
+
 // Requests in flight and queued per allowed connection.
 const queuedPerConnection = 8
+// Reports the slots as exhausted for this long, since requests come and go between two looks at them.
+const reportForMs = 10_000
 
 /** Slots and queue of one upstream: limits concurrency, rate, and the queue to what can be served in time. */
 export class Budget {
@@ -37,13 +47,28 @@ export class Budget {
   readonly #probeQueue = new Set<Waiter>()
   readonly #clientQueue = new FairQueue<Waiter>()
   readonly #onIdle: Array<() => void> = []
+  // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
+  readonly #streams: StreamShares
+  readonly #now: () => number
+  #exhaustedAtMs = -Infinity
   #inFlight = 0
+  #clientsInFlight = 0
   #wasProbeServed = false
   #timer: NodeJS.Timeout | undefined
 
-  constructor ({ maxConcurrent, requestsPerSecond, now }: BudgetOptions) {
+  constructor ({ maxConcurrent, requestsPerSecond, now, onBrokenOff = () => {} }: BudgetOptions) {
     this.maxConcurrent = maxConcurrent
-    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(rateLimitOf(requestsPerSecond), now)
+    this.#now = now
+    this.#streams = new StreamShares({
+      share: Math.min(Math.floor(maxConcurrent / 2), clientSlotsOf(maxConcurrent) - 1),
+      now,
+      hasOther: clientId => this.#clientQueue.hasOther(clientId),
+      onBrokenOff: () => {
+        this.#exhaustedAtMs = now()
+        onBrokenOff()
+      }
+    })
+    this.#rateLimiter = requestsPerSecond === null ? undefined : new RateLimiter(toRateLimit(requestsPerSecond), now)
   }
 
   get inFlight (): number {
@@ -52,6 +77,17 @@ export class Budget {
 
   get queued (): number {
     return this.#probeQueue.size + this.#clientQueue.size
+  }
+
+  /** Slots held by streams, which end when their clients have read them. */
+  get streams (): number {
+    return this.#streams.size
+  }
+
+  /** True for ten seconds after a request was rejected or a stream broken off, and while streams make one wait. */
+  get isExhausted (): boolean {
+    return this.#now() - this.#exhaustedAtMs < reportForMs ||
+      (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streams.size > 0)
   }
 
   /**
@@ -70,13 +106,15 @@ export class Budget {
 
   /** True when a request would queue. */
   get isFull (): boolean {
-    return this.queued > 0 || !this.#hasFreeSlot
+    return this.queued > 0 || !this.#hasClientSlot || this.#isRateLimited
   }
 
   /** Takes a free slot synchronously; undefined where the request must queue. */
-  tryAcquire (isProbe: boolean): UpstreamSlot | undefined {
-    const isFirst = isProbe ? this.#probeQueue.size === 0 : this.queued === 0
-    return isFirst && this.#hasFreeSlot ? this.#startSlot() : undefined
+  tryAcquire (isProbe: boolean, clientId = ''): UpstreamSlot | undefined {
+    const isFirst = isProbe
+      ? this.#probeQueue.size === 0 && this.#hasFreeSlot
+      : this.queued === 0 && this.#hasClientSlot
+    return isFirst && !this.#isRateLimited ? this.#startSlot({ clientId, isProbe }) : undefined
   }
 
   /** Waits in the queue; rejects with NoSlotError, or with the signal's reason. */
@@ -90,12 +128,15 @@ export class Budget {
         this.#clientQueue.remove(clientId, waiter)
       }
       const waiter: Waiter = {
+        clientId,
+        isProbe,
         start: slot => {
           leaveQueue()
           resolve(slot)
         },
         reject: () => {
           leaveQueue()
+          if (!isProbe) this.#exhaustedAtMs = this.#now()
           reject(new NoSlotError('no upstream slot'))
           this.#notifyIfIdle()
         }
@@ -124,6 +165,7 @@ export class Budget {
   /** Rejects all queued requests. */
   close (): void {
     clearTimeout(this.#timer)
+    this.#streams.close()
     for (const waiter of this.#probeQueue) waiter.reject()
     for (let next = this.#clientQueue.shift(); next !== undefined; next = this.#clientQueue.shift()) next.reject()
   }
@@ -133,47 +175,74 @@ export class Budget {
   }
 
   get #hasFreeSlot (): boolean {
-    return this.#inFlight < this.maxConcurrent && (this.#rateLimiter === undefined || this.#rateLimiter.readyInMs <= 0)
+    return this.#inFlight < this.maxConcurrent
   }
 
-  // Drops from the longest queue first, so a flood costs only its own client; rejects beyond what can be served in time
-  // (law 10).
+  /** Clients leave one slot to varve's own polls, or an upstream whose slots are all taken would look frozen. */
+  get #hasClientSlot (): boolean {
+    return this.#hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
+  }
+
+  get #isRateLimited (): boolean {
+    return this.#rateLimiter !== undefined && this.#rateLimiter.readyInMs > 0
+  }
+
+  // Drops from the longest queue first, so a flood costs only its own client. Rejects what cannot be served in time
+  // (law 10: nothing grows without bound).
   #shedExcess (clientId: string, timeoutMs: number): void {
     const capacity = Math.min(
-      this.maxConcurrent * queuedPerConnection - this.#inFlight,
+      this.maxConcurrent * queuedPerConnection - this.#clientsInFlight,
       this.#rateLimiter?.capacityWithin(timeoutMs) ?? Infinity
     )
     if (this.#clientQueue.size < capacity) return
     const displaced = this.#clientQueue.tailOfLongest(clientId)
+    this.#exhaustedAtMs = this.#now()
     if (displaced === undefined) throw new NoSlotError('upstream queue full')
     displaced.reject()
   }
 
-  #startSlot (): UpstreamSlot {
+  #startSlot ({ clientId, isProbe }: SlotOwner): UpstreamSlot {
+    let endStream = (): void => {}
     this.#inFlight++
+    if (!isProbe) this.#clientsInFlight++
     this.#rateLimiter?.reserve()
-    return new UpstreamSlot(this.#rateLimiter, () => {
-      this.#inFlight--
-      this.#serveQueue()
-      this.#notifyIfIdle()
-    }, () => {
-      this.#serveQueue()
+    return new UpstreamSlot(this.#rateLimiter, {
+      onReleased: () => {
+        this.#inFlight--
+        if (!isProbe) this.#clientsInFlight--
+        endStream()
+        this.#serveQueue()
+        this.#notifyIfIdle()
+      },
+      onSent: () => {
+        this.#serveQueue()
+      },
+      onStreaming: breakOff => {
+        endStream = this.#streams.add(clientId, breakOff)
+      }
     })
   }
 
   #serveQueue (): void {
-    while (this.queued > 0 && this.#inFlight < this.maxConcurrent) {
+    while (this.queued > 0) {
       const readyInMs = this.#rateLimiter?.readyInMs ?? 0
       if (readyInMs > 0) return this.#serveQueueAfter(readyInMs)
-      this.#nextWaiter()?.start(this.#startSlot())
+      const waiter = this.#nextWaiter()
+      if (waiter === undefined) break
+      waiter.start(this.#startSlot(waiter))
     }
+    this.#streams.enforce()
   }
 
   // Alternates probes with clients while both queue: under a low rate limit probes would otherwise take every slot.
   #nextWaiter (): Waiter | undefined {
-    const [probe] = this.#probeQueue
-    this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && this.#clientQueue.size > 0)
-    return this.#wasProbeServed ? probe : this.#clientQueue.shift()
+    const [probe] = this.#hasFreeSlot ? this.#probeQueue : []
+    const hasClient = this.#clientQueue.size > 0 && this.#hasClientSlot
+    if (probe === undefined && !hasClient) return undefined
+    this.#wasProbeServed = probe !== undefined && !(this.#wasProbeServed && hasClient)
+    return this.#wasProbeServed
+      ? probe
+      : this.#clientQueue.shift(clientId => this.#streams.isReachedBy(clientId))
   }
 
   // Keeps one timer for the queue; with an infinite wait, the next sent request serves the queue.
@@ -186,17 +255,32 @@ export class Budget {
   }
 }
 
+/** Returns the slots of clients: all but one for polls, or the only one, for which clients and polls take turns. */
+function clientSlotsOf (maxConcurrent: number): number {
+  return Math.max(1, maxConcurrent - 1)
+}
+
+/** What happens to a slot. */
+interface SlotEvents {
+  onReleased(): void
+  onSent(): void
+  onStreaming(breakOff: (reason: Error) => void): void
+}
+
 /** Slot of one request in flight. */
 export class UpstreamSlot {
   readonly #rateLimiter: RateLimiter | undefined
-  readonly #onReleased: () => void
-  readonly #onSent: () => void
+  readonly #events: SlotEvents
   #isSent = false
 
-  constructor (rateLimiter: RateLimiter | undefined, onReleased: () => void, onSent: () => void) {
+  constructor (rateLimiter: RateLimiter | undefined, events: SlotEvents) {
     this.#rateLimiter = rateLimiter
-    this.#onReleased = onReleased
-    this.#onSent = onSent
+    this.#events = events
+  }
+
+  /** Records that the response is streamed, so its client decides how long the slot is held. */
+  markStreaming (breakOff: (reason: Error) => void): void {
+    this.#events.onStreaming(breakOff)
   }
 
   /** Records that the request was sent, perhaps again on another connection. */
@@ -205,12 +289,12 @@ export class UpstreamSlot {
     if (this.#isSent) this.#rateLimiter.recordResent()
     else this.#rateLimiter.recordSent()
     this.#isSent = true
-    this.#onSent()
+    this.#events.onSent()
   }
 
   /** Frees the slot; an unsent request gives its reservation back. */
   release (): void {
     if (!this.#isSent) this.#rateLimiter?.releaseReservation()
-    this.#onReleased()
+    this.#events.onReleased()
   }
 }

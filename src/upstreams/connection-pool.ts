@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createSecureContext, rootCertificates } from 'node:tls'
+import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { type Dispatcher, errors, Pool } from 'undici'
 import { type UpstreamSlot } from './budget.js'
 import { DnsMonitor, type DnsMonitorOptions } from './dns-monitor.js'
+import { type InFlightBytes } from './in-flight-bytes.js'
 import { isDeadConnection } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import { ResponseReceiver } from './response-receiver.js'
@@ -18,8 +19,13 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   readonly headers: Readonly<Record<string, string>>
   readonly maxConcurrent: number
   readonly caFile: string | null
+  /** Certificate and key that the upstream asks for; both or neither. */
+  readonly certFile?: string | null
+  readonly keyFile?: string | null
   /** CAs trusted besides `caFile`; absent: those of Node.js. */
   readonly caCertificates?: readonly string[]
+  /** Budget for the bytes of responses; absent in a process that serves no clients. */
+  readonly inFlight?: InFlightBytes
   /** Runs when the upstream or network closes a connection, as a restart does; not after our own cancel. */
   readonly onConnectionLost?: () => void
 }
@@ -28,22 +34,20 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
 export class ConnectionPool {
   readonly #pool: Pool
   readonly #dnsMonitor: DnsMonitor
+  readonly #inFlight: InFlightBytes | undefined
   readonly #prefix: string
   readonly #headers: Readonly<Record<string, string>>
   #closed: Promise<void> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
-    const { url, headers, timeoutMs, maxConcurrent, caFile, caCertificates = rootCertificates, onConnectionLost } =
-      options
+    const { url, headers, timeoutMs, maxConcurrent, onConnectionLost } = options
     const { origin, hostname, pathname } = new URL(url)
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, so that a configured header replaces ours whatever its case.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#dnsMonitor = new DnsMonitor({ ...options, hostname })
-    // `ca` alone would replace the default CAs; a shared context parses all of them once instead of per connection.
-    const tlsOptions = caFile === null
-      ? {}
-      : { secureContext: createSecureContext({ ca: [...caCertificates, readCertificates(caFile)] }) }
+    this.#inFlight = options.inFlight
+    const tlsOptions = tlsOptionsOf(options)
     this.#pool = new Pool(origin, {
       factory: this.#dnsMonitor.createConnection,
       connections: maxConcurrent,
@@ -65,7 +69,7 @@ export class ConnectionPool {
 
   /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
   send (
-    { method, target, headers, callerHeaders, body, isIdempotent }: UpstreamRequest,
+    { method, target, headers, callerHeaders, body, bytes, isIdempotent }: UpstreamRequest,
     maxBufferedBytes: number,
     slot: UpstreamSlot | undefined,
     onDone: () => void
@@ -80,6 +84,11 @@ export class ConnectionPool {
     let retriesLeft = isIdempotent ? 1 : 0
     const receiver = new ResponseReceiver({
       maxBufferedBytes: method === 'HEAD' ? undefined : maxBufferedBytes,
+      inFlight: this.#inFlight,
+      requestBytes: bytes,
+      onStreaming: breakOff => {
+        slot?.markStreaming(breakOff)
+      },
       // Retries once where a reused connection died: the upstream may have closed it unseen (RFC 9110, section 9.2.2).
       // New connections get no retry.
       retry: error => {
@@ -114,13 +123,32 @@ export class ConnectionPool {
 }
 
 // Reads the file at start, so that a mistake surfaces before the first request.
-function readCertificates (file: string): string {
+// `ca` alone would replace the default CAs; a shared context parses all of them once instead of per connection.
+function tlsOptionsOf ({
+  caFile,
+  caCertificates = rootCertificates,
+  certFile = null,
+  keyFile = null
+}: UpstreamConnectionOptions): { secureContext?: SecureContext } {
+  if (caFile === null && certFile === null) return {}
+  return {
+    secureContext: createSecureContext({
+      ca: caFile === null ? [...caCertificates] : [...caCertificates, readCertificates('caFile', caFile)],
+      ...certFile !== null && keyFile !== null && {
+        cert: readCertificates('certFile', certFile),
+        key: readFileSync(keyFile)
+      }
+    })
+  }
+}
+
+function readCertificates (key: string, file: string): string {
   try {
     const text = readFileSync(file, 'utf8')
     // Throws where the first certificate is invalid.
     return new X509Certificate(text) && text
   } catch (error) {
-    throw new Error(`caFile ${file} holds no certificate: ${(error as Error).message}; expected a PEM file`)
+    throw new Error(`${key} ${file} holds no certificate: ${(error as Error).message}; expected a PEM file`)
   }
 }
 

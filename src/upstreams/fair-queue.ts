@@ -21,9 +21,19 @@ export class FairQueue<T extends object> {
     if (waiting.size === 0) this.#clients.delete(clientId)
   }
 
-  /** Removes and returns the next waiter. */
-  shift (): T | undefined {
-    const [[clientId, waiting] = ['', new Set<T>()]] = this.#clients
+  /** True when a client other than this one waits. */
+  hasOther (clientId: string): boolean {
+    return this.#clients.size > Number(this.#clients.has(clientId))
+  }
+
+  /** Removes and returns the next waiter; clients that have their share are served after all others. */
+  shift (hasShare: (clientId: string) => boolean = () => false): T | undefined {
+    let [[clientId, waiting] = ['', new Set<T>()]] = this.#clients
+    for (const next of this.#clients) {
+      if (hasShare(next[0])) continue
+      ;[clientId, waiting] = next
+      break
+    }
     const [waiter] = waiting
     if (waiter === undefined) return undefined
     this.remove(clientId, waiter)

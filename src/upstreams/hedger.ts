@@ -1,6 +1,5 @@
 import { onTimeout } from '../with-timeout.js'
-import { type InspectedResponse } from './attempt-runner.js'
-import { HedgeBucket } from './hedge-bucket.js'
+import { type InspectedResponse, type Inspection } from './attempt-runner.js'
 import { type Upstream } from './upstream.js'
 import { type CancelSignal, CancelSource } from './cancel-signal.js'
 
@@ -24,14 +23,17 @@ export interface HedgeOptions {
 }
 
 /** Attempt on an upstream, or the error that it ended with. */
-export interface AttemptResult {
+export interface AttemptResult<I extends Inspection = Inspection> {
   readonly upstream: Upstream
-  readonly attempt: InspectedResponse | undefined
+  readonly attempt: InspectedResponse<I> | undefined
   readonly error?: unknown
 }
 
 /** Starts the request on an upstream; the signal cancels it. */
-export type StartAttempt = (upstream: Upstream, signal: CancelSignal) => Promise<InspectedResponse>
+export type StartAttempt<I extends Inspection = Inspection> = (
+  upstream: Upstream,
+  signal: CancelSignal
+) => Promise<InspectedResponse<I>>
 
 /** Sends a second request where the first is slower than usual, and uses the first good response. */
 export class Hedger {
@@ -51,11 +53,11 @@ export class Hedger {
   }
 
   /** Returns the results in order of completion; the loser is cancelled once a response is good. */
-  async run (
+  async run<I extends Inspection> (
     first: Upstream,
     findSecond: () => Upstream | undefined,
-    startAttempt: StartAttempt
-  ): Promise<readonly AttemptResult[]> {
+    startAttempt: StartAttempt<I>
+  ): Promise<ReadonlyArray<AttemptResult<I>>> {
     const firstAttempt = new CancellableAttempt(first, startAttempt)
     const second = await this.#pickSecondWhenSlow(firstAttempt, findSecond)
     if (second === undefined) return [await firstAttempt.result]
@@ -87,13 +89,13 @@ export class Hedger {
 }
 
 /** Attempt that can be cancelled. */
-class CancellableAttempt {
+class CancellableAttempt<I extends Inspection = Inspection> {
   readonly upstream: Upstream
   /** Always resolves. */
-  readonly result: Promise<AttemptResult>
+  readonly result: Promise<AttemptResult<I>>
   readonly #cancelSource = new CancelSource()
 
-  constructor (upstream: Upstream, startAttempt: StartAttempt) {
+  constructor (upstream: Upstream, startAttempt: StartAttempt<I>) {
     this.upstream = upstream
     this.result = resultOf(upstream, startAttempt(upstream, this.#cancelSource))
   }
@@ -121,7 +123,10 @@ async function takesLongerThan (result: Promise<AttemptResult>, ms: number): Pro
 }
 
 /** Turns a rejected attempt into a result. */
-export async function resultOf (upstream: Upstream, pending: Promise<InspectedResponse>): Promise<AttemptResult> {
+export async function resultOf<I extends Inspection> (
+  upstream: Upstream,
+  pending: Promise<InspectedResponse<I>>
+): Promise<AttemptResult<I>> {
   try {
     return { upstream, attempt: await pending }
   } catch (error) {
@@ -131,4 +136,29 @@ export async function resultOf (upstream: Upstream, pending: Promise<InspectedRe
 
 function isAccepted ({ attempt }: AttemptResult): boolean {
   return attempt !== undefined && attempt.flaw === undefined
+}
+
+/** Token bucket that caps hedges at a share of reads plus a burst. */
+export class HedgeBucket {
+  readonly #share: number
+  readonly #burst: number
+  #tokens: number
+
+  constructor (share: number, burst: number) {
+    this.#share = share
+    this.#burst = burst
+    this.#tokens = burst
+  }
+
+  /** Adds the share that one read earns. */
+  earn (): void {
+    this.#tokens = Math.min(this.#burst, this.#tokens + this.#share)
+  }
+
+  /** Takes a token where there is one. */
+  take (): boolean {
+    if (this.#tokens < 1) return false
+    this.#tokens--
+    return true
+  }
 }

@@ -7,7 +7,10 @@ export interface UpstreamRequirements {
   readonly version: bigint | undefined
   /** Lowest version at which the response may have been read (law 5: a latest read is never older than its request). */
   readonly minVersion: bigint | undefined
-  /** Event reads name no version, so the longest history ranks first (law 11); `last` reads the tail of a stream. */
+  /**
+   * Event reads name no version, so the longest history ranks first (law 11: "gone" is a fact, not a guess). `last`
+   * reads the tail of a stream.
+   */
   readonly events: 'from' | 'last' | undefined
 }
 
@@ -18,21 +21,28 @@ export interface Candidate {
   readonly isVerified: boolean
   /** True when another request would queue. */
   readonly isFull?: boolean
+  /** True while an operator keeps it out of service. */
+  readonly isCordoned?: boolean
+  /** 0 if absent; a higher number is a backup. */
+  readonly priority?: number
+  /** 1 if absent. */
+  readonly weight?: number
   /** Versions that its last stamped response covers; undefined before the first. */
   readonly window: { readonly oldest: bigint, readonly head: bigint } | undefined
 }
 
 /**
- * Ranks upstreams: 1. window covers the version (unknown windows next), 2. healthy and verified, 3. longest history, 4.
- * head, 5. free slot, 6. lowest load.
+ * Ranks upstreams, except cordoned ones: 1. window covers the version (unknown next), 2. healthy and verified, 3.
+ * longest history, 4. head, 5. priority, 6. free slot, 7. lowest load by weight.
  */
-export function rankUpstreams<T extends Candidate> (candidates: readonly T[], requirements: UpstreamRequirements): T[] {
+export function rankUpstreams<T extends Candidate> (all: readonly T[], requirements: UpstreamRequirements): T[] {
   const { version } = requirements
+  const candidates = all.filter(({ isCordoned = false }) => !isCordoned)
   // Uses the only upstream whatever its state.
   if (candidates.length === 1) return [...candidates]
   const byRank = (a: T, b: T): number =>
-    byHealth(a, b) || byHistory(a, b, requirements) || byHead(a, b, requirements) || byFreeSlot(a, b) ||
-    a.health.load - b.health.load
+    byHealth(a, b) || byHistory(a, b, requirements) || byHead(a, b, requirements) || byPriority(a, b) ||
+    byFreeSlot(a, b) || loadByWeight(a) - loadByWeight(b)
   if (version === undefined) return candidates.toSorted(byRank)
   const unknown = candidates.filter(({ window }) => window === undefined).sort(byRank)
   const covering = candidates.filter(({ window }) => window !== undefined && covers(window, version)).sort(byRank)
@@ -58,7 +68,11 @@ export function mayHaveVersion ({ window }: Candidate, { version }: UpstreamRequ
 }
 
 /** True when its last known window may hold history that the other upstream lacks. */
-export function hasLongerHistory ({ window }: Candidate, { version }: UpstreamRequirements, other: Candidate): boolean {
+export function mayHaveLongerHistory (
+  { window }: Candidate,
+  { version }: UpstreamRequirements,
+  other: Candidate
+): boolean {
   if (window === undefined) return true
   if (version !== undefined) return version >= window.oldest
   return other.window === undefined || window.oldest < other.window.oldest
@@ -66,7 +80,7 @@ export function hasLongerHistory ({ window }: Candidate, { version }: UpstreamRe
 
 /** For the last events, an upstream further ahead may also respond better than one that lacks history. */
 export function mayStillHave (candidate: Candidate, requirements: UpstreamRequirements, other: Candidate): boolean {
-  if (hasLongerHistory(candidate, requirements, other)) return true
+  if (mayHaveLongerHistory(candidate, requirements, other)) return true
   return requirements.events === 'last' && candidate.window !== undefined && other.window !== undefined &&
     candidate.window.head > other.window.head
 }
@@ -75,6 +89,8 @@ export function mayStillHave (candidate: Candidate, requirements: UpstreamRequir
 export function isAsGood (candidate: Candidate, other: Candidate, requirements: UpstreamRequirements): boolean {
   const { window } = candidate
   if (window === undefined || !isHealthyAndVerified(candidate) || !mayHaveVersion(candidate, requirements)) return false
+  // A slow upstream can answer, so a backup gets no hedge.
+  if (byPriority(candidate, other) > 0) return false
   const { minVersion } = requirements
   return (minVersion === undefined || window.head >= minVersion) && byHistory(candidate, other, requirements) <= 0
 }
@@ -89,6 +105,14 @@ function byHealth (a: Candidate, b: Candidate): number {
 
 function isHealthyAndVerified ({ health, isVerified }: Candidate): boolean {
   return health.isHealthy && isVerified
+}
+
+function byPriority (a: Candidate, b: Candidate): number {
+  return (a.priority ?? 0) - (b.priority ?? 0)
+}
+
+function loadByWeight ({ health, weight = 1 }: Candidate): number {
+  return health.load / weight
 }
 
 function byFreeSlot (a: Candidate, b: Candidate): number {

@@ -8,7 +8,7 @@ export interface RateLimit {
 const arrivalJitterMs = 20
 
 /** Converts a limit per second. */
-export function rateLimitOf (perSecond: number): RateLimit {
+export function toRateLimit (perSecond: number): RateLimit {
   return { count: perSecond, perMs: 1000 + arrivalJitterMs }
 }
 

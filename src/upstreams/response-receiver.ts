@@ -2,21 +2,30 @@ import { Readable } from 'node:stream'
 import { type Dispatcher } from 'undici'
 import { type ResponseHeaders } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type HeldBytes, type InFlightBytes, type RequestBytes, streamBytes } from './in-flight-bytes.js'
 
 /** Status, headers, and the body or its beginning. */
-export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest'>
+export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest' | 'isOverBudget'>
 
 // Buffers errors up to this size even for streamed responses: their body decides whether another upstream is tried.
 const maxErrorBytes = 65_536
+// Shorter bodies mostly come in one piece, which needs no buffer of its own.
+const minAllocatedBytes = 65_536
 
 /** Settings for receiving one response. */
 export interface ResponseReceiverOptions {
   /** Undefined for HEAD, whose Content-Length announces no body. */
   readonly maxBufferedBytes: number | undefined
+  /** Budget that the body takes its bytes from; absent in a process that serves no clients. */
+  readonly inFlight?: InFlightBytes | undefined
+  /** Client request that holds the body until its response is over; absent for work of no client. */
+  readonly requestBytes?: RequestBytes | undefined
   /** Runs each time the request goes out, retries included. */
   readonly onSent: () => void
   /** Runs on a failure before the response headers; returns true where the request was sent again. */
   readonly retry: (error: Error) => boolean
+  /** Runs when the body is streamed from now on, with the function that breaks it off. */
+  readonly onStreaming?: (breakOff: (reason: Error) => void) => void
   /** Runs when the exchange is over, so that slot and connection are free. */
   readonly onDone: () => void
 }
@@ -29,7 +38,11 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   /** Rejects as soon as it is cancelled, even while the request waits for a connection. */
   readonly received: Promise<ReceivedResponse>
   readonly #options: ResponseReceiverOptions
-  readonly #chunks: Buffer[] = []
+  #chunks: Buffer[] = []
+  // Holds a whole body of known length: joining chunks would take its bytes twice.
+  #buffer: Buffer | undefined
+  #held: HeldBytes | undefined
+  #isOverBudget = false
   #deferred: { resolve: (received: ReceivedResponse) => void, reject: (error: unknown) => void } | undefined
   #controller: Dispatcher.DispatchController | undefined
   #head: Pick<ReceivedResponse, 'status' | 'headers'> | undefined
@@ -70,7 +83,12 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
       ? Infinity
       : Math.max(maxBufferedBytes, status >= 400 ? maxErrorBytes : 0)
     // Streams at once where Content-Length exceeds the limit.
-    if (Number(headers['content-length']) > this.#maxBufferedBytes) this.#switchToStream(controller)
+    const length = Number(headers['content-length'])
+    if (length > this.#maxBufferedBytes) return this.#switchToStream(controller)
+    if (!(length > minAllocatedBytes) || maxBufferedBytes === undefined) return
+    if (!this.#canBuffer(length)) return this.#switchToStream(controller)
+    this.#buffer = Buffer.allocUnsafeSlow(length)
+    this.#hold(this.#buffer)
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -78,15 +96,15 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
       if (!this.#rest.push(chunk)) controller.pause()
       return
     }
-    this.#chunks.push(chunk)
-    this.#size += chunk.length
-    if (this.#size > this.#maxBufferedBytes) this.#switchToStream(controller)
+    const isOverBudget = this.#buffer === undefined && !this.#canBuffer(chunk.length)
+    this.#add(chunk)
+    if (isOverBudget || this.#size > this.#maxBufferedBytes) this.#switchToStream(controller)
   }
 
   onResponseEnd (): void {
+    this.#resolve(this.#rest)
     this.#finish()
-    if (this.#rest === undefined) this.#resolve(undefined)
-    else this.#rest.push(null)
+    this.#rest?.push(null)
   }
 
   onResponseError (_controller: Dispatcher.DispatchController, error: Error): void {
@@ -98,15 +116,60 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
 
   #finish (): void {
     this.#isDone = true
+    this.#held?.release()
     this.#options.onDone()
   }
 
   #resolve (rest: Readable | undefined): void {
+    if (this.#head === undefined || this.#deferred === undefined) return
+    const { status, headers } = this.#head
+    const body = this.#takeBody()
+    this.#deferred.resolve({ status, headers, body, rest, ...(this.#isOverBudget && { isOverBudget: true }) })
+    this.#deferred = undefined
+  }
+
+  #add (chunk: Buffer): void {
+    if (this.#buffer !== undefined && this.#size + chunk.length > this.#buffer.length) this.#dropBuffer()
+    if (this.#buffer === undefined) this.#chunks.push(chunk)
+    else chunk.copy(this.#buffer, this.#size)
+    this.#size += chunk.length
+    if (this.#buffer === undefined) this.#replaceHeld(this.#options.inFlight?.take(this.#size, this.#clientId))
+  }
+
+  // A body longer than its Content-Length counts by its actual length.
+  #dropBuffer (): void {
+    this.#chunks = this.#buffer === undefined ? [] : [this.#buffer.subarray(0, this.#size)]
+    this.#buffer = undefined
+  }
+
+  /** Returns what was buffered, and hands its bytes over to the client request. */
+  #takeBody (): Buffer {
     const [first, second] = this.#chunks
-    const body = first !== undefined && second === undefined ? first : Buffer.concat(this.#chunks)
-    if (this.#head !== undefined) {
-      this.#deferred?.resolve({ status: this.#head.status, headers: this.#head.headers, body, rest })
-    }
+    const body = this.#buffer?.subarray(0, this.#size) ??
+      (first !== undefined && second === undefined ? first : Buffer.concat(this.#chunks))
+    if (this.#buffer === undefined && second !== undefined) this.#hold(body)
+    if (this.#held !== undefined) this.#options.requestBytes?.add(this.#held)
+    if (this.#options.requestBytes !== undefined) this.#held = undefined
+    this.#chunks = []
+    return body
+  }
+
+  get #clientId (): string | undefined {
+    return this.#options.requestBytes?.clientId
+  }
+
+  #hold (body: Buffer): void {
+    this.#replaceHeld(this.#options.inFlight?.holdFetched(body.buffer, this.#clientId))
+  }
+
+  #replaceHeld (held: HeldBytes | undefined): void {
+    this.#held?.release()
+    this.#held = held
+  }
+
+  #canBuffer (more: number): boolean {
+    this.#isOverBudget = this.#options.inFlight?.canBuffer(more, this.#size) === false
+    return !this.#isOverBudget
   }
 
   #switchToStream (controller: Dispatcher.DispatchController): void {
@@ -127,5 +190,13 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     rest.on('error', () => {})
     this.#rest = rest
     this.#resolve(rest)
+    // Takes the bytes of its buffers until the exchange is over.
+    const length = Number(this.#head?.headers['content-length'])
+    this.#replaceHeld(
+      this.#options.inFlight?.take(length < streamBytes ? Math.max(0, length) : streamBytes, this.#clientId)
+    )
+    this.#options.onStreaming?.(reason => {
+      rest.destroy(reason)
+    })
   }
 }

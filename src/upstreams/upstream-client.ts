@@ -3,7 +3,6 @@ import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
 import { Budget, NoSlotError, type UpstreamSlot } from './budget.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
-import { TimestampGuard } from './timestamp-guard.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import { type ResponseReceiver } from './response-receiver.js'
@@ -17,8 +16,8 @@ export interface UpstreamClientOptions extends UpstreamConnectionOptions {
   /** Bodies beyond this are streamed instead of buffered. */
   readonly maxBufferedBytes: number
   readonly requestsPerSecond?: number | null
-  /** Absent: stamped timestamps are not checked against a clock. */
-  readonly wallClockMs?: () => number
+  /** False for a timestamp that no chain can have reached; its position is not believed. */
+  readonly acceptsTimestamp?: (timestampUsec: bigint) => boolean
   /** Sends probes through another process, which counts them; absent: this process probes. */
   readonly probeTransport?: Transport
 }
@@ -36,6 +35,7 @@ export interface Transport {
 /** Counts finished upstream requests for metrics; `status` is a status code or a failure reason. */
 export interface UpstreamMetrics {
   fetched(upstream: string, endpoint: string, status: string, seconds: number): void
+  brokeOffStream?(upstream: string): void
 }
 
 /** HTTP client of one upstream: connections, budget, and the last release and position it reported. */
@@ -45,7 +45,6 @@ export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #metrics: UpstreamMetrics
   readonly #connectionPool: ConnectionPool
-  readonly #timestampGuard: TimestampGuard
   #release: string | undefined
   #position: Position | undefined
   #lastFetchSucceeded = false
@@ -56,8 +55,13 @@ export class UpstreamClient {
     this.#options = options
     this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
-    this.#timestampGuard = new TimestampGuard(options.now, options.wallClockMs ?? (() => Infinity))
-    this.budget = new Budget({ ...options, requestsPerSecond: options.requestsPerSecond ?? null })
+    this.budget = new Budget({
+      ...options,
+      requestsPerSecond: options.requestsPerSecond ?? null,
+      onBrokenOff: () => {
+        metrics.brokeOffStream?.(options.name)
+      }
+    })
   }
 
   /** True when the last request got a response with position headers or a status below 500. */
@@ -77,6 +81,11 @@ export class UpstreamClient {
 
   setRelease (release: string): void {
     this.#release = release
+  }
+
+  /** Base URL; it may hold a secret. */
+  get url (): string {
+    return this.#options.url
   }
 
   get timeoutMs (): number {
@@ -130,7 +139,7 @@ export class UpstreamClient {
     let leftMs = timeoutMs
     try {
       if (signal?.aborted === true) throw signal.reason
-      let slot = transport === this.#connectionPool ? this.budget.tryAcquire(isProbe) : undefined
+      let slot = transport === this.#connectionPool ? this.budget.tryAcquire(isProbe, clientId) : undefined
       if (slot === undefined && transport === this.#connectionPool) {
         slot = await this.budget.acquire({ clientId, isProbe, timeoutMs, signal })
         leftMs -= now() - startedMs
@@ -154,9 +163,8 @@ export class UpstreamClient {
 
   #positionIn (headers: ResponseHeaders): StampedPosition | undefined {
     const stamped = readPosition(headers)
-    return stamped !== undefined && this.#timestampGuard.accepts(stamped.position.head.timestampUsec)
-      ? stamped
-      : undefined
+    if (stamped === undefined) return undefined
+    return this.#options.acceptsTimestamp?.(stamped.position.head.timestampUsec) === false ? undefined : stamped
   }
 
   // Counts a time-out as no_slot when queueing took over half of the time: the upstream had too little left to respond.
@@ -198,7 +206,7 @@ export class UpstreamClient {
     signal?.addEventListener('abort', onCancel, { once: true })
     if (signal?.aborted === true) onCancel()
     try {
-      const { status, headers, body, rest } = await receiver.received
+      const { status, headers, body, rest, isOverBudget } = await receiver.received
       // Rejects transfer codings other than chunked: their bytes are not the body (RFC 9112, section 7).
       if (isTransferCoded(headers)) {
         rest?.destroy()
@@ -209,6 +217,7 @@ export class UpstreamClient {
         headers,
         body,
         rest,
+        isOverBudget,
         isFramed: isFramed(headers),
         stamped: this.#positionIn(headers),
         release,

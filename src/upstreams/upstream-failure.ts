@@ -18,6 +18,8 @@ export const failureReasons = [
   'cancelled'
 ] as const
 
+// Codes of Node.js and OpenSSL for a handshake that failed, mostly over a certificate.
+const tlsCode = /^(?:CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_CA|ERR_TLS_|ERR_SSL_|EPROTO)/
 // Codes for exhausted resources of this machine.
 const localResourceCodes = new Set<unknown>(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
 
@@ -35,6 +37,8 @@ export class UpstreamFailure extends Error {
 
   /** Text for logs and the status page. */
   get description (): string {
+    const code = String(codeOf(this.cause))
+    if (tlsCode.test(code)) return `TLS error: ${code}`
     if (this.reason !== 'unresolved') return this.reason
     return this.cause instanceof DnsError ? this.cause.message : 'DNS lookup failed'
   }
@@ -43,6 +47,22 @@ export class UpstreamFailure extends Error {
   static of (upstream: string, error: unknown): UpstreamFailure {
     return error instanceof UpstreamFailure ? error : new UpstreamFailure(upstream, reasonOf(error), error)
   }
+}
+
+/** Error of a fetch that got no usable response, but one or more impossible ones. */
+export class ImpossibleResponseError<I> extends Error {
+  /** Finding about the last impossible response. */
+  readonly inspection: I
+
+  constructor (inspection: I, cause: unknown) {
+    super('impossible response', { cause })
+    this.inspection = inspection
+  }
+}
+
+/** Returns the error of a fetch without a usable response; impossible responses explain it best. */
+export function failureOf<I> (impossible: I | undefined, failure: unknown): unknown {
+  return impossible === undefined ? failure : new ImpossibleResponseError(impossible, failure)
 }
 
 /** True when a reused connection died: it had carried responses before. */

@@ -1,8 +1,17 @@
 import { type Oldest } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type FetchFrom, type InspectedResponse, AttemptRunner, type InspectResponse } from './attempt-runner.js'
+import {
+  AttemptRunner,
+  type FetchedResponse,
+  type FetchFrom,
+  type InspectedResponse,
+  type Inspection,
+  type InspectResponse,
+  withSource
+} from './attempt-runner.js'
 import {
   chooseBest,
+  discardBodies,
   type FlawedResponse,
   isMissingHistory,
   isUpstreamFault,
@@ -10,14 +19,14 @@ import {
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
-import { UpstreamFailure, isLocalFailure } from './upstream-failure.js'
+import { failureOf, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import {
   rankUpstreams,
   isAsGood,
   mayHaveVersion,
   mayStillHave,
-  hasLongerHistory,
+  mayHaveLongerHistory,
   type UpstreamRequirements
 } from './ranking.js'
 import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
@@ -32,11 +41,13 @@ export interface UpstreamPoolOptions {
   onAllQuarantined(): Promise<void>
 }
 
-type RunAttempt = (
+type RunAttempt<I extends Inspection> = (
   upstream: Upstream,
   timeoutMs: number | undefined,
   signal?: CancelSignal
-) => Promise<InspectedResponse>
+) => Promise<InspectedResponse<I>>
+
+type FlawedAttempt<I extends Inspection> = FlawedResponse & InspectedResponse<I>
 
 /** Sends each request to the best-ranked upstream of the configuration, and fails over to the next. */
 export class UpstreamPool {
@@ -70,11 +81,11 @@ export class UpstreamPool {
    * Fetches from one upstream after another until a response has no flaw; else returns the best flawed response, or
    * throws the failure.
    */
-  fetch (
+  fetch<I extends Inspection> (
     request: UpstreamRequest,
     requirements: UpstreamRequirements,
-    inspect: InspectResponse
-  ): Promise<UpstreamResponse> {
+    inspect: InspectResponse<I>
+  ): Promise<FetchedResponse<I>> {
     const hedger = this.#hedger
     hedger?.earn()
     return this.#fetchWithFailover(
@@ -87,14 +98,15 @@ export class UpstreamPool {
   /**
    * Streams the body instead of buffering it. Fails over only before the first byte, and only for idempotent requests.
    */
-  async forward (
+  async forward<I extends Inspection> (
     request: UpstreamRequest,
     requirements: UpstreamRequirements,
-    inspect: InspectResponse,
+    inspect: InspectResponse<I>,
     signal: AbortSignal
-  ): Promise<UpstreamResponse> {
+  ): Promise<FetchedResponse<I>> {
     const forwardTo: FetchFrom = (upstream, timeoutMs) => upstream.forward(request, signal, timeoutMs)
-    const runAttempt: RunAttempt = (upstream, timeoutMs) => this.#attempts.run(upstream, inspect, timeoutMs, forwardTo)
+    const runAttempt: RunAttempt<I> = (upstream, timeoutMs) =>
+      this.#attempts.run(upstream, inspect, timeoutMs, forwardTo)
     return request.isIdempotent
       ? await this.#fetchWithFailover(requirements, runAttempt, undefined, signal)
       : await this.#fetchOnce(requirements, runAttempt)
@@ -161,26 +173,30 @@ export class UpstreamPool {
     return this.#upstreams.filter(({ quarantineReason }) => quarantineReason === undefined)
   }
 
-  async #fetchOnce (requirements: UpstreamRequirements, runAttempt: RunAttempt): Promise<UpstreamResponse> {
+  async #fetchOnce<I extends Inspection> (
+    requirements: UpstreamRequirements,
+    runAttempt: RunAttempt<I>
+  ): Promise<FetchedResponse<I>> {
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
     const [first] = rankUpstreams(this.#eligible, requirements)
     const attempt = first && await runAttempt(first, undefined)
-    if (attempt === undefined || attempt.flaw === 'impossible') {
-      throw new UpstreamFailure('every upstream', 'unreachable', undefined)
+    if (first !== undefined && attempt !== undefined && attempt.flaw !== 'impossible') {
+      return withSource(attempt, first, 1)
     }
-    return attempt.response
+    throw failureOf(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
   }
 
-  async #fetchWithFailover (
+  async #fetchWithFailover<I extends Inspection> (
     requirements: UpstreamRequirements,
-    runAttempt: RunAttempt,
+    runAttempt: RunAttempt<I>,
     hedger: Hedger | undefined,
     signal?: AbortSignal
-  ): Promise<UpstreamResponse> {
+  ): Promise<FetchedResponse<I>> {
     if (this.#eligible.length === 0) await this.#options.onAllQuarantined()
     const tried = new Set<Upstream>()
-    const flawed: FlawedResponse[] = []
+    const flawed: Array<FlawedAttempt<I>> = []
     const failures: unknown[] = []
+    let impossible: I | undefined
     // Ranks again before each attempt, since an attempt may have changed windows and health.
     const remaining = (): Upstream[] =>
       rankUpstreams(this.#eligible, requirements).filter(candidate =>
@@ -189,7 +205,7 @@ export class UpstreamPool {
     for (;;) {
       const [upstream, ...others] = remaining()
       if (upstream === undefined || signal?.aborted === true) break
-      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<InspectedResponse> => {
+      const startAttempt = (one: Upstream, hedgeSignal?: CancelSignal): Promise<InspectedResponse<I>> => {
         tried.add(one)
         return runAttempt(
           one,
@@ -210,24 +226,25 @@ export class UpstreamPool {
         if (attempt === undefined) failures.push(error)
         else if (attempt.flaw === undefined) {
           discardBodies(flawed)
-          return attempt.response
-        } else if (attempt.flaw !== 'impossible') {
-          flawed.push({ response: attempt.response, flaw: attempt.flaw, upstream: one })
-        }
+          return withSource(attempt, one, tried.size)
+        } else if (attempt.flaw === 'impossible') impossible = attempt.inspection
+        else flawed.push({ ...attempt, flaw: attempt.flaw, upstream: one })
       }
     }
-    return this.#chooseFlawed(flawed, requirements, failures)
+    const best = this.#chooseFlawed(flawed, requirements, failures, impossible)
+    return withSource(best, best.upstream, tried.size)
   }
 
   /**
-   * Passes on upstream faults only if every upstream got the request, and "gone" only if none with longer history
-   * stayed silent (law 11).
+   * Passes on upstream faults only if every upstream got the request. Passes on "gone" only if none with longer history
+   * was silent (law 11: "gone" is a fact, not a guess).
    */
-  #chooseFlawed (
-    flawed: readonly FlawedResponse[],
+  #chooseFlawed<I extends Inspection> (
+    flawed: ReadonlyArray<FlawedAttempt<I>>,
     requirements: UpstreamRequirements,
-    failures: readonly unknown[]
-  ): UpstreamResponse {
+    failures: readonly unknown[],
+    impossible: I | undefined
+  ): FlawedAttempt<I> {
     const notSent = failures.find(isLocalFailure)
     const failure = notSent ?? failures.at(-1) ?? new UpstreamFailure('every upstream', 'unreachable', undefined)
     const best = chooseBest(
@@ -235,16 +252,16 @@ export class UpstreamPool {
       requirements
     )
     discardBodies(flawed.filter(each => each !== best))
-    if (best === undefined) throw failure
+    if (best === undefined) throw failureOf(impossible, failure)
     const longest = isMissingHistory(best) ? longestHistoryIn(flawed) : undefined
     const hasReported = (upstream: Upstream): boolean =>
       flawed.some(each => each.upstream === upstream && (isMissingHistory(each) || each.flaw === 'lagging'))
     if (
       longest === undefined ||
       !this.#eligible.some(upstream =>
-        !hasReported(upstream) && hasLongerHistory(upstream, requirements, longest.upstream)
+        !hasReported(upstream) && mayHaveLongerHistory(upstream, requirements, longest.upstream)
       )
-    ) return best.response
+    ) return best
     discardBodies([best])
     throw failure
   }
@@ -280,8 +297,4 @@ function isPromising (upstream: Upstream, requirements: UpstreamRequirements): b
 // A hedge goes only to an upstream below half of its limits and with an empty queue.
 function hasCapacity ({ isUp, client: { budget } }: Upstream): boolean {
   return isUp && !budget.isBusy()
-}
-
-function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {
-  for (const { response } of flawed) response.rest?.destroy()
 }

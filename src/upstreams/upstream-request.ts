@@ -1,4 +1,5 @@
 import { mediaTypes } from '../api/accept.js'
+import { type RequestBytes } from './in-flight-bytes.js'
 
 /**
  * Request built from the canonical read, so nothing outside the key reaches an upstream (law 1: what is keyed is what
@@ -16,6 +17,8 @@ export interface UpstreamRequest {
   readonly body?: string | Buffer | undefined
   /** Client identity for fair queueing of upstream slots. */
   readonly clientId?: string | undefined
+  /** Client request that holds the response's bytes until it is answered. */
+  readonly bytes?: RequestBytes | undefined
   /** True for varve's own polls of the upstream's state. */
   readonly isProbe?: boolean
   /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */

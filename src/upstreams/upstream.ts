@@ -8,55 +8,53 @@ import { type UpstreamRequest } from './upstream-request.js'
 import { type Candidate } from './ranking.js'
 import { WindowTracker } from './window-tracker.js'
 import { type CancelSignal } from './cancel-signal.js'
-import { QuarantinedError, type QuarantineReason } from './quarantine.js'
+import { type ChainGuard, type QuarantineReason } from './chain-guard.js'
 
-// Verifies at most this often, so an upstream that closes each connection is not verified for every response.
-const minVerifyIntervalMs = 250
-// An upstream behind an open connection can change its chain, so it is verified again (law 7: chains never mix).
-const reverifyEveryMs = 10_000
-
-/** Checks that an upstream serves our chain. */
-export interface ChainVerification {
-  /**
-   * Verifies the chain before any response is used; resolves to a reason to quarantine the upstream.
-   */
-  verifyChain(upstream: Upstream, stamped: StampedPosition, wasDown: boolean): Promise<QuarantineReason | undefined>
-  /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
-  isSameChain(upstream: Upstream, stamped: StampedPosition): Promise<boolean>
-  /** True when a position contradicts our chain, so that even a verified upstream is verified again. */
-  isOffChain(stamped: StampedPosition): boolean
-  /** True when another upstream can serve while one is verified again. */
-  hasPeers(): boolean
+/** Settings that decide which reads an upstream gets. */
+export interface UpstreamChoice {
+  /** Ledger time behind the newest upstream from which it counts as lagging. */
+  readonly maxLagSeconds: number
+  /** Higher numbers get reads only while no lower one can answer. */
+  readonly priority: number
+  /** Share of reads in flight among upstreams of one priority. */
+  readonly weight: number
+  /** Returns true while an operator keeps it out of service. */
+  readonly isCordoned: () => boolean
 }
 
-/** One configured upstream: its health, its window of history, and its chain verification. */
+/** One configured upstream: its health, its window of history, and the guard of its chain. */
 export class Upstream implements Candidate {
   readonly client: UpstreamClient
   readonly health: Health
   readonly windowTracker: WindowTracker
-  readonly #verification: ChainVerification
+  readonly maxLagSeconds: number
+  readonly priority: number
+  readonly weight: number
+  readonly #isCordoned: () => boolean
+  readonly #guard: ChainGuard
   readonly #now: () => number
-  #isVerified = false
-  #quarantine: { readonly reason: QuarantineReason, readonly chainId: number } | undefined
-  #verifying: Promise<void> | undefined
-  #unverifiedAtMs = -Infinity
-  #reverifiedAtMs: number
-  #hasLostConnection = false
-  #wasDown = true
   #isSilent = false
 
-  constructor (client: UpstreamClient, verification: ChainVerification, now: () => number) {
+  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, choice: Partial<UpstreamChoice> = {}) {
+    this.maxLagSeconds = choice.maxLagSeconds ?? Infinity
+    this.priority = choice.priority ?? 0
+    this.weight = choice.weight ?? 1
+    this.#isCordoned = choice.isCordoned ?? (() => false)
     this.client = client
-    this.#verification = verification
+    this.#guard = guard
     this.#now = now
     this.health = new Health(now)
     this.windowTracker = new WindowTracker(now)
-    this.#reverifiedAtMs = now()
   }
 
   /** True once its chain was verified, until it fails, loses a connection, or the chain is reset. */
   get isVerified (): boolean {
-    return this.#isVerified
+    return this.#guard.isVerified
+  }
+
+  /** True while an operator keeps it out of service: it is polled, and gets no reads. */
+  get isCordoned (): boolean {
+    return this.#isCordoned()
   }
 
   get isFull (): boolean {
@@ -65,27 +63,27 @@ export class Upstream implements Candidate {
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */
   get window (): Candidate['window'] {
-    return this.#quarantine === undefined ? this.windowTracker.window : undefined
+    return this.#isQuarantined ? undefined : this.windowTracker.window
   }
 
   /** Says why it gets no data requests; undefined unless quarantined. */
   get quarantineReason (): QuarantineReason | undefined {
-    return this.#quarantine?.reason
+    return this.#guard.quarantineReason
   }
 
   /** Chain id that a quarantined upstream serves. */
   get quarantinedChainId (): number | undefined {
-    return this.#quarantine?.chainId
+    return this.#guard.quarantinedChainId
   }
 
   /** True when its last stamp belongs to our chain. */
   get isOnChain (): boolean {
-    return this.windowTracker.stamped !== undefined && this.#quarantine === undefined
+    return this.windowTracker.stamped !== undefined && !this.#isQuarantined
   }
 
   /** True when it responds, sends position headers, and is not quarantined. */
   get isUp (): boolean {
-    return this.health.isUp && !this.#isSilent && this.#quarantine === undefined
+    return this.health.isUp && !this.#isSilent && !this.#isQuarantined
   }
 
   /** True before its first response and first failure. */
@@ -93,7 +91,10 @@ export class Upstream implements Candidate {
     return !this.health.isUp && !this.#isSilent && this.health.lastFailure === undefined
   }
 
-  /** Fetches; verifies the chain before the response is used, and throws QuarantinedError for another chain (law 7). */
+  /**
+   * Fetches; verifies the chain before the response is used, and throws QuarantinedError for another chain (law 7:
+   * chains never mix).
+   */
   async fetch (
     request: UpstreamRequest,
     timeoutMs = this.client.timeoutMs,
@@ -123,33 +124,24 @@ export class Upstream implements Candidate {
     this.#isSilent = true
   }
 
-  /** Verifies again as a routine check every 10 s; a check that fails to run changes nothing. */
+  /** Verifies again as a routine check where one is due. */
   async reverifyIfDue (): Promise<void> {
-    if (this.#now() - this.#reverifiedAtMs < reverifyEveryMs) return
-    this.#reverifiedAtMs = this.#now()
-    const { stamped } = this.windowTracker
-    if (stamped === undefined || !this.#isVerified || this.#verifying !== undefined) return
-    if (!await this.#verification.isSameChain(this, stamped).catch(() => true)) this.#isVerified = false
+    await this.#guard.reverifyIfDue(this.windowTracker.stamped)
   }
 
   /** Forces a new verification before its next response is used. */
   markUnverified (): void {
-    this.#isVerified = false
+    this.#guard.markUnverified()
   }
 
   /** Drops all it reported, which belongs to the previous chain. */
   resetChain (chainId: number | undefined): void {
-    // Lifts the quarantine where its chain id became ours; an upstream with another id stays quarantined.
-    if (this.#quarantine?.chainId === chainId) this.#quarantine = undefined
-    this.#isVerified = false
+    this.#guard.resetChain(chainId)
     this.windowTracker.clear()
   }
 
-  /** Treats a lost connection as a possible restart on another chain. Returns true where verification is now needed. */
-  recordConnectionLost (): boolean {
-    this.#hasLostConnection = true
-    if (this.#verification.hasPeers()) this.#markUnverifiedIfLost()
-    return !this.#isVerified
+  get #isQuarantined (): boolean {
+    return this.#guard.quarantineReason !== undefined
   }
 
   async #verifyAndLearn (
@@ -172,17 +164,16 @@ export class Upstream implements Candidate {
       }
       throw error
     } finally {
-      this.#isVerified &&= this.client.lastFetchSucceeded
-      this.#wasDown ||= !this.client.lastFetchSucceeded
+      this.#guard.recordFetch(this.client.lastFetchSucceeded)
     }
     try {
       if (response.stamped !== undefined) {
-        if (this.#needsVerification(response.stamped)) {
+        if (this.#guard.needsVerification(response.stamped)) {
           await this.#awaitVerification(response.stamped, timeoutMs - (now() - startedMs))
         }
         this.#learn(response.stamped)
       }
-      if (this.#quarantine !== undefined) throw new QuarantinedError(`${this.client.name}: ${this.#quarantine.reason}`)
+      this.#guard.rejectIfQuarantined()
       return response
     } catch (error) {
       response.rest?.destroy()
@@ -190,51 +181,24 @@ export class Upstream implements Candidate {
     }
   }
 
-  // Rejects a response without position headers from an unverified upstream: it may be of any chain (law 7).
+  // Rejects a response without position headers from an unverified upstream: it may be of any chain (law 7: chains
+  // never mix).
   #requireVerified (response: UpstreamResponse): UpstreamResponse {
-    if (
-      this.#isVerified || response.stamped !== undefined || !this.#verification.hasPeers() ||
-      reportsUpstreamFault(response)
-    ) {
-      return response
-    }
+    const isStamped = response.stamped !== undefined
+    if (isStamped || this.#guard.acceptsUnstamped || reportsUpstreamFault(response)) return response
     response.rest?.destroy()
     throw new UpstreamFailure(this.client.name, 'invalid_response', undefined)
   }
 
-  #needsVerification (stamped: StampedPosition): boolean {
-    this.#markUnverifiedIfLost()
-    return !this.#isVerified || this.#verification.isOffChain(stamped)
-  }
-
   // Limits the wait for verification to the rest of the request's own timeout.
   async #awaitVerification (stamped: StampedPosition, leftMs: number): Promise<void> {
-    this.#verifying ??= this.#verify(stamped).finally(() => {
-      this.#verifying = undefined
-    })
-    const done = await withTimeout(Math.max(0, leftMs), this.#verifying.then(() => 'compared'))
+    const done = await withTimeout(Math.max(0, leftMs), this.#guard.verify(stamped).then(() => 'compared'))
     if (done === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
   }
 
   #learn (stamped: StampedPosition): void {
-    if (this.#quarantine !== undefined) return
+    if (this.#isQuarantined) return
     this.#isSilent = false
     this.windowTracker.learn(stamped)
-  }
-
-  #markUnverifiedIfLost (): void {
-    const now = this.#now()
-    if (!this.#hasLostConnection || now - this.#unverifiedAtMs < minVerifyIntervalMs) return
-    this.#unverifiedAtMs = now
-    this.#isVerified = false
-  }
-
-  async #verify (stamped: StampedPosition): Promise<void> {
-    this.#hasLostConnection = false
-    const reason = await this.#verification.verifyChain(this, stamped, this.#wasDown)
-    // Stays marked as down while quarantined, so its return is verified as one after an outage.
-    this.#wasDown &&= reason !== undefined
-    this.#quarantine = reason === undefined ? undefined : { reason, chainId: stamped.position.chainId }
-    this.#isVerified = reason === undefined
   }
 }

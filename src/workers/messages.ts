@@ -1,7 +1,7 @@
 import { type ClientRateLimit } from '../clients/buckets.js'
 import { type Config } from '../config/schema.js'
-import { type ResponseHeaders, type StampedPosition } from '../api/position.js'
-import { type FailureReason } from '../upstreams/upstream-failure.js'
+import { type StampedPosition } from '../api/position.js'
+import { type PollResult } from '../upstreams/shared-poller.js'
 import { type ErrorResponse } from '../api/error-response.js'
 
 /** Deadlines of a shutdown, which ends within ten seconds in all. */
@@ -14,18 +14,16 @@ export interface ShutdownDeadlines {
   readonly flushMs?: number
 }
 
-/** Result of polling an upstream. */
-export type PollResult =
-  | { readonly status: number, readonly headers: ResponseHeaders, readonly body: Uint8Array }
-  | { readonly failure: FailureReason }
-
-/** Number of chain resets so far; processes whose numbers differ may be on different chains (law 7). */
+/**
+ * Number of chain resets so far; processes whose numbers differ may be on different chains (law 7: chains never mix).
+ */
 export type ChainResetCount = number
 
 /** An operator's request to one worker. */
 export type WorkerQuery =
   | { readonly kind: 'metrics' | 'status' }
   | { readonly kind: 'purge' | 'purge_locally', readonly body: Uint8Array }
+  | { readonly kind: 'cordon', readonly upstream: string, readonly isCordoned: boolean }
 
 /** Result of a query: its value, or an error. */
 export type WorkerQueryResult = { readonly value: unknown } | {
@@ -38,7 +36,8 @@ export type ToWorker =
     readonly kind: 'start',
     readonly config: Config,
     readonly sandboxUrl: string | undefined,
-    readonly resetCount: ChainResetCount
+    readonly resetCount: ChainResetCount,
+    readonly cordoned: readonly string[]
   }
   | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }

@@ -7,7 +7,7 @@ interface Handle {
 
 /**
  * Internal message of node:cluster that hands over or acknowledges a connection; undocumented by Node.js
- * (ARCHITECTURE.md).
+ * (README.md).
  */
 interface ClusterMessage {
   readonly cmd?: unknown

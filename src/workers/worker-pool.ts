@@ -48,12 +48,12 @@ export class WorkerPool {
   readonly #killAll = (): void => {
     for (const worker of this.all) worker.kill()
   }
-  #spec: WorkerPoolOptions
+  // Undefined before the workers listen.
+  #spec: WorkerPoolOptions | undefined
   #isStopped = false
   #recentLosses = 0
 
-  constructor ({ file, flags }: Program, spec: WorkerPoolOptions, listener: WorkerPoolListener) {
-    this.#spec = spec
+  constructor ({ file, flags }: Program, listener: WorkerPoolListener) {
     this.#listener = listener
     cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
     this.#timer = setInterval(() => {
@@ -73,8 +73,9 @@ export class WorkerPool {
   }
 
   /** Starts the workers; resolves with the address once all listen, rejects with the reason why one does not. */
-  async listen (): Promise<string> {
-    const workers = Array.from({ length: this.#spec.count }, () => this.#add(this.#spec))
+  async listen (spec: WorkerPoolOptions): Promise<string> {
+    this.#spec = spec
+    const workers = Array.from({ length: spec.count }, () => this.#add(spec))
     const [url = ''] = await Promise.all(workers.map(async worker => await worker.listening))
     for (const worker of workers) this.#replaceWhenExited(worker)
     return url
@@ -149,16 +150,17 @@ export class WorkerPool {
       if (!this.#workers.delete(worker) || this.#isStopped) return
       this.#listener.onLost(worker.pid, exit)
       // Backs off from workers that exit right after their start.
-      const losses = ++this.#recentLosses - this.#spec.count
+      const losses = ++this.#recentLosses - (this.#spec?.count ?? 0)
       if (losses > 0) await pause(backoffAfter(losses))
       await this.#startReplacement(minBackoffMs)
     }).catch(() => {})
   }
 
   async #startReplacement (backoffMs: number): Promise<void> {
+    const spec = this.#spec
     // A roll-out may have started the replacement already.
-    if (this.#isStopped || this.#workersOf(this.#spec).length >= this.#spec.count) return
-    const worker = this.#add(this.#spec)
+    if (this.#isStopped || spec === undefined || this.#workersOf(spec).length >= spec.count) return
+    const worker = this.#add(spec)
     try {
       await worker.ready
       this.#replaceWhenExited(worker)

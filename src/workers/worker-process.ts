@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { onTimeout, withTimeout } from '../with-timeout.js'
 import { closeUnacceptedConnections, type RejectedConnections } from './unaccepted-connections.js'
+import { Deferred } from './deferred.js'
 import {
   type WorkerQuery,
   type ShutdownDeadlines,
@@ -33,7 +34,7 @@ const queryTimeoutMs = { metrics: 1000, status: 250 }
 const finalMessageTimeoutMs = 100
 // A busy machine may need a minute to start a process.
 const maxStartTicks = 60
-// A purge waits for Redis.
+// A purge waits for the lower tiers.
 const purgeTimeoutMs = 10_000
 
 /** A worker process, as seen by the primary. */
@@ -46,7 +47,7 @@ export class WorkerProcess {
   readonly #worker: Worker
   readonly #options: WorkerProcessOptions
   readonly #pendingQueries = new Map<number, (result: WorkerQueryResult) => void>()
-  readonly #startup = { listening: deferred<string>(), ready: deferred<undefined>() }
+  readonly #startup = { listening: new Deferred<string>(), ready: new Deferred<undefined>() }
   #lastQueryId = 0
   #isListening = false
   #silentTicks = 0
@@ -165,29 +166,5 @@ export class WorkerProcess {
   #failStartup (message: string): void {
     this.#startup.listening.reject(new Error(message))
     this.#startup.ready.reject(new Error(message))
-  }
-}
-
-interface Deferred<T> {
-  readonly promise: Promise<T>
-  resolve(value: T): void
-  reject(error: Error): void
-}
-
-function deferred<T> (): Deferred<T> {
-  let handlers: Pick<Deferred<T>, 'resolve' | 'reject'> | undefined
-  const promise = new Promise<T>((resolve, reject) => {
-    handlers = { resolve, reject }
-  })
-  // Handles the rejection, because not every promise has a waiter.
-  promise.catch(() => {})
-  return {
-    promise,
-    resolve: value => {
-      handlers?.resolve(value)
-    },
-    reject: error => {
-      handlers?.reject(error)
-    }
   }
 }

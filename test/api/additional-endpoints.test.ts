@@ -35,7 +35,7 @@ const full = (digits: string): string => `0x${digits.padStart(64, '0')}`
 const hash = 'Ab'.repeat(32)
 
 t.test('every variant of a read on an additional endpoint gets one key and one upstream request', async t => {
-  const cases: Array<[name: string, sent: string, spellings: string[]]> = [
+  const cases: Array<[name: string, sent: string, variants: string[]]> = [
     ['account', `/v1/accounts/${full('a')}?ledger_version=5`, [
       '/v1/accounts/0xA?ledger_version=005',
       '/v1/accounts/a?x=1&ledger_version=%2B5',
@@ -80,8 +80,8 @@ t.test('every variant of a read on an additional endpoint gets one key and one u
     ['block_by_height', '/v1/blocks/by_height/7', ['/v1/blocks/by_height/7?with_transactions=false']],
     ['index', '/v1', ['/v1', '/v1/', '/v1?', '/v1/?a=b']]
   ]
-  for (const [name, sent, spellings] of cases) {
-    for (const spelled of spellings) {
+  for (const [name, sent, variants] of cases) {
+    for (const spelled of variants) {
       const one = read(spelled)
       t.equal(one.endpoint.name, name, spelled)
       t.equal(targetOf(one), sent, spelled)
@@ -133,7 +133,7 @@ t.test('POST /v1/transactions is not a read, although GET on that path is one', 
   }
 })
 
-t.test('the class of a read says whether its response can stay true', async t => {
+t.test('the class of a read determines if its response can stay true', async t => {
   const bcs = { accept: 'application/x-bcs' }
   const classes: Array<[Read, string]> = [
     [read('/v1/accounts/0x1?ledger_version=5'), 'immutable'],
@@ -155,8 +155,8 @@ t.test('the class of a read says whether its response can stay true', async t =>
 t.test('a block has one entry under its height for every version inside it, per representation', async t => {
   for (const query of ['', '?with_transactions=true']) {
     const byHeight = keysFor(read(`/v1/blocks/by_height/7${query}`))
-    t.equal(byHeight.blockIndexKey, keysFor(read(`/v1/blocks/by_version/500${query}`)).blockIndexKey)
-    t.equal(byHeight.value, `${byHeight.blockIndexKey} 7`)
+    t.equal(byHeight.intervalFamily, keysFor(read(`/v1/blocks/by_version/500${query}`)).intervalFamily)
+    t.equal(byHeight.value, `${byHeight.intervalFamily} 7`)
   }
 })
 

@@ -125,7 +125,7 @@ t.test(`a truncated body is never read (${seedTitle})`, async () => {
 })
 
 // Over these characters, which cannot form part of a literal or an escape, the scan must be as strict as a parser.
-const marks = [...'[]{},:"1 ']
+const tokens = [...'[]{},:"1 ']
 
 function isJson (text: string): boolean {
   try {
@@ -151,13 +151,13 @@ t.test('every short text of JSON punctuation, digits and blanks is judged like J
   let texts = ['']
   for (let length = 0; length <= 4; length++) {
     t.same(texts.filter(text => !isJudgedAsByParser(text)), [], `${texts.length} texts of ${length}`)
-    texts = texts.flatMap(text => marks.map(mark => text + mark))
+    texts = texts.flatMap(text => tokens.map(token => text + token))
   }
 })
 
 t.test(`a body with a few changed characters is judged like JSON.parse (${seedTitle})`, async () => {
-  const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(marks => marks.join(''))
-  const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), mark: fc.constantFrom('', ...marks) })
+  const text = fc.array(fc.constantFrom(...'[]{},:1 '), { maxLength: 3 }).map(tokenList => tokenList.join(''))
+  const change = fc.record({ at: fc.nat(), drops: fc.nat({ max: 2 }), token: fc.constantFrom('', ...tokens) })
   check(
     fc.property(
       treeOf(
@@ -167,9 +167,9 @@ t.test(`a body with a few changed characters is judged like JSON.parse (${seedTi
       fc.array(change, { minLength: 1, maxLength: 4 }),
       (tree, changes) => {
         const plain = print(tree).replaceAll(/\\u00(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
-        return isJudgedAsByParser(changes.reduce((text, { at, drops, mark }) => {
+        return isJudgedAsByParser(changes.reduce((text, { at, drops, token }) => {
           const from = at % (text.length + 1)
-          return text.slice(0, from) + mark + text.slice(from + drops)
+          return text.slice(0, from) + token + text.slice(from + drops)
         }, plain))
       }
     ),

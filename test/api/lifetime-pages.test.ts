@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
-import { judge, type StoreVerdict } from '../../src/api/lifetime.js'
+import { judge, type StoreVerdict } from '../../src/api/store-verdict.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -38,7 +38,7 @@ const printed = (events: readonly Event[]): string =>
 const run = (start: bigint, count: number, version = 100n): Event[] =>
   Array.from({ length: count }, (_, at) => ({ sequence: start + BigInt(at), version: version + BigInt(at) }))
 
-function answer (
+function responseOf (
   body: string,
   headers: Record<string, string> = {},
   change: Partial<UpstreamResponse> = {}
@@ -58,8 +58,8 @@ function answer (
 }
 
 const five = read('?start=20&limit=5')
-const verdict = (events: readonly Event[], headers: Record<string, string> = {}, asked = five): StoreVerdict =>
-  judge(asked, answer(printed(events), headers), bounds)
+const verdict = (events: readonly Event[], headers: Record<string, string> = {}, pageRead = five): StoreVerdict =>
+  judge(pageRead, responseOf(printed(events), headers), bounds)
 
 t.test('a full, contiguous page in its window is stored for the page TTL, with its lowest version', async t => {
   const { page, ...lifetime } = verdict(run(20n, 5)).lifetime ?? {}
@@ -77,9 +77,9 @@ t.test('a full, contiguous page in its window is stored for the page TTL, with i
 t.test('any other page is not stored, each with its reason', async t => {
   const cases: [string, string, Event[]][] = [
     ['the end of a stream, or nothing yet', 'empty_page', []],
-    ['fewer events than asked for', 'short_page', run(20n, 4)],
+    ['fewer events than requested', 'short_page', run(20n, 4)],
     ['one event', 'short_page', run(20n, 1)],
-    ['more events than asked for', 'gapped_page', run(20n, 6)],
+    ['more events than requested', 'gapped_page', run(20n, 6)],
     ['an event missing within', 'gapped_page', [...run(20n, 2), ...run(23n, 3)]],
     ['an event twice', 'gapped_page', [...run(20n, 3), ...run(22n, 2)]],
     ['the wrong way round', 'gapped_page', [{ sequence: 20n, version: 100n }, ...run(21n, 4).reverse()]],
@@ -95,7 +95,7 @@ t.test('any other page is not stored, each with its reason', async t => {
       run(20n, 5).map((event, at) => at === 4 ? { ...event, account: '0x2' } : event)
     ],
     ['a full page from before the start', 'gapped_page', run(19n, 5)],
-    ['a full page from after the start, as a pruned node gives', 'pruned_page', run(21n, 5)],
+    ['a full page from after the start, as a pruned upstream gives', 'pruned_page', run(21n, 5)],
     ['what is left after the start', 'pruned_page', run(23n, 2)],
     ['a page far away', 'pruned_page', run(2n ** 53n, 5)],
     ['an event from below the oldest version', 'outside_window', run(20n, 5, 9n)],
@@ -115,7 +115,7 @@ t.test('any other page is not stored, each with its reason', async t => {
       printed(run(20n, 5)).replace('"20"', '20')
     ]
   ) {
-    t.equal(judge(five, answer(body), bounds).notStored, 'unreadable', body.slice(0, 20))
+    t.equal(judge(five, responseOf(body), bounds).notStored, 'unreadable', body.slice(0, 20))
   }
 })
 
@@ -123,19 +123,21 @@ t.test('reasons not to store any response also apply to a full page', async t =>
   const full = printed(run(20n, 5))
   const rest = Object.assign((async function* () {})(), { destroy: () => {} })
   const cases: [string, UpstreamResponse][] = [
-    ['vetoed', answer(full, { 'cache-control': 'no-store' })],
-    ['vetoed', answer(full, { vary: 'Cookie' })],
-    ['too_large', answer(full, {}, { rest })],
-    ['incomplete', answer(full, {}, { isFramed: false })],
-    ['no_position', answer(full, {}, { stamped: undefined })],
+    ['vetoed', responseOf(full, { 'cache-control': 'no-store' })],
+    ['vetoed', responseOf(full, { vary: 'Cookie' })],
+    ['too_large', responseOf(full, {}, { rest })],
+    ['incomplete', responseOf(full, {}, { isFramed: false })],
+    ['no_position', responseOf(full, {}, { stamped: undefined })],
     ...[500, 503, 410, 404, 429, 206].map((
       status
-    ): [string, UpstreamResponse] => ['status', answer(full, {}, { status })])
+    ): [string, UpstreamResponse] => ['status', responseOf(full, {}, { status })])
   ]
-  for (const [reason, given] of cases) {
-    t.equal(judge(five, given, bounds).notStored, reason, `${reason} ${given.status}`)
+  for (const [reason, response] of cases) {
+    t.equal(judge(five, response, bounds).notStored, reason, `${reason} ${response.status}`)
   }
-  t.ok(judge(five, { ...answer(full, { 'cache-control': 'no-store' }), ignoresCacheControl: true }, bounds).lifetime)
+  t.ok(
+    judge(five, { ...responseOf(full, { 'cache-control': 'no-store' }), ignoresCacheControl: true }, bounds).lifetime
+  )
 })
 
 t.test('starts, sequence numbers and versions are exact over all of u64', async t => {
@@ -175,15 +177,15 @@ t.test('a page without a limit is judged by the configured default limit', async
 
 t.test('newest events, pages in BCS and other representations are not stored', async t => {
   for (
-    const asked of [
+    const pageRead of [
       read(''),
       read('?limit=5'),
       read('?start=20&limit=5', 'application/x-bcs'),
       read('?start=20', 'application/x-bcs')
     ]
   ) {
-    t.equal(asked.page, undefined)
-    t.equal(verdict(run(20n, 5), {}, asked).notStored, 'outside_window')
+    t.equal(pageRead.page, undefined)
+    t.equal(verdict(run(20n, 5), {}, pageRead).notStored, 'outside_window')
   }
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
-import { judge, type StoreVerdict } from '../../src/api/lifetime.js'
+import { judge, type StoreVerdict } from '../../src/api/store-verdict.js'
 import { type Read } from '../../src/api/read.js'
 import { readOfTarget } from '../support/proxy-context.js'
 
@@ -16,7 +16,7 @@ const stamps = {
 
 function verdictOn (read: Read, body: unknown, change: Record<string, string> = {}): StoreVerdict {
   const headers = { 'content-type': 'application/json', ...stamps, ...change }
-  const answer: UpstreamResponse = {
+  const response: UpstreamResponse = {
     status: 200,
     headers,
     body: Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
@@ -25,7 +25,7 @@ function verdictOn (read: Read, body: unknown, change: Record<string, string> = 
     stamped: readPosition(headers),
     release: undefined
   }
-  return judge(read, answer, { eventsTtlMs: 1000 })
+  return judge(read, response, { eventsTtlMs: 1000 })
 }
 
 const whyNot = (read: Read, body: unknown, change?: Record<string, string>): string | undefined =>
@@ -93,13 +93,13 @@ t.test('a list from a version on is stored if full, or if cut by the node\'s lim
     page: undefined
   })
   t.equal(whyNot(listing('start=50'), run(50, 25)), undefined)
-  t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'a node lists at most so many')
+  t.equal(whyNot(listing('start=50&limit=1000'), run(50, 10)), undefined, 'an upstream lists at most so many')
   t.equal(whyNot(listing('start=88&limit=3'), run(88, 3)), undefined, 'it ends at the head and is full')
 })
 
 t.test('a list that may still grow, or is not the requested one, is not stored', async t => {
   t.equal(whyNot(listing('start=88&limit=4'), run(88, 3)), 'short_page')
-  t.equal(whyNot(listing('start=88'), run(88, 3)), 'short_page', 'the node chooses the default limit')
+  t.equal(whyNot(listing('start=88'), run(88, 3)), 'short_page', 'the upstream chooses the default limit')
   t.equal(whyNot(listing('start=50&limit=3'), []), 'empty_page')
   t.equal(whyNot(listing('start=50&limit=3'), run(51, 3)), 'pruned_page')
   t.equal(whyNot(listing('start=50&limit=3'), run(49, 3)), 'gapped_page')
@@ -136,7 +136,7 @@ t.test('a block by height is judged like a block by version', async t => {
   t.equal(
     whyNot(byHeight, { ...block, first_version: '91', last_version: '92' }),
     'wrong_block',
-    'no node knows blocks above its head'
+    'no upstream knows blocks above its head'
   )
   t.equal(whyNot(byHeight, { ...block, first_version: '5', last_version: '9' }), 'outside_window')
   t.equal(

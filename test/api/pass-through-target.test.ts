@@ -5,14 +5,14 @@ import {
   localTarget,
   methodNotAllowedError,
   forwardedTarget,
-  type PassThroughPolicy,
+  type PassThroughScope,
   requireLegalTarget,
   versionInTarget
 } from '../../src/api/pass-through-target.js'
 import { check, seedTitle } from '../support/properties.js'
 
 /** Returns the target that goes upstream, or the status of the rejection. */
-function fate (target: string, method = 'GET', policy: PassThroughPolicy = 'reads'): string | number {
+function fate (target: string, method = 'GET', policy: PassThroughScope = 'reads'): string | number {
   try {
     return forwardedTarget(target, method, policy)
   } catch (error) {
@@ -21,12 +21,12 @@ function fate (target: string, method = 'GET', policy: PassThroughPolicy = 'read
   }
 }
 
-function refusedAs (
+function expectRejection (
   t: Test,
   target: string,
   expected: { status: number, code: string, rawHeaders?: string[] },
   method = 'GET',
-  policy: PassThroughPolicy = 'reads'
+  policy: PassThroughScope = 'reads'
 ): void {
   t.throws(
     () => {
@@ -52,7 +52,7 @@ t.test('passThrough: reads forwards every GET and HEAD, and rejects unknown POST
     ['GET', '/v1/no/such/thing']
   ]
   for (const [method, target] of passed) t.equal(fate(target, method), target, `${method} ${target}`)
-  const refused = [
+  const rejected = [
     '/v1',
     '/v1/',
     '/v1/transactions',
@@ -73,7 +73,7 @@ t.test('passThrough: reads forwards every GET and HEAD, and rejects unknown POST
     '/v1/transactions?/v1/view',
     '/v1/transactions?x=/v1/tables/0x1/raw_item'
   ]
-  for (const target of refused) refusedAs(t, target, { status: 404, code: 'web_framework_error' }, 'POST')
+  for (const target of rejected) expectRejection(t, target, { status: 404, code: 'web_framework_error' }, 'POST')
   t.end()
 })
 
@@ -84,9 +84,33 @@ t.test('passThrough: none forwards nothing, and all forwards every path under /v
       '/v1/view'
     ], ['POST', '/v1/transactions']] as const
   ) {
-    refusedAs(t, target, { status: 404, code: 'web_framework_error' }, method, 'none')
+    expectRejection(t, target, { status: 404, code: 'web_framework_error' }, method, 'none')
     t.equal(fate(target, method, 'all'), target)
   }
+  t.end()
+})
+
+t.test('passThrough: transactions forwards reads and four routes of transactions, no other POST', t => {
+  const routes = ['', '/batch', '/simulate', '/encode_submission'].map(end => `/v1/transactions${end}`)
+  for (const target of [...routes, '/v1/transactions/simulate?estimate_gas_unit_price=true']) {
+    t.equal(fate(target, 'POST', 'transactions'), target)
+    t.throws(() => forwardedTarget(target, 'POST', 'reads'), { message: /needs passThrough: transactions$/ })
+  }
+  for (const [method, target] of [['GET', '/v1/x'], ['HEAD', '/v1/spec.json']] as const) {
+    t.equal(fate(target, method, 'transactions'), target)
+  }
+  for (
+    const target of [
+      '/v1/view/x',
+      '/v1/transactions/',
+      '/v1/transactions/other',
+      '/v1/transactions%2Fbatch',
+      '/v1/set_failpoint',
+      '/v1/accounts/0x1'
+    ]
+  ) expectRejection(t, target, { status: 404, code: 'web_framework_error' }, 'POST', 'transactions')
+  t.throws(() => forwardedTarget('/v1/view/x', 'POST', 'transactions'), { message: /needs passThrough: all$/ })
+  expectRejection(t, '/v1/transactions', { status: 405, code: 'web_framework_error' }, 'DELETE', 'transactions')
   t.end()
 })
 
@@ -111,7 +135,7 @@ t.test('the failpoint route is rejected, in every encoding that a gateway may de
     ]
   ) {
     for (const method of ['GET', 'HEAD', 'POST']) {
-      refusedAs(t, `/v1/${path}?name=a&actions=panic`, { status: 404, code: 'web_framework_error' }, method)
+      expectRejection(t, `/v1/${path}?name=a&actions=panic`, { status: 404, code: 'web_framework_error' }, method)
     }
   }
   t.equal(fate('/v1/x?set_failpoint'), '/v1/x?set_failpoint', 'a query is not a route')
@@ -122,7 +146,7 @@ t.test('the failpoint route is rejected, in every encoding that a gateway may de
 t.test('other methods get 405 with an Allow header, and paths outside /v1 get 404', t => {
   for (const method of ['OPTIONS', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'get']) {
     for (const policy of ['reads', 'none', 'all'] as const) {
-      refusedAs(
+      expectRejection(
         t,
         '/v1/x',
         { status: 405, code: 'web_framework_error', rawHeaders: ['allow', 'GET, HEAD, POST'] },
@@ -152,7 +176,7 @@ t.test('other methods get 405 with an Allow header, and paths outside /v1 get 40
     ]
   ) {
     for (const method of ['GET', 'POST', 'DELETE']) {
-      refusedAs(t, target, { status: 404, code: 'web_framework_error' }, method, 'all')
+      expectRejection(t, target, { status: 404, code: 'web_framework_error' }, method, 'all')
     }
   }
   t.match(methodNotAllowedError('GET'), { status: 405, rawHeaders: ['allow', 'GET'] })
@@ -216,10 +240,10 @@ t.test('a dot segment is rejected in every encoding, since a gateway could resol
   ) {
     for (const path of [`/v1/${dots}`, `/v1/${dots}/x`, `/v1/x/${dots}`, `/v1/x/${dots}/y?z`]) {
       for (const policy of ['reads', 'none', 'all'] as const) {
-        refusedAs(t, path, { status: 400, code: 'invalid_input' }, 'GET', policy)
+        expectRejection(t, path, { status: 400, code: 'invalid_input' }, 'GET', policy)
       }
     }
-    refusedAs(t, `/v1/tables/${dots}/raw_item`, { status: 400, code: 'invalid_input' }, 'POST')
+    expectRejection(t, `/v1/tables/${dots}/raw_item`, { status: 400, code: 'invalid_input' }, 'POST')
   }
   for (
     const target of [
@@ -239,13 +263,13 @@ t.test('a dot segment is rejected in every encoding, since a gateway could resol
 
 t.test('a target that no node reads, or that does not decode, is rejected', t => {
   for (const path of ['<', '>', '`', '#', '\u00e9', ' ', '\t', '\u007f', '\u0000', '\ud800']) {
-    refusedAs(t, `/v1/x${path}`, { status: 400, code: 'invalid_input' })
+    expectRejection(t, `/v1/x${path}`, { status: 400, code: 'invalid_input' })
   }
   for (const query of ['"', '<', '>', '#', '\u00e9', ' ', '\u007f']) {
-    refusedAs(t, `/v1/x?y=${query}`, { status: 400, code: 'invalid_input' })
+    expectRejection(t, `/v1/x?y=${query}`, { status: 400, code: 'invalid_input' })
   }
   for (const path of ['%', '%4', '%zz', '%c0%af', '%ff', '%25', '%25zz']) {
-    refusedAs(t, `/v1/x${path}`, { status: 400, code: 'invalid_input' })
+    expectRejection(t, `/v1/x${path}`, { status: 400, code: 'invalid_input' })
   }
   for (
     const target of [
@@ -306,7 +330,7 @@ t.test(`a forwarded target is unchanged, and stays under /v1 even if decoded twi
   check(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.constantFrom('reads', 'all'), (pieces, policy) => {
       const target = `/v1/${pieces.join('')}`
-      const got = fate(target, 'GET', policy as PassThroughPolicy)
+      const got = fate(target, 'GET', policy as PassThroughScope)
       if (got === target) passed++
       if (got !== target) return got === 400 || got === 404
       let [path = ''] = target.split('?', 1)
@@ -342,18 +366,18 @@ t.test('the version in an unknown route is read if unambiguous, since it only ra
 })
 
 t.test('a rejected route names the value of passThrough that would forward it', t => {
-  const cases: [string, string, PassThroughPolicy, string][] = [
+  const cases: [string, string, PassThroughScope, string][] = [
     [
       'POST',
       '/v1/transactions',
       'reads',
-      'not forwarded: passThrough is reads, and this request needs passThrough: all'
+      'not forwarded: passThrough is reads, and this request needs passThrough: transactions'
     ],
     [
       'POST',
       '/v1/transactions/simulate',
       'none',
-      'not forwarded: passThrough is none, and this request needs passThrough: all'
+      'not forwarded: passThrough is none, and this request needs passThrough: transactions'
     ],
     ['GET', '/v1/spec.json', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: reads'],
     ['GET', '/v1/set_failpoint', 'none', 'not forwarded: passThrough is none, and this request needs passThrough: all']

@@ -112,6 +112,6 @@ t.test('position headers are written in the order that full nodes use', async t 
         headerNamesOf('x-aptos-')
       )
         .includes('x-aptos-epoch'),
-    'the epoch only if the node sends it'
+    'the epoch only if the upstream sends it'
   )
 })

@@ -67,7 +67,7 @@ t.test('with answerLocally off, an upstream\'s 410 is forwarded unchanged and co
 
 t.test('a cached pruned version is served, marked and counted, with the current position', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const kept = await Promise.all(gone.map(async ([target, how]) => await varve.get(target, how)))
+  const cached = await Promise.all(gone.map(async ([target, how]) => await varve.get(target, how)))
   sandbox.ledger.grow(3)
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
@@ -75,7 +75,7 @@ t.test('a cached pruned version is served, marked and counted, with the current 
   for (const [at, [target, how]] of gone.entries()) {
     t.match(await varve.get(target, how), {
       status: 200,
-      body: kept[at]?.body,
+      body: cached[at]?.body,
       headers: {
         [status]: 'varve; hit; detail=pruned',
         'x-node-ledger-oldest-version': String(sandbox.ledger.oldest.version),
@@ -166,7 +166,7 @@ t.test('a window edge inside a cached block makes only its older versions pruned
   }
 })
 
-t.test('a pruned entry of an old release is served unchanged without an upstream request (law 8)', async t => {
+t.test('a pruned entry of an old release is served unchanged without an upstream request', async t => {
   let index = { release: 'aaaa', oldest: '10' }
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -229,14 +229,14 @@ t.test('a restored longer history is served, although the served head does not g
 
 t.test('a response of another chain does not change the window', async t => {
   let chain = '4'
-  const answer = (): Record<string, string> => ({
+  const headersNow = (): Record<string, string> => ({
     'content-type': 'application/json',
     ...stamps(chain === '4' ? {} : { 'x-aptos-chain-id': chain, 'x-aptos-ledger-oldest-version': '900' })
   })
   const stub = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(200, answer()).end('[]')
+    response.writeHead(200, headersNow()).end('[]')
   }, (_request, response) => {
-    response.writeHead(200, answer()).end('{}')
+    response.writeHead(200, headersNow()).end('{}')
   })
   const varve = await varveAt(t, stub.url)
   chain = '9'
@@ -248,7 +248,7 @@ t.test('a response of another chain does not change the window', async t => {
 
 t.test('an upstream\'s 410 is forwarded unchanged, and local 410s copy its allow-listed members', async t => {
   let more: Record<string, unknown> = {
-    hint: 'ask the archive',
+    hint: 'use the archive',
     oldest_ledger_version: '11',
     archival_endpoint: 'https://archive.example/v1',
     secret: 'x'
@@ -277,7 +277,7 @@ t.test('an upstream\'s 410 is forwarded unchanged, and local 410s copy its allow
   t.same(await localOne(), {
     body: {
       ...plain,
-      hint: 'ask the archive',
+      hint: 'use the archive',
       oldest_ledger_version: '10',
       archival_endpoint: 'https://archive.example/v1'
     },

@@ -6,7 +6,7 @@ const read = (body: unknown): ReturnType<typeof readPurge> =>
   readPurge(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), { eventsDefault: 25 })
 
 /** Returns the canonical request of the read that a purge names. */
-function meant (body: unknown): string {
+function canonicalOf (body: unknown): string {
   const wanted = read(body)
   return wanted.all
     ? 'everything'
@@ -14,7 +14,7 @@ function meant (body: unknown): string {
 }
 
 t.test('a purge names a read by path or URL, in any request variant, with an optional method', async t => {
-  const canonical = meant({ method: 'GET', url: '/v1/accounts/0x1/modules?ledger_version=5&limit=2' })
+  const canonical = canonicalOf({ method: 'GET', url: '/v1/accounts/0x1/modules?ledger_version=5&limit=2' })
   t.match(canonical, /^GET \/v1\/accounts\/\S*1\/modules\?ledger_version=5&limit=2$/)
   for (
     const url of [
@@ -23,14 +23,16 @@ t.test('a purge names a read by path or URL, in any request variant, with an opt
       'https://h/v1/accounts/0x1/modules?limit=2&ledger_version=005&unknown=1'
     ]
   ) {
-    for (const method of ['GET', 'HEAD', undefined]) t.equal(meant({ method, url }), canonical, `${method} ${url}`)
+    for (const method of ['GET', 'HEAD', undefined]) {
+      t.equal(canonicalOf({ method, url }), canonical, `${method} ${url}`)
+    }
   }
 })
 
 t.test('the body of a table item read is an object or a string, and stays exact', async t => {
   const url = '/v1/tables/0xab/item?ledger_version=5'
   const body = { key_type: 'u64', value_type: 'u64', key: '7' }
-  const canonical = meant({ method: 'POST', url, body })
+  const canonical = canonicalOf({ method: 'POST', url, body })
   t.match(canonical, /^POST .*"key":"7"\}$/)
   for (
     const spelled of [
@@ -38,7 +40,7 @@ t.test('the body of a table item read is an object or a string, and stays exact'
       JSON.stringify(body),
       '{ "key": "+7", "value_type": "u64", "key_type": "u64" }'
     ]
-  ) t.equal(meant({ method: 'POST', url, body: spelled }), canonical)
+  ) t.equal(canonicalOf({ method: 'POST', url, body: spelled }), canonical)
   const sentOf = (text: string): string | undefined => {
     const wanted = read(text)
     return wanted.all ? undefined : String(wanted.read.body?.sent)
@@ -59,7 +61,7 @@ t.test('the body of a table item read is an object or a string, and stays exact'
 })
 
 t.test('only {"all": true} purges everything', async t => {
-  for (const text of ['{"all":true}', ' { "all" : true } ']) t.equal(meant(text), 'everything')
+  for (const text of ['{"all":true}', ' { "all" : true } ']) t.equal(canonicalOf(text), 'everything')
   const url = '/v1/accounts/0x1/modules?ledger_version=5'
   for (
     const body of [

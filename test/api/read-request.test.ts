@@ -52,7 +52,7 @@ const upstreamOf = (target: string, sent?: Sent): string => {
     : `${found.endpoint.method} ${targetOf(found)} ${found.accept} ${found.body?.sent ?? ''}`
 }
 
-const refusalOf = (target: string, sent?: Sent): ErrorResponse | undefined => {
+const rejectionOf = (target: string, sent?: Sent): ErrorResponse | undefined => {
   try {
     read(target, sent)
     return undefined
@@ -328,10 +328,10 @@ t.test('an invalid value is rejected with 400 invalid_input', async t => {
     `${handle}/0x1::a::B/f?start=-1`
   ]
   for (const target of bad) {
-    const refusal = refusalOf(target)
-    t.match(refusal, { status: 400, code: 'invalid_input' }, target.slice(0, 80))
+    const rejection = rejectionOf(target)
+    t.match(rejection, { status: 400, code: 'invalid_input' }, target.slice(0, 80))
     t.same(
-      Object.keys(JSON.parse(refusal?.body ?? '{}')),
+      Object.keys(JSON.parse(rejection?.body ?? '{}')),
       ['message', 'error_code', 'vm_error_code'],
       'in the node\'s shape'
     )
@@ -379,14 +379,14 @@ t.test('an ambiguous or malformed body is rejected', async t => {
     body('["\\ud800x"]')
   ]
   for (const text of bad) {
-    t.match(refusalOf(item, { body: text }), { status: 400, code: 'invalid_input' }, text.slice(0, 90))
+    t.match(rejectionOf(item, { body: text }), { status: 400, code: 'invalid_input' }, text.slice(0, 90))
   }
   t.match(
-    refusalOf(item, { body: Buffer.from([...Buffer.from(body('"'))].concat(0xff, 0xfe)) }),
+    rejectionOf(item, { body: Buffer.from([...Buffer.from(body('"'))].concat(0xff, 0xfe)) }),
     { status: 400 },
     'not UTF-8'
   )
-  t.equal(refusalOf(item, { body: body('['.repeat(126) + ']'.repeat(126)) }), undefined, 'as deep as nodes read')
+  t.equal(rejectionOf(item, { body: body('['.repeat(126) + ']'.repeat(126)) }), undefined, 'as deep as nodes read')
 })
 
 t.test('a body of another content type is rejected with 415', async t => {
@@ -404,7 +404,7 @@ t.test('a body of another content type is rejected with 415', async t => {
     ]
   ) {
     t.match(
-      refusalOf(item, { body: body('"1"'), contentType }),
+      rejectionOf(item, { body: body('"1"'), contentType }),
       { status: 415, code: 'web_framework_error' },
       String(contentType)
     )
@@ -417,7 +417,7 @@ t.test('a body of another content type is rejected with 415', async t => {
       'application/json ;x=y'
     ]
   ) {
-    t.equal(refusalOf(item, { body: body('"1"'), contentType }), undefined, contentType)
+    t.equal(rejectionOf(item, { body: body('"1"'), contentType }), undefined, contentType)
   }
 })
 
@@ -441,9 +441,9 @@ t.test('an unknown route is not a read, and a known route with another method ge
   ) {
     t.equal(matchEndpoint(target, 'GET'), undefined, target)
   }
-  t.match(refusalOf(modules, { method: 'POST' }), { status: 405, code: 'web_framework_error' })
-  t.match(refusalOf(item, { method: 'HEAD' }), { status: 405 })
-  t.match(refusalOf('/v1/info', { method: 'TRACE' }), { status: 405 })
+  t.match(rejectionOf(modules, { method: 'POST' }), { status: 405, code: 'web_framework_error' })
+  t.match(rejectionOf(item, { method: 'HEAD' }), { status: 405 })
+  t.match(rejectionOf('/v1/info', { method: 'TRACE' }), { status: 405 })
   t.equal(keyOf(modules, { method: 'HEAD' }), keyOf(modules), 'HEAD is GET without a body')
 })
 

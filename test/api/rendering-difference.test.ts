@@ -213,7 +213,8 @@ t.test('no release may change the stored data of a module, a resource or a trans
 })
 
 t.test('resources in BCS are split by their types at any depth, and malformed listings rejected', async t => {
-  const text = (said: string): Buffer => Buffer.concat([Buffer.from([said.length]), Buffer.from(said)])
+  const text = (characters: string): Buffer =>
+    Buffer.concat([Buffer.from([characters.length]), Buffer.from(characters)])
   const struct = (name: string, ...types: Buffer[]): Buffer =>
     Buffer.concat([Buffer.alloc(32, 1), text('m'), text(name), Buffer.from([types.length]), ...types])
   const nested = (level: number): Buffer =>

@@ -49,9 +49,9 @@ const piece = fc.constantFrom(
 )
 const soup = fc.array(piece, { maxLength: 14 }).map(pieces => `{${pieces.join('')}}`)
 const valid = fc.json({ maxDepth: 4 }).map(json => `{"key" : ${json},\t"more":[1, 2.50]}`)
-const spoilt = fc.tuple(valid, fc.nat(), fc.nat(2), piece).map(([text, place, cut, mark]) => {
+const spoilt = fc.tuple(valid, fc.nat(), fc.nat(2), piece).map(([text, place, cut, inserted]) => {
   const at = place % (text.length + 1)
-  return text.slice(0, at) + mark + text.slice(at + cut)
+  return text.slice(0, at) + inserted + text.slice(at + cut)
 })
 
 /** Decides with JSON.parse if a text is one object without repeated members: printed again, it has as many names. */

@@ -28,7 +28,7 @@ t.test('only a 404 for a version, block or transaction denies a version', async 
   t.notOk(deniesVersion(responseOf(404, 'version_not_found')), 'no JSON')
 })
 
-t.test('a not-found of any value is told from an unknown route', async t => {
+t.test('a not-found of any value is distinguished from an unknown route', async t => {
   t.ok(reportsNotFound(errorOf(404, 'resource_not_found')))
   t.notOk(reportsNotFound(errorOf(404, 'web_framework_error')))
   t.notOk(reportsNotFound(errorOf(500, 'resource_not_found')))
@@ -44,6 +44,6 @@ t.test('only a 400 reports invalid input', async t => {
 t.test('an upstream reports pruned history with a 410, or with the 500 of older releases', async t => {
   t.ok(reportsPruned(responseOf(410, '{}')))
   t.ok(reportsPruned(responseOf(500, '{"message":"First requested event is probably pruned."}')))
-  t.notOk(reportsPruned(responseOf(500, '{"message":"it is sick"}')))
+  t.notOk(reportsPruned(responseOf(500, '{"message":"it is unhealthy"}')))
   t.notOk(reportsPruned(responseOf(404, 'pruned')))
 })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { maxDescriptorsOfProcess, connectionLimitFor } from '../../src/app/connection-limit.js'
+import { maxDescriptorsOfProcess, connectionLimitFor } from '../../src/app/descriptors.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 
 const config = (connections: number | null): Config =>

@@ -5,21 +5,21 @@ import { until } from '../support/until.js'
 
 t.test('exhausted file descriptors are logged and counted once, and so is their return', async t => {
   const log: string[] = []
-  let [isLeft, looks, exhausted] = [true, 0, 0]
-  const look = (): boolean => {
-    looks++
+  let [isLeft, checkCount, exhausted] = [true, 0, 0]
+  const check = (): boolean => {
+    checkCount++
     return isLeft
   }
   const after = async (more: number): Promise<void> => {
-    const wanted = looks + more
-    await until(() => looks >= wanted, 'it was looked at')
+    const wanted = checkCount + more
+    await until(() => checkCount >= wanted, 'it was checked')
   }
   t.teardown(watchDescriptors(
     pino({}, { write: line => log.push(line) }),
     () => {
       exhausted++
     },
-    look,
+    check,
     1
   ))
   await after(3)

@@ -1,8 +1,8 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { Signal } from '../../src/signal.js'
-import { auditInvalidatorOf } from '../../src/app/invalidate-audited.js'
-import { type RedisBackend } from '../../src/app/redis-backend.js'
+import { auditDifferenceListener } from '../../src/app/invalidate-audited.js'
+import { type SharedTier } from '../../src/app/purger.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
@@ -11,14 +11,14 @@ t.test('audit differences are logged ten times a second at most, with the number
   const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
   const clock = { ms: 0 }
   const log: Array<Record<string, unknown>> = []
-  const told: string[] = []
+  const published: string[] = []
   const purged = new Signal<Buffer>()
   purged.subscribe(purge => {
-    told.push(purge.toString())
+    published.push(purge.toString())
   })
-  const differs = auditInvalidatorOf({
+  const differs = auditDifferenceListener({
     invalidator,
-    redisBackend: undefined,
+    sharedTier: undefined,
     purged,
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => clock.ms
@@ -48,19 +48,19 @@ t.test('audit differences are logged ten times a second at most, with the number
   await new Promise(resolve => {
     setImmediate(resolve)
   })
-  t.same([...new Set(told)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
-  t.equal(told.length, 26, 'a rendering difference is not sent to other workers')
+  t.same([...new Set(published)], ['{"method":"GET","url":"/v1/blocks/by_version/5"}'])
+  t.equal(published.length, 26, 'a rendering difference is not sent to other workers')
 })
 
-t.test('a failed Redis invalidation is logged for a wrong entry, not for a rendering difference', async t => {
+t.test('a failed invalidation of a shared tier is logged for a wrong entry, not for its rendering', async t => {
   const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
   const log: Array<Record<string, unknown>> = []
-  const refuse = async (): Promise<never> => {
-    throw new Error('no more room')
+  const reject = async (): Promise<never> => {
+    throw new Error('out of memory')
   }
-  const differs = auditInvalidatorOf({
+  const differs = auditDifferenceListener({
     invalidator,
-    redisBackend: { purge: refuse, tier: { invalidate: refuse } } as unknown as RedisBackend,
+    sharedTier: { purge: reject, tier: { invalidate: reject } } as unknown as SharedTier,
     purged: new Signal(),
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
@@ -75,6 +75,6 @@ t.test('a failed Redis invalidation is logged for a wrong entry, not for a rende
     fetched: Buffer.from('b')
   }
   for (const result of ['rendering', 'different'] as const) differs({ ...found, result })
-  await until(() => log.length === 3, 'it is said')
-  t.match(log.at(-1), { level: 50, reason: 'no more room' })
+  await until(() => log.length === 3, 'it is logged')
+  t.match(log.at(-1), { level: 50, reason: 'out of memory' })
 })

@@ -50,9 +50,9 @@ t.test(
   'a listener on a host name with two addresses listens on one, so limits cover all clients',
   { skip },
   async t => {
-    const node = await startSandboxNode(t, { prunedBlocks: 0 })
+    const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
     localhostIsBoth(t)
-    const varve = await varveAt(t, node.url, { listen: 'localhost:0', admin: { listen: 'localhost:0' } })
+    const varve = await varveAt(t, upstream.url, { listen: 'localhost:0', admin: { listen: 'localhost:0' } })
     for (const [url, path] of [[varve.url, modules], [varve.adminUrl, '/healthz']] as const) {
       const { hostname, port } = new URL(url)
       t.match(await sendRequest(url, path), { status: 200 }, hostname)
@@ -62,22 +62,22 @@ t.test(
 )
 
 t.test('a host name that does not resolve is an error of the listener', async t => {
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
-  await t.rejects(varveAt(t, node.url, { listen: 'nowhere.invalid:0' }), {
+  await t.rejects(varveAt(t, upstream.url, { listen: 'nowhere.invalid:0' }), {
     message: /^cannot listen on nowhere\.invalid:0 \(listen\): .*(?:ENOTFOUND|EAI_AGAIN)/
   })
 })
 
 t.test('listeners, upstream and Redis work with IPv6 addresses', { skip }, async t => {
-  const node = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '::1' })
+  const upstream = await startSandbox({ blockMs: 0, prunedBlocks: 0, host: '::1' })
   t.teardown(async () => {
-    await node.close()
+    await upstream.close()
   })
   const redis = await startRedis(t, { args: ['--bind', '127.0.0.1', '::1'] })
-  t.match(node.url, /^http:\/\/\[::1\]:\d+$/)
-  const varve = await varveAt(t, node.url, {
+  t.match(upstream.url, /^http:\/\/\[::1\]:\d+$/)
+  const varve = await varveAt(t, upstream.url, {
     listen: '[::1]:0',
     admin: { listen: '[::1]:0' },
     cache: { redis: { url: `redis://[::1]:${redis.port}` } }
@@ -97,7 +97,7 @@ t.test('a listener on [::] serves IPv4 too, and forwards each client\'s plain ad
   })
   const varve = await varveAt(t, stub.url, { listen: '[::]:0', passThrough: 'all' })
   const { port } = new URL(varve.url)
-  const seen = async (host: string): Promise<string> =>
+  const bodyFrom = async (host: string): Promise<string> =>
     (await sendRequest(`http://${host}:${port}`, '/v1/spec.json')).body
-  t.same([await seen('127.0.0.1'), await seen('[::1]')], ['"127.0.0.1"', '"::1"'])
+  t.same([await bodyFrom('127.0.0.1'), await bodyFrom('[::1]')], ['"127.0.0.1"', '"::1"'])
 })

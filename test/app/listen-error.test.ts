@@ -2,18 +2,18 @@ import t from 'tap'
 import { listenError } from '../../src/app/listen-error.js'
 
 t.test('a listen error names address and key, and a fix if the cause is known', async t => {
-  const said = (code: string): string =>
+  const messageOf = (code: string): string =>
     listenError('h:80', { key: 'admin.listen', flag: '--admin' }, Object.assign(new Error(`listen ${code}`), { code }))
       .message
   t.match(
-    said('EADDRINUSE'),
+    messageOf('EADDRINUSE'),
     'cannot listen on h:80 (admin.listen): listen EADDRINUSE; stop the process that listens there, ' +
       'or choose another address with --admin'
   )
-  t.match(said('EACCES'), '; ports below 1024 need a privilege: choose a higher one with --admin')
-  t.match(said('EADDRNOTAVAIL'), '; this machine does not have that address: use --admin with 0.0.0.0')
+  t.match(messageOf('EACCES'), '; ports below 1024 need a privilege: choose a higher one with --admin')
+  t.match(messageOf('EADDRNOTAVAIL'), '; this machine does not have that address: use --admin with 0.0.0.0')
   for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
-    t.match(said(code), /; DNS lookup failed.* give an IP address with --admin$/)
+    t.match(messageOf(code), /; DNS lookup failed.* give an IP address with --admin$/)
   }
-  t.equal(said('EOTHER'), 'cannot listen on h:80 (admin.listen): listen EOTHER')
+  t.equal(messageOf('EOTHER'), 'cannot listen on h:80 (admin.listen): listen EOTHER')
 })

@@ -2,32 +2,36 @@ import t from 'tap'
 import { type LogWriter, logWriterOf } from '../../src/app/log-writer.js'
 
 /** Creates a writer to a disk and a pipe that the test controls. */
-function linesTo (): { lines: LogWriter, disk: { isFull: boolean, waiting: number, text: string[] }, told: number[] } {
-  const disk = { isFull: false, waiting: 0, text: [] as string[] }
-  const told: number[] = []
+function linesTo (): {
+  lines: LogWriter,
+  disk: { isFull: boolean, buffered: number, text: string[] },
+  lostCounts: number[]
+} {
+  const disk = { isFull: false, buffered: 0, text: [] as string[] }
+  const lostCounts: number[] = []
   const lines = logWriterOf({
-    bufferedBytes: () => disk.waiting,
+    bufferedBytes: () => disk.buffered,
     out: (text, done) => {
       if (!disk.isFull) disk.text.push(String(text))
       done?.(disk.isFull ? new Error('ENOSPC') : null)
     }
   }, {
     mask: line => line.replace('s3cret', '***'),
-    render: line => line,
-    onRecovered: lost => {
-      told.push(lost)
-    }
+    render: line => line
   })
-  return { lines, disk, told }
+  lines.recovered.subscribe(lost => {
+    lostCounts.push(lost)
+  })
+  return { lines, disk, lostCounts }
 }
 
 t.test('log lines lost to a full disk are counted, and reported when writes work again', async t => {
-  const { lines, disk, told } = linesTo()
+  const { lines, disk, lostCounts } = linesTo()
   lines.write('{"level":30}\n')
   disk.isFull = true
   for (let nth = 0; nth < 3; nth++) lines.write('{"level":30}\n')
   t.equal(lines.lostLines(), 3)
-  t.same(told, [])
+  t.same(lostCounts, [])
   disk.isFull = false
   lines.write('{"level":30}\n')
   lines.write('{"level":30}\n')
@@ -36,21 +40,21 @@ t.test('log lines lost to a full disk are counted, and reported when writes work
     ['{"level":30}\n', '\n{"level":30}\n', '{"level":30}\n'],
     'the previous line may be incomplete'
   )
-  t.same(told, [3], 'reported once')
+  t.same(lostCounts, [3], 'reported once')
   t.equal(lines.lostLines(), 3)
 })
 
 t.test('a stalled log reader loses lines instead of using memory, and reports their number later', async t => {
-  const { lines, disk, told } = linesTo()
-  disk.waiting = 1_048_577
+  const { lines, disk, lostCounts } = linesTo()
+  disk.buffered = 1_048_577
   for (let nth = 0; nth < 5; nth++) lines.write('{"level":30}\n')
   t.same([lines.lostLines(), disk.text], [5, []])
-  disk.waiting = 1_000_000
+  disk.buffered = 1_000_000
   lines.write('{"level":30}\n')
-  t.same([disk.text, told], [['{"level":30}\n'], []])
-  disk.waiting = 0
+  t.same([disk.text, lostCounts], [['{"level":30}\n'], []])
+  disk.buffered = 0
   lines.write('{"level":30}\n')
-  t.same([disk.text.length, told], [2, [5]])
+  t.same([disk.text.length, lostCounts], [2, [5]])
 })
 
 t.test('log lines of level warn and above are masked, and others pass unchanged', async t => {

@@ -3,9 +3,9 @@ import t from 'tap'
 import { prettyLine, wantsColours } from '../../src/app/pretty-line.js'
 
 /** Returns what a terminal shows of the log. */
-function seenOf (tell: (log: pino.Logger) => void, hasColours = false): string {
+function outputOf (logLine: (log: pino.Logger) => void, hasColours = false): string {
   let out = ''
-  tell(pino({ level: 'trace' }, {
+  logLine(pino({ level: 'trace' }, {
     write: line => {
       out += prettyLine(line, hasColours)
     }
@@ -15,19 +15,19 @@ function seenOf (tell: (log: pino.Logger) => void, hasColours = false): string {
 
 t.test('a terminal log line has time, level, message and fields, without constant fields', async t => {
   t.match(
-    seenOf(log => {
+    outputOf(log => {
       log.info({ url: 'http://127.0.0.1:8080', workers: 2, ready: true, client: null }, 'listening')
     }),
     /^\d\d:\d\d:\d\d info {2}listening url=http:\/\/127\.0\.0\.1:8080 workers=2 ready=true client=null\n$/
   )
   t.match(
-    seenOf(log => {
+    outputOf(log => {
       log.warn({ reasons: ['a b', 'c'] }, 'refused')
     }),
     / warn {2}refused reasons=\["a b","c"\]\n$/
   )
   t.match(
-    seenOf(log => {
+    outputOf(log => {
       for (const level of ['trace', 'debug', 'error', 'fatal'] as const) log[level]('x')
     }),
     / trace x\n.* debug x\n.* error x\n.* fatal x\n$/
@@ -37,15 +37,18 @@ t.test('a terminal log line has time, level, message and fields, without constan
 
 t.test('a value with blanks or quotes, or an empty one, is quoted, so it cannot pass as a field', async t => {
   t.match(
-    seenOf(log => {
-      log.info({ cacheStatus: 'varve; hit', url: '/v1/x y=z', empty: '', quoted: '"a"', back: 'a\\b' }, 'answered')
+    outputOf(log => {
+      log.info(
+        { cacheStatus: 'varve; hit', url: '/v1/x y=z', empty: '', quoted: '"a"', back: 'a\\b' },
+        'request completed'
+      )
     }),
-    / answered cacheStatus="varve; hit" url="\/v1\/x y=z" empty="" quoted="\\"a\\"" back="a\\\\b"\n$/
+    / request completed cacheStatus="varve; hit" url="\/v1\/x y=z" empty="" quoted="\\"a\\"" back="a\\\\b"\n$/
   )
 })
 
 t.test('an error is shown as its message, with its stack below', async t => {
-  const out = seenOf(log => {
+  const out = outputOf(log => {
     log.error({ err: new Error('no luck') }, 'a request failed')
   })
   const [first, ...trace] = out.trimEnd().split('\n')
@@ -73,7 +76,7 @@ t.test('control characters from outside are escaped in values, names, messages a
   const error = new Error(hostile)
   error.stack = `Error: x\n    at ${hostile}`
   for (const hasColours of [false, true]) {
-    const out = seenOf(log => {
+    const out = outputOf(log => {
       log.error({ value: hostile, list: [hostile], [hostile]: 1, err: error }, hostile)
     }, hasColours)
     // eslint-disable-next-line no-control-regex
@@ -86,7 +89,7 @@ t.test('control characters from outside are escaped in values, names, messages a
 
 t.test('colours are used only on a terminal that supports and wants them', async t => {
   t.match(
-    seenOf(log => {
+    outputOf(log => {
       log.warn({ key: 1 }, 'x')
     }, true),
     '\u001b[33mwarn \u001b[0m x \u001b[2mkey=\u001b[0m1'

@@ -32,14 +32,14 @@ async function sandbox (
 async function rawResponse (url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return await new Promise((resolve, reject) => {
-    let said = ''
+    let received = ''
     const socket = connect(Number(port), hostname, () => {
       socket.write(text)
     })
     socket.on('data', bytes => {
-      said += String(bytes)
+      received += String(bytes)
     }).on('error', reject).on('end', () => {
-      resolve(said)
+      resolve(received)
     })
   })
 }
@@ -86,10 +86,10 @@ t.test(
       [['--sandbox', '--config', file], {}, 'upstreams: expected none together with --sandbox'],
       [['--config', file], { VARVE_SANDBOX: '1' }, 'upstreams: expected none together with VARVE_SANDBOX']
     ]
-    for (const [argv, environment, said] of sources) {
+    for (const [argv, environment, source] of sources) {
       const { code, out, err } = await runCommand(t, ['serve', ...argv, ...free], environment)
       t.same([code, out], [2, ''])
-      t.ok(err.includes(`\n  ${said}, which serves made-up data: remove the upstreams, or `), err)
+      t.ok(err.includes(`\n  ${source}, which serves made-up data: remove the upstreams, or `), err)
     }
     t.match(await runCommand(t, ['check', file], { VARVE_SANDBOX: '1' }), {
       code: 2,
@@ -134,7 +134,7 @@ for (
         })
       ],
       [
-        'a preflight that is refused',
+        'a preflight that is rejected',
         sendRequest(url, modules, {
           method: 'OPTIONS',
           headers: {
@@ -151,9 +151,9 @@ for (
           body: 'x'.repeat(2_000_000)
         })
       ],
-      ['a node\'s own error', sendRequest(url, '/v1/accounts/0xdead/modules?ledger_version=2000')]
+      ['an upstream\'s own error', sendRequest(url, '/v1/accounts/0xdead/modules?ledger_version=2000')]
     ]
-    for (const [what, asked] of responses) t.match((await asked).headers, { 'x-varve-sandbox': 'true' }, what)
+    for (const [what, response] of responses) t.match((await response).headers, { 'x-varve-sandbox': 'true' }, what)
     for (let nth = 0; nth < 6; nth++) {
       const got = await sendRequest(url, modules)
       t.match(got.headers, { 'x-varve-sandbox': 'true' }, String(got.headers['cache-status']))
@@ -185,7 +185,7 @@ t.test(
       msg: 'sandbox: serving made-up data of the embedded node, requested by --sandbox or VARVE_SANDBOX'
     })
     const { status, body } = await sendRequest(adminUrl, '/readyz')
-    t.same([status, JSON.parse(body)], [200, { ready: true, degraded: ['sandbox'] }])
+    t.same([status, JSON.parse(body)], [200, { ready: true, level: 'amber', degraded: ['sandbox'] }])
     t.match(JSON.parse((await sendRequest(adminUrl, '/status.json')).body), {
       degraded: ['sandbox'],
       varve: { isSandbox: true }
@@ -206,9 +206,9 @@ t.test('a sandbox with two workers is reported once in /readyz and in the metric
 })
 
 t.test('with an upstream nothing reports a sandbox', together(), async t => {
-  const node = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { head: { pollMs: 1000 } })
+  const remoteSandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, remoteSandbox.url, { head: { pollMs: 1000 } })
   for (let nth = 0; nth < 3; nth++) t.equal((await varve.get(modules)).headers['x-varve-sandbox'], undefined)
-  t.same(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), { ready: true, degraded: [] })
+  t.same(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), { ready: true, level: 'green', degraded: [] })
   t.equal(await varve.metric('varve_sandbox'), 0)
 })

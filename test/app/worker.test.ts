@@ -7,7 +7,7 @@ import { sendRequest } from '../support/client.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 
-type Answered = Extract<ToPrimary, { kind: 'query_result' }>
+type QueryResult = Extract<ToPrimary, { kind: 'query_result' }>
 
 /** Runs a worker in this process with the test as its primary, which polls the upstream on request. */
 async function worker (
@@ -17,27 +17,27 @@ async function worker (
 ): Promise<
   {
     line: PrimaryChannel,
-    said: ToPrimary[],
+    messages: ToPrimary[],
     url: () => string,
     ended: Promise<void>,
-    asks: (asked: Extract<ToWorker, { kind: 'query' }>['query']) => Promise<Answered['result']>
+    runQuery: (request: Extract<ToWorker, { kind: 'query' }>['query']) => Promise<QueryResult['result']>
   }
 > {
-  const said: ToPrimary[] = []
-  let asked = 0
+  const messages: ToPrimary[] = []
+  let queryCount = 0
   const line = new PrimaryChannel((message, onSent) => {
     onSent?.()
-    said.push(message)
+    messages.push(message)
     if (message.kind !== 'poll') return
-    fetch(nodeUrl + message.target).then(async answer => {
+    fetch(nodeUrl + message.target).then(async response => {
       line.onMessage({
         kind: 'poll_result',
         upstream: message.upstream,
         target: message.target,
         result: {
-          status: answer.status,
-          headers: Object.fromEntries(answer.headers),
-          body: Buffer.from(await answer.arrayBuffer())
+          status: response.status,
+          headers: Object.fromEntries(response.headers),
+          body: Buffer.from(await response.arrayBuffer())
         }
       })
     }, () => {
@@ -50,7 +50,7 @@ async function worker (
     })
   })
   const config = configSchema.parse({ listen, upstreams: [{ name: 'node', url: nodeUrl }], head: { pollMs: 600_000 } })
-  line.onMessage({ kind: 'start', config, sandboxUrl: undefined, resetCount: 3 })
+  line.onMessage({ kind: 'start', config, sandboxUrl: undefined, resetCount: 3, cordoned: [] })
   const ended = line.serve(await line.started, pino({ level: 'silent' }))
   t.teardown(async () => {
     line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })
@@ -58,16 +58,16 @@ async function worker (
   })
   return {
     line,
-    said,
+    messages,
     ended,
-    url: () => said.flatMap(message => message.kind === 'listening' ? [message.url] : []).join(),
-    asks: async query => {
-      const id = ++asked
+    url: () => messages.flatMap(message => message.kind === 'listening' ? [message.url] : []).join(),
+    runQuery: async query => {
+      const id = ++queryCount
       line.onMessage({ kind: 'query', id, query })
-      const answer = (): Answered | undefined =>
-        said.find((message): message is Answered => message.kind === 'query_result' && message.id === id)
-      await until(() => answer() !== undefined, 'it has answered')
-      return answer()?.result ?? { error: 'nothing' }
+      const findResult = (): QueryResult | undefined =>
+        messages.find((message): message is QueryResult => message.kind === 'query_result' && message.id === id)
+      await until(() => findResult() !== undefined, 'it has responded')
+      return findResult()?.result ?? { error: 'nothing' }
     }
   }
 }
@@ -75,45 +75,49 @@ async function worker (
 const target = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 
 t.test('a worker listens, gets poll results from the primary, and reports heads and metrics', async t => {
-  const node = await startSandboxNode(t, { prunedBlocks: 0 })
-  const { line, said, url, asks, ended } = await worker(t, node.url)
-  await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
-  t.equal(node.requests.countFor('index'), 1)
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const { line, messages, url, runQuery, ended } = await worker(t, sandbox.url)
+  await until(() => messages.some(({ kind }) => kind === 'ready'), 'it is ready')
+  t.equal(sandbox.requests.countFor('index'), 1)
   t.match(await sendRequest(url(), target), { status: 200 })
-  node.ledger.grow(3)
+  sandbox.ledger.grow(3)
   await sendRequest(url(), '/v1/accounts/0x1/modules?limit=1')
-  const heads = said.flatMap(message => message.kind === 'head' ? [message] : [])
-  t.match(heads.at(-1), { resetCount: 3, stamped: { position: { head: { version: node.ledger.head.version } } } })
-  t.match(await asks({ kind: 'status' }), {
+  const heads = messages.flatMap(message => message.kind === 'head' ? [message] : [])
+  t.match(heads.at(-1), { resetCount: 3, stamped: { position: { head: { version: sandbox.ledger.head.version } } } })
+  t.match(await runQuery({ kind: 'status' }), {
     value: { ready: true, pid: process.pid, upstreams: [{ name: 'node', state: 'up' }] }
   })
-  t.match(await asks({ kind: 'metrics' }), { value: [{ name: String, values: Array }] })
-  t.match(await asks({ kind: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
+  t.match(await runQuery({ kind: 'metrics' }), { value: [{ name: String, values: Array }] })
+  t.match(await runQuery({ kind: 'purge', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
     value: { everywhere: true }
   })
   t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ kind: 'purge_locally', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }), {
-    value: undefined
-  })
+  t.match(
+    await runQuery({ kind: 'purge_locally', body: Buffer.from(JSON.stringify({ method: 'GET', url: target })) }),
+    {
+      value: undefined
+    }
+  )
   t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ kind: 'purge_locally', body: Buffer.from('{"all":true}') }), { value: undefined })
+  t.match(await runQuery({ kind: 'purge_locally', body: Buffer.from('{"all":true}') }), { value: undefined })
   t.match((await sendRequest(url(), target)).headers, { 'cache-status': /uri-miss/ })
-  t.match(await asks({ kind: 'purge', body: Buffer.from('{}') }), {
+  t.match(await runQuery({ kind: 'purge', body: Buffer.from('{}') }), {
     errorResponse: { status: 400, code: 'invalid_input' }
   })
   line.onMessage({ kind: 'stop', deadlines: { drainMs: 0 } })
   await ended
-  t.match(said.at(-1), { kind: 'final_report', metrics: Array }, 'the final metrics come last')
+  t.match(messages.at(-1), { kind: 'final_report', metrics: Array }, 'the final metrics come last')
 })
 
 t.test('a worker serves a head from another worker of its chain, and polls after a reset', async t => {
-  const node = await startSandboxNode(t, { prunedBlocks: 0 })
-  const { line, said, url } = await worker(t, node.url)
-  await until(() => said.some(({ kind }) => kind === 'ready'), 'it is ready')
-  const shown = async (): Promise<unknown> => (await sendRequest(url(), target)).headers['x-node-ledger-version']
-  node.ledger.grow(1)
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const { line, messages, url } = await worker(t, sandbox.url)
+  await until(() => messages.some(({ kind }) => kind === 'ready'), 'it is ready')
+  const servedVersion = async (): Promise<unknown> =>
+    (await sendRequest(url(), target)).headers['x-node-ledger-version']
+  sandbox.ledger.grow(1)
   await sendRequest(url(), '/v1/accounts/0x1/modules?limit=1')
-  const [head] = said.flatMap(message => message.kind === 'head' ? [message.stamped] : [])
+  const [head] = messages.flatMap(message => message.kind === 'head' ? [message.stamped] : [])
   t.ok(head)
   if (head === undefined) return
   const later = (by: bigint): typeof head => ({
@@ -128,40 +132,40 @@ t.test('a worker serves a head from another worker of its chain, and polls after
     }
   })
   line.onMessage({ kind: 'head', resetCount: 4, stamped: later(9n) })
-  t.equal(await shown(), String(node.ledger.head.version))
+  t.equal(await servedVersion(), String(sandbox.ledger.head.version))
   line.onMessage({ kind: 'head', resetCount: 3, stamped: later(7n) })
-  t.equal(await shown(), String(node.ledger.head.version + 7n))
-  const polls = (): number => said.filter(({ kind }) => kind === 'poll').length
+  t.equal(await servedVersion(), String(sandbox.ledger.head.version + 7n))
+  const polls = (): number => messages.filter(({ kind }) => kind === 'poll').length
   const before = polls()
   line.onMessage({ kind: 'chain_reset', resetCount: 3 })
   t.equal(polls(), before, 'it has seen this reset')
   line.onMessage({ kind: 'chain_reset', resetCount: 4 })
   t.equal(polls(), before + 1)
-  node.ledger.grow(2)
+  sandbox.ledger.grow(2)
   // Sends a poll result that the worker did not request.
-  const index = await fetch(`${node.url}/v1`)
+  const index = await fetch(`${sandbox.url}/v1`)
   line.onMessage({
     kind: 'poll_result',
     upstream: 'node',
     target: '/v1',
     result: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) }
   })
-  await until(async () => await shown() === String(node.ledger.head.version), 'it is taken in')
+  await until(async () => await servedVersion() === String(sandbox.ledger.head.version), 'it is taken in')
 })
 
 t.test('a worker that cannot listen reports the error and ends', async t => {
-  const node = await startSandboxNode(t, { prunedBlocks: 0 })
-  const { ended } = await worker(t, node.url, new URL(node.url).host)
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const { ended } = await worker(t, sandbox.url, new URL(sandbox.url).host)
   await t.rejects(ended, { message: /^cannot listen on .* \(listen\): .*EADDRINUSE/ })
 })
 
 t.test('a worker that has not started reports so to a query', async t => {
-  const said: ToPrimary[] = []
+  const messages: ToPrimary[] = []
   new PrimaryChannel(message => {
-    said.push(message)
+    messages.push(message)
   }).onMessage({ kind: 'query', id: 1, query: { kind: 'status' } })
-  await until(() => said.length === 1, 'it has answered')
-  t.match(said, [{ kind: 'query_result', id: 1, result: { error: 'the worker has not started yet' } }])
+  await until(() => messages.length === 1, 'it has responded')
+  t.match(messages, [{ kind: 'query_result', id: 1, result: { error: 'the worker has not started yet' } }])
 })
 
 t.test('a worker cannot be started from the command line', async t => {

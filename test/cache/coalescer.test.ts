@@ -2,7 +2,7 @@ import t from 'tap'
 import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
 
 interface Gate<T> {
-  readonly fly: () => Promise<T>
+  readonly fetch: () => Promise<T>
   readonly open: (value: T) => void
   readonly fail: (error: Error) => void
 }
@@ -15,7 +15,7 @@ function gate<T> (log: string[], name: string): Gate<T> {
     fail = reject
   })
   return {
-    fly: async () => {
+    fetch: async () => {
       log.push(name)
       return await promise
     },
@@ -25,70 +25,70 @@ function gate<T> (log: string[], name: string): Gate<T> {
 }
 
 t.test('a burst of equal reads shares one fetch', async t => {
-  const flights = new Coalescer<number>(() => true)
+  const coalescer = new Coalescer<number>(() => true)
   const log: string[] = []
   const first = gate<number>(log, 'first')
-  const callers = Array.from({ length: 1000 }, async () => await flights.run('k', first.fly))
+  const callers = Array.from({ length: 1000 }, async () => await coalescer.run('k', first.fetch))
   first.open(7)
   const results = await Promise.all(callers)
   t.same(log, ['first'])
   t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 999)
   t.ok(results.every(({ result }) => result === 7))
-  t.equal(flights.size, 0, 'no fetch remains')
+  t.equal(coalescer.size, 0, 'no fetch remains')
 })
 
 t.test('different reads are fetched separately', async t => {
-  const flights = new Coalescer<string>(() => true)
-  const results = await Promise.all(['a', 'b'].map(async key => await flights.run(key, async () => key)))
+  const coalescer = new Coalescer<string>(() => true)
+  const results = await Promise.all(['a', 'b'].map(async key => await coalescer.run(key, async () => key)))
   t.same(results, [{ result: 'a', isCollapsed: false }, { result: 'b', isCollapsed: false }])
 })
 
 t.test('a failed coalesced fetch fails only its leader, and the others share one more fetch', async t => {
-  const flights = new Coalescer<string>(() => true)
+  const coalescer = new Coalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const second = gate<string>(log, 'second')
-  const leader = flights.run('k', first.fly)
-  const joiners = Array.from({ length: 10 }, async () => await flights.run('k', second.fly))
-  first.fail(new Error('the node died'))
-  await t.rejects(leader, { message: 'the node died' })
-  second.open('well')
+  const leader = coalescer.run('k', first.fetch)
+  const joiners = Array.from({ length: 10 }, async () => await coalescer.run('k', second.fetch))
+  first.fail(new Error('the upstream failed'))
+  await t.rejects(leader, { message: 'the upstream failed' })
+  second.open('ok')
   const results = await Promise.all(joiners)
   t.same(log, ['first', 'second'])
-  t.ok(results.every(({ result }) => result === 'well'))
+  t.ok(results.every(({ result }) => result === 'ok'))
   t.equal(results.filter(({ isCollapsed }) => isCollapsed).length, 9)
 })
 
 t.test('a second failed fetch fails all its readers, so an upstream gets two requests at most', async t => {
-  const flights = new Coalescer<string>(() => true)
-  let asked = 0
+  const coalescer = new Coalescer<string>(() => true)
+  let fetchCount = 0
   const results = await Promise.allSettled(Array.from({ length: 10 }, async () =>
-    await flights.run('k', async () => {
-      asked++
+    await coalescer.run('k', async () => {
+      fetchCount++
       throw new Error('dead')
     })))
   t.ok(results.every(({ status }) => status === 'rejected'))
-  t.equal(asked, 2)
+  t.equal(fetchCount, 2)
 })
 
 t.test('a latest read joins only a fetch that has not started, behind the one in flight', async t => {
-  const flights = new FreshCoalescer<string>(() => true)
+  const coalescer = new FreshCoalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
   const second = gate<string>(log, 'second')
   const third = gate<string>(log, 'third')
-  const early = flights.run('k', first.fly)
+  const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
-  const gathered = Array.from({ length: 100 }, async () => await flights.run('k', second.fly))
+  const gathered = Array.from({ length: 100 }, async () => await coalescer.run('k', second.fetch))
   t.same(log, ['first'], 'the second waits for the first to end')
-  t.equal(flights.size, 2)
+  t.equal(coalescer.size, 2)
   first.open('one')
   t.same(await early, { result: 'one', isCollapsed: false })
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.same(log, ['first', 'second'])
-  const late = flights.run('k', third.fly)
+  const late = coalescer.run('k', third.fetch)
   second.open('two')
   const got = await Promise.all(gathered)
   t.ok(got.every(({ result }) => result === 'two'))
@@ -98,31 +98,31 @@ t.test('a latest read joins only a fetch that has not started, behind the one in
   await new Promise(resolve => {
     setImmediate(resolve)
   })
-  t.equal(flights.size, 0)
+  t.equal(coalescer.size, 0)
 })
 
 t.test('a failed latest fetch does not fail the reads queued behind it', async t => {
-  const flights = new FreshCoalescer<string>(() => true)
+  const coalescer = new FreshCoalescer<string>(() => true)
   const log: string[] = []
   const first = gate<string>(log, 'first')
-  const early = flights.run('k', first.fly)
+  const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
-  const behind = flights.run('k', async () => 'well')
+  const queued = coalescer.run('k', async () => 'ok')
   first.fail(new Error('dead'))
   await t.rejects(early, { message: 'dead' })
-  t.same(await behind, { result: 'well', isCollapsed: false })
+  t.same(await queued, { result: 'ok', isCollapsed: false })
 })
 
 t.test('a failed queued fetch fails only its leader, and the others share one more fetch', async t => {
-  const flights = new FreshCoalescer<string>(() => true)
+  const coalescer = new FreshCoalescer<string>(() => true)
   const first = gate<string>([], 'first')
-  const early = flights.run('k', first.fly)
+  const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   let flown = 0
   const gathered = Array.from({ length: 10 }, async () =>
-    await flights.run('k', async () => {
+    await coalescer.run('k', async () => {
       if (++flown === 1) throw new Error('dead')
-      return 'well'
+      return 'ok'
     }))
   first.open('one')
   await early
@@ -132,13 +132,13 @@ t.test('a failed queued fetch fails only its leader, and the others share one mo
 })
 
 t.test('a failed queued fetch is repeated once and not more', async t => {
-  const flights = new FreshCoalescer<string>(() => true)
+  const coalescer = new FreshCoalescer<string>(() => true)
   const first = gate<string>([], 'first')
-  const early = flights.run('k', first.fly)
+  const early = coalescer.run('k', first.fetch)
   await Promise.resolve()
   let flown = 0
   const gathered = Array.from({ length: 10 }, async () =>
-    await flights.run('k', async () => {
+    await coalescer.run('k', async () => {
       flown++
       throw new Error('dead')
     }))
@@ -148,7 +148,7 @@ t.test('a failed queued fetch is repeated once and not more', async t => {
   t.equal(flown, 2)
 })
 
-const flightsOf: readonly [
+const coalescers: readonly [
   string,
   (isShareable: (result: string) => boolean) => Coalescer<string> | FreshCoalescer<string>
 ][] = [
@@ -156,39 +156,39 @@ const flightsOf: readonly [
   ['latest reads', isShareable => new FreshCoalescer(isShareable)]
 ]
 
-for (const [what, make] of flightsOf) {
+for (const [what, make] of coalescers) {
   t.test(`a streamed response has one reader, and the coalesced reads fetch in parallel (${what})`, async t => {
-    const flights = make(result => result !== 'stream')
+    const coalescer = make(result => result !== 'stream')
     let flown = 0
-    let land: () => void = () => {}
-    const landed = new Promise<void>(resolve => {
-      land = resolve
+    let finish: () => void = () => {}
+    const finished = new Promise<void>(resolve => {
+      finish = resolve
     })
     let allGone: () => void = () => {}
     const gone = new Promise<void>(resolve => {
       allGone = resolve
     })
     const callers = Array.from({ length: 10 }, async () =>
-      await flights.run('k', async () => {
+      await coalescer.run('k', async () => {
         const nth = ++flown
         if (nth === 10) allGone()
-        if (nth > 1) await landed
+        if (nth > 1) await finished
         return 'stream'
       }))
     t.same(await callers[0], { result: 'stream', isCollapsed: false })
     await gone
-    t.equal(flights.size, 0, 'a fetch of a single reader cannot be joined')
-    land()
+    t.equal(coalescer.size, 0, 'a fetch of a single reader cannot be joined')
+    finish()
     t.same(await Promise.all(callers), Array(10).fill({ result: 'stream', isCollapsed: false }))
     t.equal(flown, 10)
   })
 
   t.test(`after a stream, separate fetches return their own results and later reads share (${what})`, async t => {
-    const flights = make(result => result !== 'stream')
+    const coalescer = make(result => result !== 'stream')
     let flown = 0
     const callers = Array.from(
       { length: 3 },
-      async () => await flights.run('k', async () => ++flown === 1 ? 'stream' : 'small')
+      async () => await coalescer.run('k', async () => ++flown === 1 ? 'stream' : 'small')
     )
     t.same(await Promise.all(callers), [{ result: 'stream', isCollapsed: false }, {
       result: 'small',
@@ -199,70 +199,70 @@ for (const [what, make] of flightsOf) {
     }])
     t.equal(flown, 3)
     t.same(
-      (await Promise.all([1, 2].map(async () => await flights.run('k', async () => 'small')))).map(({ isCollapsed }) =>
-        isCollapsed
-      ),
+      (await Promise.all([1, 2].map(async () => await coalescer.run('k', async () => 'small')))).map((
+        { isCollapsed }
+      ) => isCollapsed),
       [false, true]
     )
   })
 
   t.test(`a failed separate fetch fails its own reader and is not retried (${what})`, async t => {
-    const flights = make(() => false)
+    const coalescer = make(() => false)
     let flown = 0
     const callers = Array.from({ length: 4 }, async () =>
-      await flights.run('k', async () => {
+      await coalescer.run('k', async () => {
         const nth = ++flown
         if (nth % 2 === 0) throw new Error(`dead ${nth}`)
-        return `well ${nth}`
+        return `ok ${nth}`
       }))
     const results = await Promise.allSettled(callers)
     t.match(results, [
-      { status: 'fulfilled', value: { result: 'well 1', isCollapsed: false } },
+      { status: 'fulfilled', value: { result: 'ok 1', isCollapsed: false } },
       { status: 'rejected', reason: { message: 'dead 2' } },
-      { status: 'fulfilled', value: { result: 'well 3', isCollapsed: false } },
+      { status: 'fulfilled', value: { result: 'ok 3', isCollapsed: false } },
       { status: 'rejected', reason: { message: 'dead 4' } }
     ])
     t.equal(flown, 4)
-    t.equal(flights.size, 0)
+    t.equal(coalescer.size, 0)
   })
 
   t.test(`after a failure reads share one more fetch, or fetch separately if it streams (${what})`, async t => {
-    const flights = make(() => false)
+    const coalescer = make(() => false)
     let flown = 0
     const callers = Array.from({ length: 10 }, async () =>
-      await flights.run('k', async () => {
+      await coalescer.run('k', async () => {
         if (++flown === 1) throw new Error('dead')
         return 'stream'
       }))
     t.same((await Promise.allSettled(callers)).map(({ status }) => status), ['rejected', ...Array(9).fill('fulfilled')])
     t.equal(flown, 10)
-    t.equal(flights.size, 0)
+    t.equal(coalescer.size, 0)
   })
 }
 
 t.test('a fetch is reported in flight under its own key only', async t => {
-  const flights = new Coalescer<string>(() => true)
+  const coalescer = new Coalescer<string>(() => true)
   const first = gate<string>([], 'first')
-  const flight = flights.run('k', first.fly)
-  t.same([flights.has('k'), flights.has('other')], [true, false])
+  const fetching = coalescer.run('k', first.fetch)
+  t.same([coalescer.has('k'), coalescer.has('other')], [true, false])
   first.open('one')
-  await flight
-  t.equal(flights.has('k'), false)
+  await fetching
+  t.equal(coalescer.has('k'), false)
 })
 
 t.test('a latest read that must fetch alone starts at once, not behind a queued fetch', async t => {
-  const flights = new FreshCoalescer<string>(result => result !== 'stream')
+  const coalescer = new FreshCoalescer<string>(result => result !== 'stream')
   const log: string[] = []
   const slow = gate<string>(log, 'slow')
   let flown = 0
-  const first = flights.run('k', async () => 'stream')
-  const joined = flights.run('k', async () => {
+  const first = coalescer.run('k', async () => 'stream')
+  const coalesced = coalescer.run('k', async () => {
     log.push('alone')
     return `own ${++flown}`
   })
   await first
-  const third = flights.run('k', slow.fly)
-  t.same(await joined, { result: 'own 1', isCollapsed: false })
+  const third = coalescer.run('k', slow.fetch)
+  t.same(await coalesced, { result: 'own 1', isCollapsed: false })
   t.ok(log.includes('alone'))
   slow.open('three')
   t.same(await third, { result: 'three', isCollapsed: false })

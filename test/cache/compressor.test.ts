@@ -28,29 +28,29 @@ const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
 
 const block = (first: bigint, last: bigint): Partial<EntryParts> => ({
   key: `b ${first}`,
-  block: { blockIndexKey: 'b', first, last }
+  validity: { kind: 'versions', family: 'b', first, last }
 })
 
 function tier (
   maxBytes = 1e6,
   clock = { ms: 0 }
-): { memory: MemoryTier, compressor: Compressor, tally: { evictions: number, writes: number } } {
-  const tally = { evictions: 0, writes: 0 }
+): { memory: MemoryTier, compressor: Compressor, counts: { evictions: number, writes: number } } {
+  const counts = { evictions: 0, writes: 0 }
   const memory = new MemoryTier(maxBytes, {
     wrote: () => {
-      tally.writes++
+      counts.writes++
     },
     evicted: () => {
-      tally.evictions++
+      counts.evictions++
     }
   }, () => clock.ms)
-  return { memory, compressor: new Compressor(memory), tally }
+  return { memory, compressor: new Compressor(memory), counts }
 }
 
-function keptIn (memory: MemoryTier, key = 'k'): Entry {
-  const kept = memory.get(key)
-  if (kept === undefined) throw new Error(`nothing is kept under ${key}`)
-  return kept
+function cachedIn (memory: MemoryTier, key = 'k'): Entry {
+  const cached = memory.getByKey(key)
+  if (cached === undefined) throw new Error(`nothing is cached under ${key}`)
+  return cached
 }
 
 function unpack (form: Representation): Buffer {
@@ -74,7 +74,7 @@ interface Job {
 function heldZlib (t: Test): Job[] {
   const jobs: Job[] = []
   const { brotliCompress, gzip } = zlib
-  const hold =
+  const queue =
     (coding: Coding, real: typeof gzip) =>
     (body: Buffer, options: object, done: (error: Error | null, packed?: Buffer) => void): void => {
       jobs.push({
@@ -85,7 +85,7 @@ function heldZlib (t: Test): Job[] {
         }
       })
     }
-  Object.assign(zlib, { brotliCompress: hold('br', brotliCompress), gzip: hold('gzip', gzip) })
+  Object.assign(zlib, { brotliCompress: queue('br', brotliCompress), gzip: queue('gzip', gzip) })
   syncBuiltinESMExports()
   t.teardown(() => {
     Object.assign(zlib, { brotliCompress, gzip })
@@ -101,7 +101,7 @@ t.test('a thousand hits with a coding compress the entry once, and none waits fo
     const plain = entry(text(5000))
     memory.put(plain)
     const hits = (): Set<Representation> =>
-      new Set(Array.from({ length: 1000 }, () => compressor.representationOf(keptIn(memory), [coding])))
+      new Set(Array.from({ length: 1000 }, () => compressor.representationOf(cachedIn(memory), [coding])))
     t.same([...hits()], [plain], 'the uncoded body is served meanwhile')
     t.equal(jobs.length, 1)
     jobs.pop()?.end()
@@ -122,7 +122,7 @@ t.test('a client without accepted codings gets the uncoded body, and nothing is 
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
   for (const codings of [[], ['br']] as const) {
-    t.same(compressor.representationOf(keptIn(memory), codings).body, plain.body)
+    t.same(compressor.representationOf(cachedIn(memory), codings).body, plain.body)
   }
   t.same(jobs.map(({ coding }) => coding), ['br'])
   jobs.pop()?.end()
@@ -134,7 +134,7 @@ t.test('until the preferred coding is ready, a hit gets the next best coding tha
   const { memory, compressor } = tier()
   memory.put(entry(text(5000)))
   const hit = (codings: readonly Coding[]): string | undefined =>
-    compressor.representationOf(keptIn(memory), codings).rawHeaders[3]
+    compressor.representationOf(cachedIn(memory), codings).rawHeaders[3]
   const end = async (): Promise<void> => {
     jobs.pop()?.end()
     await compressor.waitUntilIdle()
@@ -165,7 +165,7 @@ t.test('a coded body decodes to the exact bytes, with its own ETag, length and r
       memory.put(plain)
       compressor.representationOf(plain, [coding])
       await compressor.waitUntilIdle()
-      const form = compressor.representationOf(keptIn(memory), [coding])
+      const form = compressor.representationOf(cachedIn(memory), [coding])
       t.same(unpack(form), body)
       t.ok(form.body.length < body.length)
       t.equal(form.body.buffer.byteLength, form.body.length, 'retains no larger buffer')
@@ -200,7 +200,7 @@ t.test('small and incompressible bodies stay uncoded, are not retried and cost n
     await compressor.waitUntilIdle()
     for (let hit = 0; hit < 10; hit++) {
       t.same(
-        compressor.representationOf(keptIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).rawHeaders,
+        compressor.representationOf(cachedIn(memory, 'd'), [coding, coding === 'br' ? 'gzip' : 'br']).rawHeaders,
         packed.rawHeaders
       )
     }
@@ -223,18 +223,18 @@ t.test('an entry removed during its compression does not return', async t => {
     }, undefined],
     ['expired', () => {
       clock.ms = 5
-      memory.get('k')
+      memory.getByKey('k')
     }, undefined]
   ]
-  for (const [fate, befall] of fates) {
+  for (const [fate, cause] of fates) {
     clock.ms = 0
     memory.put(old)
     compressor.representationOf(old, ['br'])
-    befall()
+    cause()
     const bytes = memory.bytes
     jobs.pop()?.end()
     await compressor.waitUntilIdle()
-    t.equal(memory.get('k'), undefined, fate)
+    t.equal(memory.getByKey('k'), undefined, fate)
     t.equal(memory.bytes, bytes, fate)
   }
   memory.put(old)
@@ -244,11 +244,11 @@ t.test('an entry removed during its compression does not return', async t => {
   t.equal(compressor.representationOf(fresh, ['br']), fresh)
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  t.equal(memory.get('k'), fresh, 'nor is the old entry\'s body used for the new entry')
+  t.equal(memory.getByKey('k'), fresh, 'nor is the old entry\'s body used for the new entry')
   compressor.representationOf(fresh, ['br'])
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  t.same(unpack(compressor.representationOf(keptIn(memory), ['br'])), fresh.body)
+  t.same(unpack(compressor.representationOf(cachedIn(memory), ['br'])), fresh.body)
 })
 
 t.test('a removed entry is not compressed, but its ready codings are still served', async t => {
@@ -263,7 +263,7 @@ t.test('a removed entry is not compressed, but its ready codings are still serve
   compressor.representationOf(plain, ['br'])
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  const packed = keptIn(memory)
+  const packed = cachedIn(memory)
   memory.put(entry(text(3000)))
   t.equal(compressor.representationOf(packed, ['gzip', 'br']).rawHeaders[3], 'br')
   t.equal(compressor.representationOf(plain, ['br']), plain, 'never the bytes of the new entry')
@@ -283,7 +283,7 @@ t.test('a reader with the entry from before compression gets its coding without 
   compressor.representationOf(plain, ['gzip'])
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
-  t.same(Object.keys(keptIn(memory).encoded), ['br', 'gzip'], 'another coding is added to the first')
+  t.same(Object.keys(cachedIn(memory).encoded), ['br', 'gzip'], 'another coding is added to the first')
 })
 
 t.test('a block stays indexed by its versions during and after compression, unless replaced', async t => {
@@ -291,7 +291,8 @@ t.test('a block stays indexed by its versions during and after compression, unle
   const { memory, compressor } = tier()
   memory.put(entry(text(5000), block(10n, 19n)))
   memory.put(entry(text(5000), block(20n, 20n)))
-  const at = (version: bigint): Entry => memory.getBlock('b', version) ?? keptIn(memory, `a block of ${version}`)
+  const at = (version: bigint): Entry =>
+    memory.get({ by: 'version', family: 'b', version }) ?? cachedIn(memory, `a block of ${version}`)
   for (const coding of ['br', 'gzip'] as const) {
     for (let version = 10n; version < 20n; version++) {
       t.notMatch(compressor.representationOf(at(version), [coding]).rawHeaders[3], coding)
@@ -305,7 +306,11 @@ t.test('a block stays indexed by its versions during and after compression, unle
     t.same(unpack(compressor.representationOf(at(15n), [coding])), text(5000))
     t.equal(at(20n).encoded[coding], undefined, 'its neighbour is another entry')
   }
-  t.same([memory.getBlock('b', 9n), memory.getBlock('b', 21n), memory.entries], [undefined, undefined, 2])
+  t.same([
+    memory.get({ by: 'version', family: 'b', version: 9n }),
+    memory.get({ by: 'version', family: 'b', version: 21n }),
+    memory.entries
+  ], [undefined, undefined, 2])
   compressor.representationOf(at(20n), ['br'])
   memory.put(entry(text(5000), { ...block(20n, 29n), key: 'b other' }))
   jobs.pop()?.end()
@@ -317,16 +322,16 @@ t.test('a block stays indexed by its versions during and after compression, unle
 t.test('coded bodies count as memory, and other entries are evicted for them', async t => {
   const body = Buffer.from(dense(2000).toString('hex'))
   const one = costOf(entry(body))
-  const { memory, compressor, tally } = tier(3 * one)
+  const { memory, compressor, counts } = tier(3 * one)
   for (const key of ['0', '1', 'k']) memory.put(entry(body, { key }))
   t.equal(memory.bytes, 3 * one)
-  compressor.representationOf(keptIn(memory), ['br'])
+  compressor.representationOf(cachedIn(memory), ['br'])
   await compressor.waitUntilIdle()
-  const packed = keptIn(memory)
+  const packed = cachedIn(memory)
   t.ok(costOf(packed) > one + 2000)
-  t.equal(memory.get('0'), undefined, 'the least recently used')
+  t.equal(memory.getByKey('0'), undefined, 'the least recently used')
   t.equal(memory.bytes, one + costOf(packed))
-  t.same(tally, { evictions: 1, writes: 3 }, 'compression is not a cache write')
+  t.same(counts, { evictions: 1, writes: 3 }, 'compression is not a cache write')
 })
 
 t.test('an entry that would outgrow the memory tier if coded stays uncoded, without a retry', async t => {
@@ -336,7 +341,11 @@ t.test('an entry that would outgrow the memory tier if coded stays uncoded, with
   memory.put(entry(body, block(1n, 9n)))
   const { bytes } = memory
   for (const made of [1, 0, 0]) {
-    t.equal(compressor.representationOf(memory.getBlock('b', 5n) ?? keptIn(memory), ['br']).body.length, body.length)
+    t.equal(
+      compressor.representationOf(memory.get({ by: 'version', family: 'b', version: 5n }) ?? cachedIn(memory), ['br'])
+        .body.length,
+      body.length
+    )
     t.equal(jobs.length, made)
     jobs.pop()?.end()
     await compressor.waitUntilIdle()
@@ -350,7 +359,7 @@ t.test('two compressions run at a time, and rejected ones start at a later hit',
   const keys = ['0', '1', '2', '3', '4']
   for (const key of keys) memory.put(entry(text(5000), { key }))
   const hitAll = (): number =>
-    keys.filter(key => compressor.representationOf(keptIn(memory, key), ['gzip']).rawHeaders[3] === 'gzip').length
+    keys.filter(key => compressor.representationOf(cachedIn(memory, key), ['gzip']).rawHeaders[3] === 'gzip').length
   for (const made of [0, 2, 4]) {
     t.equal(hitAll(), made)
     t.equal(jobs.length, made === 4 ? 1 : 2)
@@ -368,7 +377,7 @@ t.test('after a zlib error the entry stays uncoded and the next hit retries', as
   compressor.representationOf(plain, ['br'])
   jobs.pop()?.end(new Error('no memory left'))
   await compressor.waitUntilIdle()
-  t.equal(memory.get('k'), plain)
+  t.equal(memory.getByKey('k'), plain)
   t.equal(compressor.representationOf(plain, ['br']), plain)
   jobs.pop()?.end()
   await compressor.waitUntilIdle()
@@ -396,10 +405,10 @@ t.test(`the memory limit holds and every hit has its entry's body, in any sequen
           memory.put(entry(body, { key: each.key }))
         } else if (each.do === 'idle') await compressor.waitUntilIdle()
         else {
-          const kept = memory.get(each.key)
+          const cached = memory.getByKey(each.key)
           if (
-            kept !== undefined &&
-            !unpack(compressor.representationOf(kept, each.codings)).equals(last.get(each.key) ?? dense(1))
+            cached !== undefined &&
+            !unpack(compressor.representationOf(cached, each.codings)).equals(last.get(each.key) ?? dense(1))
           ) throw new Error('another body')
         }
         if (memory.bytes > maxBytes) throw new Error(`${memory.bytes} bytes`)

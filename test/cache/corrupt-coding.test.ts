@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { Compressor } from '../../src/cache/compressor.js'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
-import { findCorruptCoding } from '../../src/cache/corrupt-coding.js'
+import { Compressor, findCorruptCoding } from '../../src/cache/compressor.js'
 import { codings } from '../../src/api/coding.js'
 
 /** Creates an entry with all its codings. */

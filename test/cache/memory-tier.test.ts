@@ -13,7 +13,7 @@ const entry = (body: string, change: Partial<EntryParts> = {}): Entry =>
     ...change
   })
 
-const tally = (): { wrote: () => void, evicted: () => void, writes: number, evictions: number } => {
+const countEvents = (): { wrote: () => void, evicted: () => void, writes: number, evictions: number } => {
   const counts = {
     writes: 0,
     evictions: 0,
@@ -73,139 +73,164 @@ t.test('an entry owns its body, so it retains no larger buffer', async t => {
 })
 
 t.test('the memory tier stays within its bytes and evicts the least recently used entries', async t => {
-  const counts = tally()
+  const counts = countEvents()
   const one = costOf(entry('x'.repeat(1000)))
   const memory = new MemoryTier(3 * one, counts, () => 0)
   for (const key of ['0', '1', '2']) memory.put(entry('x'.repeat(1000), { key }))
   t.equal(memory.entries, 3)
-  memory.get('0')
+  memory.getByKey('0')
   memory.put(entry('x'.repeat(1000), { key: '3' }))
-  t.equal(memory.get('1'), undefined)
-  t.ok(memory.get('0'))
+  t.equal(memory.getByKey('1'), undefined)
+  t.ok(memory.getByKey('0'))
   t.ok(memory.bytes <= 3 * one)
   t.same([counts.writes, counts.evictions], [4, 1])
 })
 
 t.test('the memory tier reports once that it is more than half full', async t => {
   const one = costOf(entry('x'.repeat(1000)))
-  let told = 0
-  const memory = new MemoryTier(4 * one, tally(), () => 0, () => {
-    told++
+  let changeCount = 0
+  const memory = new MemoryTier(4 * one, countEvents(), () => 0, () => {
+    changeCount++
   })
   for (const key of ['0', '1', '1']) memory.put(entry('x'.repeat(1000), { key }))
-  t.equal(told, 0)
+  t.equal(changeCount, 0)
   memory.put(entry('', { key: '2' }))
-  t.equal(told, 1)
+  t.equal(changeCount, 1)
   for (const key of ['2', '3', '4']) memory.put(entry('x'.repeat(1000), { key }))
-  t.equal(told, 1)
+  t.equal(changeCount, 1)
   memory.clear()
   for (const key of ['2', '3', '4']) memory.put(entry('x'.repeat(1000), { key }))
-  t.equal(told, 1)
+  t.equal(changeCount, 1)
 })
 
 t.test('keys and overhead count, so many small entries are bounded too', async t => {
-  const memory = new MemoryTier(100_000, tally(), () => 0)
+  const memory = new MemoryTier(100_000, countEvents(), () => 0)
   for (let n = 0; n < 1000; n++) memory.put(entry('', { key: 'k'.repeat(400) + String(n) }))
   t.ok(memory.entries < 100, String(memory.entries))
 })
 
 t.test('an entry larger than the whole tier is not stored and evicts nothing', async t => {
-  const counts = tally()
+  const counts = countEvents()
   const memory = new MemoryTier(10_000, counts, () => 0)
   memory.put(entry('x', { key: 'small' }))
   memory.put(entry('x'.repeat(20_000), { key: 'large' }))
-  t.equal(memory.get('large'), undefined)
-  t.ok(memory.get('small'))
+  t.equal(memory.getByKey('large'), undefined)
+  t.ok(memory.getByKey('small'))
   t.same([counts.writes, counts.evictions], [1, 0])
 })
 
 const blockOf = (first: bigint, last: bigint, body: string, height = first): Entry =>
-  entry(body, { key: `json ${height}`, block: { blockIndexKey: 'json', first, last } })
+  entry(body, { key: `json ${height}`, validity: { kind: 'versions', family: 'json', first, last } })
+
+const blockAt = (memory: MemoryTier, version: bigint): Entry | undefined =>
+  memory.get({ by: 'version', family: 'json', version })
+const purgeBlock = (memory: MemoryTier, family: string, version: bigint): void => {
+  memory.invalidate({ keys: [], intervals: [{ kind: 'versions', family, first: version, last: version }] })
+}
 
 t.test('an evicted block is not found by its versions, and a block read by version stays', async t => {
-  const counts = tally()
+  const counts = countEvents()
   const one = costOf(blockOf(10n, 19n, 'x'.repeat(1000)))
   const memory = new MemoryTier(3 * one, counts, () => 0)
   for (const first of [10n, 20n, 30n]) memory.put(blockOf(first, first + 9n, 'x'.repeat(1000)))
-  t.ok(memory.getBlock('json', 15n))
+  t.ok(blockAt(memory, 15n))
   memory.put(blockOf(40n, 49n, 'x'.repeat(1000)))
-  t.same([15n, 25n, 35n, 45n].map(version => memory.getBlock('json', version) !== undefined), [true, false, true, true])
-  t.same([memory.entries, memory.blocks, counts.writes, counts.evictions], [3, 3, 4, 1])
+  t.same(
+    [15n, 25n, 35n, 45n].map(version => blockAt(memory, version) !== undefined),
+    [true, false, true, true]
+  )
+  t.same([memory.entries, memory.intervals, counts.writes, counts.evictions], [3, 3, 4, 1])
 })
 
 t.test('a block put under the same key with another range is found by that range only', async t => {
-  const memory = new MemoryTier(1e6, tally(), () => 0)
+  const memory = new MemoryTier(1e6, countEvents(), () => 0)
   memory.put(blockOf(10n, 19n, 'old', 1n))
   memory.put(blockOf(15n, 24n, 'new', 1n))
-  t.same([14n, 15n, 24n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'new', 'new'])
-  t.same([memory.entries, memory.blocks], [1, 1])
+  t.same(
+    [14n, 15n, 24n].map(version => blockAt(memory, version)?.body.toString()),
+    [undefined, 'new', 'new']
+  )
+  t.same([memory.entries, memory.intervals], [1, 1])
 })
 
 t.test('a block larger than the whole tier leaves no record in the index', async t => {
-  const memory = new MemoryTier(10_000, tally(), () => 0)
+  const memory = new MemoryTier(10_000, countEvents(), () => 0)
   memory.put(blockOf(10n, 19n, 'x'))
   t.equal(memory.put(blockOf(30n, 39n, 'x'.repeat(20_000))), false)
-  t.same([memory.getBlock('json', 35n), memory.entries, memory.blocks], [undefined, 1, 1])
+  t.same([blockAt(memory, 35n), memory.entries, memory.intervals], [
+    undefined,
+    1,
+    1
+  ])
   t.equal(memory.put(blockOf(10n, 19n, 'x'.repeat(20_000))), false, 'the same block, grown too large')
-  t.same([memory.getBlock('json', 15n), memory.entries, memory.blocks], [undefined, 0, 0])
+  t.same([blockAt(memory, 15n), memory.entries, memory.intervals], [
+    undefined,
+    0,
+    0
+  ])
 })
 
 t.test('a replaced block is found by its versions, and a removed one does not return', async t => {
-  const memory = new MemoryTier(1e6, tally(), () => 0)
+  const memory = new MemoryTier(1e6, countEvents(), () => 0)
   const made = blockOf(10n, 19n, 'x')
   memory.put(made)
   const by = { ...made }
   t.ok(memory.replace(made, by))
-  t.equal(memory.getBlock('json', 15n), by)
-  t.equal(memory.blocks, 1)
+  t.equal(blockAt(memory, 15n), by)
+  t.equal(memory.intervals, 1)
   t.notOk(memory.replace(made, { ...made }), 'it was replaced meanwhile')
   memory.put(blockOf(12n, 25n, 'y'))
   t.notOk(memory.replace(by, made))
   t.equal(memory.latestOf(by), undefined)
-  t.same([10n, 15n].map(version => memory.getBlock('json', version)?.body.toString()), [undefined, 'y'])
+  t.same([10n, 15n].map(version => blockAt(memory, version)?.body.toString()), [
+    undefined,
+    'y'
+  ])
 })
 
 t.test('an entry expires exactly at its expiry time', async t => {
   let now = 0
-  const counts = tally()
+  const counts = countEvents()
   const memory = new MemoryTier(1e6, counts, () => now)
   memory.put(entry('x', { key: 'page', expiresAtMs: 5 }))
   now = 4.9
-  t.ok(memory.get('page'))
+  t.ok(memory.getByKey('page'))
   now = 5
-  t.equal(memory.get('page'), undefined)
+  t.equal(memory.getByKey('page'), undefined)
   t.same([memory.entries, memory.bytes, counts.evictions], [0, 0, 0])
 })
 
 t.test('a deleted entry is gone, with a block\'s versions, and its bytes are free', async t => {
-  const counts = tally()
+  const counts = countEvents()
   const memory = new MemoryTier(1e6, counts, () => 0)
   memory.put(entry('x', { key: 'a' }))
   memory.put(blockOf(10n, 19n, 'x'))
   const bytes = memory.bytes
   memory.put(entry('x', { key: 'b' }))
   memory.put(blockOf(20n, 29n, 'x'))
-  for (const key of ['b', 'json 20', 'never there']) memory.delete(key)
-  t.same([memory.get('b'), memory.getBlock('json', 20n), memory.getBlock('json', 29n)], [
-    undefined,
-    undefined,
-    undefined
-  ])
-  t.ok(memory.get('a'))
-  t.ok(memory.getBlock('json', 15n))
-  t.same([memory.entries, memory.blocks, memory.bytes], [2, 1, bytes])
+  for (const key of ['b', 'json 20', 'never there']) memory.invalidate({ keys: [key], intervals: [] })
+  t.same([
+    memory.getByKey('b'),
+    blockAt(memory, 20n),
+    blockAt(memory, 29n)
+  ], [undefined, undefined, undefined])
+  t.ok(memory.getByKey('a'))
+  t.ok(blockAt(memory, 15n))
+  t.same([memory.entries, memory.intervals, memory.bytes], [2, 1, bytes])
   t.equal(counts.evictions, 0, 'nothing was evicted')
 })
 
 t.test('a block is deleted by any of its versions, and by no other version or family', async t => {
   for (const version of [10n, 15n, 19n]) {
-    const memory = new MemoryTier(1e6, tally(), () => 0)
+    const memory = new MemoryTier(1e6, countEvents(), () => 0)
     for (const first of [0n, 10n, 20n]) memory.put(blockOf(first, first + 9n, 'x'))
-    for (const beside of [30n, 2n ** 64n - 1n]) memory.deleteBlock('json', beside)
-    memory.deleteBlock('bcs', version)
-    t.same([memory.entries, memory.blocks], [3, 3])
-    memory.deleteBlock('json', version)
-    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => memory.getBlock('json', at) !== undefined), [
+    for (const beside of [30n, 2n ** 64n - 1n]) {
+      purgeBlock(memory, 'json', beside)
+    }
+    purgeBlock(memory, 'bcs', version)
+    t.same([memory.entries, memory.intervals], [3, 3])
+    purgeBlock(memory, 'json', version)
+    t.same([0n, 9n, 10n, 15n, 19n, 20n].map(at => blockAt(memory, at) !== undefined), [
       true,
       true,
       false,
@@ -213,14 +238,14 @@ t.test('a block is deleted by any of its versions, and by no other version or fa
       false,
       true
     ])
-    t.same([memory.get('json 10'), memory.entries, memory.blocks], [undefined, 2, 2])
+    t.same([memory.getByKey('json 10'), memory.entries, memory.intervals], [undefined, 2, 2])
     memory.put(blockOf(10n, 19n, 'again'))
-    t.equal(memory.getBlock('json', version)?.body.toString(), 'again')
+    t.equal(blockAt(memory, version)?.body.toString(), 'again')
   }
 })
 
 t.test('clearing removes all entries and records, and later entries are stored as usual', async t => {
-  const counts = tally()
+  const counts = countEvents()
   const memory = new MemoryTier(1e6, counts, () => 0)
   const made = blockOf(10n, 19n, 'x')
   for (
@@ -232,17 +257,17 @@ t.test('clearing removes all entries and records, and later entries are stored a
     ]
   ) memory.put(one)
   memory.clear()
-  t.same([memory.entries, memory.bytes, memory.blocks, counts.evictions], [0, 0, 0, 0])
-  t.same([memory.get('a'), memory.get('b'), memory.getBlock('json', 15n), memory.getBlock('json', 2n ** 64n - 1n)], [
-    undefined,
-    undefined,
-    undefined,
-    undefined
-  ])
+  t.same([memory.entries, memory.bytes, memory.intervals, counts.evictions], [0, 0, 0, 0])
+  t.same([memory.getByKey('a'), memory.getByKey('b')], [undefined, undefined])
+  t.same([blockAt(memory, 15n), blockAt(memory, 2n ** 64n - 1n)], [undefined, undefined])
   t.equal(memory.replace(made, { ...made }), false, 'a coding that ends later does not restore it')
   t.equal(memory.latestOf(made), undefined)
   memory.put(blockOf(15n, 24n, 'y'))
-  t.same([memory.getBlock('json', 14n), memory.getBlock('json', 15n)?.body.toString(), memory.blocks], [
+  t.same([
+    blockAt(memory, 14n),
+    blockAt(memory, 15n)?.body.toString(),
+    memory.intervals
+  ], [
     undefined,
     'y',
     1
@@ -252,24 +277,24 @@ t.test('clearing removes all entries and records, and later entries are stored a
 const pageOf = (first: number, count: number, stream = 's'): Entry =>
   entry('[]', {
     key: `${stream} ${first} ${count}`,
-    page: { stream, first: BigInt(first), last: BigInt(first + count - 1) }
+    validity: { kind: 'events', family: stream, first: BigInt(first), last: BigInt(first + count - 1) }
   })
 
 t.test('an event page pays for its index record, and leaves the index with its entry', async t => {
   const one = pageOf(0, 50)
   t.ok(costOf(one) > costOf(entry('[]', { key: one.key })))
-  const memory = new MemoryTier(1e7, tally(), () => 0)
+  const memory = new MemoryTier(1e7, countEvents(), () => 0)
   for (const page of [one, pageOf(20, 50), pageOf(60, 10), pageOf(60, 10, 'other')]) memory.put(page)
-  t.equal(memory.pages, 4)
+  t.equal(memory.intervals, 4)
   memory.put(pageOf(0, 50))
-  t.equal(memory.pages, 4)
-  memory.delete(one.key)
-  t.equal(memory.pages, 3)
-  memory.deletePages({ stream: 's', first: 69n, last: 69n })
-  t.same([memory.pages, memory.entries, memory.get('other 60 10') !== undefined], [1, 1, true])
+  t.equal(memory.intervals, 4)
+  memory.invalidate({ keys: [one.key], intervals: [] })
+  t.equal(memory.intervals, 3)
+  memory.invalidate({ keys: [], intervals: [{ kind: 'events', family: 's', first: 69n, last: 69n }] })
+  t.same([memory.intervals, memory.entries, memory.getByKey('other 60 10') !== undefined], [1, 1, true])
   memory.clear()
-  t.equal(memory.pages, 0)
-  const small = new MemoryTier(3 * costOf(one), tally(), () => 0)
+  t.equal(memory.intervals, 0)
+  const small = new MemoryTier(3 * costOf(one), countEvents(), () => 0)
   for (let first = 0; first < 1000; first += 50) small.put(pageOf(first, 50))
-  t.ok(small.pages === small.entries && small.pages < 4)
+  t.ok(small.intervals === small.entries && small.intervals < 4)
 })

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { encodeEntry } from '../../src/cache/stored-entry.js'
-import { type ReadKeys } from '../../src/api/read.js'
+import { type Invalidation } from '../../src/cache/invalidation.js'
+import { type Lookup } from '../../src/cache/tier.js'
 import { type Sandbox } from '#sandbox'
 import { type TestRequest, sendRequest, tableItemLookup } from '../support/client.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
@@ -22,16 +23,16 @@ t.beforeEach(async () => {
   await client.flushall()
 })
 
-const named = (key: string): ReadKeys => ({ value: key, text: key, blockIndexKey: undefined })
-const keep = async (store: TestRedisTier, key: string, body: string, ttlMs?: number): Promise<void> => {
-  store.put({ stored: storedEntryOf(key, body), blockIndexKey: undefined, ttlMs })
+const named = (key: string): Lookup => ({ by: 'key', keys: { value: key, text: key, intervalFamily: undefined } })
+const storeEntry = async (store: TestRedisTier, key: string, body: string, ttlMs?: number): Promise<void> => {
+  store.put({ stored: storedEntryOf(key, body), ttlMs })
   await store.waitUntilIdle()
 }
 const find = async (store: TestRedisTier, key: string): Promise<string | undefined> =>
-  (await store.get(named(key), undefined))?.stored.body.toString()
+  (await store.get(named(key)))?.stored.body.toString()
 
 const family = '4.1 json blocks'
-const keepBlock = async (
+const storeBlock = async (
   store: TestRedisTier,
   first: bigint,
   last: bigint,
@@ -39,14 +40,13 @@ const keepBlock = async (
   body = `block ${height}`
 ): Promise<void> => {
   store.put({
-    stored: storedEntryOf(`${family} ${height}`, body, { range: { first, last } }),
-    blockIndexKey: family,
+    stored: storedEntryOf(`${family} ${height}`, body, { validity: { kind: 'versions', family, first, last } }),
     ttlMs: undefined
   })
   await store.waitUntilIdle()
 }
 const findBlock = async (store: TestRedisTier, version: bigint): Promise<string | undefined> =>
-  (await store.get({ value: 'v', text: 'v', blockIndexKey: family }, version))?.stored.body.toString()
+  (await store.get({ by: 'version', family, version }))?.stored.body.toString()
 
 const replicaOf = async (
   t: Test,
@@ -137,7 +137,7 @@ const harms: Array<readonly [string, (key: string) => Promise<unknown>]> = [
       )
   ],
   ['of another format', async key => await client.setrange(key, 3, '\u0002')],
-  ['of some other program', async key => await client.set(key, '{"an":"answer"}', 'KEEPTTL')],
+  ['of some other program', async key => await client.set(key, '{"a":"response"}', 'KEEPTTL')],
   [
     'of another key',
     async key =>
@@ -201,15 +201,15 @@ t.test('a value moved to the key of another read is a miss', async t => {
 t.test(`a value with any byte changed or truncated anywhere is one counted miss (${seedTitle})`, async t => {
   const store = await openRedisTier(t, redis.url)
   const key = 'varve:1:k'
-  await keep(store, 'k', 'a body of some length')
+  await storeEntry(store, 'k', 'a body of some length')
   const value = await client.getBuffer(key) ?? Buffer.alloc(0)
   t.equal(await find(store, 'k'), 'a body of some length')
   const damaged: Buffer[] = []
   for (let length = 0; length < value.length; length++) damaged.push(value.subarray(0, length))
   for (let at = 0; at < value.length; at++) {
-    for (const turn of [1, 0x80, 0xff]) {
+    for (const mask of [1, 0x80, 0xff]) {
       const copy = Buffer.from(value)
-      copy.writeUInt8(copy.readUInt8(at) ^ turn, at)
+      copy.writeUInt8(copy.readUInt8(at) ^ mask, at)
       damaged.push(copy)
     }
   }
@@ -231,26 +231,31 @@ t.test(`a value with any byte changed or truncated anywhere is one counted miss 
 
 t.test('a corrupt value does not hide a valid one, neither a not-found nor another block', async t => {
   const store = await openRedisTier(t, redis.url)
-  await keep(store, 'value', 'the value')
+  await storeEntry(store, 'value', 'the value')
   await client.set('varve:1:text', 'junk')
   t.equal(
-    (await store.get({ value: 'value', text: 'text', blockIndexKey: undefined }, undefined))?.stored.body.toString(),
+    (await store.get({ by: 'key', keys: { value: 'value', text: 'text', intervalFamily: undefined } }))?.stored.body
+      .toString(),
     'the value'
   )
   t.equal(store.counts.corrupt, 1)
   t.equal(
-    (await store.get({ value: 'text', text: 'value', blockIndexKey: undefined }, undefined))?.stored.body.toString(),
+    (await store.get({ by: 'key', keys: { value: 'text', text: 'value', intervalFamily: undefined } }))?.stored.body
+      .toString(),
     'the value'
   )
-  t.equal(await store.get({ value: 'none', text: 'neither', blockIndexKey: undefined }, undefined), undefined)
+  t.equal(
+    await store.get({ by: 'key', keys: { value: 'none', text: 'neither', intervalFamily: undefined } }),
+    undefined
+  )
   t.equal(store.counts.corrupt, 2)
-  await keepBlock(store, 500n, 509n, 50)
+  await storeBlock(store, 500n, 509n, 50)
   // Each of the two index ranges finds one block.
   const [whole] = await client.keys('varve:1:* whole 0')
   await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
   t.equal(await findBlock(store, 505n), 'block 50', 'the index names a missing block')
   t.equal(store.counts.corrupt, 2)
-  await until(async () => await client.zcard(whole ?? '') === 1, 'the index is mended by what was found')
+  await until(async () => await client.zcard(whole ?? '') === 1, 'the index is repaired by what was found')
   await client.zadd(whole ?? '', 0, `${(505).toString(16).padStart(16, '0')}${(505).toString(16).padStart(16, '0')}51`)
   await client.set(`varve:1:${family} 51`, 'junk')
   t.equal(await findBlock(store, 505n), 'block 50', 'the index names a corrupt block')
@@ -261,17 +266,17 @@ t.test('a key of another Redis type is a miss', async t => {
   const store = await openRedisTier(t, redis.url)
   await client.lpush('varve:1:k', 'x')
   t.equal(await find(store, 'k'), undefined)
-  await keep(store, 'k', 'x')
+  await storeEntry(store, 'k', 'x')
   t.equal(await find(store, 'k'), 'x', 'and is overwritten')
 })
 
 t.test('an index that leads to another block, or to no block, is a miss', async t => {
   const store = await openRedisTier(t, redis.url)
-  await keepBlock(store, 500n, 509n, 50)
-  await keepBlock(store, 600n, 609n, 50, 'the same height again')
+  await storeBlock(store, 500n, 509n, 50)
+  await storeBlock(store, 600n, 609n, 50, 'the same height again')
   t.same([await findBlock(store, 505n), await findBlock(store, 605n)], [undefined, 'the same height again'])
-  await keepBlock(store, 700n, 709n, 70)
-  store.put({ stored: storedEntryOf(`${family} 70`, 'no block'), blockIndexKey: undefined, ttlMs: undefined })
+  await storeBlock(store, 700n, 709n, 70)
+  store.put({ stored: storedEntryOf(`${family} 70`, 'no block'), ttlMs: undefined })
   await store.waitUntilIdle()
   t.equal(await findBlock(store, 705n), undefined)
   t.equal(store.counts.corrupt, 0)
@@ -279,11 +284,11 @@ t.test('an index that leads to another block, or to no block, is a miss', async 
 
 t.test('every key expires in Redis with its entry, after ttlSeconds at the latest', async t => {
   const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
-  await keep(store, 'for ever', 'x')
-  await keep(store, 'page', 'x', 5000)
-  await keep(store, 'longer page', 'x', 1_000_000)
-  await keep(store, 'fraction', 'x', 4000.7)
-  await keepBlock(store, 500n, 5000n, 50)
+  await storeEntry(store, 'for ever', 'x')
+  await storeEntry(store, 'page', 'x', 5000)
+  await storeEntry(store, 'longer page', 'x', 1_000_000)
+  await storeEntry(store, 'fraction', 'x', 4000.7)
+  await storeBlock(store, 500n, 5000n, 50)
   const ttls = new Map(
     await Promise.all(
       (await client.keys('*')).map(async key => [key.replace('varve:1:', ''), await client.pttl(key)] as const)
@@ -301,7 +306,7 @@ t.test('varve leaves no key in Redis without expiry', async t => {
   const a = await replicaOf(t, sandbox)
   for (const target of [modules, page, '/v1/blocks/by_version/9000']) await a.get(target)
   await untilWritten(a, 3)
-  await until(async () => (await client.keys('*upstream*')).length > 0, 'it has remembered which chain its node has')
+  await until(async () => (await client.keys('*upstream*')).length > 0, 'it has stored the chain of its upstream')
   // HSET and EXPIRE are two commands, so a key has no expiry for a moment.
   await until(
     async () =>
@@ -313,17 +318,17 @@ t.test('varve leaves no key in Redis without expiry', async t => {
 
 t.test('a Redis hit carries the remaining lifetime of its entry', async t => {
   const store = await openRedisTier(t, redis.url, { ttlSeconds: 100 })
-  await keep(store, 'page', 'x', 5000)
-  const first = await store.get(named('page'), undefined)
+  await storeEntry(store, 'page', 'x', 5000)
+  const first = await store.get(named('page'))
   t.ok(first !== undefined && first.ttlMs <= 5000 && first.ttlMs > 3000, String(first?.ttlMs))
   await client.pexpire('varve:1:page', 2000)
-  const second = await store.get(named('page'), undefined)
+  const second = await store.get(named('page'))
   t.ok(second !== undefined && second.ttlMs <= 2000 && second.ttlMs > 0, String(second?.ttlMs))
   await until(async () => await find(store, 'page') === undefined, 'it has expired')
-  await keep(store, 'page', 'x', 5000)
+  await storeEntry(store, 'page', 'x', 5000)
   await client.persist('varve:1:page')
   t.equal(
-    (await store.get(named('page'), undefined))?.ttlMs,
+    (await store.get(named('page')))?.ttlMs,
     100_000,
     'bounded even if another client removed the expiry'
   )
@@ -333,21 +338,21 @@ t.test('a Redis hit carries the remaining lifetime of its entry', async t => {
 t.test('an entry that expires between reading value and TTL is a miss', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
-  await keep(store, 'page', 'x', 5000)
+  await storeEntry(store, 'page', 'x', 5000)
   const value = await client.getBuffer('varve:1:page') ?? Buffer.alloc(0)
   const bulk = Buffer.concat([Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')])
-  let asked = Buffer.alloc(0)
-  const gives = (ttl: number): void => {
-    asked = Buffer.alloc(0)
+  let received = Buffer.alloc(0)
+  const respondWithTtl = (ttl: number): void => {
+    received = Buffer.alloc(0)
     slow.scriptedResponse = bytes => {
-      asked = Buffer.concat([asked, bytes])
-      return asked.includes('pttl') ? Buffer.concat([bulk, Buffer.from(`:${ttl}\r\n`)]) : ''
+      received = Buffer.concat([received, bytes])
+      return received.includes('pttl') ? Buffer.concat([bulk, Buffer.from(`:${ttl}\r\n`)]) : ''
     }
   }
-  gives(1234)
-  t.equal((await store.get(named('page'), undefined))?.ttlMs, 1234)
-  gives(-2)
-  t.equal(await store.get(named('page'), undefined), undefined)
+  respondWithTtl(1234)
+  t.equal((await store.get(named('page')))?.ttlMs, 1234)
+  respondWithTtl(-2)
+  t.equal(await store.get(named('page')), undefined)
   t.same(store.counts, { written: 1, corrupt: 0, failed: 0 })
 })
 
@@ -370,7 +375,7 @@ t.test('a page from Redis expires in memory no later than in Redis, on every rep
   t.equal(sandbox.requests.countFor('account_events'), 0)
   await until(
     async () => (await b.get(page)).headers[cacheStatusHeader] === storedMissStatus,
-    'it is read afresh when its time is over'
+    'it is fetched again after its expiry'
   )
   t.equal(sandbox.requests.countFor('account_events'), 1)
 })
@@ -380,7 +385,7 @@ t.test('a queued write gets only its remaining lifetime, and an expired one is n
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { now: () => nowMs, isAgreed: () => isAgreed })
   for (const [key, ttlMs] of [['long', 50_000], ['short', 20_000], ['for ever', undefined]] as const) {
-    store.put({ stored: storedEntryOf(key, 'x'), blockIndexKey: undefined, ttlMs })
+    store.put({ stored: storedEntryOf(key, 'x'), ttlMs })
   }
   nowMs = 20_000
   isAgreed = true
@@ -395,13 +400,17 @@ t.test('a queued write gets only its remaining lifetime, and an expired one is n
 
 t.test('invalidation deletes keys and blocks by version with their index, and nothing else', async t => {
   const store = await openRedisTier(t, redis.url)
-  await keep(store, 'a', 'x')
-  await keep(store, 'b', 'x')
-  await keepBlock(store, 500n, 5000n, 50)
-  await keepBlock(store, 5001n, 5001n, 51)
+  await storeEntry(store, 'a', 'x')
+  await storeEntry(store, 'b', 'x')
+  await storeBlock(store, 500n, 5000n, 50)
+  await storeBlock(store, 5001n, 5001n, 51)
   await store.invalidate({
     keys: ['a', 'never there'],
-    blocks: [{ blocks: family, version: 4321n }, { blocks: family, version: 77n }, { blocks: 'other', version: 500n }]
+    intervals: [
+      { kind: 'versions', family, first: 4321n, last: 4321n },
+      { kind: 'versions', family, first: 77n, last: 77n },
+      { kind: 'versions', family: 'other', first: 500n, last: 500n }
+    ]
   })
   t.same([await find(store, 'a'), await findBlock(store, 500n), await findBlock(store, 5000n)], [
     undefined,
@@ -417,18 +426,24 @@ t.test('invalidation deletes keys and blocks by version with their index, and no
 t.test('invalidation drops queued writes, blocks included, so they are never written', async t => {
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
-  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
-  store.put({ stored: storedEntryOf('b', 'x'), blockIndexKey: undefined, ttlMs: undefined })
-  await keepBlock(store, 500n, 509n, 50)
-  await keepBlock(store, 510n, 519n, 51)
+  store.put({ stored: storedEntryOf('a', 'x'), ttlMs: undefined })
+  store.put({ stored: storedEntryOf('b', 'x'), ttlMs: undefined })
+  await storeBlock(store, 500n, 509n, 50)
+  await storeBlock(store, 510n, 519n, 51)
   store.put({
-    stored: storedEntryOf('other 50', 'x', { range: { first: 500n, last: 509n } }),
-    blockIndexKey: 'other',
+    stored: storedEntryOf('other 50', 'x', {
+      validity: { kind: 'versions', family: 'other', first: 500n, last: 509n }
+    }),
     ttlMs: undefined
   })
   await store.invalidate({
     keys: ['a'],
-    blocks: [{ blocks: family, version: 505n }, { blocks: family, version: 510n - 1n }]
+    intervals: [{ kind: 'versions', family, first: 505n, last: 505n }, {
+      kind: 'versions',
+      family,
+      first: 510n - 1n,
+      last: 510n - 1n
+    }]
   })
   isAgreed = true
   store.resumeWrites()
@@ -444,17 +459,19 @@ t.test('invalidation drops queued writes, blocks included, so they are never wri
 t.test('invalidation deletes an entry whose write is in flight', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
-  slow.hold()
-  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  slow.withhold()
+  store.put({ stored: storedEntryOf('a', 'x'), ttlMs: undefined })
   store.put({
-    stored: storedEntryOf(`${family} 50`, 'x', { range: { first: 500n, last: 509n } }),
-    blockIndexKey: family,
+    stored: storedEntryOf(`${family} 50`, 'x', { validity: { kind: 'versions', family, first: 500n, last: 509n } }),
     ttlMs: undefined
   })
   await until(async () => await client.exists('varve:1:a') === 1, 'the write is under way')
-  const forgotten = store.invalidate({ keys: ['a'], blocks: [{ blocks: family, version: 505n }] })
+  const invalidated = store.invalidate({
+    keys: ['a'],
+    intervals: [{ kind: 'versions', family, first: 505n, last: 505n }]
+  })
   slow.release()
-  await forgotten
+  await invalidated
   t.same([await find(store, 'a'), await findBlock(store, 505n)], [undefined, undefined])
   t.same([await client.exists('varve:1:a'), await client.exists(`varve:1:${family} 50`)], [0, 0])
 })
@@ -464,49 +481,52 @@ t.test('invalidation fails if Redis is down', async t => {
   const store = await openRedisTier(t, own.url)
   await own.kill()
   await until(() => !store.link.isUp, 'it is known to be away')
-  await t.rejects(store.invalidate({ keys: ['a'], blocks: [] }))
+  await t.rejects(store.invalidate({ keys: ['a'], intervals: [] }))
   t.equal(await find(store, 'a'), undefined, 'and a read is a miss')
 })
 
 t.test('a purge of another replica deletes own late writes, and other replicas\' writes stay', async t => {
   const store = await openRedisTier(t, redis.url)
   const other = await openRedisTier(t, redis.url)
-  const purge = { keys: ['a', 'theirs'], blocks: [{ blocks: family, version: 505n }] }
+  const purge: Invalidation = {
+    keys: ['a', 'theirs'],
+    intervals: [{ kind: 'versions', family, first: 505n, last: 505n }]
+  }
   await other.invalidate(purge)
-  await keep(store, 'a', 'x')
-  await keep(store, 'b', 'x')
-  await keepBlock(store, 500n, 509n, 50)
-  await keepBlock(store, 510n, 519n, 51)
+  await storeEntry(store, 'a', 'x')
+  await storeEntry(store, 'b', 'x')
+  await storeBlock(store, 500n, 509n, 50)
+  await storeBlock(store, 510n, 519n, 51)
   await store.invalidateOwnWrites(purge)
   t.same([await find(store, 'a'), await findBlock(store, 505n)], [undefined, undefined])
   t.same([await find(store, 'b'), await findBlock(store, 515n)], ['x', 'block 51'])
-  await keep(other, 'theirs', 'read after the purge')
-  await store.invalidateOwnWrites({ keys: ['theirs'], blocks: [] })
+  await storeEntry(other, 'theirs', 'read after the purge')
+  await store.invalidateOwnWrites({ keys: ['theirs'], intervals: [] })
   t.equal(await find(store, 'theirs'), 'read after the purge')
 })
 
 t.test('invalidation deletes a write that Redis did but did not confirm', async t => {
   const slow = await slowRedis(t, redis)
   const store = await openRedisTier(t, slow.url)
-  slow.hold()
-  store.put({ stored: storedEntryOf('a', 'x'), blockIndexKey: undefined, ttlMs: undefined })
+  slow.withhold()
+  store.put({ stored: storedEntryOf('a', 'x'), ttlMs: undefined })
   await until(async () => await client.exists('varve:1:a') === 1, 'Redis has done it')
-  const forgotten = store.invalidateOwnWrites({ keys: ['a'], blocks: [] })
+  const invalidated = store.invalidateOwnWrites({ keys: ['a'], intervals: [] })
   await until(() => store.counts.failed === 1, 'it is waited for no longer')
   slow.release()
-  await forgotten
+  await invalidated
   t.same([await client.exists('varve:1:a'), store.queued], [0, 0])
 })
 
 t.test('purging everything drops all queued writes', async t => {
   let isAgreed = false
   const store = await openRedisTier(t, redis.url, { isAgreed: () => isAgreed })
-  await keep(store, 'a', 'x')
-  await keepBlock(store, 500n, 509n, 50)
+  await storeEntry(store, 'a', 'x')
+  await storeBlock(store, 500n, 509n, 50)
   t.equal(store.queued, 2)
-  store.dropAllQueued()
+  store.dropPending()
   isAgreed = true
   store.resumeWrites()
-  await keep(store, 'b', 'x')
+  await storeEntry(store, 'b', 'x')
   t.same([store.queued, await client.keys('*')], [0, ['varve:1:b']])
 })

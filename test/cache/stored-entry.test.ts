@@ -27,7 +27,7 @@ const stored = (change: Partial<StoredEntry> = {}): StoredEntry => {
     lowestVersion: 2n ** 53n + 1n,
     cursor: '00ab',
     gasUsed: '12',
-    range: { first: highest - 5n, last: highest },
+    validity: { kind: 'versions', family: '4.1 json', first: highest - 5n, last: highest },
     stamped: {
       position: {
         chainId: 255,
@@ -45,7 +45,7 @@ const bare: Partial<StoredEntry> = {
   lowestVersion: undefined,
   cursor: undefined,
   gasUsed: undefined,
-  range: undefined
+  validity: undefined
 }
 const long = Buffer.from(JSON.stringify(Array.from({ length: 2000 }, (_, at) => ({ at: String(at) }))))
 
@@ -59,7 +59,7 @@ function resealed (value: Buffer): Buffer {
 }
 
 /** Returns the reason why a value is rejected, if any; only its own error may occur. */
-async function refusal (key: string, value: Buffer): Promise<string | undefined> {
+async function rejectionOf (key: string, value: Buffer): Promise<string | undefined> {
   try {
     await decodeEntry(key, value)
     return undefined
@@ -165,8 +165,10 @@ const anyStored = fc.record({
   head: fc.record({ version: u64s, timestampUsec: u64s, epoch: maybe(u64s), blockHeight: u64s }),
   oldest: fc.record({ version: u64s, blockHeight: u64s }),
   family: fc.constantFrom('x-aptos-', 'x-node-', 'x_y.z-')
-}).map(({ chainId, head, oldest, family, ...rest }): StoredEntry => ({
+}).map(({ chainId, head, oldest, family, key, range, ...rest }): StoredEntry => ({
   ...rest,
+  key: range === undefined ? key : `${key} 7`,
+  validity: range && { kind: 'versions', family: key, ...range },
   etag: etagOf(rest.contentType, rest.body),
   stamped: { position: { chainId, head, oldest }, family }
 }))
@@ -193,8 +195,8 @@ t.test('an entry whose members cannot be headers is rejected, from any writer', 
 
 t.test(`every entry decodes to all members that were encoded (${seedTitle})`, async t => {
   await checkAsync(
-    fc.asyncProperty(anyStored, async given => {
-      t.same(await decodeEntry(given.key, await encodeEntry(given)), given)
+    fc.asyncProperty(anyStored, async entry => {
+      t.same(await decodeEntry(entry.key, await encodeEntry(entry)), entry)
     }),
     300
   )
@@ -210,51 +212,51 @@ t.test('only bodies above 4 KiB that shrink are compressed, and all decode byte 
     [Buffer.alloc(3_000_000, 'node'), true]
   ]
   for (const [body, isSmaller] of cases) {
-    const given = stored({ body })
-    const value = await encodeEntry(given)
+    const entry = stored({ body })
+    const value = await encodeEntry(entry)
     const header = (await encodeEntry(stored({ body: Buffer.alloc(0) }))).length
     if (isSmaller) {
       t.ok(value.length < header + body.length / 2, `${body.length} bytes become ${value.length}`)
       t.same(inflateRawSync(value.subarray(header)), body)
     } else t.same(value.subarray(header), body)
-    t.same((await decodeEntry(given.key, value)).body, body)
+    t.same((await decodeEntry(entry.key, value)).body, body)
   }
 })
 
 for (
-  const [name, given] of [['plain', stored()], ['compressed', stored({ body: long })], [
+  const [name, entry] of [['plain', stored()], ['compressed', stored({ body: long })], [
     'of the least members',
     stored({ ...bare, body: Buffer.alloc(0) })
   ]] as const
 ) {
   t.test(`a truncated value is rejected at every length (${name})`, async t => {
-    const value = await encodeEntry(given)
+    const value = await encodeEntry(entry)
     for (let length = 0; length < value.length; length++) {
-      if (await refusal(given.key, value.subarray(0, length)) === undefined) t.fail(`${length} of ${value.length}`)
+      if (await rejectionOf(entry.key, value.subarray(0, length)) === undefined) t.fail(`${length} of ${value.length}`)
     }
-    t.equal(await refusal(given.key, value), undefined)
+    t.equal(await rejectionOf(entry.key, value), undefined)
   })
 
   t.test(`a value truncated or extended is rejected even with a correct checksum (${name})`, async t => {
-    const value = await encodeEntry(given)
-    const refusals = new Set<string | undefined>()
+    const value = await encodeEntry(entry)
+    const reasons = new Set<string | undefined>()
     for (let length = contentAt; length < value.length; length++) {
-      refusals.add(await refusal(given.key, resealed(value.subarray(0, length))))
+      reasons.add(await rejectionOf(entry.key, resealed(value.subarray(0, length))))
     }
-    t.notOk(refusals.has(undefined), [...refusals].join())
+    t.notOk(reasons.has(undefined), [...reasons].join())
     for (const more of [u8(0), Buffer.alloc(500), value]) {
-      t.equal(await refusal(given.key, Buffer.concat([value, more])), 'altered')
+      t.equal(await rejectionOf(entry.key, Buffer.concat([value, more])), 'altered')
     }
   })
 
   t.test(`a value with any one bit flipped is rejected (${name})`, async t => {
-    const value = await encodeEntry(given)
+    const value = await encodeEntry(entry)
     for (let bit = 0; bit < value.length * 8; bit++) {
       const copy = Buffer.from(value)
       copy.writeUInt8(copy.readUInt8(bit >> 3) ^ 1 << (bit & 7), bit >> 3)
-      if (await refusal(given.key, copy) === undefined) t.fail(`bit ${bit & 7} of byte ${bit >> 3}`)
+      if (await rejectionOf(entry.key, copy) === undefined) t.fail(`bit ${bit & 7} of byte ${bit >> 3}`)
     }
-    t.equal(await refusal(given.key, value), undefined)
+    t.equal(await rejectionOf(entry.key, value), undefined)
   })
 }
 
@@ -279,26 +281,26 @@ const damage = fc.oneof(
 
 t.test(`a damaged value is rejected unless it is unchanged (${seedTitle})`, async t => {
   const values = await Promise.all(
-    [stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async given => ({
-      given,
-      value: await encodeEntry(given)
+    [stored(), stored({ body: long }), stored({ ...bare, status: 404 })].map(async entry => ({
+      entry,
+      value: await encodeEntry(entry)
     }))
   )
-  let refused = 0
+  let rejectedCount = 0
   await checkAsync(
     fc.asyncProperty(
       fc.constantFrom(...values),
       fc.array(damage, { minLength: 1, maxLength: 4 }),
-      async ({ given, value }, harms) => {
+      async ({ entry, value }, harms) => {
         const harmed = harms.reduce((bytes, harm) => bytes.length === 0 ? bytes : harm(bytes), value)
         const isWhole = harmed.equals(value)
-        t.equal(await refusal(given.key, harmed) === undefined, isWhole)
-        refused += Number(!isWhole)
+        t.equal(await rejectionOf(entry.key, harmed) === undefined, isWhole)
+        rejectedCount += Number(!isWhole)
       }
     ),
     1000
   )
-  t.ok(refused > 900)
+  t.ok(rejectedCount > 900)
 })
 
 t.test(`decoding arbitrary bytes throws only its own error (${seedTitle})`, async t => {
@@ -306,7 +308,7 @@ t.test(`decoding arbitrary bytes throws only its own error (${seedTitle})`, asyn
   await checkAsync(
     fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), fc.boolean(), async (bytes, isDressed) => {
       const value = isDressed ? byHand(key, [Buffer.from(bytes)]) : Buffer.from(bytes)
-      t.type(await refusal(key, value), 'string')
+      t.type(await rejectionOf(key, value), 'string')
     }),
     1000
   )
@@ -315,61 +317,61 @@ t.test(`decoding arbitrary bytes throws only its own error (${seedTitle})`, asyn
 t.test(`a value is accepted under its own key only (${seedTitle})`, async t => {
   const value = await encodeEntry(stored({ key: '4.1 json /v1/x' }))
   for (const other of ['4.1 json /v1/y', '4.2 json /v1/x', '5.1 json /v1/x', '4.1 bcs /v1/x', '4.1 json /v1/x ', '']) {
-    t.equal(await refusal(other, value), 'another key', other)
+    t.equal(await rejectionOf(other, value), 'another key', other)
   }
   await checkAsync(fc.asyncProperty(fc.string(), fc.string(), async (key, other) => {
-    const found = await refusal(other, await encodeEntry(stored({ key })))
+    const found = await rejectionOf(other, await encodeEntry(stored({ key })))
     t.equal(found, key === other ? undefined : 'another key')
   }))
 })
 
 t.test('a value of another format version is rejected, even if complete', async t => {
-  const given = stored()
-  const value = await encodeEntry(given)
+  const entry = stored()
+  const value = await encodeEntry(entry)
   for (const format of [0, 2, 255]) {
     const other = Buffer.from(value)
     other.writeUInt8(format, 3)
-    t.equal(await refusal(given.key, resealed(other)), 'another form', `format ${format}`)
+    t.equal(await rejectionOf(entry.key, resealed(other)), 'another form', `format ${format}`)
   }
   t.equal(
-    await refusal(given.key, Buffer.from('{"json":"of some other program, which shares this Redis"}')),
+    await rejectionOf(entry.key, Buffer.from('{"json":"of some other program, which shares this Redis"}')),
     'another form'
   )
 })
 
 t.test('a value that cannot be a shared response is rejected despite a correct checksum', async t => {
-  const given = stored({ ...bare, body: Buffer.from('body') })
-  const { position: { head, oldest } } = given.stamped
+  const entry = stored({ ...bare, body: Buffer.from('body') })
+  const { position: { head, oldest } } = entry.stamped
   const forged = (change: { status?: number, flags?: number, etag?: string, length?: number, body?: Buffer }): Buffer =>
-    byHand(given.key, [
+    byHand(entry.key, [
       u16(change.status ?? 200),
       u8(change.flags ?? 64),
       u8(4),
       ...[head.version, head.timestampUsec, head.blockHeight, oldest.version, oldest.blockHeight, 9n].map(u64),
       text('x-aptos-'),
-      text(given.contentType),
-      text(change.etag ?? given.etag),
+      text(entry.contentType),
+      text(change.etag ?? entry.etag),
       u32(change.length ?? 4),
-      change.body ?? given.body
+      change.body ?? entry.body
     ])
-  t.equal(await refusal(given.key, forged({})), undefined, 'a valid value')
+  t.equal(await rejectionOf(entry.key, forged({})), undefined, 'a valid value')
   for (const status of [0, 199, 201, 206, 403, 410, 500, 503]) {
-    t.equal(await refusal(given.key, forged({ status })), 'no such status', String(status))
+    t.equal(await rejectionOf(entry.key, forged({ status })), 'no such status', String(status))
   }
-  t.equal(await refusal(given.key, forged({ body: Buffer.from('BODY') })), 'another body')
-  t.equal(await refusal(given.key, forged({ length: 3 })), 'another body')
-  t.equal(await refusal(given.key, forged({ length: 5 })), 'another body')
-  t.equal(await refusal(given.key, forged({ etag: etagOf('application/x-bcs', given.body) })), 'another body')
-  t.equal(await refusal(given.key, forged({ flags: 65, body: Buffer.from('not deflated at all') })), 'unreadable')
+  t.equal(await rejectionOf(entry.key, forged({ body: Buffer.from('BODY') })), 'another body')
+  t.equal(await rejectionOf(entry.key, forged({ length: 3 })), 'another body')
+  t.equal(await rejectionOf(entry.key, forged({ length: 5 })), 'another body')
+  t.equal(await rejectionOf(entry.key, forged({ etag: etagOf('application/x-bcs', entry.body) })), 'another body')
+  t.equal(await rejectionOf(entry.key, forged({ flags: 65, body: Buffer.from('not deflated at all') })), 'unreadable')
   for (const flags of [64 + 2, 64 + 4, 64 + 8, 64 + 16, 64 + 32, 0]) {
     t.type(
-      await refusal(given.key, forged({ flags })),
+      await rejectionOf(entry.key, forged({ flags })),
       'string',
       `flags contradict the members: ${flags}`
     )
   }
   t.equal(
-    await refusal(given.key, forged({ flags: 65, body: deflateRawSync(given.body) })),
+    await rejectionOf(entry.key, forged({ flags: 65, body: deflateRawSync(entry.body) })),
     undefined,
     'a short body may be compressed'
   )
@@ -378,19 +380,19 @@ t.test('a value that cannot be a shared response is rejected despite a correct c
 t.test('reading more bytes than there are throws', async t => {
   const reader = new ByteReader(Buffer.from([0, 3, 0x61, 0x62]))
   t.throws(() => reader.bytes(5), RangeError)
-  t.throws(() => reader.text(), RangeError, 'a text longer than the rest')
+  t.throws(() => reader.text(), RangeError, 'a text longer than the remaining bytes')
   t.equal(reader.rest().toString(), 'ab')
   t.throws(() => reader.u8(), RangeError)
 })
 
 t.test('a value that would inflate beyond its stated length is not inflated', async t => {
   const bomb = deflateRawSync(Buffer.alloc(50_000_000))
-  const given = stored({ ...bare, body: Buffer.alloc(10) })
-  const value = await encodeEntry(given)
+  const entry = stored({ ...bare, body: Buffer.alloc(10) })
+  const value = await encodeEntry(entry)
   const head = Buffer.from(value.subarray(0, value.length - 10))
   // Marks the body as compressed.
   head.writeUInt8(head.readUInt8(26) | 1, 26)
   const before = process.memoryUsage().arrayBuffers
-  t.equal(await refusal(given.key, resealed(Buffer.concat([head, bomb]))), 'unreadable')
+  t.equal(await rejectionOf(entry.key, resealed(Buffer.concat([head, bomb]))), 'unreadable')
   t.ok(process.memoryUsage().arrayBuffers - before < 10_000_000)
 })

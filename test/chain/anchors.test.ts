@@ -10,11 +10,11 @@ const someHeights = fc.uniqueArray(fc.nat(100_000), { minLength: 1, maxLength: 6
 t.test(`at most 16 anchors remain, sorted by height, and both ends stay (${seedTitle})`, async () => {
   check(fc.property(someHeights, heights => {
     const anchors = new Anchors(heights.map(height => at(height)))
-    const kept = heightsOf(anchors)
-    return kept.length === Math.min(16, heights.length) && kept.every((height, nth) =>
-      nth === 0 || height > Number(kept[nth - 1])
+    const remaining = heightsOf(anchors)
+    return remaining.length === Math.min(16, heights.length) && remaining.every((height, nth) =>
+      nth === 0 || height > Number(remaining[nth - 1])
     ) &&
-      kept[0] === Math.min(...heights) && kept.at(-1) === Math.max(...heights)
+      remaining[0] === Math.min(...heights) && remaining.at(-1) === Math.max(...heights)
   }))
 })
 
@@ -22,14 +22,22 @@ t.test('anchors added with every head stay dense near the head, sparse behind it
   const anchors = new Anchors([at(0), at(500), at(1000)])
   for (let height = 1010; height <= 40_000; height += 10) {
     anchors.add([at(height)])
-    const kept = heightsOf(anchors)
-    if (kept[0] !== 0 || kept.at(-1) !== height || kept.length > 16) t.fail(`at ${height}: ${kept.join(' ')}`)
+    const remaining = heightsOf(anchors)
+    if (remaining[0] !== 0 || remaining.at(-1) !== height || remaining.length > 16) {
+      t.fail(`at ${height}: ${remaining.join(' ')}`)
+    }
   }
-  const behind = heightsOf(anchors).map(height => 40_000 - height).reverse()
-  t.ok(behind.filter(distance => distance > 0 && distance <= 100).length >= 3, `close to the head: ${behind.join(' ')}`)
-  for (const [nth, distance] of behind.entries()) {
+  const distances = heightsOf(anchors).map(height => 40_000 - height).reverse()
+  t.ok(
+    distances.filter(distance => distance > 0 && distance <= 100).length >= 3,
+    `close to the head: ${distances.join(' ')}`
+  )
+  for (const [nth, distance] of distances.entries()) {
     if (nth > 1) {
-      t.ok(distance <= 100 || distance < Number(behind[nth - 1]) * 4, `no gap at ${distance}: ${behind.join(' ')}`)
+      t.ok(
+        distance <= 100 || distance < Number(distances[nth - 1]) * 4,
+        `no gap at ${distance}: ${distances.join(' ')}`
+      )
     }
   }
 })

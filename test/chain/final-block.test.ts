@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type Anchor } from '../../src/chain/anchors.js'
 import { readPosition } from '../../src/api/position.js'
-import { readFinalBlock } from '../../src/chain/final-block.js'
+import { readFinalBlock } from '../../src/chain/chain-verifier.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
 import { startSandbox } from '#sandbox'
@@ -38,7 +38,7 @@ async function readOf (
 
 t.test('a final block is fetched by height without transactions, and gives an anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new UpstreamClient({
+  const upstream = new UpstreamClient({
     name: 'n',
     url: sandbox.url,
     headers: {},
@@ -49,16 +49,16 @@ t.test('a final block is fetched by height without transactions, and gives an an
     now: () => 0
   }, { fetched: () => {} })
   t.teardown(async () => {
-    await Promise.all([node.close(), sandbox.close()])
+    await Promise.all([upstream.close(), sandbox.close()])
   })
-  const questions: UpstreamRequest[] = []
+  const requests: UpstreamRequest[] = []
   const read = async (height: number): Promise<Anchor | undefined> =>
-    await readFinalBlock(async question => {
-      questions.push(question)
-      return await node.fetch(question)
+    await readFinalBlock(async request => {
+      requests.push(request)
+      return await upstream.fetch(request)
     }, BigInt(height))
   t.same(await read(998), { height: 998n, hash: sandbox.ledger.block(998).hash })
-  t.match(questions, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
+  t.match(requests, [{ method: 'GET', target: '/v1/blocks/by_height/998', headers: { accept: 'application/json' } }])
   t.equal(await read(999), undefined, 'the newest block may still change')
   sandbox.ledger.grow(1)
   t.same(await read(999), { height: 999n, hash: sandbox.ledger.block(999).hash })
@@ -102,7 +102,7 @@ t.test('an error status or a response without a position is an error, not a miss
 
 t.test('a block too large to buffer is dropped and gives no anchor', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const node = new UpstreamClient({
+  const upstream = new UpstreamClient({
     name: 'n',
     url: sandbox.url,
     headers: {},
@@ -113,28 +113,28 @@ t.test('a block too large to buffer is dropped and gives no anchor', async t => 
     now: () => 0
   }, { fetched: () => {} })
   t.teardown(async () => {
-    await Promise.all([node.close(), sandbox.close()])
+    await Promise.all([upstream.close(), sandbox.close()])
   })
-  let isLetGo = false
+  let isCancelled = false
   t.equal(
-    await readFinalBlock(async question => {
-      const answer = await node.fetch(question)
-      const { rest } = answer
+    await readFinalBlock(async request => {
+      const response = await upstream.fetch(request)
+      const { rest } = response
       if (rest === undefined) throw new Error('it was gathered')
       return {
-        ...answer,
+        ...response,
         rest: {
           [Symbol.asyncIterator]: () => rest[Symbol.asyncIterator](),
           destroy: () => {
             rest.destroy()
-            isLetGo = true
+            isCancelled = true
           }
         }
       }
     }, 998n),
     undefined
   )
-  t.ok(isLetGo)
+  t.ok(isCancelled)
 })
 
 t.test('a last version with millions of digits is rejected in linear time', async t => {

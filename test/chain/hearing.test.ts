@@ -10,7 +10,7 @@ import { varveAt } from '../support/varve.js'
 const { stamped } = storedEntryOf('', '')
 const anchors = [{ height: 90n, hash: `0x${'ab'.repeat(32)}` }]
 
-t.test('a replica whose upstream serves no blocks by height follows a higher generation', async t => {
+t.test('without blocks by height a replica follows a generation only if it has no anchors', async t => {
   const redis = await startRedis(t)
   const upstream = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
@@ -19,7 +19,11 @@ t.test('a replica whose upstream serves no blocks by height follows a higher gen
   })
   const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
-  await until(async () => (await publishedGenerations(redis)).length === 1, 'it is settled')
-  await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors, head: stamped }))
-  await until(() => adoptedGenerations(varve).includes(99), 'it is followed')
+  await until(async () => (await publishedGenerations(redis)).length === 1, 'it is published')
+  await redis.client.hset(controlKey, 'g98', encodeWithChecksum({ anchors, head: stamped }))
+  await until(() => varve.log.some(({ msg }) => /another chain/.test(String(msg))), 'it is rejected')
+  t.same(adoptedGenerations(varve), [])
+  await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors: [], head: stamped }))
+  await until(() => adoptedGenerations(varve).length > 0, 'it is followed')
+  t.same(adoptedGenerations(varve), [99])
 })

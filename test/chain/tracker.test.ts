@@ -14,14 +14,14 @@ const at = (version: number, time = version * 10, oldest = 0, chainId = 4): Posi
 t.test(`the served position never goes back, in any order of responses (${seedTitle})`, async () => {
   check(fc.property(fc.array(fc.nat(100), { minLength: 1 }), versions => {
     const tracker = new Tracker(undefined, () => 0)
-    let shown = -1n
+    let served = -1n
     for (const version of versions) {
       tracker.learn(at(version), 'x-aptos-')
       const now = tracker.position?.head.version ?? -1n
-      if (now < shown) return false
-      shown = now
+      if (now < served) return false
+      served = now
     }
-    return shown === BigInt(Math.max(...versions)) && tracker.chain?.generation === 1
+    return served === BigInt(Math.max(...versions)) && tracker.chain?.generation === 1
   }))
 })
 
@@ -184,22 +184,22 @@ t.test('the served oldest version is the one set for all upstreams, until the ch
   t.same(tracker.position?.oldest, { version: 5n, blockHeight: 1n })
   tracker.learn(at(110), 'x-aptos-')
   t.same([tracker.position?.head.version, tracker.position?.oldest], [110n, { version: 5n, blockHeight: 1n }])
-  const shown = tracker.stamped
+  const served = tracker.stamped
   tracker.setOldest({ version: 5n, blockHeight: 1n })
-  t.equal(tracker.stamped, shown, 'an equal oldest version changes nothing')
+  t.equal(tracker.stamped, served, 'an equal oldest version changes nothing')
   tracker.setOldest({ version: 60n, blockHeight: 6n })
   t.same(tracker.position?.oldest, { version: 60n, blockHeight: 6n })
   t.equal(tracker.learn(at(20, 90_000), 'x-aptos-'), 'reset')
   t.same(tracker.position, at(20, 90_000))
   for (
-    const forget of [(): void => {
+    const invalidate of [(): void => {
       tracker.setChain({ id: 4, generation: 9 }, undefined, false)
     }, () => {
       tracker.clearChain()
     }]
   ) {
     tracker.setOldest({ version: 7n, blockHeight: 7n })
-    forget()
+    invalidate()
     tracker.learn(at(30, 90_010), 'x-aptos-')
     t.same(tracker.position, at(30, 90_010))
   }

@@ -3,6 +3,7 @@ import { VersionWaits } from '../../src/chain/version-waits.js'
 import { type Position } from '../../src/api/position.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
+import { WaiterPolls } from '../../src/upstreams/head-polling.js'
 import { until } from '../support/until.js'
 
 const at = (version: number): Position => ({
@@ -11,21 +12,24 @@ const at = (version: number): Position => ({
   oldest: { version: 0n, blockHeight: 0n }
 })
 
-function waitingRoom (): { tracker: Tracker, arrivals: VersionWaits, clock: { ms: number }, asked: () => number } {
+function startVersionWaits (): {
+  tracker: Tracker,
+  versionWaits: VersionWaits,
+  clock: { ms: number },
+  pollCount: () => number
+} {
   let times = 0
   const clock = { ms: 0 }
   const events = new ChainEvents()
   const tracker = new Tracker(undefined, () => 0, events)
-  const arrivals = new VersionWaits(tracker, {
-    now: () => clock.ms,
-    requestPoll: () => {
-      times++
-    }
-  })
+  const waiterPolls = new WaiterPolls(() => {
+    times++
+  }, () => clock.ms)
+  const versionWaits = new VersionWaits(tracker, waiterPolls)
   events.servedHeadAdvanced.subscribe(() => {
-    arrivals.finishReached()
+    versionWaits.finishReached()
   })
-  return { tracker, arrivals, clock, asked: () => times }
+  return { tracker, versionWaits, clock, pollCount: () => times }
 }
 
 // Waits do not keep the process alive, so an interval does.
@@ -34,38 +38,38 @@ t.teardown(() => {
   clearInterval(alive)
 })
 
-const aTurn = async (): Promise<void> => {
+const eventLoopTurn = async (): Promise<void> => {
   await new Promise(resolve => {
     setImmediate(resolve)
   })
 }
 
 t.test('a wait ends when the position reaches its version, from an upstream or a replica', async t => {
-  const { tracker, arrivals } = waitingRoom()
+  const { tracker, versionWaits } = startVersionWaits()
   const order: string[] = []
-  const waits = [[100, 'first'], [150, 'learned'], [200, 'heard']] as const
+  const waits = [[100, 'first'], [150, 'learned'], [200, 'reported']] as const
   const all = Promise.all(waits.map(async ([version, name]) => {
-    order.push(`${name} ${await arrivals.waitFor(BigInt(version), 60_000)}`)
+    order.push(`${name} ${await versionWaits.waitFor(BigInt(version), 60_000)}`)
   }))
-  t.equal(arrivals.waiting, 3)
+  t.equal(versionWaits.waiting, 3)
   tracker.learn(at(99), 'x-aptos-')
-  await aTurn()
+  await eventLoopTurn()
   t.same(order, [])
   tracker.learn(at(120), 'x-aptos-')
-  await aTurn()
-  t.same([order.length, arrivals.waiting], [1, 2])
+  await eventLoopTurn()
+  t.same([order.length, versionWaits.waiting], [1, 2])
   tracker.learn(at(150), 'x-aptos-')
   tracker.learnProven({ position: at(250), family: 'x-aptos-' })
   await all
-  t.same(order, ['first reached', 'learned reached', 'heard reached'])
-  t.equal(arrivals.waiting, 0)
-  t.equal(await arrivals.waitFor(250n, 60_000), 'reached', 'a reached version needs no wait')
+  t.same(order, ['first reached', 'learned reached', 'reported reached'])
+  t.equal(versionWaits.waiting, 0)
+  t.equal(await versionWaits.waitFor(250n, 60_000), 'reached', 'a reached version needs no wait')
 })
 
 t.test('a wait ends when a remembered chain reaches its version', async t => {
-  const { tracker, arrivals } = waitingRoom()
+  const { tracker, versionWaits } = startVersionWaits()
   tracker.learn(at(1000), 'x-aptos-')
-  const reached = arrivals.waitFor(1100n, 60_000)
+  const reached = versionWaits.waitFor(1100n, 60_000)
   const { head } = at(1200)
   tracker.setChain({ id: 5, generation: 3 }, {
     position: { ...at(1200), chainId: 5, head: { ...head, timestampUsec: 1n } },
@@ -75,59 +79,59 @@ t.test('a wait ends when a remembered chain reaches its version', async t => {
 })
 
 t.test('a wait that times out leaves nothing behind', async t => {
-  const { tracker, arrivals, asked } = waitingRoom()
-  t.equal(await arrivals.waitFor(100n, 1), 'timeout')
-  t.same([arrivals.waiting, asked()], [0, 1])
+  const { tracker, versionWaits, pollCount } = startVersionWaits()
+  t.equal(await versionWaits.waitFor(100n, 1), 'timeout')
+  t.same([versionWaits.waiting, pollCount()], [0, 1])
   tracker.learn(at(200), 'x-aptos-')
-  t.equal(arrivals.waiting, 0)
+  t.equal(versionWaits.waiting, 0)
 })
 
 t.test('waits above the limit end at once, and a free place is taken again', async t => {
-  const { tracker, arrivals } = waitingRoom()
+  const { tracker, versionWaits } = startVersionWaits()
   const waits = Array.from(
     { length: 1000 },
-    async (_, nth) => await arrivals.waitFor(BigInt(100 + nth), 60_000, `client ${nth % 5}`)
+    async (_, nth) => await versionWaits.waitFor(BigInt(100 + nth), 60_000, `client ${nth % 5}`)
   )
-  t.equal(await arrivals.waitFor(100n, 60_000), 'too_many_waits')
-  t.equal(arrivals.waiting, 1000)
+  t.equal(await versionWaits.waitFor(100n, 60_000), 'too_many_waits')
+  t.equal(versionWaits.waiting, 1000)
   tracker.learn(at(100), 'x-aptos-')
   t.equal(await waits[0], 'reached')
-  const late = arrivals.waitFor(5000n, 60_000)
-  t.equal(arrivals.waiting, 1000)
+  const late = versionWaits.waitFor(5000n, 60_000)
+  t.equal(versionWaits.waiting, 1000)
   tracker.learn(at(6000), 'x-aptos-')
   t.same(new Set(await Promise.all([...waits, late])), new Set(['reached']))
-  t.equal(arrivals.waiting, 0)
+  t.equal(versionWaits.waiting, 0)
 })
 
 t.test('upstreams are polled repeatedly while requests wait, at a rate independent of their number', async t => {
-  const { tracker, arrivals, clock, asked } = waitingRoom()
-  const waits = [arrivals.waitFor(100n, 60_000), arrivals.waitFor(100n, 60_000)]
-  t.equal(asked(), 1)
-  for (let nth = 0; nth < 10; nth++) await arrivals.waitFor(1000n, 1)
-  t.ok(asked() <= 2)
-  await until(() => asked() >= 3, 'they are retried')
+  const { tracker, versionWaits, clock, pollCount } = startVersionWaits()
+  const waits = [versionWaits.waitFor(100n, 60_000), versionWaits.waitFor(100n, 60_000)]
+  t.equal(pollCount(), 1)
+  for (let nth = 0; nth < 10; nth++) await versionWaits.waitFor(1000n, 1)
+  t.ok(pollCount() <= 2)
+  await until(() => pollCount() >= 3, 'they are retried')
   tracker.learn(at(100), 'x-aptos-')
   await Promise.all(waits)
-  const before = asked()
-  for (let nth = 0; nth < 5; nth++) await arrivals.waitFor(1000n, 1)
-  t.equal(asked(), before, 'polled a moment ago')
+  const before = pollCount()
+  for (let nth = 0; nth < 5; nth++) await versionWaits.waitFor(1000n, 1)
+  t.equal(pollCount(), before, 'polled a moment ago')
   clock.ms += 100
-  await arrivals.waitFor(1000n, 1)
-  t.equal(asked(), before + 1)
+  await versionWaits.waitFor(1000n, 1)
+  t.equal(pollCount(), before + 1)
 })
 
 t.test('one client takes at most a quarter of all waits, so others can wait too', async t => {
-  const { tracker, arrivals } = waitingRoom()
-  const greedy = Array.from({ length: 250 }, async () => await arrivals.waitFor(5000n, 60_000, 'greedy'))
-  t.equal(await arrivals.waitFor(5000n, 60_000, 'greedy'), 'too_many_waits')
-  const other = arrivals.waitFor(150n, 60_000, 'other')
+  const { tracker, versionWaits } = startVersionWaits()
+  const greedy = Array.from({ length: 250 }, async () => await versionWaits.waitFor(5000n, 60_000, 'greedy'))
+  t.equal(await versionWaits.waitFor(5000n, 60_000, 'greedy'), 'too_many_waits')
+  const other = versionWaits.waitFor(150n, 60_000, 'other')
   tracker.learn(at(200), 'x-aptos-')
   t.equal(await other, 'reached')
   tracker.learn(at(6000), 'x-aptos-')
   t.same(new Set(await Promise.all(greedy)), new Set(['reached']))
-  const again = arrivals.waitFor(7000n, 60_000, 'greedy')
-  t.equal(arrivals.waiting, 1, 'a finished wait frees its place')
-  arrivals.close()
+  const again = versionWaits.waitFor(7000n, 60_000, 'greedy')
+  t.equal(versionWaits.waiting, 1, 'a finished wait frees its place')
+  versionWaits.close()
   t.equal(await again, 'timeout', 'closing ends all waits')
-  t.equal(await arrivals.waitFor(7000n, 60_000), 'timeout', 'and later ones')
+  t.equal(await versionWaits.waitFor(7000n, 60_000), 'timeout', 'and later ones')
 })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { commands } from '../../src/cli/commands.js'
 import { main } from '../../src/cli/main.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
@@ -167,12 +168,12 @@ t.test('the banner names Redis as URL, cluster or sentinel set, without credenti
   const dir = t.testdir(
     Object.fromEntries(cases.map(([redis], at) => [`${at}.yaml`, `cache: { redis: { ${redis} } }`]))
   )
-  await Promise.all(cases.map(async ([, said], at) => {
+  await Promise.all(cases.map(async ([, expected], at) => {
     const varve = startCommand(t, ['--config', join(dir, `${at}.yaml`), ...free, '--upstream', 'http://127.0.0.1:9'], {
       isTerminal: true
     })
-    const [, shown] = await varve.waitForOutput(/\n {2}redis {3}(.*)\n/)
-    t.equal(shown, said)
+    const [, printed] = await varve.waitForOutput(/\n {2}redis {3}(.*)\n/)
+    t.equal(printed, expected)
     varve.signal('SIGTERM')
     t.equal(await varve.code, 0)
     t.notMatch(varve.out() + varve.err(), /s3cret/)
@@ -255,7 +256,10 @@ t.test(
     )
     const { code, err } = await runCommand(t, ['--config', config, ...free])
     t.equal(code, 2)
-    t.match(err, /\n {2}upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/)
+    t.match(
+      err,
+      /\n {2}\S+v\.yaml:1:50: upstreams\.0\.caFile: expected a file that can be read, got "\/nowhere\/ca\.pem"\n$/
+    )
   }
 )
 
@@ -322,17 +326,17 @@ t.test('check ends with 2 and prints every mistake, without secrets', together()
     code: 2,
     out: '',
     err:
-      /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}colour: unknown key; expected one of listen, tls,.*\n$/
+      /^varve: the configuration in \S+one\.yaml has a mistake:\n {2}\S+one\.yaml:1:9: colour: unknown key; expected one of listen, tls,.*\n$/
   })
   const { code, out, err } = await runCommand(t, ['check', join(dir, 'more.yaml')])
   t.same([code, out], [2, ''])
   t.equal(
     err,
     `varve: the configuration in ${join(dir, 'more.yaml')} has 4 mistakes:
-  admin.token: expected a text
-  workers: expected at least 1, got 0
-  upstreams.0: expected a map of keys
-  clients.keys.0: expected a map of keys
+  ${join(dir, 'more.yaml')}:2:10: admin.token: expected a text
+  ${join(dir, 'more.yaml')}:1:10: workers: expected at least 1, got 0; for example workers: 1
+  ${join(dir, 'more.yaml')}:3:13: upstreams.0: expected a map of keys
+  ${join(dir, 'more.yaml')}:4:19: clients.keys.0: expected a map of keys
 `
   )
   t.match(await runCommand(t, ['check', join(dir, 'missing.yaml')]), {
@@ -428,7 +432,7 @@ t.test('every command prints its flags with --help and -h, and varve help names 
 })
 
 t.test('varve help COMMAND prints the help of that command', together(), async t => {
-  for (const command of ['serve', 'sandbox', 'check', 'explain', 'warm', 'record', 'replay']) {
+  for (const { name: command } of commands) {
     const { code, out, err } = await runCommand(t, ['help', command])
     t.match({ code, err }, { code: 0, err: '' })
     t.ok(out.startsWith(`varve ${command}: `), command)
@@ -450,14 +454,14 @@ t.test(
   'with an upstream, the banner\'s curls read the newest version, which every node has',
   together(),
   async t => {
-    const node = await startSandbox({ blocks: 300, prunedBlocks: 290 })
+    const upstream = await startSandbox({ blocks: 300, prunedBlocks: 290 })
     t.teardown(async () => {
-      await node.close()
+      await upstream.close()
     })
-    const varve = startCommand(t, [...free, '--upstream', node.url], { isTerminal: true })
-    const [shown] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
-    const said = await promisify(execFile)('sh', ['-c', shown])
-    t.same(said.stdout.match(/cache-status: .*?(?=\r)/g), [
+    const varve = startCommand(t, [...free, '--upstream', upstream.url], { isTerminal: true })
+    const [commands] = await varve.waitForOutput(/( {4}V=.*\n)( {4}curl .*\n){3}/)
+    const result = await promisify(execFile)('sh', ['-c', commands])
+    t.same(result.stdout.match(/cache-status: .*?(?=\r)/g), [
       'cache-status: varve; fwd=uri-miss; fwd-status=200; stored',
       'cache-status: varve; hit; detail=memory',
       'cache-status: varve; hit; detail=memory'
@@ -476,21 +480,21 @@ t.test('the log says that no upstream responds at the start, and what to check',
 
 t.test('the embedded node runs alone, applies its flags, and stops on either signal', together(), async t => {
   const flags = ['--seed', '7', '--blocks', '20', '--block-ms', '0', '--chain-id', '9', '--family', 'X-My-']
-  const nodes = [
+  const upstreams = [
     startCommand(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags]),
     startCommand(t, ['sandbox', '--listen', '127.0.0.1:0', ...flags])
   ] as const
   const bodies: string[] = []
-  for (const node of nodes) {
-    const [, url = ''] = await node.waitForOutput(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
+  for (const upstream of upstreams) {
+    const [, url = ''] = await upstream.waitForOutput(/a made-up node on (\S+)\n {2}curl -i \S+\/v1\n/)
     const got = await sendRequest(url, '/v1')
     t.match(got, { status: 200, headers: { 'x-my-chain-id': '9', 'x-my-block-height': '19' } })
     bodies.push(got.body)
   }
   t.equal(bodies[0], bodies[1], 'equal seeds make equal ledgers')
-  nodes[0].signal('SIGTERM')
-  nodes[1].signal('SIGINT')
-  t.same(await Promise.all(nodes.map(async ({ code }) => await code)), [0, 0])
+  upstreams[0].signal('SIGTERM')
+  upstreams[1].signal('SIGINT')
+  t.same(await Promise.all(upstreams.map(async ({ code }) => await code)), [0, 0])
 })
 
 t.test('the embedded node rejects flags that are not numbers', together(), async t => {
@@ -567,13 +571,13 @@ t.test(
   'the compiled program checks, serves, and ends with 0 within 10 s of SIGTERM',
   { ...together(), skip },
   async t => {
-    let toldAt = 0
+    let printedAt = 0
     const [good, bad, served] = await Promise.all([
       program(t, compiled, ['check']),
       program(t, compiled, ['check', '--colour']),
       program(t, compiled, ['--sandbox', ...free], text => {
-        if (toldAt > 0 || !text.includes('curl')) return
-        toldAt = performance.now()
+        if (printedAt > 0 || !text.includes('curl')) return
+        printedAt = performance.now()
         return 'SIGTERM'
       })
     ])
@@ -581,7 +585,7 @@ t.test(
     t.strictSame(parse(good.out), configSchema.parse({}))
     t.match(bad, { code: 2, out: '', err: 'varve: Unknown option \'--colour\'; see varve check --help\n' })
     t.match(served, { code: 0, err: '', out: /"signal":"SIGTERM","msg":"stopping"/ })
-    t.ok(performance.now() - toldAt < 10_000)
+    t.ok(performance.now() - printedAt < 10_000)
   }
 )
 

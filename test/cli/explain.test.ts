@@ -179,13 +179,13 @@ t.test('explain prints keys and lifetimes of the additional endpoints', async t 
 })
 
 t.test('explain prints both table keys: the canonical one, and the one of a not-found', async t => {
-  const told = await explained(t, [
+  const explanation = await explained(t, [
     'POST',
     '/v1/tables/5eed/item?ledger_version=7',
     '--data',
     '{ "key": "007", "key_type": "u64", "value_type": "u64", "more": 1 }'
   ])
-  t.match(told, {
+  t.match(explanation, {
     body: '{"key_type":"u64","value_type":"u64","key":"007"}',
     key: /"key":"7"\}$/,
     'key of a not-found': /"key":"007"\}$/,
@@ -225,9 +225,9 @@ t.test('explain prints rejected and forwarded requests with status and reason, a
 })
 
 t.test('explain prints a pinned cursor as the read at its version', async t => {
-  const told = await explained(t, ['GET', `${modules}?start=${pinCursor(500n, '00ab')}&limit=1`])
-  t.same(told, await explained(t, ['GET', `${modules}?ledger_version=500&start=00ab&limit=1`]))
-  t.match(told, { class: 'immutable', upstream: /ledger_version=500&start=00ab&limit=1$/ })
+  const explanation = await explained(t, ['GET', `${modules}?start=${pinCursor(500n, '00ab')}&limit=1`])
+  t.same(explanation, await explained(t, ['GET', `${modules}?ledger_version=500&start=00ab&limit=1`]))
+  t.match(explanation, { class: 'immutable', upstream: /ledger_version=500&start=00ab&limit=1$/ })
 })
 
 t.test('explain applies the given configuration', async t => {
@@ -290,20 +290,20 @@ t.test('varve handles a request as explain says: same upstream request, same cla
       ['/v1/accounts/0X1/modules', {}]
     ] as const
   ) {
-    const told = await explained(t, [
+    const explanation = await explained(t, [
       how === table ? 'POST' : 'GET',
       target,
       ...(how === table ? ['--data', String(table.body)] : [])
     ])
     const before = stub.requests.length
     const first = await varve.get(target, how)
-    t.same(stub.requests.slice(before), told['upstream'] === null ? [] : [told['upstream']], target)
+    t.same(stub.requests.slice(before), explanation['upstream'] === null ? [] : [explanation['upstream']], target)
     t.equal(
       String((await varve.get(target, how)).headers['cache-status']).includes('hit'),
-      told['class'] === 'immutable',
+      explanation['class'] === 'immutable',
       target
     )
-    t.equal(first.status === 400, told['class'] === 'refused')
+    t.equal(first.status === 400, explanation['class'] === 'refused')
   }
 })
 

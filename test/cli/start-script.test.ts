@@ -13,7 +13,7 @@ async function started (
   t: Test,
   args: readonly string[],
   environment: Record<string, string> = {}
-): Promise<{ isSandbox?: boolean, code?: number | null, said: string }> {
+): Promise<{ isSandbox?: boolean, code?: number | null, output: string }> {
   const own = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('VARVE_') && name !== 'NODE_OPTIONS')
   )
@@ -28,12 +28,12 @@ async function started (
   t.teardown(() => {
     child.kill('SIGKILL')
   })
-  let said = ''
+  let output = ''
   const served = new Promise<string>(resolve => {
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', bytes => {
-        said += String(bytes)
-        const [, url] = /"url":"([^"]+)","adminUrl":"[^"]+","msg":"listening"/.exec(said) ?? []
+        output += String(bytes)
+        const [, url] = /"url":"([^"]+)","adminUrl":"[^"]+","msg":"listening"/.exec(output) ?? []
         if (url !== undefined) resolve(url)
       })
     }
@@ -42,8 +42,8 @@ async function started (
     child.once('close', resolve)
   })
   const came = await Promise.race([served, ended])
-  if (typeof came !== 'string') return { code: came, said }
-  return { isSandbox: (await sendRequest(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', said }
+  if (typeof came !== 'string') return { code: came, output }
+  return { isSandbox: (await sendRequest(came, '/v2/nothing')).headers['x-varve-sandbox'] === 'true', output }
 }
 
 t.test(
@@ -63,7 +63,7 @@ t.test('npm start serves the upstream that a flag, variable or file names', { bu
     started(t, [], { VARVE_UPSTREAM: url }),
     started(t, [], { VARVE_CONFIG: file })
   ])
-  t.same(all.map(({ isSandbox }) => isSandbox), [false, false, false], all.map(({ said }) => said).join(''))
+  t.same(all.map(({ isSandbox }) => isSandbox), [false, false, false], all.map(({ output }) => output).join(''))
 })
 
 t.test('npm start with a mistyped variable or VARVE_SANDBOX=0 ends with 2, without a sandbox', {
@@ -75,7 +75,7 @@ t.test('npm start with a mistyped variable or VARVE_SANDBOX=0 ends with 2, witho
   ])
   t.match(mistyped, {
     code: 2,
-    said: 'VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM'
+    output: 'VARVE_UPSTREM: unknown environment variable; the nearest known name is VARVE_UPSTREAM'
   })
-  t.match(off, { code: 2, said: '--sandbox' })
+  t.match(off, { code: 2, output: '--sandbox' })
 })

@@ -44,11 +44,11 @@ async function sharedAt (
     link.stop()
   })
   await link.start({ onUp: nothing, onDown: nothing })
-  await until(() => link.isUp, 'Redis answers')
+  await until(() => link.isUp, 'Redis responds')
   return { buckets: new RedisBuckets(link, 'varve:1:', alone, () => performance.now()), failed }
 }
 
-/** Waits until the clock has advanced, since a timer may fire a moment early. */
+/** Waits until the clock has advanced, since a timer may fire a millisecond early. */
 async function passes (ms: number): Promise<void> {
   const until = performance.now() + ms
   while (performance.now() < until) await pause(Math.max(1, until - performance.now()))
@@ -56,10 +56,10 @@ async function passes (ms: number): Promise<void> {
 
 const refusing: Buckets = {
   take: () => {
-    throw new Error('nobody should count alone')
+    throw new Error('no request may be counted locally')
   },
   refund: () => {
-    throw new Error('nobody should count alone')
+    throw new Error('no request may be counted locally')
   }
 }
 
@@ -91,7 +91,7 @@ async function givesBack (t: Test, buckets: Buckets, subject = 'c'): Promise<voi
   for (let nth = 0; nth < 5; nth++) buckets.refund(subject, rare)
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   t.ok(await buckets.take(subject, rare) > 0, 'never more than a burst')
-  buckets.refund('stranger', rare)
+  buckets.refund('unseen', rare)
 }
 
 t.test('a refunded token is available again in local, worker and Redis buckets', async t => {
@@ -152,14 +152,14 @@ t.test('tokens of one allowance do not count against another', async t => {
 t.test('rejected requests of a client do not reach Redis until its wait is over', async t => {
   const redis = await startRedis(t)
   const { buckets } = await sharedAt(t, redis, refusing)
-  const asked = async (): Promise<number> =>
+  const commandCount = async (): Promise<number> =>
     Number(/cmdstat_eval:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
   const slow = { perSecond: 2, burst: 1 }
   t.equal(await buckets.take('a', slow), 0)
   const waitMs = await buckets.take('a', slow)
-  const before = await asked()
+  const before = await commandCount()
   for (let nth = 0; nth < 100; nth++) t.ok(await buckets.take('a', slow) <= waitMs)
-  t.equal(await asked(), before)
+  t.equal(await commandCount(), before)
   t.equal(await buckets.take('b', slow), 0)
   await passes(waitMs)
   t.equal(await buckets.take('a', slow), 0)

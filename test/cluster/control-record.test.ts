@@ -82,7 +82,7 @@ t.test('old generations and replicas are removed, so the key does not grow', asy
   }
   t.same([...(await control.read(4)).generations.keys()].sort(), [27, 28, 29, 30])
   for (const name of ['a', 'b', 'c']) await control.publishHeartbeat(4, name, sign, [])
-  await control.publishHeartbeat(4, 'd', sign, ['a', 'c', 'nobody'])
+  await control.publishHeartbeat(4, 'd', sign, ['a', 'c', 'absent'])
   t.same([...(await control.read(4)).replicas.keys()].sort(), ['b', 'd'])
   t.equal(await redis.client.hlen(key), 6)
 })
@@ -158,10 +158,15 @@ t.test('the chain of an upstream is remembered by normalised URL, and damaged re
   t.same(await control.rememberedUpstreams(), [])
   await control.rememberUpstreams({ chainId: 4, generation: 3, ...known })
   t.same(await control.rememberedUpstreams(), [1, 2].map(() => ({ chainId: 4, generation: 3, ...known })))
-  const fleet = await controlOf(t, redis, ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'], url => url.endsWith('2'))
-  await fleet.rememberUpstreams({ chainId: 4, generation: 2, ...known })
+  const twoUpstreams = await controlOf(
+    t,
+    redis,
+    ['http://127.0.0.1:1/x', 'http://127.0.0.1:2'],
+    url => url.endsWith('2')
+  )
+  await twoUpstreams.rememberUpstreams({ chainId: 4, generation: 2, ...known })
   t.same(
-    (await fleet.rememberedUpstreams()).map(({ generation }) => generation),
+    (await twoUpstreams.rememberedUpstreams()).map(({ generation }) => generation),
     [3, 2],
     'the record of an upstream not verified stays'
   )
@@ -217,7 +222,7 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
   const isBack = async (): Promise<boolean> =>
     (await redis.client.type(key)) === 'hash' && (await redis.client.hget(key, 'g2'))?.includes('hash') === true
   await until(isBack, 'the second generation is published')
-  await until(() => b.log.some(({ generation }) => generation === 2), 'the other has heard of it')
+  await until(() => b.log.some(({ generation }) => generation === 2), 'the other has received it')
   await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length >= 10, 'all is shared')
   const upstream = (await redis.client.keys('varve:1:upstream *'))[0] ?? ''
   const strikes: Array<() => Promise<unknown>> = [

@@ -12,14 +12,14 @@ const whole = { prunedBlocks: 0 }
 
 t.test('after a restart with all upstreams down, entries of the remembered chain are served', async t => {
   const redis = await startRedis(t)
-  const nodes = [
+  const sandboxes = [
     await startSandboxNode(t, whole),
     await startSandboxNode(t, whole),
     await startSandboxNode(t, { ...whole, chainId: 9 })
   ]
-  const sharing = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
-  const { varve, get, upStates } = await startInFrontOf(t, nodes, sharing)
-  await until(async () => await upStates() === '1,1,0', 'the third is fenced')
+  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const { varve, get, upStates } = await startInFrontOf(t, sandboxes, sharedConfig)
+  await until(async () => await upStates() === '1,1,0', 'the third is quarantined')
   const { body } = await get(blockTarget(2000))
   const remembered = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
   await until(
@@ -29,10 +29,10 @@ t.test('after a restart with all upstreams down, entries of the remembered chain
     8000
   )
   await varve.stop({ drainMs: 0 })
-  await Promise.all(nodes.map(async node => {
-    await node.close()
+  await Promise.all(sandboxes.map(async sandbox => {
+    await sandbox.close()
   }))
-  const late = await startInFrontOf(t, nodes, sharing)
+  const late = await startInFrontOf(t, sandboxes, sharedConfig)
   t.match(await late.get(blockTarget(2000)), { status: 200, body, headers: { [cacheStatusHeader]: redisHitStatus } })
   t.match(await late.get(blockTarget(3000)), { status: 503 })
 })
@@ -41,15 +41,15 @@ t.test('replicas stay on the old chain while an upstream has it, then change to 
   const redis = await startRedis(t)
   const ports = [await freePort(), await freePort()]
   const [first, second] = await Promise.all(ports.map(async port => await startSandbox({ ...whole, blockMs: 0, port })))
-  const sharing = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
-  const nodes = [first, second].filter((node): node is Sandbox => node !== undefined)
-  const [a, b] = [await startInFrontOf(t, nodes, sharing), await startInFrontOf(t, nodes, sharing)]
-  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are believed')
+  const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
+  const sandboxes = [first, second].filter((sandbox): sandbox is Sandbox => sandbox !== undefined)
+  const [a, b] = [await startInFrontOf(t, sandboxes, sharedConfig), await startInFrontOf(t, sandboxes, sharedConfig)]
+  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are verified')
   const before = (await a.get(blockTarget(2000))).body
   t.equal((await b.get(blockTarget(2000))).body, before)
   await first?.close()
   await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
-  for (const one of [a, b]) await until(async () => await one.upStates() === '0,1', 'the first is fenced')
+  for (const one of [a, b]) await until(async () => await one.upStates() === '0,1', 'the first is quarantined')
   t.same([await a.varve.metric('varve_chain_resets_total'), (await b.get(blockTarget(2000))).body], [0, before])
   await second?.close()
   const now = await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[1] ?? 0 })

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type Invalidation } from '../../src/cache/redis-tier.js'
+import { type Invalidation } from '../../src/cache/invalidation.js'
 import { type ChainGeneration } from '../../src/chain/tracker.js'
 import { Agreement } from '../../src/cluster/agreement.js'
 import { PurgeLog } from '../../src/cluster/purge-log.js'
@@ -17,10 +17,10 @@ const log = 'varve:1:purges 4'
 interface Replica extends Purges {
   readonly store: TestRedisTier
   /** Invalidated keys in order; `everything` where the replica could not know which. */
-  readonly forgot: string[]
-  lastBlocks(): Invalidation['blocks']
+  readonly invalidated: string[]
+  lastIntervals(): Invalidation['intervals']
   /** Counts the notifications to other replicas. */
-  readonly told: { times: number }
+  readonly notified: { times: number }
   /** The agreed chain and generation. */
   readonly agreed: { chain: ChainGeneration | undefined }
   purgeKey(key: string): Promise<boolean>
@@ -29,34 +29,35 @@ interface Replica extends Purges {
 
 async function replicaAt (t: Test, url: string): Promise<Replica> {
   const store = await openRedisTier(t, url)
-  const forgot: string[] = []
-  let last: Invalidation['blocks'] = []
-  const told = { times: 0 }
+  const invalidated: string[] = []
+  let last: Invalidation['intervals'] = []
+  const notified = { times: 0 }
   const agreed: Replica['agreed'] = { chain: { id: 4, generation: 1 } }
   const purges = new Purges({
     store,
     log: new PurgeLog(new ExpiringKeys(store.link, 'varve:1:', 1000)),
     local: {
-      invalidate: ({ keys, blocks }) => {
-        forgot.push(...keys)
-        last = blocks
+      invalidate: async ({ keys, intervals }) => {
+        invalidated.push(...keys)
+        last = intervals
       },
-      invalidateAll: () => {
-        forgot.push('everything')
+      invalidateAll: async () => {
+        invalidated.push('everything')
       }
     },
     agreement: new Agreement({ isAgreed: true }, agreed),
     notifyReplicas: async () => {
-      told.times++
+      notified.times++
     }
   })
   return Object.assign(purges, {
     store,
-    forgot,
-    lastBlocks: () => last,
-    told,
+    invalidated,
+    lastIntervals: () => last,
+    notified,
     agreed,
-    purgeKey: async (key: string) => await purges.purge({ id: 4, generation: 1 }, () => ({ keys: [key], blocks: [] })),
+    purgeKey: async (key: string) =>
+      await purges.purge({ id: 4, generation: 1 }, () => ({ keys: [key], intervals: [] })),
     lookNow: async () => {
       await purges.sync(4)
     }
@@ -74,30 +75,34 @@ async function two (t: Test): Promise<{ redis: RedisProcess, a: Replica, b: Repl
 
 t.test('a purge applies here and in Redis at once, and once on another replica that reads the log', async t => {
   const { redis, a, b } = await two(t)
-  a.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  a.store.put({ stored: storedEntryOf('k', 'old'), ttlMs: undefined })
   await a.store.waitUntilIdle()
   t.ok(await redis.client.exists('varve:1:k'))
   const purged = a.purgeKey('k')
-  t.same(a.forgot, ['k'], 'before any command to Redis')
+  t.same(a.invalidated, ['k'], 'before any command to Redis')
   t.equal(await purged, true)
   t.notOk(await redis.client.exists('varve:1:k'))
-  t.equal(a.told.times, 1)
-  t.same(b.forgot, [])
+  t.equal(a.notified.times, 1)
+  t.same(b.invalidated, [])
   for (let times = 0; times < 3; times++) {
     await b.lookNow()
     await a.lookNow()
   }
-  t.same([a.forgot, b.forgot], [['k'], ['k']])
+  t.same([a.invalidated, b.invalidated], [['k'], ['k']])
 })
 
 t.test('purges apply in their order, and versions above 2^53 stay exact', async t => {
   const { a, b } = await two(t)
   for (const key of ['1', '2', '3']) await a.purgeKey(key)
-  const blocks = [{ blocks: '4.1 json blocks', version: 2n ** 64n - 1n }]
-  await a.purge({ id: 4, generation: 1 }, () => ({ keys: ['4'], blocks }))
+  const high = 2n ** 64n - 1n
+  const intervals: Invalidation['intervals'] = [
+    { kind: 'versions', family: '4.1 json blocks', first: high, last: high },
+    { kind: 'events', family: '4.1 json /stream', first: high - 9n, last: high }
+  ]
+  await a.purge({ id: 4, generation: 1 }, () => ({ keys: ['4'], intervals }))
   await b.lookNow()
-  t.same(b.forgot, ['1', '2', '3', '4'])
-  t.same(b.lastBlocks(), blocks)
+  t.same(b.invalidated, ['1', '2', '3', '4'])
+  t.same(b.lastIntervals(), intervals)
 })
 
 t.test('a new replica applies earlier purges, since it may have read stale data before', async t => {
@@ -105,7 +110,7 @@ t.test('a new replica applies earlier purges, since it may have read stale data 
   await a.purgeKey('k')
   const late = await replicaAt(t, redis.url)
   await late.lookNow()
-  t.same(late.forgot, ['k'])
+  t.same(late.invalidated, ['k'])
 })
 
 t.test('a replica that knows no record of a full log purges everything, and the log stays bounded', async t => {
@@ -113,22 +118,22 @@ t.test('a replica that knows no record of a full log purges everything, and the 
   for (let nth = 1; nth <= 255; nth++) await a.purgeKey(`k${nth}`)
   await b.lookNow()
   t.same(
-    b.forgot,
+    b.invalidated,
     Array.from({ length: 255 }, (_, at) => `k${at + 1}`),
     'a log\'s length of purges is known one by one'
   )
   for (let nth = 1; nth <= 300; nth++) await a.purgeKey(`m${nth}`)
   t.equal(await redis.client.llen(log), 256)
   t.ok(await redis.client.ttl(log) > 0)
-  b.store.put({ stored: storedEntryOf('waits', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('waits', 'old'), ttlMs: undefined })
   await b.lookNow()
-  t.ok(b.forgot.slice(255).includes('everything'))
-  const before = b.forgot.length
+  t.ok(b.invalidated.slice(255).includes('everything'))
+  const before = b.invalidated.length
   await b.lookNow()
   await a.purgeKey('last')
   await b.lookNow()
-  t.same(b.forgot.slice(before), ['last'], 'and later purges again')
-  t.notOk(a.forgot.includes('everything'), 'the purging replica knows them all')
+  t.same(b.invalidated.slice(before), ['last'], 'and later purges again')
+  t.notOk(a.invalidated.includes('everything'), 'the purging replica knows them all')
 })
 
 t.test('a replica that missed more purges than the log holds drops its queued writes', async t => {
@@ -136,12 +141,12 @@ t.test('a replica that missed more purges than the log holds drops its queued wr
   const network = await slowRedis(t, redis)
   const [a, b] = [await replicaAt(t, redis.url), await replicaAt(t, network.url)]
   await b.lookNow()
-  network.isRefusing = true
+  network.isRejecting = true
   network.dropConnections()
   await until(() => !b.store.link.isUp, 'the link is down')
-  b.store.put({ stored: storedEntryOf('k0', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('k0', 'old'), ttlMs: undefined })
   for (let nth = 0; nth < 300; nth++) await a.purgeKey(`k${nth}`)
-  network.isRefusing = false
+  network.isRejecting = false
   // Skips the write that follows a reconnect, since the agreement reads the log before anything is written.
   b.store.resumeWrites = () => {}
   await until(() => b.store.link.isUp, 'the link is up')
@@ -164,14 +169,14 @@ t.test('a lost log is written again by replicas that know it, and others learn a
     await b.lookNow()
     await a.lookNow()
     await b.lookNow()
-    t.same(b.forgot, ['known to both', 'one', 'two', 'three'])
+    t.same(b.invalidated, ['known to both', 'one', 'two', 'three'])
     t.equal(await redis.client.llen(log), 4)
     t.ok(await redis.client.ttl(log) > 0)
   }
-  t.same(a.forgot, ['known to both', 'one', 'two', 'three'], 'no replica purges again what it knew')
+  t.same(a.invalidated, ['known to both', 'one', 'two', 'three'], 'no replica purges again what it knew')
   const late = await replicaAt(t, redis.url)
   await late.lookNow()
-  t.same([...late.forgot].sort(), [...b.forgot].sort())
+  t.same([...late.invalidated].sort(), [...b.invalidated].sort())
 })
 
 t.test('a log that Redis does not let a replica read is not treated as lost', async t => {
@@ -180,7 +185,7 @@ t.test('a log that Redis does not let a replica read is not treated as lost', as
   await redis.client.call('ACL', 'SETUSER', 'blind', 'on', '>pw', '~*', '&*', '+@all', '-lrange')
   const blind = await replicaAt(t, `redis://blind:pw@${redis.host}`)
   await t.rejects(blind.lookNow(), /NOPERM/)
-  t.same(blind.forgot, [])
+  t.same(blind.invalidated, [])
   t.equal(await redis.client.llen(log), 1)
 })
 
@@ -193,10 +198,10 @@ t.test('a damaged record hides no other, and replicas that know it write it agai
     await redis.client.lset(log, 1, damaged)
     const reader = at === 0 ? b : await replicaAt(t, redis.url)
     await reader.lookNow()
-    t.same(reader.forgot, ['one', 'three'], JSON.stringify(damaged))
+    t.same(reader.invalidated, ['one', 'three'], JSON.stringify(damaged))
     await a.lookNow()
     await reader.lookNow()
-    t.same([...reader.forgot].sort(), ['one', 'three', 'two'])
+    t.same([...reader.invalidated].sort(), ['one', 'three', 'two'])
     await redis.client.lset(log, 1, text)
     await redis.client.ltrim(log, 0, 2)
   }
@@ -206,47 +211,47 @@ t.test('many concurrent purges are logged and notified once each', async t => {
   const { redis, a, b } = await two(t)
   const keys = Array.from({ length: 50 }, (_, at) => `k${at}`)
   t.ok((await Promise.all(keys.map(async key => await a.purgeKey(key)))).every(Boolean))
-  t.equal(a.told.times, 50)
+  t.equal(a.notified.times, 50)
   t.equal(await redis.client.llen(log), 50)
   await b.lookNow()
-  t.same(b.forgot, keys)
+  t.same(b.invalidated, keys)
 })
 
 t.test('purges that Redis missed stay pending, bounded, block Redis reads and are delivered later', async t => {
   const redis = await startRedis(t)
   const network = await slowRedis(t, redis)
   const [a, b] = [await replicaAt(t, network.url), await replicaAt(t, redis.url)]
-  b.store.put({ stored: storedEntryOf('k0', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('k0', 'old'), ttlMs: undefined })
   await b.store.waitUntilIdle()
-  network.isRefusing = true
+  network.isRejecting = true
   network.dropConnections()
   await until(() => !a.store.link.isUp, 'the link is down')
   for (let nth = 0; nth < 256; nth++) t.equal(await a.purgeKey(`k${nth}`), false)
   t.equal(a.hasPending, true)
-  t.equal(a.forgot.length, 256)
+  t.equal(a.invalidated.length, 256)
   await t.rejects(a.purgeKey('one too many'), { status: 503, code: 'internal_error' })
-  t.notOk(a.forgot.includes('one too many'), 'a rejected purge changes nothing')
+  t.notOk(a.invalidated.includes('one too many'), 'a rejected purge changes nothing')
   await t.rejects(a.deliver())
-  network.isRefusing = false
+  network.isRejecting = false
   await until(() => a.store.link.isUp, 'the link is up')
   await a.deliver()
   t.equal(a.hasPending, false)
   t.notOk(await redis.client.exists('varve:1:k0'))
   await b.lookNow()
-  t.ok(b.forgot.includes('everything') || b.forgot.length === 256)
+  t.ok(b.invalidated.includes('everything') || b.invalidated.length === 256)
   t.equal(await a.purgeKey('one more'), true)
 })
 
 t.test('a purge before agreement is delivered after it, with keys of the agreed generation', async t => {
   const { redis, a, b } = await two(t)
   a.agreed.chain = undefined
-  const whatIn = ({ generation }: ChainGeneration): Invalidation => ({ keys: [`4.${generation} k`], blocks: [] })
+  const whatIn = ({ generation }: ChainGeneration): Invalidation => ({ keys: [`4.${generation} k`], intervals: [] })
   for (const generation of [1, 3]) {
-    b.store.put({ stored: storedEntryOf(`4.${generation} k`, 'old'), blockIndexKey: undefined, ttlMs: undefined })
+    b.store.put({ stored: storedEntryOf(`4.${generation} k`, 'old'), ttlMs: undefined })
   }
   await b.store.waitUntilIdle()
   t.equal(await a.purge({ id: 4, generation: 1 }, whatIn), false)
-  t.same(a.forgot, ['4.1 k'])
+  t.same(a.invalidated, ['4.1 k'])
   t.ok(a.hasPending)
   await a.deliver()
   t.ok(a.hasPending)
@@ -255,14 +260,14 @@ t.test('a purge before agreement is delivered after it, with keys of the agreed 
   t.notOk(a.hasPending)
   t.notOk(await redis.client.exists('varve:1:4.3 k'))
   await b.lookNow()
-  t.same(b.forgot, ['4.3 k'])
+  t.same(b.invalidated, ['4.3 k'])
 })
 
 t.test('an entry that a replica writes during its purge does not stay in Redis', async t => {
   const { redis, a, b } = await two(t)
   // Redis runs the commands of a connection in order, so later ones wait for the gate.
   const gate = b.store.link.run('probe', async client => await client.blpop('gate', 0), 10_000)
-  b.store.put({ stored: storedEntryOf('k', 'old'), blockIndexKey: undefined, ttlMs: undefined })
+  b.store.put({ stored: storedEntryOf('k', 'old'), ttlMs: undefined })
   await until(async () => /cmd=blpop/.test(String(await redis.client.call('CLIENT', 'LIST'))), 'it waits')
   t.equal(await a.purgeKey('k'), true)
   await redis.client.lpush('gate', '')

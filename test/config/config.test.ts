@@ -2,13 +2,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { pollBoundsOf } from '../../src/config/upstream-shares.js'
+import { pollBoundsOf } from '../../src/upstreams/polling-policy.js'
 import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
-import { ConfigError, type Mistake } from '../../src/config/mistakes.js'
+import { ConfigError, type Mistake } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
-import { workerConfigOf } from '../../src/config/worker-config.js'
+import { workerConfigOf } from '../../src/app/config-workers.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
 const contract = `
@@ -16,7 +16,7 @@ listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }
 admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
-log: { level: info, access: false }
+log: { level: info, access: false, accessFields: null, accessSample: 1, accessErrorStatus: 400, accessSlowMs: 1000 }
 trustProxy: []
 chainId: null
 mode: serve
@@ -28,20 +28,26 @@ upstreams:
     maxConcurrent: 256
     requestsPerSecond: null
     caFile: null
+    certFile: null
+    keyFile: null
     ignoreCacheControl: false
+    maxLagSeconds: 60
+    priority: 0
+    weight: 1
 head: { pollMs: 1000 }
 headers: { emit: [node, upstream] }
 hedge: { share: 0.05, burst: 10, afterMs: 500 }
 waitForVersion: { ms: 0, blocks: 2 }
 cache:
   memory: { maxMb: 256 }
+  disk: { path: null, maxGb: 10 }
   redis: { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, caFile: null, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
   maxEntryMb: 8
 latest: { stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
 pages: { eventsDefault: 25, eventsTtlSeconds: 3600, pinned: false }
 audit: { share: 0.001 }
-limits: { bodyKb: 1024, headerKb: 16, connections: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
+limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }
 passThrough: reads
 cors: { origins: "*" }
@@ -71,9 +77,14 @@ function expectMistakes (t: Test, loading: () => unknown, expected: Record<strin
 
 t.test('the defaults are exactly those of the contract', async t => {
   const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
-  t.strictSame(loadConfig({}, {}), { config: { ...rest, upstreams: [] }, fromFiles: [], isSandbox: false })
-  const few = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
-  t.strictSame(load(t, few).config, { ...rest, upstreams })
+  t.strictSame(loadConfig({}, {}), {
+    config: { ...rest, upstreams: [] },
+    fromFiles: [],
+    missingSecrets: [],
+    isSandbox: false
+  })
+  const minimal = 'upstreams: [{ name: node-a, url: http://127.0.0.1:8081, headers: { authorization: Bearer ... } }]'
+  t.strictSame(load(t, minimal).config, { ...rest, upstreams })
   t.strictSame(load(t, contract).config, { ...rest, upstreams }, 'the contract is a valid configuration')
   t.strictSame(
     load(t, 'upstreams: [{ url: http://h }]').config.upstreams[0]?.headers,
@@ -96,6 +107,7 @@ t.test('a flag overrides the environment, which overrides the file, which overri
       path: ['cache', 'redis', 'url'],
       texts: ['redis://h:1', 'rediss://h', 'redis://u:p@h/1']
     },
+    { flag: 'disk', variable: 'VARVE_DISK', path: ['cache', 'disk', 'path'], texts: ['a', '/b', 'c d'] },
     { flag: 'workers', variable: 'VARVE_WORKERS', path: ['workers'], texts: ['2', '3', '4'] },
     { flag: 'log-level', variable: 'VARVE_LOG_LEVEL', path: ['log', 'level'], texts: ['debug', 'silent', 'warn'] },
     {
@@ -221,17 +233,18 @@ upstreams: [{ url: "http://\${HOST}:1/\${TOKEN}", headers: { authorization: "Bea
     workers: 'expected a number, got a text',
     'log.access': 'expected a boolean, got a text',
     'hedge.share': 'expected at most 1, got 7',
-    'latest.infoMs': 'expected a whole number, got 1.5'
+    'latest.infoMs': 'expected a whole number, or a text with a unit, such as 250ms, 5s or 2m, got 1.5'
   })
 })
 
 t.test('an unset ${NAME} is reported with its key and name', async t => { // eslint-disable-line no-template-curly-in-string
   const text = 'workers: $' + '{NO_WORKERS}\nupstreams: [{ url: "http://h", headers: { authorization: "$' + '{NO_A} $' +
     '{NO_B}" } }]\n'
+  const [inUpstreams, path] = [{ line: 2, column: 58 }, 'upstreams.0.headers.authorization']
   t.same(mistakesOf(() => load(t, text)), [
-    { path: 'workers', message: 'the environment variable NO_WORKERS is not set' },
-    { path: 'upstreams.0.headers.authorization', message: 'the environment variable NO_A is not set' },
-    { path: 'upstreams.0.headers.authorization', message: 'the environment variable NO_B is not set' }
+    { path: 'workers', message: 'the environment variable NO_WORKERS is not set', place: { line: 1, column: 10 } },
+    { path, message: 'the environment variable NO_A is not set', place: inUpstreams },
+    { path, message: 'the environment variable NO_B is not set', place: inUpstreams }
   ])
 })
 
@@ -274,26 +287,27 @@ upstream: http://h
 __proto__: 1
 `
     ), {
-    listen: address,
+    listen: `${address}, got "nowhere"`,
     'admin.listen': 'expected a text, got 9464',
     'admin.port': keys('listen, token, hosts'),
     tls: 'expected both certFile and keyFile, or neither',
     workers: 'expected a whole number, got 1.5',
-    'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent',
+    'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent, got "loud"',
     'log.access': 'expected a boolean, got 1',
-    'log.file': keys('level, access'),
-    trustProxy: 'expected a list, got a text',
+    'log.file': keys('level, access, accessFields, accessSample, accessErrorStatus, accessSlowMs'),
+    trustProxy: 'expected a list, got "10.0.0.1"',
     chainId: 'expected at most 255, got 256',
-    mode: 'expected one of serve, observe',
+    mode: 'expected one of serve, observe, got "sometimes"',
     'upstreams.0.url': url,
     'upstreams.1.url': url,
     'upstreams.1.timeoutMs': 'expected at least 1, got 0',
     'upstreams.1.maxConcurrent': 'expected a number, got a text',
     'upstreams.1.headers.***': 'expected a header name',
     'upstreams.1.headers.d': 'expected a header value without line breaks',
-    'upstreams.1.ignoreCacheControl': 'expected a boolean, got a text',
+    'upstreams.1.ignoreCacheControl': 'expected a boolean, got "no"',
     'upstreams.1.timeout': keys(
-      'name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, ignoreCacheControl'
+      'name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, certFile, keyFile, ignoreCacheControl, maxLagSeconds, ' +
+        'priority, weight'
     ),
     'upstreams.2.name': 'expected a name of letters, digits, _ . or -',
     'upstreams.3.url': 'expected a text',
@@ -301,7 +315,7 @@ __proto__: 1
     'hedge.share': 'expected at least 0, got -0.1',
     'hedge.burst': 'expected at least 0, got -1',
     'hedge.afterMs': 'expected at most 3600000, got 3600001',
-    'headers.emit.1': 'expected one of node, upstream',
+    'headers.emit.1': 'expected one of node, upstream, got "all"',
     'headers.send': keys('emit'),
     'cache.memory.maxMb': 'expected at least 1, got 0',
     'cache.memory.max': keys('maxMb'),
@@ -315,20 +329,20 @@ __proto__: 1
       'url, cluster, sentinel, username, password, tls, caFile, keyPrefix, timeoutMs, ttlSeconds'
     ),
     'cache.redis.keyPrefix': 'expected a name of letters, digits, _ . or -',
-    'cache.size': keys('memory, redis, maxEntryMb'),
+    'cache.size': keys('memory, disk, redis, maxEntryMb'),
     'limits.client.burst': 'expected at least 1, got 0',
     'limits.client': 'expected requestsPerSecond together with burst',
     'limits.client.perSecond': keys('requestsPerSecond, burst, exemptHits'),
-    'limits.body': keys('bodyKb, headerKb, connections, loopLagMs, client'),
+    'limits.body': keys('bodyKb, headerKb, connections, inFlightMb, loopLagMs, client'),
     'clients.keys.0.key': 'expected a key of printable ASCII without blanks',
     'clients.keys.0.rate': keys('name, key, requestsPerSecond'),
     'clients.keys.1.name': 'expected a text, got nothing',
-    'clients.required': 'expected a boolean, got a text',
+    'clients.required': 'expected a boolean, got "true"',
     'clients.key': keys('required, keys'),
-    passThrough: 'expected one of reads, none, all',
+    passThrough: 'expected one of none, reads, transactions, all, got "writes"',
     'cors.origins': 'expected "*" or a list of origins',
     'cors.origin': keys('origins'),
-    'downstream.cacheControl': 'expected one of revalidate, immutable, off',
+    'downstream.cacheControl': 'expected one of revalidate, immutable, off, got "on"',
     upstream: top,
     ['__proto__']: top
   })
@@ -476,7 +490,7 @@ t.test('Redis is configured as a URL, a cluster, or sentinels with a master name
       'cache.redis.sentinel.hosts.0': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
     }],
     ['{ cluster: ["h:1"], tls: perhaps, timeoutMs: 0 }', {
-      'cache.redis.tls': 'expected a boolean, got a text',
+      'cache.redis.tls': 'expected a boolean, got "perhaps"',
       'cache.redis.timeoutMs': 'expected at least 1, got 0'
     }]
   ]
@@ -492,6 +506,15 @@ t.test('Redis is configured as a URL, a cluster, or sentinels with a master name
   expectMistakes(t, () => load(t, 'cache: { redis: { cluster: ["h:1"] } }', {}, { redis: 'redis://h' }), {
     'cache.redis': one
   })
+})
+
+t.test('an upstream needs both its certificate and its key, or neither', async t => {
+  expectMistakes(t, () => load(t, 'upstreams: [{ url: "https://h", certFile: LICENSE }]'), {
+    'upstreams.0': 'expected both certFile and keyFile, or neither'
+  })
+  t.match(load(t, 'upstreams: [{ url: "https://h", certFile: LICENSE, keyFile: LICENSE }]').config.upstreams, [
+    { certFile: 'LICENSE' }
+  ])
 })
 
 t.test('a Redis CA without TLS, or an unreadable one, is rejected', async t => {
@@ -521,7 +544,7 @@ t.test('a file that is not a configuration is reported with its name', async t =
     'alias.yaml': 'workers: *one\n',
     dir: {}
   })
-  const said: [string, RegExp][] = [
+  const fileCases: [string, RegExp][] = [
     ['missing.yaml', /^no such file \(ENOENT\): check the path/],
     ['dir', /^is a folder \(EISDIR\): expected a file$/],
     ['list.yaml', /^expected a map of keys$/],
@@ -531,7 +554,7 @@ t.test('a file that is not a configuration is reported with its name', async t =
     ['two.yaml', /./],
     ['alias.yaml', /^Unresolved alias/]
   ]
-  for (const [file, message] of said) {
+  for (const [file, message] of fileCases) {
     const mistakes = mistakesOf(() => loadConfig({}, { config: join(dir, file) }))
     t.ok(mistakes.length > 0, file)
     for (const mistake of mistakes) {
@@ -589,11 +612,11 @@ t.test('a secret that is mistyped or misplaced is not repeated in the mistake', 
     mistakesOf(() =>
       load(
         t,
-        'cache: { redis: { timeoutMs: fast, keyPrefix: "a b" } }\nclients: { required: perhaps }\nadmin: { listen: 0 }'
+        'cache: { redis: { timeoutMs: f4st, keyPrefix: "a b" } }\nclients: { required: p3rhaps }\nadmin: { listen: 0 }'
       )
     ).map(({ message }) => message.replace(/.*, got/, 'got')).sort(),
     ['expected a name of letters, digits, _ . or -', 'got 0', 'got a text', 'got a text'],
-    'numbers are repeated, texts are not'
+    'numbers are repeated, texts with digits are not'
   )
 })
 
@@ -609,9 +632,9 @@ clients: { required: true, keys: [{ name: shown, key: s3cret, requestsPerSecond:
 cache: { redis: { url: "rediss://s3cret:s3cret@h:6380/2" } }
 `
   )
-  const shown = maskSecrets(config)
-  t.notMatch(JSON.stringify(shown), /s3cret/)
-  t.match(shown, {
+  const masked = maskSecrets(config)
+  t.notMatch(JSON.stringify(masked), /s3cret/)
+  t.match(masked, {
     admin: { listen: '127.0.0.1:9464', token: '***' },
     upstreams: [{
       url: 'https://h:444/***',
@@ -650,15 +673,15 @@ t.test('printed settings mask both Redis passwords, and show null if there are n
 })
 
 t.test('more workers than an upstream\'s limits can be divided among are rejected', async t => {
-  const refused = (at: number): Record<string, string> => ({
+  const mistakeAt = (at: number): Record<string, string> => ({
     workers: `expected fewer workers: each needs a share of upstreams.${at}.maxConcurrent and requestsPerSecond, got 3`
   })
   expectMistakes(
     t,
     () => load(t, 'workers: 3\nupstreams: [{ url: "http://a" }, { url: "http://b", maxConcurrent: 3 }]'),
-    refused(1)
+    mistakeAt(1)
   )
-  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a", requestsPerSecond: 4 }]'), refused(0))
+  expectMistakes(t, () => load(t, 'workers: 3\nupstreams: [{ url: "http://a", requestsPerSecond: 4 }]'), mistakeAt(0))
   t.equal(
     load(t, 'workers: 3\nupstreams: [{ url: "http://b", maxConcurrent: 4, requestsPerSecond: 5 }]').config.workers,
     3
@@ -732,7 +755,7 @@ t.test('an unset variable, an invalid value and a duplicate name are reported to
       ),
     {
       workers: 'the environment variable NO_WORKERS is not set',
-      listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+      listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "nowhere"',
       'upstreams.1.name': 'expected a unique name, but upstreams.0 has the same one',
       'upstreams.1.url':
         'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +

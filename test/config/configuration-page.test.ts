@@ -3,20 +3,29 @@ import { join } from 'node:path'
 import t from 'tap'
 import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { configSchema } from '../../src/config/schema.js'
+import { configJsonSchema } from '../support/config-schema.js'
 import { configurationPage, keysOnPage, meaningsIn } from '../support/configuration-page.js'
 
 const file = join(import.meta.dirname, '../../docs/configuration.md')
-const marks =
+const printedSection =
   /(?<=<!-- printed from src\/config\/schema\.ts and config\/varve\.yaml: begins -->\n)[^]*(?=<!-- ends -->)/
 
 t.test('docs/configuration.md matches the schema and config/varve.yaml (RENEW=1 prints it again)', async t => {
   if (process.env['RENEW'] === '1') {
     writeFileSync(
       file,
-      readFileSync(file, 'utf8').replace(marks, () => configurationPage())
+      readFileSync(file, 'utf8').replace(printedSection, () => configurationPage())
     )
   }
-  t.equal(marks.exec(readFileSync(file, 'utf8'))?.[0], configurationPage())
+  t.equal(printedSection.exec(readFileSync(file, 'utf8'))?.[0], configurationPage())
+})
+
+t.test('config/varve.schema.json matches the schema and config/varve.yaml (RENEW=1 prints it)', async t => {
+  const config = join(import.meta.dirname, '../../config')
+  const meanings = meaningsIn(readFileSync(join(config, 'varve.yaml'), 'utf8'))
+  const printed = `${JSON.stringify(configJsonSchema(meanings), null, 2)}\n`
+  if (process.env['RENEW'] === '1') writeFileSync(join(config, 'varve.schema.json'), printed)
+  t.equal(readFileSync(join(config, 'varve.schema.json'), 'utf8'), printed)
 })
 
 t.test('the page has every key with its meaning', async t => {

@@ -69,7 +69,8 @@ t.test(
     const dir = t.testdir({ 'v.yaml': 'listen: 0.0.0.0:18080\nupstreams: [{ url: "http://localhost:18080/s3cret" }]' })
     const config = join(dir, 'v.yaml')
     const expected = `varve: the configuration in ${config} has a mistake:\n` +
-      '  upstreams.0.url: expected the address of a full node, got varve\'s own (listen): ' +
+      `  ${config}:2:20: ` +
+      'upstreams.0.url: expected the address of a full node, got varve\'s own (listen): ' +
       'correct the URL, or choose another address for varve with --listen or listen\n'
     t.same(await runCommand(t, ['check', config]), { code: 2, out: '', err: expected })
     t.same(await runCommand(t, ['serve', '--config', config]), { code: 2, out: '', err: expected })

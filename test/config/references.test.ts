@@ -29,7 +29,10 @@ async function checked (t: Test, config: string, environment: Environment = {}):
   )
   t.same(serving, { code, out, err }, 'serve rejects it alike')
   t.match(err, `varve: the configuration in ${config} has a mistake:\n`)
-  return err.split('\n').slice(1, -1).join('\n')
+  const place = `  ${config}:`
+  return err.split('\n').slice(1, -1).map(line =>
+    line.startsWith(place) ? `  ${line.slice(place.length).replace(/^\d+:\d+: /, '')}` : line
+  ).join('\n')
 }
 
 t.test('$NAME and $' + '{NAME:-x} never reach an upstream: each is a mistake that repeats no value', async t => {
@@ -47,9 +50,9 @@ t.test('$NAME and $' + '{NAME:-x} never reach an upstream: each is a mistake tha
       'Bearer $(NODE_KEY)'
     ]
   ) {
-    const said = await checked(t, withHeader(t, text), environment)
-    t.equal(said, `  upstreams.0.headers.authorization: ${stray}`, text)
-    t.notMatch(said, /s3cret/)
+    const output = await checked(t, withHeader(t, text), environment)
+    t.equal(output, `  upstreams.0.headers.authorization: ${stray}`, text)
+    t.notMatch(output, /s3cret/)
   }
 })
 
@@ -111,7 +114,7 @@ t.test('a setting that is not a secret may be an empty variable, which means nul
 })
 
 t.test('an unquoted reference in a YAML map or list is one mistake with its place and a fix', async t => {
-  const said = `a value with ${braced('NAME')} or ${
+  const message = `a value with ${braced('NAME')} or ${
     braced('file:PATH')
   } in it needs quotes within { } and [ ], such as { authorization: "Bearer ${braced('NAME')}" }`
   const cases: Array<[string, string]> = [
@@ -129,26 +132,26 @@ t.test('an unquoted reference in a YAML map or list is one mistake with its plac
     t.same(await runCommand(t, ['check', config], { X: 'x' }), {
       code: 2,
       out: '',
-      err: `varve: the configuration has a mistake:\n  ${config}, ${place}: ${said}\n`
+      err: `varve: the configuration has a mistake:\n  ${config}, ${place}: ${message}\n`
     }, text)
   }
 })
 
 t.test('a reference in a flag or a variable is rejected, since only files replace references', async t => {
   const url = `https://gateway.example/${braced('NODE_KEY')}`
-  const said = 'expected no $' +
+  const message = 'expected no $' +
     '{: references work only in the configuration file; give the value itself, or set the key in a file'
   t.match(await runCommand(t, ['check'], { VARVE_UPSTREAM: url }), {
     code: 2,
-    err: `\n  upstreams (from VARVE_UPSTREAM): ${said}\n`
+    err: `\n  upstreams (from VARVE_UPSTREAM): ${message}\n`
   })
   t.match(await runCommand(t, ['serve', '--upstream', 'http://h', '--upstream', url]), {
     code: 2,
-    err: `\n  upstreams (from --upstream): ${said}\n`
+    err: `\n  upstreams (from --upstream): ${message}\n`
   })
   t.match(await runCommand(t, ['check'], { VARVE_REDIS: `redis://:${braced('PASSWORD')}@h` }), {
     code: 2,
-    err: `\n  cache.redis.url (from VARVE_REDIS): ${said}\n`
+    err: `\n  cache.redis.url (from VARVE_REDIS): ${message}\n`
   })
 })
 
@@ -159,11 +162,11 @@ t.test(
     const config = join(dir, 'v.yaml')
     const check = async (upstreams: string): Promise<string> => {
       writeFileSync(config, `upstreams: [${upstreams}]\n`)
-      return (await runCommand(t, ['check', config])).err
+      return (await runCommand(t, ['check', config])).err.replace(/:1:\d+: /, ':1:N: ')
     }
     const twice = (at: number, first: number): string =>
-      `varve: the configuration in ${config} has a mistake:\n  upstreams.${at}.url: expected another URL, or ` +
-      `other headers, than those of upstreams.${first}: remove one of the two\n`
+      `varve: the configuration in ${config} has a mistake:\n  ${config}:1:N: upstreams.${at}.url: expected another ` +
+      `URL, or other headers, than those of upstreams.${first}: remove one of the two\n`
     t.equal(
       await check('{ name: a, url: "http://h:80/x" }, { url: "http://i" }, { name: b, url: "http://H/x/" }'),
       twice(2, 0)

@@ -29,7 +29,7 @@ t.test('secrets of the configuration are masked in any text: tokens, keys, heade
     ['AUTH \'us/er\' \'p@ss"w\\ord\'', 'AUTH \'***\' \'***\''],
     ['client cl1ent-key twice cl1ent-key', 'client *** twice ***']
   ]
-  for (const [text, shown] of cases) t.equal(masking.mask(text), shown)
+  for (const [text, masked] of cases) t.equal(masking.mask(text), masked)
 })
 
 t.test('a short secret is masked only as a separate word', async t => {
@@ -41,11 +41,11 @@ t.test('a short secret is masked only as a separate word', async t => {
 t.test('a secret is masked in JSON in any escaped form, and all else stays exact', async t => {
   const masking = new SecretMasker(config)
   const line = `${
-    JSON.stringify({ level: 50, err: { message: 'said p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })
+    JSON.stringify({ level: 50, err: { message: 'got p@ss"w\\ord', stack: 'Error:\nn0de-key\n' }, 'adm1n-token': 1 })
   }\n`
   t.same(JSON.parse(masking.maskJson(line)), {
     level: 50,
-    err: { message: 'said ***', stack: 'Error:\n***\n' },
+    err: { message: 'got ***', stack: 'Error:\n***\n' },
     '***': 1
   })
   t.equal(

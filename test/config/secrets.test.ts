@@ -9,7 +9,7 @@ import { check as checkCommand } from '../../src/cli/check.js'
 import { explain } from '../../src/cli/explain.js'
 import { type Io } from '../../src/app/io.js'
 import { type Environment, type Flags, loadConfig } from '../../src/config/load.js'
-import { ConfigError } from '../../src/config/mistakes.js'
+import { ConfigError } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { isNameLike, maskSecrets } from '../../src/config/secrets.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -17,13 +17,13 @@ import { check, seedTitle } from '../support/properties.js'
 const reference = (inside: string): string => `\${${inside}}`
 
 /** Returns the mistakes of a configuration; another setting is always invalid, so that there is one. */
-function saidOf (environment: Environment, flags: Flags): string | undefined {
+function errorOf (environment: Environment, flags: Flags): string | undefined {
   try {
     loadConfig(environment, flags)
     return undefined
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return `${error.message}\n${JSON.stringify(error.mistakes)}`
+    return `${error.message.replaceAll(/^\S+:\d+:\d+: /gm, '')}\n${JSON.stringify(error.mistakes)}`
   }
 }
 
@@ -159,23 +159,23 @@ const ways: ReadonlyArray<(given: string, before: unknown) => unknown> = [
 
 function put (path: readonly string[], way: typeof ways[number], given: string): unknown {
   const tree = structuredClone(whole) as unknown
-  const holder = valueAt(tree, path.slice(0, -1)) as Record<string, unknown>
-  holder[path.at(-1) ?? ''] = way(given, holder[path.at(-1) ?? ''])
+  const parent = valueAt(tree, path.slice(0, -1)) as Record<string, unknown>
+  parent[path.at(-1) ?? ''] = way(given, parent[path.at(-1) ?? ''])
   return tree
 }
 
 t.test(`a secret at any place of the file, in any form, is in no mistake (${seedTitle})`, async t => {
   const dir = t.testdir({})
-  let refused = 0
+  let rejectedCount = 0
   check(
     fc.property(wrapped, fc.constantFrom(...places), fc.constantFrom(...ways), ({ text, given }, path, way) => {
-      const said = saidOf({}, { config: written(dir, put(path, way, given)), 'log-level': '' })
-      refused += said === undefined ? 0 : 1
-      return said !== undefined && !said.includes(text)
+      const mistake = errorOf({}, { config: written(dir, put(path, way, given)), 'log-level': '' })
+      rejectedCount += mistake === undefined ? 0 : 1
+      return mistake !== undefined && !mistake.includes(text)
     }),
     120
   )
-  t.ok(refused >= 120)
+  t.ok(rejectedCount >= 120)
 })
 
 t.test(`a secret from the environment or from a file is in no mistake (${seedTitle})`, async t => {
@@ -187,11 +187,11 @@ t.test(`a secret from the environment or from a file is in no mistake (${seedTit
       fc.constantFrom('S', `file:${join(dir, 'secret')}`),
       ({ text, given }, path, from) => {
         writeFileSync(join(dir, 'secret'), given)
-        const said = saidOf({ S: given }, {
+        const mistake = errorOf({ S: given }, {
           config: written(dir, put(path, () => `a${reference(from)}`, '')),
           'log-level': ''
         })
-        return said !== undefined && !said.includes(text)
+        return mistake !== undefined && !mistake.includes(text)
       }
     ),
     50
@@ -205,9 +205,9 @@ t.test(`a secret that breaks the YAML of the file is in no mistake (${seedTitle}
   let broken = 0
   check(
     fc.property(wrapped, fc.nat(text.length), ({ text: core, given }, at) => {
-      const said = saidOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
-      broken += /line \d+, column \d+/.test(said ?? '') ? 1 : 0
-      return said !== undefined && !said.includes(core)
+      const mistake = errorOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
+      broken += /line \d+, column \d+/.test(mistake ?? '') ? 1 : 0
+      return mistake !== undefined && !mistake.includes(core)
     }),
     120
   )
@@ -223,10 +223,10 @@ t.test(`a secret in a wrong flag or variable is in no mistake (${seedTitle})`, a
       fc.constantFrom(...variables),
       fc.constantFrom(...flags),
       ({ text, given }, variable, flag) => {
-        const byVariable = saidOf({ [variable]: given }, {
+        const byVariable = errorOf({ [variable]: given }, {
           [variable === 'VARVE_WORKERS' ? 'log-level' : 'workers']: 'none'
         })
-        const byFlag = saidOf({}, {
+        const byFlag = errorOf({}, {
           [flag === 'workers' ? 'log-level' : 'workers']: 'none',
           [flag]: flag === 'upstream' ? [given, given] : given
         })
@@ -238,7 +238,7 @@ t.test(`a secret in a wrong flag or variable is in no mistake (${seedTitle})`, a
   t.pass()
 })
 
-t.test(`a secret at its place is not in output of check, explain and banner, from any source (${seedTitle})`, async t => {
+t.test(`a secret from any source is in no output of check, explain and banner (${seedTitle})`, async t => {
   const dir = t.testdir({})
   const inPlace = (text: string, name: string): unknown => ({
     ...whole,
@@ -258,8 +258,8 @@ t.test(`a secret at its place is not in output of check, explain and banner, fro
       const config = written(dir, inPlace(given, text))
       const loaded = loadConfig(environment, { config })
       const shared = loadConfig({}, { redis: `redis://${text}:${text}@h:1/2`, upstream: [`http://h/${text}`] })
-      const shown = [
-        printed(environment, io => checkCommand(config, io)),
+      const outputs = [
+        printed(environment, io => checkCommand(config, {}, io)),
         printed(
           environment,
           io => explain({ method: 'GET', target: '/v1', data: undefined, accept: undefined, config }, io)
@@ -270,8 +270,8 @@ t.test(`a secret at its place is not in output of check, explain and banner, fro
       ]
       const isTaken = loaded.config.admin.token === text && loaded.config.clients.keys[0]?.key === text &&
         loaded.config.upstreams[0]?.headers['authorization'] === `Bearer ${text}`
-      return isTaken && !shown.join('').includes(text) && /token: "\*\*\*"/.test(shown[0] ?? '') &&
-        /\nclients:\n[^]*key: "\*\*\*"/.test(shown[0] ?? '')
+      return isTaken && !outputs.join('').includes(text) && /token: "\*\*\*"/.test(outputs[0] ?? '') &&
+        /\nclients:\n[^]*key: "\*\*\*"/.test(outputs[0] ?? '')
     }),
     50
   )
@@ -319,8 +319,8 @@ t.test('a path in a file reference is relative to the working directory', async 
 t.test('a file reference gives a text, so it is rejected where a number belongs', async t => {
   const dir = t.testdir({ n: '7' })
   t.match(
-    saidOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }),
-    /^workers: expected a number, got a text\n/
+    errorOf({}, { config: written(dir, { workers: reference(`file:${join(dir, 'n')}`) }) }),
+    /^workers: expected a number, got a text; for example workers: 1\n/
   )
 })
 
@@ -344,7 +344,7 @@ t.test('an unusable referenced file is reported with key and path, without its c
   for (const [file, fault] of cases) {
     const path = join(dir, file)
     t.equal(
-      saidOf({}, { config: written(dir, { admin: { token: `a ${reference(`file:${path}`)}` } }) })?.split('\n')[0],
+      errorOf({}, { config: written(dir, { admin: { token: `a ${reference(`file:${path}`)}` } }) })?.split('\n')[0],
       `admin.token: the file "${path}" ${fault}`
     )
   }
@@ -354,15 +354,15 @@ t.test('an unusable referenced file is reported with key and path, without its c
     65_536
   )
   t.match(
-    saidOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }),
+    errorOf({}, { config: written(dir, { admin: { token: '$' + '{file:/run/x' } }) }),
     /^admin\.token: expected a } after \$\{file:\n/
   )
   t.match(
-    saidOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }),
+    errorOf({}, { config: written(dir, { admin: { token: reference('file:') } }) }),
     /^admin\.token: expected the path of a file after \$\{file:\n/
   )
   t.match(
-    saidOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }),
+    errorOf({}, { config: written(dir, { admin: { token: reference('file:a\0b') } }) }),
     /^admin\.token: the file "a\\u0000b" cannot be read \(ERR_INVALID_ARG_VALUE\)\n/
   )
 })
@@ -376,12 +376,12 @@ t.test('settings from files are masked anywhere, and settings overridden by flag
     upstreams: [{ url: from('url'), headers: { 'a.b': from('user') } }],
     cache: { redis: { url: 'redis://h', username: from('user') } }
   })
-  const text = printed({}, io => checkCommand(config, io))
+  const text = printed({}, io => checkCommand(config, {}, io))
   t.match(text, /^listen: "\*\*\*"\n/)
   t.match(text, /username: "\*\*\*"/)
   t.match(text, /upstreams:\n {2}- url: "\*\*\*"\n {4}headers:\n {6}"\*\*\* \(header 1\)": "\*\*\*"\n/)
   t.notMatch(
-    printed({ VARVE_UPSTREAM: 'http://h:5', VARVE_LISTEN: 'h:6' }, io => checkCommand(config, io)),
+    printed({ VARVE_UPSTREAM: 'http://h:5', VARVE_LISTEN: 'h:6' }, io => checkCommand(config, {}, io)),
     /u53r|127\.0\.0\.1:1\b/
   )
 })
@@ -396,12 +396,12 @@ t.test('a host with credentials is rejected, and so is a URL with a slash in its
       '{ url: "redis://h/s3cret" }'
     ]
   ) {
-    const said = saidOf({}, { config: written(dir, `cache: { redis: ${redis} }`) })
-    t.match(said, /^cache\.redis\./, redis)
-    t.notMatch(said, /s3cret/)
+    const mistake = errorOf({}, { config: written(dir, `cache: { redis: ${redis} }`) })
+    t.match(mistake, /^cache\.redis\./, redis)
+    t.notMatch(mistake, /s3cret/)
   }
   for (const listen of ['s3cret@h:1', 'h:1:2', '*:1']) {
-    t.match(saidOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
+    t.match(errorOf({}, { listen }), /^listen \(from --listen\): expected HOST:PORT/)
   }
   for (const listen of ['h:1', 'my_host.local-1:0', 'münchen.example:1', '[::1]:2', '127.0.0.1:65535']) {
     t.equal(loadConfig({}, { listen }).config.listen, listen)
@@ -410,22 +410,25 @@ t.test('a host with credentials is rejected, and so is a URL with a slash in its
 
 t.test('client names and keys are unique, keys fit a header, and required: true needs a key', async t => {
   const dir = t.testdir({})
-  const said = (clients: string): string =>
-    saidOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
+  const mistakesOf = (clients: string): string =>
+    errorOf({}, { config: written(dir, `clients: ${clients}`) })?.split('\n').slice(0, -1).join('; ') ?? 'nothing'
   const key = 'expected a key of printable ASCII without blanks'
   t.equal(
-    said('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ')
+    mistakesOf('{ keys: [{ name: a, key: k }, { name: b, key: l }, { name: a, key: k }, 5, { name: 5 }] }').split('; ')
       .filter(line => /^clients\.keys\.\d\./.test(line) && line.includes('unique')).join('; '),
     'clients.keys.2.name: expected a unique name, but clients.keys.0 has the same one; ' +
       'clients.keys.2.key: expected a unique key, but clients.keys.0 has the same one'
   )
-  t.equal(said('{ required: true }'), 'clients.keys: expected at least one key, because required is true')
-  t.equal(said('{ required: true, keys: [] }'), 'clients.keys: expected at least one key, because required is true')
+  t.equal(mistakesOf('{ required: true }'), 'clients.keys: expected at least one key, because required is true')
+  t.equal(
+    mistakesOf('{ required: true, keys: [] }'),
+    'clients.keys: expected at least one key, because required is true'
+  )
   for (const text of ['', ' ', 'a b', 'a\\tb', 'é', 'a\\n', '\\x7f']) {
-    t.equal(said(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
+    t.equal(mistakesOf(`{ keys: [{ name: a, key: "${text}" }] }`), `clients.keys.0.key: ${key}`, text)
   }
-  t.equal(said('{ required: true, keys: [{ name: a, key: "!k~" }] }'), 'nothing')
-  t.equal(said('{ required: false, keys: [] }'), 'nothing')
+  t.equal(mistakesOf('{ required: true, keys: [{ name: a, key: "!k~" }] }'), 'nothing')
+  t.equal(mistakesOf('{ required: false, keys: [] }'), 'nothing')
 })
 
 t.test('words like keys and headers count as names, and texts that may be secrets do not', async t => {
@@ -455,8 +458,8 @@ t.test('YAML beyond texts, numbers, lists and maps is rejected, without text fro
     ['admin: |s3cret', /Block scalar header includes extra characters$/]
   ]
   for (const [text, expected] of cases) {
-    const [said = ''] = saidOf({}, { config: written(dir, text) })?.split('\n') ?? []
-    t.match(said, expected, text)
-    t.notMatch(said, /s3c/, text)
+    const [firstLine = ''] = errorOf({}, { config: written(dir, text) })?.split('\n') ?? []
+    t.match(firstLine, expected, text)
+    t.notMatch(firstLine, /s3c/, text)
   }
 })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../src/config/load.js'
-import { nearestOf } from '../../src/config/nearest.js'
+import { nearestOf } from '../../src/config/nearest-name.js'
 import { knownVariables } from '../../src/config/variables.js'
 import { runCommand } from '../cli/command.js'
 
@@ -20,18 +20,18 @@ t.test('a mistyped VARVE_UPSTREM ends serve and check with 2 and names VARVE_UPS
 })
 
 t.test('every unknown variable is a separate mistake, even an empty one', async t => {
-  const said = await runCommand(t, ['check'], {
-    VARVE_DISK: '/var',
+  const result = await runCommand(t, ['check'], {
+    VARVE_FOLDER: '/var',
     VARVE_SANDOBX: '',
     VARVE_: '1',
     VARVE_TOKEN: 's3cret',
     HOME: '/'
   })
-  t.match(said.err, /^varve: the configuration has 4 mistakes:\n/)
-  for (const name of ['VARVE_DISK', 'VARVE_SANDOBX', 'VARVE_', 'VARVE_TOKEN']) {
-    t.match(said.err, `\n  ${name}: unknown environment variable; the nearest known name is VARVE_`)
+  t.match(result.err, /^varve: the configuration has 4 mistakes:\n/)
+  for (const name of ['VARVE_FOLDER', 'VARVE_SANDOBX', 'VARVE_', 'VARVE_TOKEN']) {
+    t.match(result.err, `\n  ${name}: unknown environment variable; the nearest known name is VARVE_`)
   }
-  t.notMatch(said.err, /s3cret/)
+  t.notMatch(result.err, /s3cret/)
 })
 
 t.test('the nearest name has the fewest inserted, deleted, replaced or swapped characters', async t => {
@@ -103,6 +103,8 @@ t.test('each variable that varve reads is accepted', async t => {
     VARVE_WORKERS: '2',
     VARVE_LOG_LEVEL: 'warn',
     VARVE_CLIENT_KEY: 'k',
+    VARVE_ADMIN_TOKEN: 't',
+    VARVE_DISK: '',
     VARVE_SANDBOX: '0',
     VARVE_CONFIG: ''
   }

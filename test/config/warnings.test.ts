@@ -5,7 +5,7 @@ import { warningsOf } from '../../src/config/warnings.js'
 import { runCommand } from '../cli/command.js'
 import { varveAtSandbox } from '../support/varve.js'
 
-const said = /reachable from other machines.*no admin\.token.*metrics and status/
+const openAdmin = /reachable from other machines.*no admin\.token.*metrics and status/
 
 t.test('an admin listener that other machines reach without a token causes a warning', async t => {
   const warnings = (admin: object): readonly object[] => warningsOf(configSchema.parse({ admin }))
@@ -20,7 +20,7 @@ t.test('an admin listener that other machines reach without a token causes a war
       'localhost.example:1'
     ]
   ) {
-    t.match(warnings({ listen }), [{ key: 'admin.listen', message: said }], listen)
+    t.match(warnings({ listen }), [{ key: 'admin.listen', message: openAdmin }], listen)
     t.same(warnings({ listen, token: 'secret' }), [], `${listen} with a token`)
   }
   for (
@@ -42,7 +42,7 @@ for (const workers of [1, 2]) {
   t.test(`the warning is logged once at the start, with ${workers} worker(s)`, async t => {
     const at = async (admin: object) =>
       (await varveAtSandbox(t, {}, { workers, admin })).varve.log.filter(({ level }) => level === 40)
-    t.match(await at({ listen: '0.0.0.0:0' }), [{ key: 'admin.listen', msg: said }])
+    t.match(await at({ listen: '0.0.0.0:0' }), [{ key: 'admin.listen', msg: openAdmin }])
     t.same(await at({ listen: '0.0.0.0:0', token: 'secret' }), [])
     t.same(await at({ listen: '127.0.0.1:0' }), [])
   })

@@ -7,7 +7,7 @@ import { WireClient } from '../support/deceptive/wire-client.js'
 import {
   encodeChunked,
   thenEnd,
-  thenKeep,
+  thenKeepAlive,
   type ScriptedBytes,
   responseBytes
 } from '../support/deceptive/response-bytes.js'
@@ -42,7 +42,7 @@ async function readNew ({ varve, next }: DeceptionSetup): Promise<{ isTrue: bool
   }
 }
 
-/** Waits until reads succeed at the current head, once the upstream tells the truth again. */
+/** Waits until reads succeed at the current head, once the upstream is truthful again. */
 async function recovers (stage: DeceptionSetup, name: string): Promise<void> {
   await until(
     async () => {
@@ -62,11 +62,13 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ['nothing', thenEnd('')],
   [
     'surplus behind it',
-    thenKeep(responseBytes(index) + responseBytes(index, { stamps: { 'x-aptos-ledger-version': '7' } }))
+    thenKeepAlive(responseBytes(index) + responseBytes(index, { stamps: { 'x-aptos-ledger-version': '7' } }))
   ],
   [
     'positions in trailers',
-    thenKeep(responseBytes(index, { framing: te, body: encodeChunked(index.body, 'x-aptos-ledger-version: 7\r\n') }))
+    thenKeepAlive(
+      responseBytes(index, { framing: te, body: encodeChunked(index.body, 'x-aptos-ledger-version: 7\r\n') })
+    )
   ],
   [
     'a transfer coding',
@@ -78,16 +80,16 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
       })
     )
   ],
-  ['no position', thenKeep(responseBytes({ ...index, positionHeaders: {} }))],
+  ['no position', thenKeepAlive(responseBytes({ ...index, positionHeaders: {} }))],
   [
     'two positions',
-    thenKeep(
+    thenKeepAlive(
       responseBytes(index, { lines: Object.keys(headPosition).map(name => `${name.replace('aptos', 'node')}: 7`) })
     )
   ],
   [
     'a time of 2^64-1',
-    thenKeep(
+    thenKeepAlive(
       responseBytes(index, {
         stamps: {
           'x-aptos-ledger-timestampusec': '18446744073709551615',
@@ -98,7 +100,7 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ],
   [
     'a time in the year 2100 and a later head',
-    thenKeep(
+    thenKeepAlive(
       responseBytes(index, {
         stamps: { 'x-aptos-ledger-timestampusec': '4102444800000000', 'x-aptos-ledger-version': '1000500' }
       })
@@ -106,17 +108,17 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ],
   [
     'a version beyond u64',
-    thenKeep(responseBytes(index, { stamps: { 'x-aptos-ledger-version': '18446744073709551616' } }))
+    thenKeepAlive(responseBytes(index, { stamps: { 'x-aptos-ledger-version': '18446744073709551616' } }))
   ],
   [
     'an oldest version above the head',
-    thenKeep(responseBytes(index, { stamps: { 'x-aptos-ledger-oldest-version': '1000001' } }))
+    thenKeepAlive(responseBytes(index, { stamps: { 'x-aptos-ledger-oldest-version': '1000001' } }))
   ],
   ...[204, 206, 301, 304, 307].map((
     code
   ): [string, ScriptedBytes] => [
     `${code}`,
-    thenKeep(
+    thenKeepAlive(
       responseBytes(index, {
         first: `HTTP/1.1 ${code} Odd`,
         lines: ['location: /v1/evil'],
@@ -127,11 +129,11 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
   ]),
   [
     'a page of a gateway',
-    thenKeep(responseBytes({ ...index, positionHeaders: {}, type: 'text/html', body: '<html>' }))
+    thenKeepAlive(responseBytes({ ...index, positionHeaders: {}, type: 'text/html', body: '<html>' }))
   ],
   [
     'a body over the limit',
-    thenKeep(
+    thenKeepAlive(
       responseBytes(index, {
         body: 'x'.repeat(1_500_000),
         stamps: { 'x-aptos-ledger-version': '7', 'x-aptos-chain-id': '300' }
@@ -139,16 +141,16 @@ const words: ReadonlyArray<readonly [string, ScriptedBytes]> = [
     )
   ],
   ['a head over the limit', thenEnd(responseBytes(index, { lines: [`x-evil: ${'x'.repeat(70_000)}`] }))],
-  ['a release of 100 KB', thenKeep(responseBytes(index, { body: `{"git_hash":"${'a'.repeat(100_000)}"}` }))]
+  ['a release of 100 KB', thenKeepAlive(responseBytes(index, { body: `{"git_hash":"${'a'.repeat(100_000)}"}` }))]
 ]
 
-t.test('whatever an upstream says of its position, reads go on under the proven position', async t => {
+t.test('whatever position an upstream sends, reads go on under the proven position', async t => {
   const stage = await startDeception(t, { head: { pollMs: 20 }, cache: { maxEntryMb: 1 } })
   const { upstream } = stage
-  for (const [name, said] of words) {
-    upstream.lies.set('/v1', said)
+  for (const [name, falseResponse] of words) {
+    upstream.lies.set('/v1', falseResponse)
     const before = upstream.pollCount
-    await until(() => upstream.pollCount > before + 1, `${name}: it was asked`)
+    await until(() => upstream.pollCount > before + 1, `${name}: it got a request`)
     const { isTrue, version } = await readNew(stage)
     t.same([name, isTrue, version], [name, true, headPosition['x-aptos-ledger-version']])
     t.equal(upstream.requests.filter(target => target.includes('evil')).length, 0, 'no other target is requested')
@@ -166,18 +168,18 @@ t.test('a well-formed false position is not shown for good: the true one after i
       await readNew(stage)
       if (target === '/v1') {
         const before = upstream.pollCount
-        upstream.lies.set(target, thenKeep(responseBytes(index, { stamps })))
-        await until(() => upstream.pollCount > before + 1, `${name}: it was asked`)
+        upstream.lies.set(target, thenKeepAlive(responseBytes(index, { stamps })))
+        await until(() => upstream.pollCount > before + 1, `${name}: it got a request`)
         upstream.lies.delete(target)
       } else {
         const truth = modules.trueResponse(next())
-        upstream.lies.set(truth.target, thenKeep(responseBytes(truth, { stamps })))
+        upstream.lies.set(truth.target, thenKeepAlive(responseBytes(truth, { stamps })))
         const client = new WireClient(varve.url)
         await client.send(modules.request(truth.nth))
         client.close()
       }
       upstream.head = later
-      await recovers(stage, `${name}, told at ${target}`)
+      await recovers(stage, `${name}, reported at ${target}`)
     }
     t.pass(name)
   }

@@ -6,7 +6,7 @@ import { WireClient } from '../support/deceptive/wire-client.js'
 import {
   encodeChunked,
   thenEnd,
-  thenKeep,
+  thenKeepAlive,
   type ScriptedBytes,
   responseBytes
 } from '../support/deceptive/response-bytes.js'
@@ -21,18 +21,21 @@ const lies: ReadonlyArray<readonly [string, (truth: TrueResponse) => ScriptedByt
     truth =>
       thenEnd(responseBytes(truth, { framing: ['transfer-encoding: gzip, chunked'], body: encodeChunked(truth.body) }))
   ],
-  ['no position', truth => thenKeep(responseBytes({ ...truth, positionHeaders: {} }))],
-  ['two media types', truth => thenKeep(responseBytes(truth, { lines: ['content-type: text/html'] }))],
-  ['a redirect', truth => thenKeep(responseBytes(truth, { first: 'HTTP/1.1 302 Found', lines: ['location: /evil'] }))],
-  ['two cursors', truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] }))]
+  ['no position', truth => thenKeepAlive(responseBytes({ ...truth, positionHeaders: {} }))],
+  ['two media types', truth => thenKeepAlive(responseBytes(truth, { lines: ['content-type: text/html'] }))],
+  [
+    'a redirect',
+    truth => thenKeepAlive(responseBytes(truth, { first: 'HTTP/1.1 302 Found', lines: ['location: /evil'] }))
+  ],
+  ['two cursors', truth => thenKeepAlive(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] }))]
 ]
 
 t.test('a false response never reaches the Redis tier, and another replica serves the true one', async t => {
   const redis = await startRedis(t)
-  const node = await startDeceptiveUpstream(t)
+  const upstream = await startDeceptiveUpstream(t)
   const replicas = await Promise.all(
     [1, 2].map(async () =>
-      await varveAt(t, node.url, { cache: { redis: { url: redis.url } }, upstream: { timeoutMs: 1000 } })
+      await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } }, upstream: { timeoutMs: 1000 } })
     )
   )
   const [first, second] = [new WireClient(replicas[0]?.url ?? ''), new WireClient(replicas[1]?.url ?? '')]
@@ -42,13 +45,13 @@ t.test('a false response never reaches the Redis tier, and another replica serve
   })
   await until(async () => (await replicas[1]?.metric('varve_redis_up')) === 1, 'Redis is up')
   let nth = 0
-  for (const [name, say] of lies) {
+  for (const [name, lie] of lies) {
     for (const kind of readKinds.filter(({ isStored }) => isStored)) {
       const truth = kind.trueResponse(++nth)
       setTrueResponse(truth)
-      node.lies.set(truth.target, say(truth))
+      upstream.lies.set(truth.target, lie(truth))
       t.same(faultsIn('broken', truth, await first.send(kind.request(nth))), [], `${name}: ${kind.name}`)
-      node.lies.delete(truth.target)
+      upstream.lies.delete(truth.target)
       t.same(
         faultsIn('truth', truth, await second.send(kind.request(nth))),
         [],
@@ -61,10 +64,10 @@ t.test('a false response never reaches the Redis tier, and another replica serve
 
 t.test('an impossible release is ignored, and responses fetched meanwhile are stored in Redis', async t => {
   const redis = await startRedis(t)
-  const node = await startDeceptiveUpstream(t)
-  node.lies.set(
+  const upstream = await startDeceptiveUpstream(t)
+  upstream.lies.set(
     '/v1',
-    thenKeep(
+    thenKeepAlive(
       responseBytes({
         ...readKindOf('info').trueResponse(0),
         target: '/v1',
@@ -72,20 +75,20 @@ t.test('an impossible release is ignored, and responses fetched meanwhile are st
       })
     )
   )
-  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   const client = new WireClient(varve.url)
   t.teardown(() => {
     client.close()
   })
   await until(async () => (await varve.metric('varve_redis_up')) === 1, 'Redis is up')
-  const kept = readKinds.filter(({ isStored }) => isStored)
-  for (const [at, kind] of kept.entries()) {
+  const stored = readKinds.filter(({ isStored }) => isStored)
+  for (const [at, kind] of stored.entries()) {
     const truth = kind.trueResponse(at + 1)
     setTrueResponse(truth)
     t.same(faultsIn('truth', truth, await client.send(kind.request(at + 1))), [], kind.name)
   }
   await until(
-    async () => (await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0) >= kept.length,
+    async () => (await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0) >= stored.length,
     'all of it is shared'
   )
 })

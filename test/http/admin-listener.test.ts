@@ -15,10 +15,11 @@ type Parts = Parameters<typeof adminApp>[0]
 async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.1'): Promise<string> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
-    readiness: async () => ({ ready: true, degraded: [] }),
+    readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
     status: async () => ({}),
     onUnexpectedError: () => {},
     purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
+    setCordoned: async () => true,
     ...change
   })
   t.teardown(async () => {
@@ -108,27 +109,27 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
 t.test('if all 64 connections wait for a response, the new one is closed and the operator notified', async t => {
   accelerateClientTimeouts(t, 20)
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const full: unknown[][] = []
-  let asked = 0
+  let requestCount = 0
   const url = await listening(t, {
     readiness: async () => {
-      asked++
-      await held
-      return { ready: true, degraded: [] }
+      requestCount++
+      await released
+      return { ready: true, level: 'green', degraded: [] }
     },
-    onFull: (...told) => {
-      full.push(told)
+    onFull: (...reported) => {
+      full.push(reported)
     }
   })
   const clients = await Promise.all(Array.from({ length: 64 }, async () => await clientOf(t, url, wire('/readyz'))))
-  await until(() => asked === 64, 'all wait')
+  await until(() => requestCount === 64, 'all wait')
   const late = await clientOf(t, url, wire('/healthz'))
   await late.closed
   t.equal(late.text, '')
-  await until(() => full.length > 0, 'the operator is told')
+  await until(() => full.length > 0, 'the limit is reported')
   t.same(full[0], [1, 64])
   release()
   await until(() => clients.every(({ text }) => text.includes('"ready":true')), 'those that waited are served')

@@ -5,7 +5,7 @@ const from = (remoteAddress: string | undefined, ip = remoteAddress): RequestSou
   ({ ip, socket: { remoteAddress } }) as never
 
 t.test('a client is an IPv4 address or the /64 network of an IPv6 address', async t => {
-  const cases: Array<[shown: string | undefined, address: string | undefined, client: string | undefined]> = [
+  const cases: Array<[remote: string | undefined, address: string | undefined, client: string | undefined]> = [
     ['127.0.0.1', '127.0.0.1', '127.0.0.1'],
     ['::ffff:10.0.0.1', '10.0.0.1', '10.0.0.1'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -15,11 +15,11 @@ t.test('a client is an IPv4 address or the /64 network of an IPv6 address', asyn
     ['fe80::1%eth0', 'fe80::1', 'fe80:0:0:0::/64'],
     [undefined, undefined, undefined]
   ]
-  for (const [shown, address, client] of cases) {
+  for (const [remote, address, client] of cases) {
     t.same(
-      [clientAddressOf(from(shown)), clientNetworkOf(from(shown))],
+      [clientAddressOf(from(remote)), clientNetworkOf(from(remote))],
       [address, client],
-      shown ?? 'one that has left'
+      remote ?? 'one that has left'
     )
   }
 })

@@ -11,7 +11,7 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
-const held = modules.replace('500', '600')
+const heldTarget = modules.replace('500', '600')
 const wire = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
 const cut = (reason: string): string => `varve_connections_cut_total{reason="${reason}"}`
 
@@ -43,7 +43,7 @@ function clientOf (t: Test, { url }: TestVarve): Client {
     get: async target => {
       client.text = ''
       socket.write(wire(target))
-      await until(() => client.text.endsWith('[]'), 'an answer comes')
+      await until(() => client.text.endsWith('[]'), 'a response comes')
     }
   }
   socket.on('data', (chunk: Buffer) => {
@@ -64,14 +64,14 @@ async function idle (): Promise<void> {
   })
 }
 
-async function holdingNode (t: Test): Promise<{ url: string, requests: string[], release: () => void }> {
+async function startHoldingUpstream (t: Test): Promise<{ url: string, requests: string[], release: () => void }> {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('600') === true) {
-      held.then(() => {
+      released.then(() => {
         respondOk(response, '[]')
       }, () => {})
     } else respondOk(response, '[]')
@@ -82,9 +82,13 @@ async function holdingNode (t: Test): Promise<{ url: string, requests: string[],
 for (const isSecure of [false, true]) {
   t.test(`at the limit the longest idle connection closes, or else the new one${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 60)
-    const node = await holdingNode(t)
+    const upstream = await startHoldingUpstream(t)
     const tls = isSecure ? tlsOf(t) : {}
-    const varve = await varveAt(t, node.url, { limits: { connections: 3 }, upstream: { timeoutMs: 60_000 }, ...tls })
+    const varve = await varveAt(t, upstream.url, {
+      limits: { connections: 3 },
+      upstream: { timeoutMs: 60_000 },
+      ...tls
+    })
     t.equal(await varve.metric(cut('idle')), 0, 'the series exist from the start')
     const clients = []
     for (let nth = 0; nth < 3; nth++) {
@@ -103,8 +107,8 @@ for (const isSecure of [false, true]) {
     await second.closed
     t.match([first, third].map(({ socket }) => socket.destroyed), [false, false])
     t.equal(await varve.metric(cut('idle')), 1)
-    for (const { socket } of [first, third, fourth]) socket.write(wire(held))
-    await until(() => node.requests.length === 2, 'all wait for the node')
+    for (const { socket } of [first, third, fourth]) socket.write(wire(heldTarget))
+    await until(() => upstream.requests.length === 2, 'all wait for the upstream')
     await idle()
     for (let nth = 0; nth < 3; nth++) await clientOf(t, varve).closed
     t.equal(await varve.metric(cut('connection_limit')), 3)
@@ -115,12 +119,12 @@ for (const isSecure of [false, true]) {
     })
     await until(
       () => varve.log.some(({ turnedAway, limit }) => Number(turnedAway) > 0 && limit === 3),
-      'the log tells of it'
+      'the log reports it'
     )
-    node.release()
+    upstream.release()
     await until(
       () => [first, third, fourth].every(({ text }) => text.endsWith('[]')),
-      'those that have a place are answered'
+      'those within the limit get responses'
     )
     t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is rate-limited')
   })
@@ -129,15 +133,15 @@ for (const isSecure of [false, true]) {
 for (const isSecure of [false, true]) {
   t.test(`a lower connection limit closes exactly the surplus of idle connections${isSecure ? ', over TLS' : ''}`, async t => {
     accelerateClientTimeouts(t, 100, 2)
-    const node = await holdingNode(t)
+    const upstream = await startHoldingUpstream(t)
     const tls = isSecure ? tlsOf(t) : {}
-    const varve = await varveAt(t, node.url, tls)
+    const varve = await varveAt(t, upstream.url, tls)
     const clients = [clientOf(t, varve), clientOf(t, varve), clientOf(t, varve)]
     for (const client of clients) await client.get(modules)
     const config = configSchema.parse({
       listen: '127.0.0.1:0',
       admin: { listen: '127.0.0.1:0' },
-      upstreams: [{ name: 'node', url: node.url }],
+      upstreams: [{ name: 'node', url: upstream.url }],
       head: { pollMs: 600_000 },
       limits: { connections: 1 },
       ...tls
@@ -152,8 +156,8 @@ for (const isSecure of [false, true]) {
 
 t.test('a connection that sends only blank lines is cut, though each line is activity', async t => {
   accelerateClientTimeouts(t, 10)
-  const node = await holdingNode(t)
-  const varve = await varveAt(t, node.url)
+  const upstream = await startHoldingUpstream(t)
+  const varve = await varveAt(t, upstream.url)
   const client = clientOf(t, varve)
   await client.get(modules)
   const drip = setInterval(() => {
@@ -165,8 +169,8 @@ t.test('a connection that sends only blank lines is cut, though each line is act
 })
 
 t.test('plain HTTP or an aborted handshake on a TLS listener harms no other client', async t => {
-  const node = await holdingNode(t)
-  const varve = await varveAt(t, node.url, { ...tlsOf(t), limits: { headerKb: 1 } })
+  const upstream = await startHoldingUpstream(t)
+  const varve = await varveAt(t, upstream.url, { ...tlsOf(t), limits: { headerKb: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const text of [wire(modules), '\x16\x03\x01', '']) {
     const socket = connect(Number(port), hostname).on('error', () => {}).resume()

@@ -10,7 +10,7 @@ const modules = '/v1/accounts/0x1/modules?ledger_version=2000'
 const latest = '/v1/accounts/0x1/modules'
 const stream = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events'
 const table = '/v1/tables/0x5eed/item?ledger_version=2000'
-const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+const viewBody = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
@@ -20,7 +20,7 @@ const corsNames = ({ headers }: TestResponse): string[] =>
 const varies = ({ headers }: TestResponse): string[] =>
   (headers.vary ?? '').split(',').map(name => name.trim().toLowerCase()).filter(name => name !== '')
 
-function asks (origin: string, method: string, names?: string): TestRequest {
+function preflightFrom (origin: string, method: string, names?: string): TestRequest {
   return {
     method: 'OPTIONS',
     headers: {
@@ -263,19 +263,19 @@ t.test('if origins are listed, a page of any other gets a response but may not r
   }
   sandbox.requests.reset()
   for (const origin of [explorer, 'null']) {
-    t.match(await varve.get(modules, asks(origin, 'GET')), {
+    t.match(await varve.get(modules, preflightFrom(origin, 'GET')), {
       status: 200,
       headers: { 'access-control-allow-origin': origin }
     })
   }
-  t.match(await varve.get(modules, asks('https://other.example', 'GET')), {
+  t.match(await varve.get(modules, preflightFrom('https://other.example', 'GET')), {
     status: 403,
     body: shape,
     headers: { 'access-control-allow-origin': undefined, 'access-control-allow-methods': undefined }
   })
-  const nobody = await varveAt(t, sandbox.url, { cors: { origins: [] } })
-  t.same(corsNames(await nobody.get(modules, from(explorer))), [])
-  t.equal((await nobody.get(modules, asks(explorer, 'GET'))).status, 403)
+  const closedVarve = await varveAt(t, sandbox.url, { cors: { origins: [] } })
+  t.same(corsNames(await closedVarve.get(modules, from(explorer))), [])
+  t.equal((await closedVarve.get(modules, preflightFrom(explorer, 'GET'))).status, 403)
 })
 
 t.test('a page with origin null reads like any other', async t => {
@@ -283,7 +283,7 @@ t.test('a page with origin null reads like any other', async t => {
   for (const target of [modules, modules, latest, '/v1']) {
     letsRead(t, await varve.get(target, from('null')), 'null', target)
   }
-  t.match(await varve.get(modules, asks('null', 'POST', 'x-a')), {
+  t.match(await varve.get(modules, preflightFrom('null', 'POST', 'x-a')), {
     status: 200,
     headers: { 'access-control-allow-origin': 'null', 'access-control-allow-headers': 'x-a' }
   })
@@ -326,7 +326,7 @@ t.test('varve itself answers preflights: GET and POST on any path with any heade
   ]
   for (const target of paths) {
     for (const method of ['GET', 'POST']) {
-      const got = await varve.get(target, asks(explorer, method, 'content-type, x-aptos-client'))
+      const got = await varve.get(target, preflightFrom(explorer, method, 'content-type, x-aptos-client'))
       t.match(got, grant, target)
       t.equal(got.headers['access-control-allow-headers'], 'content-type, x-aptos-client')
       t.same(varies(got), ['origin', 'access-control-request-method', 'access-control-request-headers'])
@@ -344,9 +344,12 @@ t.test('varve itself answers preflights: GET and POST on any path with any heade
       many
     ]
   ) {
-    t.equal((await varve.get(modules, asks(explorer, 'POST', names))).headers['access-control-allow-headers'], names)
+    t.equal(
+      (await varve.get(modules, preflightFrom(explorer, 'POST', names))).headers['access-control-allow-headers'],
+      names
+    )
   }
-  t.equal((await varve.get(modules, asks(explorer, 'GET'))).headers['access-control-allow-headers'], '*')
+  t.equal((await varve.get(modules, preflightFrom(explorer, 'GET'))).headers['access-control-allow-headers'], '*')
   t.equal(sandbox.requests.total, 0, 'no upstream receives a preflight')
 })
 
@@ -354,7 +357,7 @@ t.test('a preflight for another method or an invalid header is rejected in the f
   const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
   for (const target of [modules, table, '/v1', '/v1/nowhere', '/v2']) {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'get', 'GET,POST', '*']) {
-      const got = await varve.get(target, asks(explorer, method))
+      const got = await varve.get(target, preflightFrom(explorer, method))
       t.match(got, {
         status: 403,
         body: shape,
@@ -363,7 +366,7 @@ t.test('a preflight for another method or an invalid header is rejected in the f
       t.equal(JSON.parse(got.body).message, 'request-method not allowed', 'in the full node\'s own words')
       t.notOk(got.headers['access-control-allow-methods'])
     }
-    t.match(await varve.get(target, asks(explorer, 'GET', 'x-a; x-b')), { status: 403, body: shape })
+    t.match(await varve.get(target, preflightFrom(explorer, 'GET', 'x-a; x-b')), { status: 403, body: shape })
   }
   for (const headers of [{}, { origin: explorer }, { 'access-control-request-method': 'GET' }]) {
     for (const [target, code] of [[modules, 405], ['/v1/nowhere', 405], ['/v2', 404]] as const) {
@@ -418,11 +421,11 @@ t.test('an upstream\'s CORS headers are not forwarded, nor an origin of an earli
 
 t.test('pages that share a cache entry or a coalesced fetch each see their own origin only', async t => {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const stub = await startStubUpstream(t, (_request, response) => {
-    held.then(() => {
+    released.then(() => {
       respondOk(response, '[]')
     }, () => {})
   })
@@ -441,10 +444,10 @@ t.test('pages that share a cache entry or a coalesced fetch each see their own o
     })
   }
   release()
-  for (const told of await Promise.all(first)) t.same(told, origins, 'misses and coalesced requests')
-  const asked = stub.requests.length
+  for (const allowed of await Promise.all(first)) t.same(allowed, origins, 'misses and coalesced requests')
+  const requestCount = stub.requests.length
   for (let round = 0; round < 3; round++) t.same(await all(stubbed), origins, 'hits')
-  t.equal(stub.requests.length, asked)
+  t.equal(stub.requests.length, requestCount)
   for (const target of ['/v1/accounts/0x9', '/v1/accounts/0x9/transactions', '/v1/accounts/xyz/modules']) {
     t.same(await all(target), origins, target)
   }
@@ -456,9 +459,9 @@ t.test('pages that share a cache entry or a coalesced fetch each see their own o
     requests.join(''),
     so => statusesIn(so).length === origins.length && so.endsWith('[]')
   )
-  const answers = text.split('HTTP/1.1 200 OK').slice(1)
+  const responses = text.split('HTTP/1.1 200 OK').slice(1)
   t.same(
-    answers.map(answer => /access-control-allow-origin: (\S+)/i.exec(answer)?.[1]),
+    responses.map(part => /access-control-allow-origin: (\S+)/i.exec(part)?.[1]),
     origins,
     'on one connection too'
   )
@@ -488,7 +491,7 @@ t.test('nothing of a page\'s origin reaches an upstream', async t => {
       ['/v1', undefined],
       ['/v1/accounts/0x1', undefined],
       ['/v1/accounts/0x1/transactions', undefined],
-      ['/v1/view', question],
+      ['/v1/view', viewBody],
       ['/v1/transactions', '{}']
     ] as const
   ) {

@@ -100,11 +100,11 @@ t.test('a page can read every header of the position and response, under each he
     `${family}gas-used`
   ])
   t.equal(names.length, 18)
-  const shown = exposed(open, families)
+  const exposedNames = exposed(open, families)
   for (const name of [...names, 'x-aptos-archival-endpoint', 'etag', 'cache-status', 'retry-after']) {
-    t.ok(shown.includes(name), name)
+    t.ok(exposedNames.includes(name), name)
   }
-  t.equal(new Set(shown).size, shown.length)
+  t.equal(new Set(exposedNames).size, exposedNames.length)
 })
 
 t.test('once an upstream\'s header prefix is learned, pages can read its headers', async t => {
@@ -153,16 +153,19 @@ t.test('an OPTIONS request without Origin and requested method is no preflight',
 })
 
 t.test('a preflight for something not allowed is rejected in the full node\'s error format', async t => {
-  const refused = (message: string, answer: ReturnType<Cors['preflight']>): void => {
-    t.ok(answer instanceof ErrorResponse)
-    t.match(answer, { status: 403, code: 'web_framework_error', message })
+  const expectRejection = (message: string, response: ReturnType<Cors['preflight']>): void => {
+    t.ok(response instanceof ErrorResponse)
+    t.match(response, { status: 403, code: 'web_framework_error', message })
   }
   for (const method of ['PUT', 'DELETE', 'HEAD', 'get', '', 'GET, POST']) {
-    refused('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
+    expectRejection('request-method not allowed', preflight('*', { 'access-control-request-method': method }))
   }
-  refused('origin not allowed', preflight(['https://other.example'], { 'access-control-request-method': 'PUT' }))
+  expectRejection(
+    'origin not allowed',
+    preflight(['https://other.example'], { 'access-control-request-method': 'PUT' })
+  )
   for (const names of ['a\r\nset-cookie: b', 'a;b', 'a:b', '"a"', 'é', 'a\0']) {
-    refused('request-headers not allowed', preflight('*', { 'access-control-request-headers': names }))
+    expectRejection('request-headers not allowed', preflight('*', { 'access-control-request-headers': names }))
   }
   t.equal(preflight('*', { 'access-control-request-headers': 'a'.repeat(10_000) })?.status, 200)
 })

@@ -8,7 +8,7 @@ import { serveRead } from '../../src/proxy/serve-read.js'
 import { RequestVariantEntry, type RequestVariantCache } from '../../src/proxy/request-variant-entry.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
-import { variantKeyOf } from '../../src/api/request-variant.js'
+import { variantKeyOf } from '../../src/api/request-variant-key.js'
 import { installFastPath } from '../../src/http/fast-path.js'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
@@ -30,7 +30,7 @@ async function front (
     parts: ProxyContext,
     metrics: Metrics,
     routed: string[],
-    knows: (target: string, how?: TestRequest) => Promise<void>
+    learn: (target: string, how?: TestRequest) => Promise<void>
   }
 > {
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -60,7 +60,7 @@ async function front (
     parts: context,
     metrics,
     routed,
-    knows: async (target, { body = '', headers = {} } = {}) => {
+    learn: async (target, { body = '', headers = {} } = {}) => {
       const match = matchEndpoint(target, 'GET')
       const spelled = {
         method: body === '' ? 'GET' : 'POST',
@@ -69,24 +69,24 @@ async function front (
         contentType: headers['content-type'] as string | undefined,
         body: Buffer.from(body)
       }
-      const spelling = variantKeyOf(spelled)
-      if (match === undefined || spelling === undefined) throw new Error('no read')
+      const variantKey = variantKeyOf(spelled)
+      if (match === undefined || variantKey === undefined) throw new Error('no read')
       const read = readRequest(match, spelled, { eventsDefault: 25 })
       await serveRead(context, read)
-      parsedRequests.put(spelling, new RequestVariantEntry(read))
+      parsedRequests.put(variantKey, new RequestVariantEntry(read))
     }
   }
 }
 
 t.test('a hit with a known request variant is served without the router', async t => {
-  const { url, routed, metrics, knows } = await front(t)
-  const asked = tableItemLookup('u64', '"1"')
-  await knows(modules)
-  await knows(table, asked)
+  const { url, routed, metrics, learn } = await front(t)
+  const lookup = tableItemLookup('u64', '"1"')
+  await learn(modules)
+  await learn(table, lookup)
   const hit = { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory', 'x-node-ledger-version': '1000' } }
   t.match(await sendRequest(url, modules), { ...hit, body: '[]' })
   t.match(await sendRequest(url, modules, { method: 'HEAD' }), { ...hit, body: '' })
-  t.match(await sendRequest(url, table, asked), { ...hit, body: '[]' })
+  t.match(await sendRequest(url, table, lookup), { ...hit, body: '[]' })
   const { etag = '' } = (await sendRequest(url, modules)).headers
   t.match(await sendRequest(url, modules, { headers: { 'if-none-match': etag } }), { status: 304, body: '' })
   t.same(routed, [])
@@ -101,16 +101,16 @@ t.test('a hit with a known request variant is served without the router', async 
 })
 
 t.test('every other request reaches the router unchanged', async t => {
-  const { url, routed, metrics, knows } = await front(t)
-  const known = tableItemLookup('u64', '"1"')
-  await knows(modules)
-  await knows(table, known)
-  const bytes = `${known.body as string}`
+  const { url, routed, metrics, learn } = await front(t)
+  const lookup = tableItemLookup('u64', '"1"')
+  await learn(modules)
+  await learn(table, lookup)
+  const bytes = `${lookup.body as string}`
   const head = (more: string): string =>
     `POST ${table} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`
   const cases: [title: string, raw: string, routed: string][] = [
     ['another method', `DELETE ${modules} HTTP/1.1\r\nHost: x\r\n\r\n`, `DELETE ${modules}`],
-    ['another spelling', `GET ${modules}&limit=5 HTTP/1.1\r\nHost: x\r\n\r\n`, `GET ${modules}&limit=5`],
+    ['another request variant', `GET ${modules}&limit=5 HTTP/1.1\r\nHost: x\r\n\r\n`, `GET ${modules}&limit=5`],
     [
       'another representation',
       `GET ${modules} HTTP/1.1\r\nHost: x\r\nAccept: application/x-bcs\r\n\r\n`,
@@ -141,10 +141,10 @@ t.test('every other request reaches the router unchanged', async t => {
 })
 
 t.test('a body that arrives after its header is read by the router, whole', async t => {
-  const { url, routed, knows } = await front(t)
-  const known = tableItemLookup('u64', '"1"')
-  await knows(table, known)
-  const body = String(known.body)
+  const { url, routed, learn } = await front(t)
+  const lookup = tableItemLookup('u64', '"1"')
+  await learn(table, lookup)
+  const body = String(lookup.body)
   const { hostname, port } = new URL(url)
   for (const cut of [0, 10]) {
     const socket = connect(Number(port), hostname).setNoDelay()
@@ -157,17 +157,17 @@ t.test('a body that arrives after its header is read by the router, whole', asyn
     )
     // Node.js sends 100 once it has read the header.
     t.match(String((await arrived)[0]), /^HTTP\/1.1 100/)
-    const answered = once(socket, 'data')
+    const received = once(socket, 'data')
     socket.end(body.slice(cut))
-    t.match(String((await answered)[0]), /routed/)
+    t.match(String((await received)[0]), /routed/)
     socket.destroy()
   }
   t.same(routed, Array(2).fill(`POST ${table} ${body}`))
 })
 
 t.test('pipelined requests are answered in order, from the fast path or the router', async t => {
-  const { url, knows, routed } = await front(t)
-  await knows(modules)
+  const { url, learn, routed } = await front(t)
+  await learn(modules)
   const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
   const text = await sendRaw(
     url,
@@ -179,9 +179,9 @@ t.test('pipelined requests are answered in order, from the fast path or the rout
 })
 
 t.test('a read that is no longer a hit goes to the router: evicted, chain unknown or failing', async t => {
-  const { url, parts, routed, knows } = await front(t)
+  const { url, parts, routed, learn } = await front(t)
   const spoil: [string, (parts: ProxyContext) => void][] = [
-    ['forgotten', parts => {
+    ['invalidated', parts => {
       parts.memory.clear()
     }],
     ['observed', parts => {
@@ -200,7 +200,7 @@ t.test('a read that is no longer a hit goes to the router: evicted, chain unknow
   ]
   const original = { ...parts, get: parts.memory.get }
   for (const [title, apply] of spoil) {
-    await knows(modules)
+    await learn(modules)
     t.equal((await sendRequest(url, modules)).body, '[]')
     apply(parts)
     t.equal((await sendRequest(url, modules)).body, 'routed', title)
@@ -230,12 +230,12 @@ t.test('a response is the same from the router and the fast path, in every form 
     { 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' },
     { 'cache-control': 'no-cache' }
   ]
-  let asked = 0
+  let requestCount = 0
   for (const [target, how] of targets) {
     for (const method of how.body === undefined ? ['GET', 'HEAD'] : ['POST']) {
       for (const [at, wish] of wishes.entries()) {
-        const answerTo = async (zeros: string): Promise<TestResponse> => {
-          asked++
+        const responseTo = async (zeros: string): Promise<TestResponse> => {
+          requestCount++
           const got = await varve.get(target(zeros), { ...how, method, headers: { ...how.headers, ...wish } })
           return { ...got, headers: { ...got.headers, date: '' } }
         }
@@ -243,16 +243,16 @@ t.test('a response is the same from the router and the fast path, in every form 
           String(headers['cache-status']).includes('hit') &&
           (wish['accept-encoding'] === undefined || headers['content-encoding'] !== undefined ||
             Number(headers['content-length']) < 256)
-        await until(async () => isReady(await answerTo('0')), 'every form is there')
+        await until(async () => isReady(await responseTo('0')), 'every form is there')
         const zeros = '0'.repeat(2 + at + (method === 'HEAD' ? wishes.length : 0))
-        const routed = await answerTo(zeros)
+        const routed = await responseTo(zeros)
         for (const how of ['at hand', 'once more']) {
-          t.same(await answerTo(zeros), routed, `${how}: ${method} ${target(zeros)} ${JSON.stringify(wish)}`)
+          t.same(await responseTo(zeros), routed, `${how}: ${method} ${target(zeros)} ${JSON.stringify(wish)}`)
         }
       }
     }
   }
-  const answered = varve.log.filter(({ msg }) => msg === 'answered')
-  t.equal(answered.length, asked)
-  t.equal(new Set(answered.map(({ id }) => id)).size, asked, 'each has its own request id in the log')
+  const logged = varve.log.filter(({ msg }) => msg === 'request completed')
+  t.equal(logged.length, requestCount)
+  t.equal(new Set(logged.map(({ id }) => id)).size, requestCount, 'each has its own request id in the log')
 })

@@ -38,7 +38,7 @@ t.test('after a second of event-loop delay misses get 503 with Retry-After, unti
   t.ok(lag.isShedding)
   try {
     lag.rejectIfOverloaded()
-    t.fail('it is refused')
+    t.fail('it is rejected')
   } catch (error) {
     t.ok(error instanceof ErrorResponse)
     t.match(error, { status: 503, code: 'internal_error', rawHeaders: ['retry-after', '1'] })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MergedRecentCounts } from '../../src/metrics/recent.js'
+import { MergedRecentCounts } from '../../src/metrics/recent-counts.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../../src/http/merged-status.js'
 
 const recent = new MergedRecentCounts(() => 1_750_000_000_000).snapshot
@@ -12,7 +12,11 @@ const worker = (
 ): WorkerStatus => ({
   pid,
   ready: version !== undefined,
+  level: degraded.length > 0 ? 'amber' : 'green',
   degraded,
+  conditions: degraded.map(text => ({ level: 'amber', text })),
+  draining: false,
+  inFlight: { bytes: 10, maxBytes: 100 },
   chain: { id: 4, generation: 1 },
   position: version === undefined
     ? undefined
@@ -28,41 +32,69 @@ const worker = (
     name: 'n',
     state: 'up',
     reason: undefined,
+    cordoned: false,
     circuit: 'closed',
     release: 'r',
     version: String(version),
     oldestVersion: '0',
     lagVersions: '0',
+    lagSeconds: 0,
+    ageMs: 5,
     latencyMs: 1,
     p95Ms: undefined,
     inFlight: pid,
-    waiting: 2
+    waiting: 2,
+    streams: 1,
+    maxConcurrent: 8
   }],
-  varve: { version: '1.2.3', mode: 'serve', isSandbox: false },
-  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, redis: { state: redis } },
+  varve: { version: '1.2.3', mode: 'serve', host: 'h', isSandbox: false },
+  tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis: { state: redis } },
   recent
 })
 
 t.test('varve is ready if one worker is; each degradation and missing workers are reported once', async t => {
-  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false), { ready: true, degraded: [] })
-  t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false), {
+  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, recent), { ready: true, level: 'green', degraded: [] })
+  t.same(mergeReadiness([worker(1, 9, ['n is slow']), worker(2, undefined, ['n is slow'])], 3, false, recent), {
     ready: true,
+    level: 'amber',
     degraded: ['1 of 3 workers is ready', 'n is slow']
   })
-  t.match(mergeReadiness([worker(1, undefined)], 1, false), { ready: false })
-  t.same(mergeReadiness([], 2, false), { ready: false, degraded: ['0 of 2 workers are ready'] })
-  t.same(mergeReadiness([worker(1, 9)], 1, true), { ready: false, degraded: ['stopping'] })
+  t.match(mergeReadiness([worker(1, undefined)], 1, false, recent), { ready: false })
+  t.same(mergeReadiness([], 2, false, recent), { ready: false, level: 'red', degraded: ['0 of 2 workers are ready'] })
+  t.same(mergeReadiness([worker(1, 9)], 1, true, recent), {
+    ready: false,
+    level: 'amber',
+    degraded: ['draining: open requests are finished, then varve ends']
+  })
+})
+
+t.test('errors that clients get from any worker are part of the merged level', async t => {
+  const failing = {
+    ...recent,
+    outcomes: { ...recent.outcomes, hit_memory: [98], unavailable: [2] }
+  }
+  t.same(mergeReadiness([worker(1, 9), worker(2, 8)], 2, false, failing), {
+    ready: true,
+    level: 'red',
+    degraded: ['clients get errors from varve: 2 % of requests fail']
+  })
+  t.match(mergeStatuses([worker(1, 9), worker(2, 8)], 2, false, failing), {
+    level: 'red',
+    conditions: [{ level: 'red' }],
+    inFlight: { bytes: 20, maxBytes: 200 },
+    upstreams: [{ streams: 2, maxConcurrent: 16 }]
+  })
 })
 
 t.test('the merged position is that of the worker with the highest version, compared as a number', async t => {
-  const told = mergeStatuses([worker(1, 9), worker(2, 10), worker(3, undefined)], 3, false, recent)
-  t.match(told, {
+  const merged = mergeStatuses([worker(1, 9), worker(2, 10), worker(3, undefined)], 3, false, recent)
+  t.match(merged, {
     ready: true,
     position: { version: '10' },
     upstreams: [{ name: 'n', inFlight: 6, waiting: 6 }],
     workers: [{ pid: 1, version: '9' }, { pid: 2 }, { pid: 3, ready: false }]
   })
-  t.equal('pid' in JSON.parse(JSON.stringify(told)), false)
+  t.equal('pid' in JSON.parse(JSON.stringify(merged)), false)
   t.match(mergeStatuses([], 2, false, recent), { ready: false, upstreams: [], workers: [], recent })
 })
 
@@ -79,7 +111,11 @@ t.test('memory use is summed over workers, and Redis is down if it is down for o
   })
   const denied = {
     ...worker(2, 10),
-    tiers: { memory: { entries: 0, bytes: 0, maxBytes: 0 }, redis: { state: 'down', reason: 'authentication failed' } }
+    tiers: {
+      memory: { entries: 0, bytes: 0, maxBytes: 0 },
+      disk: { state: 'off' },
+      redis: { state: 'down', reason: 'authentication failed' }
+    }
   } as const
   t.match(mergeStatuses([worker(1, 9, [], 'up'), denied], 2, false, recent), {
     tiers: { redis: { state: 'down', reason: 'authentication failed' } }

@@ -25,7 +25,7 @@ const moving: Array<[target: string, how?: TestRequest]> = [
   ['/v1'],
   ['/v1/-/healthy']
 ]
-const kept: Array<[target: string, how?: TestRequest]> = [[`${modules}?ledger_version=2000`], [
+const storedReads: Array<[target: string, how?: TestRequest]> = [[`${modules}?ledger_version=2000`], [
   '/v1/blocks/by_version/2000'
 ], [
   '/v1/blocks/by_height/300'
@@ -92,37 +92,37 @@ t.test('a response older than the served head is used if it reaches the minimum 
 t.test('any read waits for a version not reached yet, and no upstream receives the header', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const target = headOf(sandbox) + 1000n
-  const reads = [...moving, ...kept]
-  const asked = Promise.all(reads.map(async read => await atLeast(varve, target, read)))
+  const reads = [...moving, ...storedReads]
+  const pending = Promise.all(reads.map(async read => await atLeast(varve, target, read)))
   await until(async () => await varve.metric('varve_waiting_for_version') === reads.length, 'all wait')
   sandbox.ledger.grow(600)
-  for (const { status, headers } of await asked) {
+  for (const { status, headers } of await pending) {
     t.ok((status === 200 || status === 404) && BigInt(String(headers[version_])) >= target)
   }
-  t.match(await atLeast(varve, target, kept[0] ?? ['']), {
+  t.match(await atLeast(varve, target, storedReads[0] ?? ['']), {
     status: 200,
     headers: { [cacheStatusHeader]: memoryHitStatus }
   })
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
-  const other = await varveAt(t, node.url)
+  const other = await varveAt(t, upstream.url)
   for (const read of [[modules], ['/v1/accounts/0x1'], [`${modules}?ledger_version=500`]] as Array<[string]>) {
     t.match(await atLeast(other, 1000n, read), { status: 200 })
   }
-  t.same(node.rawHeaders.flat().filter(text => /x-varve/i.test(text)), [])
+  t.same(upstream.rawHeaders.flat().filter(text => /x-varve/i.test(text)), [])
 })
 
 t.test('a version not reached in time is a 404 by varve in the full node\'s words, without a fetch', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
   const head = headOf(sandbox)
-  for (const read of kept) await varve.get(...read)
+  for (const read of storedReads) await varve.get(...read)
   sandbox.requests.reset()
-  const all: Array<[target: string, how?: TestRequest]> = [...moving, ...kept, ['/v1/info'], [
+  const all: Array<[target: string, how?: TestRequest]> = [...moving, ...storedReads, ['/v1/info'], [
     `${modules}?ledger_version=${head}`
   ]]
-  const answers = await Promise.all(all.map(async read => await atLeast(varve, head + 1n, read)))
-  for (const got of answers) {
+  const responses = await Promise.all(all.map(async read => await atLeast(varve, head + 1n, read)))
+  for (const got of responses) {
     const body = JSON.stringify({
       message: `Ledger version not found by Ledger version(${head + 1n})`,
       error_code: 'version_not_found',
@@ -154,7 +154,7 @@ t.test('a read with a minimum version waits up to a second even if other reads d
 t.test('the minimum version and the version read may both be in the future', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const head = headOf(sandbox)
-  const asked = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
+  const pending = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
   sandbox.ledger.grow(1)
   await until(
@@ -162,7 +162,7 @@ t.test('the minimum version and the version read may both be in the future', asy
     'the first is reached'
   )
   sandbox.ledger.grow(20)
-  t.match(await asked, { status: 200 })
+  t.match(await pending, { status: 200 })
   t.equal(await varve.metric('varve_version_waits_total{result="reached"}'), 2)
 })
 
@@ -193,33 +193,33 @@ t.test('the micro-cache serves only responses at the minimum version, and stores
 
 t.test('a read with a minimum version is not coalesced with reads without it or with another', async t => {
   const open: ServerResponse[] = []
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     open.push(response)
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   for (const target of [modules, `${events}?start=5&limit=5`]) {
-    const asked = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]
-    await until(() => open.length === 3, 'each is asked by itself')
+    const pending = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]
+    await until(() => open.length === 3, 'each is fetched by itself')
     for (const response of open.splice(0)) respondOk(response, '[]')
-    for (const got of await Promise.all(asked)) t.match(got, { status: 200 })
+    for (const got of await Promise.all(pending)) t.match(got, { status: 200 })
   }
   const same = [atLeast(varve, 900n, [`${modules}?ledger_version=500`]), varve.get(`${modules}?ledger_version=500`)]
-  await until(() => open.length === 1, 'history is asked for once')
+  await until(() => open.length === 1, 'history is fetched once')
   respondOk(open.splice(0)[0] as ServerResponse, '[]')
   t.same(
     (await Promise.all(same)).map(({ headers }) => headers[cacheStatusHeader]).sort(),
     [storedMissStatus, 'varve; fwd=uri-miss; collapsed'].sort()
   )
-  t.equal(node.requests.length, 7)
+  t.equal(upstream.requests.length, 7)
 })
 
 t.test('an invalid or repeated minimum version is rejected for any read, but ignored for writes', async t => {
-  const node = await startStubUpstream(t, (request, response) => {
+  const upstream = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '[]')
     })
   })
-  const varve = await varveAt(t, node.url, { passThrough: 'all' })
+  const varve = await varveAt(t, upstream.url, { passThrough: 'all' })
   const posted = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
   const view: [target: string, how: TestRequest] = ['/v1/view', {
     ...posted,
@@ -227,7 +227,7 @@ t.test('an invalid or repeated minimum version is rejected for any read, but ign
   }]
   const reads: Array<[target: string, how?: TestRequest]> = [
     ...moving,
-    ...kept,
+    ...storedReads,
     ['/v1/info'],
     ['/v1/accounts/0x1'],
     ['/v1/accounts/0x1/transactions'],
@@ -249,7 +249,7 @@ t.test('an invalid or repeated minimum version is rejected for any read, but ign
 
 t.test('a known request variant does not bypass the minimum version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, brief)
-  const read = kept[0] ?? ['']
+  const read = storedReads[0] ?? ['']
   const head = headOf(sandbox)
   t.match(await atLeast(varve, head, read), { headers: { [cacheStatusHeader]: storedMissStatus } })
   for (let nth = 0; nth < 3; nth++) {
@@ -260,7 +260,7 @@ t.test('a known request variant does not bypass the minimum version', async t =>
 })
 
 t.test('a response without a proven version does not satisfy a minimum version', async t => {
-  const node = await startStubUpstream(t, (request, response) => {
+  const upstream = await startStubUpstream(t, (request, response) => {
     const isCode = request.url?.includes('gas') !== true
     response.writeHead(404, { 'content-type': 'application/json' }).end(
       JSON.stringify({
@@ -270,7 +270,7 @@ t.test('a response without a proven version does not satisfy a minimum version',
       })
     )
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   t.match(await varve.get('/v1/tables/0x5eed/item', key), { status: 404 })
   t.match(await atLeast(varve, 1000n, ['/v1/tables/0x5eed/item', key]), { status: 503 })
   t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1/transactions']), { status: 503 })
@@ -283,13 +283,13 @@ t.test('a response without a proven version does not satisfy a minimum version',
 })
 
 t.test('a response too large to store is discarded if it is older than the minimum version', async t => {
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(3 * 2 ** 20), {
       'x-aptos-ledger-version': '900',
       'x-aptos-ledger-timestampusec': '900000'
     })
   })
-  const varve = await varveAt(t, node.url, { cache: { maxEntryMb: 1 }, upstream: { maxConcurrent: 2 } })
+  const varve = await varveAt(t, upstream.url, { cache: { maxEntryMb: 1 }, upstream: { maxConcurrent: 2 } })
   for (let nth = 0; nth < 3; nth++) {
     t.match(await atLeast(varve, 1000n, [modules]), { status: 503 })
     t.match(await atLeast(varve, 1000n, ['/v1/accounts/0x1']), { status: 503 })
@@ -311,7 +311,7 @@ t.test('observe mode enforces the minimum version too', async t => {
   await varve.get(modules)
   sandbox.ledger.grow(5)
   const head = headOf(sandbox)
-  for (const read of [...moving, ...kept]) {
+  for (const read of [...moving, ...storedReads]) {
     t.ok(BigInt(String((await atLeast(varve, head, read)).headers[version_])) >= head)
   }
   t.match(await atLeast(varve, head + 1n, [modules]), {

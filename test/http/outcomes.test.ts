@@ -5,7 +5,7 @@ import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?limit=1&ledger_version=${version}`
 const latest = '/v1/accounts/0x1/modules?limit=1'
-const asksFor = (method: string): TestRequest => ({
+const preflightFor = (method: string): TestRequest => ({
   method: 'OPTIONS',
   headers: { origin: 'https://a.example', 'access-control-request-method': method }
 })
@@ -32,7 +32,11 @@ async function hasOneWord (t: Test, varve: TestVarve, { target, how, status, wor
   const before = await varve.metric(series) ?? 0
   const cacheStatus = `varve; detail=${word}`
   t.match(await varve.get(target, how), { status, headers: { [statusHeader]: cacheStatus } }, target)
-  t.match(varve.log.filter(({ msg }) => msg === 'answered').at(-1), { outcome: word, status, cacheStatus }, target)
+  t.match(
+    varve.log.filter(({ msg }) => msg === 'request completed').at(-1),
+    { outcome: word, status, cacheStatus },
+    target
+  )
   t.equal(await varve.metric(series), before + 1, series)
 }
 
@@ -43,15 +47,15 @@ t.test('header, access log and metric have the same outcome for varve\'s own res
   sandbox.ledger.pruneTo(600)
   await varve.get(latest)
   const cases: readonly Case[] = [
-    { target: modules(2000), how: asksFor('GET'), status: 200, word: 'preflight' },
-    { target: '/v1/nothing', how: asksFor('GET'), status: 200, word: 'preflight', endpoint: 'other' },
+    { target: modules(2000), how: preflightFor('GET'), status: 200, word: 'preflight' },
+    { target: '/v1/nothing', how: preflightFor('GET'), status: 200, word: 'preflight', endpoint: 'other' },
     { target: modules(2000), status: 410, word: 'gone' },
     { target: modules(2000), how: { method: 'HEAD' }, status: 410, word: 'gone' },
-    { target: '/v1/accounts/nobody/modules', status: 400, word: 'rejected' },
+    { target: '/v1/accounts/nothing/modules', status: 400, word: 'rejected' },
     { target: '/v1/nothing', status: 404, word: 'rejected', endpoint: 'other' },
     { target: modules(5000), how: { method: 'DELETE' }, status: 405, word: 'rejected' },
     { target: modules(5000), how: { headers: { expect: 'anything' } }, status: 417, word: 'rejected' },
-    { target: modules(5000), how: asksFor('PUT'), status: 403, word: 'rejected' }
+    { target: modules(5000), how: preflightFor('PUT'), status: 403, word: 'rejected' }
   ]
   for (const each of cases) await hasOneWord(t, varve, each)
   const neverRead = Number(sandbox.ledger.head.version) - 1
@@ -79,8 +83,8 @@ t.test('a client over its limit is limited, and one without a key is rejected', 
 t.test('a request that is not HTTP is counted as rejected, like in its header', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   for (const [head, status] of [['FOO\r\n\r\n', 400], ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405]] as const) {
-    const answer = await sendRaw(varve.url, head)
-    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} [^]*\\r\\nCache-Status: varve; detail=rejected\\r\\n`))
+    const response = await sendRaw(varve.url, head)
+    t.match(response, new RegExp(`^HTTP/1\\.1 ${status} [^]*\\r\\nCache-Status: varve; detail=rejected\\r\\n`))
     t.equal(await varve.metric(seriesOf('other', 'rejected', status)), 1)
   }
 })

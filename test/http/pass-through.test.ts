@@ -6,8 +6,11 @@ import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { type PassThroughScope, passThroughScopes } from '../../src/api/pass-through-target.js'
+import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { forwardRequest } from '../../src/proxy/forward-request.js'
+import { noClient } from '../../src/proxy/pinned-read.js'
 import { publicApp } from '../../src/http/public-app.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
@@ -22,7 +25,7 @@ import { varveAt, varveAtSandbox } from '../support/varve.js'
 const spec = '/v1/spec.json'
 // Posts may write, unless varve knows them as reads.
 const posted = '/v1/transactions/simulate'
-const question = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+const viewBody = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const status = 'cache-status'
 const bypass = 'varve; fwd=bypass'
 const shape = /^\{"message":".+","error_code":"[a-z_]+","vm_error_code":null\}$/
@@ -38,13 +41,13 @@ interface Reached {
 
 /** Starts an upstream that echoes requests, bodies in hex. */
 async function echoNode (t: Test): Promise<StubUpstream> {
-  return await startStubUpstream(t, (asked, response) => {
+  return await startStubUpstream(t, (received, response) => {
     const chunks: Buffer[] = []
-    asked.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
+    received.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
       const body = JSON.stringify({
-        method: asked.method,
-        target: asked.url,
-        headers: linesOf(asked.rawHeaders),
+        method: received.method,
+        target: received.url,
+        headers: linesOf(received.rawHeaders),
         body: Buffer.concat(chunks).toString('hex')
       })
       respondOk(response, body, { 'content-length': String(Buffer.byteLength(body)) })
@@ -63,38 +66,38 @@ async function reached (url: string, bytes: string | Buffer): Promise<Reached> {
 }
 
 /** Starts an upstream whose responses the test completes. */
-async function heldNode (t: Test): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
-  const waiting: ServerResponse[] = []
+async function startHeldUpstream (t: Test): Promise<{ stub: StubUpstream, next: () => Promise<ServerResponse> }> {
+  const pending: ServerResponse[] = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response) => {
-    waiting.push(response)
+    pending.push(response)
     arrived()
   })
   return {
     stub,
     next: async () => {
-      if (waiting.length === 0) {
+      if (pending.length === 0) {
         await new Promise<void>(resolve => {
           arrived = resolve
         })
       }
-      return waiting.shift() as ServerResponse
+      return pending.shift() as ServerResponse
     }
   }
 }
 
-t.test('other requests under /v1 are forwarded as passThrough says: reads, none or all', async t => {
+t.test('other requests under /v1 are forwarded as passThrough says', async t => {
   const stub = await echoNode(t)
-  const asks: [string, string, readonly ('reads' | 'none' | 'all')[]][] = [
-    ['GET', spec, ['reads', 'all']],
-    ['HEAD', spec, ['reads', 'all']],
-    ['GET', '/v1//', ['reads', 'all']],
-    ['GET', '/v1/no/such/thing?a=b', ['reads', 'all']],
-    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'all']],
-    ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'all']],
-    ['GET', '/v1/-/healthy', ['reads', 'all']],
-    ['POST', '/v1/transactions', ['all']],
-    ['POST', posted, ['all']],
+  const forwards: [string, string, readonly PassThroughScope[]][] = [
+    ['GET', spec, ['reads', 'transactions', 'all']],
+    ['HEAD', spec, ['reads', 'transactions', 'all']],
+    ['GET', '/v1//', ['reads', 'transactions', 'all']],
+    ['GET', '/v1/no/such/thing?a=b', ['reads', 'transactions', 'all']],
+    ['GET', '/v1/accounts/0x1/transactions', ['reads', 'transactions', 'all']],
+    ['GET', '/v1/transactions/wait_by_hash/0x1', ['reads', 'transactions', 'all']],
+    ['GET', '/v1/-/healthy', ['reads', 'transactions', 'all']],
+    ['POST', '/v1/transactions', ['transactions', 'all']],
+    ['POST', posted, ['transactions', 'all']],
     ['POST', '/v1/view/', ['all']],
     ['POST', '/v1/tables/0xab/raw_item/', ['all']],
     ['GET', '/v1/set_failpoint?name=a', []],
@@ -105,9 +108,9 @@ t.test('other requests under /v1 are forwarded as passThrough says: reads, none 
     ['POST', '/v2/view', []],
     ['GET', '/metrics', []]
   ]
-  for (const passThrough of ['reads', 'none', 'all'] as const) {
+  for (const passThrough of passThroughScopes) {
     const varve = await varveAt(t, stub.url, { passThrough })
-    for (const [method, target, policies] of asks) {
+    for (const [method, target, policies] of forwards) {
       if (target.includes('failpoint') && passThrough === 'all') continue
       const before = stub.requests.length
       const got = await varve.get(target, { method, ...(method === 'POST' && { body: '{}' }) })
@@ -125,7 +128,7 @@ t.test('other requests under /v1 are forwarded as passThrough says: reads, none 
     }
     const [raw, before] = ['{"key":"0xab"}', stub.requests.length]
     for (
-      const [target, body, code] of [['/v1/view', question, 200], ['/v1/view', '{}', 400], [
+      const [target, body, code] of [['/v1/view', viewBody, 200], ['/v1/view', '{}', 400], [
         '/v1/tables/0xab/raw_item',
         raw,
         200
@@ -213,8 +216,8 @@ t.test('an upstream that fails in any way is tried once, and the client gets one
     ['hang', () => {}, 503],
     ['nonsense', socket => socket.end('this is no HTTP\r\n\r\n'), 503]
   ]
-  for (const [how, answer, code] of cases) {
-    const raw = await startRawUpstream(t, answer)
+  for (const [how, script, code] of cases) {
+    const raw = await startRawUpstream(t, script)
     const varve = await varveAt(t, raw.url, {
       chainId: 4,
       upstream: { timeoutMs: how === 'hang' ? 100 : 4000 },
@@ -251,16 +254,16 @@ t.test('a keep-alive connection that dies costs a read one retry; a possible wri
   t.match(await varve.get(spec), { status: 200, body: '[]' })
   t.match(await varve.get(spec), { status: 200, body: '[]' })
   t.match(
-    await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': 'application/json' }, body: question }),
+    await varve.get('/v1/view', { method: 'POST', headers: { 'content-type': 'application/json' }, body: viewBody }),
     { status: 200, body: '[]' }
   )
   t.equal(raw.connections(), 4)
 })
 
 t.test('an upstream certificate is trusted only if a CA or caFile vouches for it', async t => {
-  let asked = 0
+  let requestCount = 0
   const server = createTlsServer({ cert: certificate, key: certificateKey }, (_request, response) => {
-    asked++
+    requestCount++
     respondOk(response, '[]')
   })
   await new Promise<void>(resolve => {
@@ -272,7 +275,7 @@ t.test('an upstream certificate is trusted only if a CA or caFile vouches for it
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
   const trusting = await varveAt(t, url)
   t.match(await trusting.get(spec), { status: 503, body: shape, headers: { 'retry-after': '1' } })
-  t.equal(asked, 0)
+  t.equal(requestCount, 0)
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
   t.match(await (await varveAt(t, url, { upstream: { caFile } })).get(spec), { status: 200, body: '[]' })
 })
@@ -360,11 +363,11 @@ t.test('a forwarded request carries the client\'s address in X-Forwarded-For; a 
     )
     t.equal(headers['x-forwarded-for'], '127.0.0.1')
   }
-  const known = await reached(
+  const knownRead = await reached(
     varve.url,
     'GET /v1/estimate_gas_price HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n'
   )
-  t.equal(known.headers['x-forwarded-for'], undefined)
+  t.equal(knownRead.headers['x-forwarded-for'], undefined)
 })
 
 t.test('headers that a client lists under Connection are not forwarded', async t => {
@@ -387,7 +390,7 @@ t.test('headers that a client lists under Connection are not forwarded', async t
 })
 
 t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop headers or Location', async t => {
-  const kept = {
+  const forwardedHeaders = {
     'content-type': 'text/plain',
     'content-language': 'en',
     'content-disposition': 'inline',
@@ -423,7 +426,7 @@ t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop heade
     'x-node-ledger-version': '1000'
   }
   const stub = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(307, { ...kept, ...dropped, location, ...stamps() }).end('moved')
+    response.writeHead(307, { ...forwardedHeaders, ...dropped, location, ...stamps() }).end('moved')
   })
   location = `${stub.url}/v1/elsewhere`
   const varve = await varveAt(t, stub.url)
@@ -436,7 +439,7 @@ t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop heade
     [name, value]
   ) => [[name, value], [name.replace('x-aptos', 'x-node'), value]])
   t.same(rest, {
-    ...kept,
+    ...forwardedHeaders,
     vary: 'Accept, Origin',
     ...Object.fromEntries(positions),
     'x-node-cursor': 'ab',
@@ -480,9 +483,9 @@ t.test('of a repeated single-value header the first is forwarded, and lists are 
 })
 
 t.test('an odd or malformed upstream response harms neither varve nor the next client', async t => {
-  let answer = ''
+  let payload = ''
   const raw = await startRawUpstream(t, socket => {
-    socket.end(Buffer.from(answer, 'latin1'))
+    socket.end(Buffer.from(payload, 'latin1'))
   })
   const varve = await varveAt(t, raw.url, { chainId: 4, upstream: { timeoutMs: 500 } })
   const head = (first: string, ...lines: string[]): string => [first, ...stampLines, ...lines, '', ''].join('\r\n')
@@ -518,10 +521,10 @@ t.test('an odd or malformed upstream response harms neither varve nor the next c
     ['', 503]
   ]
   for (const [bytes, code] of cases) {
-    answer = bytes
+    payload = bytes
     for (const method of ['GET', 'HEAD']) {
       const sent = method === 'HEAD' ? bytes.replace(/hi$|2\r\nhi\r\n0[^]*/, '') : bytes
-      answer = sent
+      payload = sent
       const got = await varve.get(spec, { method })
       t.match(
         got,
@@ -534,8 +537,8 @@ t.test('an odd or malformed upstream response harms neither varve nor the next c
 })
 
 t.test('204 and 304 have no body, and an upstream\'s redirect is neither followed nor forwarded', async t => {
-  const stub = await startStubUpstream(t, (asked, response) => {
-    const code = Number(asked.url?.slice(-3))
+  const stub = await startStubUpstream(t, (received, response) => {
+    const code = Number(received.url?.slice(-3))
     response.writeHead(code, {
       ...stamps(),
       etag: '"a"',
@@ -741,7 +744,7 @@ t.test('100-continue is sent before the body is read, and an unacceptable body i
   socket.write('hi')
   const [second] = await once(socket, 'data') as [Buffer]
   t.match(second.toString(), /^HTTP\/1\.1 200 OK[^]*"body":"6869"/)
-  const refused: [number, Record<string, string>, string | Buffer][] = [
+  const rejected: [number, Record<string, string>, string | Buffer][] = [
     [417, { expect: 'the-spanish-inquisition' }, 'hi'],
     [415, { 'content-encoding': 'gzip' }, gzipSync('hi')],
     [415, { 'content-encoding': 'identity, br' }, 'hi'],
@@ -749,7 +752,7 @@ t.test('100-continue is sent before the body is read, and an unacceptable body i
     [413, { 'transfer-encoding': 'chunked' }, 'x'.repeat(1025)],
     [415, { 'transfer-encoding': 'gzip, chunked' }, '']
   ]
-  for (const [code, headers, body] of refused) {
+  for (const [code, headers, body] of rejected) {
     for (const target of [posted, '/v1/view', '/v1/tables/0x1/raw_item']) {
       const got = await varve.get(target, {
         method: 'POST',
@@ -772,8 +775,8 @@ t.test('100-continue is sent before the body is read, and an unacceptable body i
 
 t.test('a compressed response reaches only clients that accept it, unchanged', async t => {
   const text = 'x'.repeat(5000)
-  const stub = await startStubUpstream(t, (asked, response) => {
-    const isCoded = asked.headers['accept-encoding'] === 'gzip;q=0.5'
+  const stub = await startStubUpstream(t, (received, response) => {
+    const isCoded = received.headers['accept-encoding'] === 'gzip;q=0.5'
     response.writeHead(200, {
       ...stamps(),
       'content-type': 'text/plain',
@@ -794,7 +797,7 @@ t.test('a compressed response reaches only clients that accept it, unchanged', a
 })
 
 t.test('a client that disconnects cancels its upstream request, before or within the response', async t => {
-  const { stub, next } = await heldNode(t)
+  const { stub, next } = await startHeldUpstream(t)
   const varve = await varveAt(t, stub.url, { passThrough: 'all', upstream: { timeoutMs: 60_000, maxConcurrent: 1 } })
   const { hostname, port } = new URL(varve.url)
   for (const [method, target] of [['GET', spec], ['POST', posted]] as const) {
@@ -808,11 +811,11 @@ t.test('a client that disconnects cancels its upstream request, before or within
         const response = await next()
         const closed = once(response, 'close')
         if (hasBegun) {
-          const answered = once(sent, 'response') as Promise<[IncomingMessage]>
+          const responded = once(sent, 'response') as Promise<[IncomingMessage]>
           response.writeHead(200, stamps()).write('begun')
-          const [answer] = await answered
-          answer.on('error', () => {})
-          await once(answer, 'data')
+          const [clientResponse] = await responded
+          clientResponse.on('error', () => {})
+          await once(clientResponse, 'data')
         }
         sent.destroy()
         await closed
@@ -823,37 +826,40 @@ t.test('a client that disconnects cancels its upstream request, before or within
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1, 'a disconnect says nothing about the upstream')
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="cancelled"}'), 18)
   const last = varve.get(spec)
-  respondOk(await next(), 'well')
-  t.match(await last, { status: 200, body: 'well' })
+  respondOk(await next(), 'ok')
+  t.match(await last, { status: 200, body: 'ok' })
 })
 
 t.test('a response that arrives just as its client disconnects is discarded', async t => {
   const stub = await echoNode(t)
   const { context } = contextAt(t, stub.url)
-  let asked: () => void = () => {}
+  let requested: () => void = () => {}
   const here = new Promise<void>(resolve => {
-    asked = resolve
+    requested = resolve
   })
-  let isLetGo: () => void = () => {}
-  const letGo = new Promise<void>(resolve => {
-    isLetGo = resolve
+  let cancel: () => void = () => {}
+  const cancelled = new Promise<void>(resolve => {
+    cancel = resolve
   })
-  const forward: typeof context.upstreamPool.forward = async (_question, _route, _look, signal) => {
-    asked()
+  const forward: typeof context.upstreamPool.forward = async (_request, _route, _inspect, signal) => {
+    requested()
     await once(signal, 'abort')
     return {
-      status: 200,
-      headers: {},
-      body: Buffer.alloc(0),
-      rest: {
-        async *[Symbol.asyncIterator] () {
-          t.fail('nobody reads it')
+      response: {
+        status: 200,
+        headers: {},
+        body: Buffer.alloc(0),
+        rest: {
+          async *[Symbol.asyncIterator] () {
+            t.fail('no client reads it')
+          },
+          destroy: cancel
         },
-        destroy: isLetGo
+        isFramed: true,
+        stamped: undefined,
+        release: undefined
       },
-      isFramed: true,
-      stamped: undefined,
-      release: undefined
+      inspection: undefined
     }
   }
   const metrics = new Metrics()
@@ -866,7 +872,7 @@ t.test('a response that arrives just as its client disconnects is discarded', as
   sent.on('error', () => {})
   await here
   sent.destroy()
-  await letGo
+  await cancelled
   t.notMatch(await metrics.registry.metrics(), /varve_requests_total\{endpoint="other"/, 'it is not counted')
 })
 
@@ -876,8 +882,8 @@ t.test('a forwarded response is never stored, counts as other and updates the po
     'x-aptos-ledger-timestampusec': '2000000',
     'x-aptos-block-height': '200'
   })
-  const stub = await startStubUpstream(t, (asked, response, nth) => {
-    respondOk(response, `[${nth}]`, asked.url === spec ? further : {})
+  const stub = await startStubUpstream(t, (received, response, nth) => {
+    respondOk(response, `[${nth}]`, received.url === spec ? further : {})
   })
   const varve = await varveAt(t, stub.url)
   t.match((await varve.get('/v1/accounts/0x1/modules?ledger_version=500')).headers, { 'x-node-ledger-version': '1000' })
@@ -921,8 +927,8 @@ t.test('a forwarded response is never stored, counts as other and updates the po
 })
 
 t.test('a response from another chain is discarded', async t => {
-  const stub = await startStubUpstream(t, (asked, response) => {
-    respondOk(response, 'x'.repeat(100_000), asked.url === spec ? { 'x-aptos-chain-id': '5' } : {})
+  const stub = await startStubUpstream(t, (received, response) => {
+    respondOk(response, 'x'.repeat(100_000), received.url === spec ? { 'x-aptos-chain-id': '5' } : {})
   })
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1 } })
   for (let round = 0; round < 20; round++) {
@@ -932,12 +938,17 @@ t.test('a response from another chain is discarded', async t => {
       headers: { [status]: 'varve; detail=unavailable', 'x-node-chain-id': undefined }
     })
   }
-  await until(async () => (await varve.get('/v1/well')).status === 200, 'it is retried')
-  t.match(await varve.get('/v1/well'), { headers: { 'x-node-chain-id': '4' } })
-  const endless = await heldNode(t)
+  await until(async () => (await varve.get('/v1/valid')).status === 200, 'it is retried')
+  t.match(await varve.get('/v1/valid'), { headers: { 'x-node-chain-id': '4' } })
+  const endless = await startHeldUpstream(t)
   const { context } = contextAt(t, endless.stub.url)
   await context.resolveChain()
-  const passing = forwardRequest(context, { method: 'GET', target: spec, headers: {} }, new AbortController().signal)
+  const passing = forwardRequest(
+    context,
+    { method: 'GET', target: spec, headers: {} },
+    noClient,
+    new AbortController().signal
+  )
   const response = await endless.next()
   const closed = once(response, 'close')
   response.writeHead(200, stamps({ 'x-aptos-chain-id': '5' })).write('x')
@@ -948,36 +959,36 @@ t.test('a response from another chain is discarded', async t => {
 })
 
 t.test('a full upstream queue rejects further requests with 503 at once', async t => {
-  const { stub, next } = await heldNode(t)
+  const { stub, next } = await startHeldUpstream(t)
   const varve = await varveAt(t, stub.url, { upstream: { maxConcurrent: 1, timeoutMs: 60_000 } })
-  let refusals = 0
+  let rejectedCount = 0
   let enough: () => void = () => {}
-  const refused = new Promise<void>(resolve => {
+  const allRejected = new Promise<void>(resolve => {
     enough = resolve
   })
   const all = Array.from({ length: 40 }, async (_, at) => {
     const got = await varve.get(`/v1/x/${at}`)
-    if (got.status === 503 && ++refusals === 32) enough()
+    if (got.status === 503 && ++rejectedCount === 32) enough()
     return got
   })
-  await refused
+  await allRejected
   t.equal(stub.requests.length, 1, 'while no response has arrived')
-  for (let at = 0; at < 8; at++) respondOk(await next(), 'well')
+  for (let at = 0; at < 8; at++) respondOk(await next(), 'ok')
   for (const got of await Promise.all(all)) {
     t.match(
       got,
       got.status === 200
-        ? { body: 'well' }
+        ? { body: 'ok' }
         : { status: 503, body: shape, headers: { 'retry-after': '1', [status]: 'varve; detail=unavailable' } }
     )
   }
-  t.equal(refusals, 32)
+  t.equal(rejectedCount, 32)
   t.equal(await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="other",status="no_slot"}'), 32)
 })
 
 t.test('hundreds of 503s, read or not, leak no upstream connection', async t => {
-  const stub = await startStubUpstream(t, (asked, response) => {
-    if (asked.url === spec) {
+  const stub = await startStubUpstream(t, (received, response) => {
+    if (received.url === spec) {
       response.writeHead(503, { 'content-length': '100000', 'retry-after': '0' }).end(Buffer.alloc(100_000))
     } else respondOk(response, '[]')
   })
@@ -987,13 +998,13 @@ t.test('hundreds of 503s, read or not, leak no upstream connection', async t => 
     const sent = request({ hostname, port, path: spec, method: at % 3 === 1 ? 'HEAD' : 'GET', agent: new Agent() })
       .end()
     sent.on('error', () => {})
-    const [answer] = await once(sent, 'response') as [IncomingMessage]
-    t.equal(answer.statusCode, 503)
+    const [clientResponse] = await once(sent, 'response') as [IncomingMessage]
+    t.equal(clientResponse.statusCode, 503)
     if (at % 3 === 2) sent.destroy()
-    else await once(answer.resume(), 'end')
+    else await once(clientResponse.resume(), 'end')
   }
   t.equal(stub.requests.length, 300)
-  t.match(await varve.get('/v1/well'), { status: 200 })
+  t.match(await varve.get('/v1/valid'), { status: 200 })
 })
 
 t.test('responses of the sandbox are forwarded unchanged', async t => {
@@ -1021,32 +1032,55 @@ t.test('responses of the sandbox are forwarded unchanged', async t => {
   }
 })
 
+t.test('a transaction is sent once, to one upstream, never repeated, and no log line has its body', async t => {
+  const received: string[] = []
+  const stubs = await Promise.all(['a', 'b'].map(async () =>
+    await startStubUpstream(t, (request, response) => {
+      request.resume()
+      received.push(request.url ?? '')
+      response.writeHead(503).end()
+    })
+  ))
+  const varve = await varveAt(t, '', {
+    passThrough: 'transactions',
+    log: { level: 'trace', access: true },
+    upstreams: configSchema.parse({ upstreams: stubs.map(({ url }, at) => ({ name: `n${at}`, url })) }).upstreams
+  })
+  received.length = 0
+  const how = { method: 'POST', body: '{"sender":"s3cret"}', headers: { 'content-type': 'application/json' } }
+  t.match(await varve.get('/v1/transactions', how), { status: 503, headers: { [status]: bypass } })
+  t.same(received.filter(target => target === '/v1/transactions'), ['/v1/transactions'], 'a failure is not repeated')
+  await varve.get('/v1/transactions', how)
+  t.equal(received.filter(target => target === '/v1/transactions').length, 2, 'nothing is cached')
+  t.notMatch(JSON.stringify(varve.log), /s3cret/)
+})
+
 t.test('forwarding causes no process warnings', async t => {
   const warned: string[] = []
-  const hear = ({ message }: Error): void => {
+  const onWarning = ({ message }: Error): void => {
     warned.push(message)
   }
-  process.on('warning', hear)
+  process.on('warning', onWarning)
   t.teardown(() => {
-    process.off('warning', hear)
+    process.off('warning', onWarning)
   })
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, 'x'.repeat(100_000))
   })
   const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 } })
   for (let at = 0; at < 3; at++) t.match(await varve.get(spec), { status: 200 })
-  // Waits a turn, since Node.js emits warnings in one of its own.
+  // Waits one event-loop turn, since Node.js emits warnings in one of its own.
   await new Promise(resolve => {
     setImmediate(resolve)
   })
   t.same(warned, [])
 })
 
-t.test('a transaction sent without passThrough: all is rejected with the setting that forwards it', async t => {
-  const node = await startStubUpstream(t, (_request, response) => {
+t.test('a transaction without passThrough: transactions is rejected with the setting to change', async t => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '{}')
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   const { status, body } = await varve.get('/v1/transactions', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -1054,7 +1088,7 @@ t.test('a transaction sent without passThrough: all is rejected with the setting
   })
   t.equal(status, 404)
   t.same(JSON.parse(body), {
-    message: 'not forwarded: passThrough is reads, and this request needs passThrough: all',
+    message: 'not forwarded: passThrough is reads, and this request needs passThrough: transactions',
     error_code: 'web_framework_error',
     vm_error_code: null
   })

@@ -69,7 +69,7 @@ function tlsOf (t: Test): { tls: { certFile: string, keyFile: string } } {
 /** Starts an upstream that delays its response to one read and responds to others with their body's length. */
 async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, release: () => void }> {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const stub = await startStubUpstream(t, (request, response) => {
@@ -78,8 +78,8 @@ async function nodeWithOneHeldRead (t: Test): Promise<{ stub: StubUpstream, rele
       length += chunk.length
     }).once('end', () => {
       if (request.url?.includes('/modules') === true) {
-        held.then(() => {
-          respondOk(response, '"held"')
+        released.then(() => {
+          respondOk(response, '"released"')
         }, () => {})
       } else respondOk(response, `"${length}"`)
     })
@@ -180,8 +180,8 @@ for (const isSecure of [false, true]) {
     t.ok(bytesRead() < clients.length * mega, `${bytesRead()} bytes were read ahead on ${clients.length} connections`)
     release()
     for (const client of clients) {
-      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request is answered')
-      t.same(bodiesIn(client.text()), ['"held"', ...lengths.map(length => `"${length}"`)], 'in order')
+      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request gets a response')
+      t.same(bodiesIn(client.text()), ['"released"', ...lengths.map(length => `"${length}"`)], 'in order')
     }
   })
 }
@@ -196,7 +196,7 @@ for (const isSecure of [false, true]) {
     const padded = (version: string): string =>
       get(modules.replace('500', version)).replace('Host: x', `Host: x\r\nX: ${'y'.repeat(1000)}`)
     const client = pipelineOf(t, varve.url, versions.map(padded).join(''))
-    await until(() => statusesIn(client.text()).length === versions.length, 'each request is answered')
+    await until(() => statusesIn(client.text()).length === versions.length, 'each request gets a response')
     t.same(bodiesIn(client.text()), versions.map(version => `"${version}"`))
   })
 }
@@ -222,7 +222,7 @@ t.test('complete pipelined requests are answered before an incomplete one times 
   await until(isTimedOut, 'the time-out of the third request is over')
   release()
   await client.closed
-  t.same(bodiesIn(client.text()), ['"held"', '"0"'])
+  t.same(bodiesIn(client.text()), ['"released"', '"0"'])
 })
 
 t.test('a client that pipelines without end is cut', async t => {
@@ -279,10 +279,10 @@ t.test('a read queued for an upstream connection times out too and releases its 
     })
   }
   const started = performance.now()
-  const waiting = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 5 }, async (_, at) => await varve.get(`/v1/accounts/0x${at + 2}/modules?ledger_version=600`))
   )
-  t.same(waiting.map(({ status }) => status), Array(5).fill(503))
+  t.same(responses.map(({ status }) => status), Array(5).fill(503))
   t.ok(performance.now() - started < 5000)
   client.destroy()
   let got = await varve.get('/v1/accounts/0x1/modules?ledger_version=600')
@@ -318,7 +318,7 @@ t.test('a forwarded 410 counts as pruned, and other responses do not', async t =
   t.equal(await varve.metric('varve_pruned_requests_total{endpoint="other",answer="upstream"}'), 1)
 })
 
-t.test('if origins are listed, every response varies by Origin, so shared caches keep them apart', async t => {
+t.test('if origins are listed, every response varies by Origin, so shared caches do not mix them', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })

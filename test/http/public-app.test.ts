@@ -135,17 +135,17 @@ t.test('a request with more headers than are read is rejected, rather than dropp
   })
   const varve = await varveAt(t, stub.url)
   for (let round = 0; round < 3; round++) await varve.get(modules)
-  const asked = async (lines: number, last: string): Promise<number[]> =>
+  const statusesOf = async (lines: number, last: string): Promise<number[]> =>
     statusesIn(
       await sendRaw(
         varve.url,
         `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(lines - 3)}${last}\r\n\r\n`
       )
     )
-  t.same(await asked(1000, 'Content-Encoding: gzip'), [415], 'the thousandth header is read')
-  t.same(await asked(1001, 'Content-Encoding: gzip'), [431], 'the next one is not')
-  t.same(await asked(1001, 'b:'), [431], 'whatever it says, for a hit too')
-  t.same(await asked(1000, 'b:'), [200])
+  t.same(await statusesOf(1000, 'Content-Encoding: gzip'), [415], 'the thousandth header is read')
+  t.same(await statusesOf(1001, 'Content-Encoding: gzip'), [431], 'the next one is not')
+  t.same(await statusesOf(1001, 'b:'), [431], 'whatever it contains, for a hit too')
+  t.same(await statusesOf(1000, 'b:'), [200])
 })
 
 t.test('an HTTP/1.0 client without a Host is served, and its connection closed', async t => {
@@ -177,9 +177,9 @@ t.test('bytes after an invalid request are not even read while a response is pen
   t.teardown(() => {
     process.off('warning', warn)
   })
-  let answer = (): void => {}
+  let respond = (): void => {}
   const stub = await startStubUpstream(t, (_request, response) => {
-    answer = () => {
+    respond = () => {
       respondOk(response, '["due"]')
     }
   })
@@ -196,7 +196,7 @@ t.test('bytes after an invalid request are not even read while a response is pen
     })
   })
   socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n\0\0`)
-  await until(() => stub.requests.length === 1, 'the node is asked')
+  await until(() => stub.requests.length === 1, 'the fetch has started')
   for (let nth = 0; nth < 40; nth++) {
     await new Promise<void>(resolve => {
       socket.write('x', () => {
@@ -205,7 +205,7 @@ t.test('bytes after an invalid request are not even read while a response is pen
     })
     await varve.get('/v2/nowhere')
   }
-  answer()
+  respond()
   await closed
   t.match(text, /\["due"\]$/)
   t.same(warnings, [])
@@ -352,7 +352,7 @@ t.test('nothing that a client sends reaches the upstream unless it is in the cac
 t.test('a drain loses no request: it finishes, still answers new ones, then closes connections', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const here = new Promise<void>(resolve => {
@@ -361,7 +361,7 @@ t.test('a drain loses no request: it finishes, still answers new ones, then clos
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('500') === true) {
       arrived()
-      held.then(() => {
+      released.then(() => {
         respondOk(response, '["slow"]')
       }, () => {})
     } else respondOk(response, '[]')
@@ -373,13 +373,14 @@ t.test('a drain loses no request: it finishes, still answers new ones, then clos
   await Promise.all(Array.from({ length: 4 }, async () => await sendRequest(varve.url, '/v1/info', { agent })))
   const stopping = varve.stop({ drainMs: 1000 })
   // Uses four idle connections again while varve drains.
-  const meanwhile = await Promise.all(
+  const duringDrain = await Promise.all(
     Array.from({ length: 40 }, async () => await sendRequest(varve.url, '/v1/info', { agent }))
   )
-  t.ok(meanwhile.every(({ status, headers }) => status === 200 && headers.connection === 'close'))
+  t.ok(duringDrain.every(({ status, headers }) => status === 200 && headers.connection === 'close'))
+  t.match(await sendRequest(varve.url, '/-/healthz', { agent }), { status: 503, body: '{"status":"draining"}' })
   t.match(
     await sendRequest(varve.adminUrl, '/readyz'),
-    { status: 503, body: /stopping/ },
+    { status: 503, body: /draining/ },
     'it is no longer ready'
   )
   release()
@@ -398,10 +399,10 @@ t.test('a drain ends in time although an upstream hangs, and waiting clients get
     arrived()
   })
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 60_000 } })
-  const waiting = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
+  const pending = [modules, modules, '/v1/accounts/0x1/modules'].map(async target => await varve.get(target))
   await here
-  const [answers] = await Promise.all([Promise.all(waiting), varve.stop({ drainMs: 20, graceMs: 50 })])
-  t.same(answers.map(({ status }) => status), [503, 503, 503])
+  const [responses] = await Promise.all([Promise.all(pending), varve.stop({ drainMs: 20, graceMs: 50 })])
+  t.same(responses.map(({ status }) => status), [503, 503, 503])
 })
 
 t.test('the public listener speaks TLS if configured', async t => {
@@ -423,12 +424,12 @@ t.test('access logs are written only if configured, and never contain credential
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   await varve.get(modules, { headers: { authorization: 'Bearer mine' } })
-  const line = varve.log.find(({ msg }) => msg === 'answered')
+  const line = varve.log.find(({ msg }) => msg === 'request completed')
   t.match(line, { method: 'GET', url: modules, endpoint: 'account_modules', outcome: 'miss', status: 200 })
   t.notMatch(JSON.stringify(varve.log), /mine/)
   const quiet = await varveAt(t, stub.url)
   await quiet.get(modules)
-  t.notOk(quiet.log.some(({ msg }) => msg === 'answered'))
+  t.notOk(quiet.log.some(({ msg }) => msg === 'request completed'))
 })
 
 t.test('an unexpected error is a 500 in the full node\'s format and logged, and varve goes on', async t => {
@@ -440,7 +441,7 @@ t.test('an unexpected error is a 500 in the full node\'s format and logged, and 
   const broken = {
     ...context,
     resolveChain: async () => {
-      throw new TypeError('nobody foresaw this')
+      throw new TypeError('unforeseen failure')
     }
   }
   const app = publicApp(httpContextOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
@@ -453,7 +454,7 @@ t.test('an unexpected error is a 500 in the full node\'s format and logged, and 
     t.match(got, { status: 500, body: /"error_code":"internal_error"/ })
     t.notMatch(got.body, /foresaw/)
   }
-  t.match(log.join(''), /nobody foresaw this/)
+  t.match(log.join(''), /unforeseen failure/)
 })
 
 t.test('the duration of a request includes its upstream fetch', async t => {
@@ -469,7 +470,7 @@ t.test('the duration of a request includes its upstream fetch', async t => {
     const seconds = await varve.metric(`varve_request_duration_seconds_sum${series}`) ?? 0
     t.ok(seconds > 0.1 && seconds < 5, `${series} ${seconds}`)
   }
-  t.ok(varve.log.filter(({ msg }) => msg === 'answered').every(({ tookMs }) => Number(tookMs) > 100))
+  t.ok(varve.log.filter(({ msg }) => msg === 'request completed').every(({ tookMs }) => Number(tookMs) > 100))
 })
 
 t.test('the admin listener serves metrics, health and readiness, and rejects any change', async t => {

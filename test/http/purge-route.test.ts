@@ -7,8 +7,8 @@ const inMemory = 'varve; hit; detail=memory'
 const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 const token = 'the t0ken'
 
-async function varveWith (t: Test, given: string | null): Promise<TestVarve> {
-  const { varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token: given } })
+async function varveWith (t: Test, adminToken: string | null): Promise<TestVarve> {
+  const { varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token: adminToken } })
   await varve.get(modules)
   return varve
 }
@@ -22,7 +22,7 @@ async function post (varve: TestVarve, body: string | Buffer, how: TestRequest =
   })
 }
 
-const isKept = async (varve: TestVarve): Promise<boolean> => (await varve.get(modules)).headers[status] === inMemory
+const isCached = async (varve: TestVarve): Promise<boolean> => (await varve.get(modules)).headers[status] === inMemory
 
 t.test('without a configured token every changing request gets 403, and nothing is purged', async t => {
   const varve = await varveWith(t, null)
@@ -51,7 +51,7 @@ t.test('without a configured token every changing request gets 403, and nothing 
       }, /^application\/json/], `${method} ${target}`)
     }
   }
-  t.ok(await isKept(varve))
+  t.ok(await isCached(varve))
   t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200 })
 })
 
@@ -82,13 +82,13 @@ t.test('a wrong or missing token gets 401 before the body is read; the right one
       t.notMatch(got.body, token)
     }
   }
-  t.ok(await isKept(varve))
+  t.ok(await isCached(varve))
   for (const authorization of [`Bearer ${token}`, `bearer  ${token}`, `BEARER ${token}`]) {
     t.match(await post(varve, JSON.stringify({ url: modules }), { headers: { authorization } }), {
       status: 200,
       body: '{"purged":true,"everywhere":true}'
     }, authorization)
-    t.notOk(await isKept(varve))
+    t.notOk(await isCached(varve))
   }
   t.match(
     await sendRequest(varve.adminUrl, '/purge', { method: 'DELETE', headers: { authorization: `Bearer ${token}` } }),
@@ -148,7 +148,7 @@ t.test('the body is JSON whatever its type; a malformed, long or compressed one 
     await post(varve, Buffer.from('1f8b0800', 'hex'), { headers: { authorization, 'content-encoding': 'gzip' } }),
     { status: 400 }
   )
-  t.ok(await isKept(varve))
+  t.ok(await isCached(varve))
   for (const type of [undefined, 'application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
     t.match(
       await post(varve, JSON.stringify({ url: modules }), {
@@ -157,7 +157,7 @@ t.test('the body is JSON whatever its type; a malformed, long or compressed one 
       { status: 200 },
       String(type)
     )
-    t.notOk(await isKept(varve))
+    t.notOk(await isCached(varve))
   }
 })
 

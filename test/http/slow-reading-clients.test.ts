@@ -4,6 +4,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { readSlowly } from '../support/slow-reader.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -13,7 +14,7 @@ const kilo = 1024
 const mega = 1024 * kilo
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 
-async function askedOn (t: Test, url: string, target: string): Promise<Socket> {
+async function sendRequestOn (t: Test, url: string, target: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname).on('error', () => {})
   t.teardown(() => {
@@ -32,7 +33,7 @@ t.test('clients that read 150 and 32 KB a second receive a large response whole'
   })
   const varve = await varveAt(t, stub.url)
   const read = async (rate: number): Promise<number> =>
-    await readSlowly(await askedOn(t, varve.url, modules), rate * kilo)
+    await readSlowly(await sendRequestOn(t, varve.url, modules), rate * kilo)
   const sizes = await Promise.all([150, 32].map(async rate => await read(rate * 100)))
   t.ok(sizes.every(size => size > 7.25 * mega), `${sizes.join(' and ')} bytes received`)
   t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 0)
@@ -44,7 +45,7 @@ t.test('a client that reads nothing for 120 seconds is cut', async t => {
     respondOk(response, 'x'.repeat(7.25 * mega))
   })
   const varve = await varveAt(t, stub.url)
-  const socket = (await askedOn(t, varve.url, modules)).pause()
+  const socket = (await sendRequestOn(t, varve.url, modules)).pause()
   await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
   const size = await readSlowly(socket, Infinity)
   t.ok(size < 7.25 * mega, `${size} bytes received`)
@@ -53,13 +54,15 @@ t.test('a client that reads nothing for 120 seconds is cut', async t => {
 t.test('if memory in flight is exceeded, the slowest client is cut and others receive everything', async t => {
   const bytes = 8 * mega
   const cuts: string[] = []
-  const tally = {
+  const counts = {
     cut: (reason: string) => {
       cuts.push(reason)
     },
     onFull: () => {}
   }
-  const clients = new ConnectionLimiter({ connections: 10, inFlightBytes: 2.5 * bytes }, tally)
+  // Slow readers may hold half of the budget.
+  const inFlight = new InFlightBytes(5 * bytes, () => performance.now())
+  const clients = new ConnectionLimiter({ connections: 10, inFlight }, counts)
   const responses: ServerResponse[] = []
   const server = createServer((_request, response) => {
     const body = Buffer.alloc(bytes)
@@ -74,7 +77,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
     server.close()
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const sockets = await Promise.all([1, 2, 3].map(async () => (await askedOn(t, url, '/')).pause()))
+  const sockets = await Promise.all([1, 2, 3].map(async () => (await sendRequestOn(t, url, '/')).pause()))
   await until(() => responses.length === 3, 'all responses are under way')
   for (let second = 1; second <= 6; second++) clients.tick()
   t.same(cuts, [], 'no client is judged yet')

@@ -29,7 +29,7 @@ interface Words {
 }
 
 t.test('the status page and its files have a policy that lets nothing else run, and are not stored', async t => {
-  const { url } = await serveStatus(t, { told: healthyStatus() })
+  const { url } = await serveStatus(t, { status: healthyStatus() })
   const types: Record<string, string> = {
     html: 'text/html; charset=utf-8',
     css: 'text/css; charset=utf-8',
@@ -96,21 +96,24 @@ t.test('/status.json reports recent requests, tiers and varve itself as they hap
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
     version: string
   }
-  const told = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<typeof healthyStatus>
-  t.match(told, {
+  const statusBody = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<
+    typeof healthyStatus
+  >
+  t.match(statusBody, {
     ready: true,
     varve: { version, mode: 'serve', isSandbox: false },
     upstreams: [{ name: 'node', circuit: 'closed' }],
     tiers: { memory: { entries: 3, maxBytes: 256 * 1024 * 1024 }, redis: { state: 'off' } }
   })
-  t.ok((told.tiers?.memory.bytes ?? 0) > 1000)
+  t.ok((statusBody.tiers?.memory.bytes ?? 0) > 1000)
   const sums = Object.fromEntries(
-    Object.entries(told.recent?.outcomes ?? {}).map((
+    Object.entries(statusBody.recent?.outcomes ?? {}).map((
       [name, steps]
     ) => [name, steps.reduce((sum, step) => sum + step, 0)])
   )
   t.same(sums, {
     hit_memory: 2,
+    hit_disk: 0,
     hit_redis: 0,
     miss: 2,
     collapsed: 0,
@@ -137,34 +140,39 @@ t.test('/status.json reports observe mode and the sandbox', async t => {
 })
 
 t.test('/status.json reports if Redis is up and contains no secrets of the configuration', async t => {
-  const [redis, node] = [await startRedis(t, { password: 's3cret-redis' }), await startSandboxNode(t)]
+  const [redis, sandbox] = [await startRedis(t, { password: 's3cret-redis' }), await startSandboxNode(t)]
   const varve = await varveAt(t, '', {
     admin: { listen: '127.0.0.1:0', token: 's3cret-token' },
-    upstreams: [{ url: node.url, headers: { 'x-key': 's3cret-header' } }, { url: `${node.url}/s3cret-path` }] as never,
+    upstreams: [{ url: sandbox.url, headers: { 'x-key': 's3cret-header' } }, {
+      url: `${sandbox.url}/s3cret-path`
+    }] as never,
     clients: { keys: [{ name: 'app', key: 's3cret-client-key-of-an-app' }] } as never,
     head: { pollMs: 100 },
     cache: { redis: { url: `redis://:s3cret-redis@127.0.0.1:${redis.port}` } }
   })
-  const told = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/status.json')).body
-  await until(async () => (await told()).includes('"redis":{"state":"up"}'), 'Redis answers')
-  await until(async () => (await told()).includes('"state":"down","reason"'), 'one node does not answer')
-  t.notMatch(await told(), /s3cret/)
+  const statusJson = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/status.json')).body
+  await until(async () => (await statusJson()).includes('"redis":{"state":"up"}'), 'Redis responds')
+  await until(async () => (await statusJson()).includes('"state":"down","reason"'), 'one upstream is down')
+  t.notMatch(await statusJson(), /s3cret/)
   await redis.kill()
-  await until(async () => (await told()).includes('"redis":{"state":"down","reason":"unreachable"}'), 'it is gone')
-  t.notMatch(await told() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
+  await until(
+    async () => (await statusJson()).includes('"redis":{"state":"down","reason":"unreachable"}'),
+    'it is gone'
+  )
+  t.notMatch(await statusJson() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
 })
 
 t.test('several workers report recent requests as one, including those of a worker that died', async t => {
-  const node = await startSandboxNode(t, { prunedBlocks: 0 })
-  const varve = await varveAt(t, node.url, { workers: 2, log: { level: 'silent' } })
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, sandbox.url, { workers: 2, log: { level: 'silent' } })
   for (let nth = 0; nth < 8; nth++) await varve.get(`${modules}&ledger_version=500`)
-  const answered = async (): Promise<number> => {
+  const requestTotal = async (): Promise<number> => {
     const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as ReturnType<
       typeof healthyStatus
     >
     return Object.values(recent?.outcomes ?? {}).flat().reduce((sum, step) => sum + step, 0)
   }
-  t.equal(await answered(), 8)
+  t.equal(await requestTotal(), 8)
   const { tiers, workers } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {
     tiers: { memory: { entries: number } },
     workers: Array<{ pid: number }>
@@ -177,7 +185,7 @@ t.test('several workers report recent requests as one, including those of a work
     }
     return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)
   }, 'another has taken its place')
-  t.equal(await answered(), 8)
+  t.equal(await requestTotal(), 8)
 })
 
 t.test('numbers, durations and foreign texts are formatted for people', async t => {
@@ -213,12 +221,14 @@ t.test('numbers, durations and foreign texts are formatted for people', async t 
       words.percent(99_999, 100_000),
       words.percent(1, 100_000),
       words.percent(2, 3)
-    ].map(said => said?.replaceAll('\u00a0', ' ')),
+    ].map(rendered => rendered?.replaceAll('\u00a0', ' ')),
     [undefined, '0 %', '100 %', '99.9 %', '< 0.1 %', '66.6 %']
   )
   t.same([0, 0.01, 0.25, 12.34, 999.6, 12_345].map(words.perSecond), ['0', '< 0.1', '0.3', '12.3', '1,000', '12,345'])
   t.same(
-    [undefined, null, NaN, -1, 0, 3.4219, 1500, 5000].map(words.duration).map(said => said.replaceAll('\u00a0', ' ')),
+    [undefined, null, NaN, -1, 0, 3.4219, 1500, 5000].map(words.duration).map(rendered =>
+      rendered.replaceAll('\u00a0', ' ')
+    ),
     ['unknown', 'unknown', 'unknown', 'unknown', '0 ms', '3.42 ms', '1.5 s', '5 s']
   )
   t.same([undefined, null, NaN, 0, 999, 1000, 59_999, 60_000, 7_200_000, 3 * 86_400_000].map(words.age), [
@@ -235,7 +245,9 @@ t.test('numbers, durations and foreign texts are formatted for people', async t 
   ])
   t.same([0, 2000].map(words.ago), ['just now', '2 seconds ago'])
   t.same(
-    [undefined, 0, 1023, 1536, 1024 ** 2, 1.5 * 1024 ** 3].map(words.bytes).map(said => said.replaceAll('\u00a0', ' ')),
+    [undefined, 0, 1023, 1536, 1024 ** 2, 1.5 * 1024 ** 3].map(words.bytes).map(rendered =>
+      rendered.replaceAll('\u00a0', ' ')
+    ),
     ['unknown', '0 bytes', '1,023 bytes', '1.5 KB', '1 MB', '1.5 GB']
   )
   t.same(['1748772901223344', '18446744073709551615', '99999999999999999999', 'x', undefined].map(words.dateOf), [

@@ -32,25 +32,25 @@ function begin (response: ServerResponse, length: number | undefined, code = 200
 }
 
 /** Starts an upstream that delays the end of each response, and reports each that has begun. */
-async function heldNode (
+async function startHeldUpstream (
   t: Test,
   length: number,
   isDeclared: boolean
 ): Promise<{ stub: StubUpstream, begun: () => Promise<ServerResponse>, finish: (response: ServerResponse) => void }> {
-  const waiting: ServerResponse[] = []
+  const pending: ServerResponse[] = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response) => {
     begin(response, isDeclared ? length : undefined).write(bodyOf(length - 10), () => {})
-    waiting.push(response)
+    pending.push(response)
     arrived()
   })
   const begun = async (): Promise<ServerResponse> => {
-    if (waiting.length === 0) {
+    if (pending.length === 0) {
       await new Promise<void>(resolve => {
         arrived = resolve
       })
     }
-    return waiting.shift() as ServerResponse
+    return pending.shift() as ServerResponse
   }
   return {
     stub,
@@ -119,13 +119,13 @@ t.test('a response over cache.maxEntryMb arrives whole, is not stored, and names
       [latest, {}, 'account_modules', 'varve; fwd=bypass'],
       ['/v1/estimate_gas_price', {}, 'estimate_gas_price', 'varve; fwd=bypass']
     ]
-    for (const [target, how, , said] of cases) {
+    for (const [target, how, , expectedStatus] of cases) {
       for (let round = 0; round < 2; round++) {
         const got = await varve.get(target, how)
         t.ok(got.bytes.equals(body), target)
         t.match({ ...got.headers, code: got.status }, {
           code: 200,
-          [status]: said,
+          [status]: expectedStatus,
           etag: undefined,
           'cache-control': 'no-store',
           'x-node-ledger-version': '1000',
@@ -153,20 +153,20 @@ t.test('a response over cache.maxEntryMb arrives whole, is not stored, and names
 
 t.test('a response of exactly cache.maxEntryMb is stored, and one byte more is not', async t => {
   for (const isDeclared of [true, false]) {
-    for (const [length, said] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
+    for (const [length, expectedStatus] of [[mega, /hit/], [mega + 1, /too_large/]] as const) {
       const stub = await startStubUpstream(t, (_request, response) => {
         begin(response, isDeclared ? length : undefined).end(bodyOf(length))
       })
       const varve = await varveAt(t, stub.url, small)
       for (let round = 0; round < 2; round++) t.ok((await varve.get(modules)).bytes.equals(bodyOf(length)))
-      t.match((await varve.get(modules)).headers[status], said)
+      t.match((await varve.get(modules)).headers[status], expectedStatus)
     }
   }
 })
 
 t.test('the first bytes of a streamed response reach the client before the upstream sends the last', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, begun, finish } = await heldNode(t, 2 * mega, isDeclared)
+    const { stub, begun, finish } = await startHeldUpstream(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, small)
     for (const target of [modules, latest, other]) {
       const response = await open(varve.url, target)
@@ -243,7 +243,7 @@ t.test('requests coalesced on a too large response each fetch on their own and g
 
 t.test('a client that leaves a streamed response cancels only its own fetch', async t => {
   for (const target of [modules, latest]) {
-    const { stub, begun, finish } = await heldNode(t, 2 * mega, false)
+    const { stub, begun, finish } = await startHeldUpstream(t, 2 * mega, false)
     const varve = await varveAt(t, stub.url, small)
     const both = [open(varve.url, target), open(varve.url, target)]
     const reads = [await begun(), await begun()]
@@ -259,7 +259,7 @@ t.test('a client that leaves a streamed response cancels only its own fetch', as
 
 t.test('HEAD of a streamed response has its header, and its body is discarded', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
+    const { stub, begun } = await startHeldUpstream(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
     for (const target of [modules, latest]) {
       // Repeats more often than the upstream has slots.
@@ -277,21 +277,21 @@ t.test('HEAD of a streamed response has its header, and its body is discarded', 
 
 t.test('a truncated upstream response breaks the client\'s connection, so it never looks complete', async t => {
   for (const isDeclared of [true, false]) {
-    const { stub, begun } = await heldNode(t, 2 * mega, isDeclared)
+    const { stub, begun } = await startHeldUpstream(t, 2 * mega, isDeclared)
     const varve = await varveAt(t, stub.url, small)
     for (const target of [modules, latest, other]) {
       const response = await open(varve.url, target)
       await once(response, 'data')
-      const answer = await begun()
-      answer.destroy()
+      const upstreamResponse = await begun()
+      upstreamResponse.destroy()
       await t.rejects(read(response), { code: 'ECONNRESET' }, target)
       t.notOk(response.complete)
     }
-    const answering = begun()
+    const beginning = begun()
     const text = await sendRaw(varve.url, `GET ${modules} HTTP/1.1\r\nHost: x\r\n\r\n`, so => {
       if (so.length > mega) {
-        answering.then(answer => {
-          answer.destroy()
+        beginning.then(upstreamResponse => {
+          upstreamResponse.destroy()
         }, () => {})
       }
       return false
@@ -303,34 +303,34 @@ t.test('a truncated upstream response breaks the client\'s connection, so it nev
 })
 
 t.test('however a streamed response ends, its slot and connection are released', async t => {
-  let held: ServerResponse | undefined
+  let pendingResponse: ServerResponse | undefined
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('2/modules') === true) return respondOk(response, '[]')
-    held = response
+    pendingResponse = response
     arrived()
   })
   const varve = await varveAt(t, stub.url, { ...small, upstream: { ...small.upstream, maxConcurrent: 1 } })
-  const ends: [string, (response: ServerResponse, answer: Promise<IncomingMessage>) => Promise<unknown>][] = [
-    ['read to its end', async (response, answer) => {
+  const ends: [string, (response: ServerResponse, received: Promise<IncomingMessage>) => Promise<unknown>][] = [
+    ['read to its end', async (response, received) => {
       begin(response, undefined).end(bodyOf(2 * mega))
-      await read(await answer)
+      await read(await received)
     }],
-    ['left within', async (response, answer) => {
+    ['left within', async (response, received) => {
       begin(response, undefined).write(bodyOf(2 * mega))
-      const reading = await answer
+      const reading = await received
       await once(reading, 'data')
       reading.destroy()
     }],
-    ['left before it began', async (response, answer) => {
+    ['left before it began', async (response, received) => {
       leave()
-      await t.rejects(answer)
+      await t.rejects(received)
       await varve.get('/v2')
       begin(response, stub.requests.length % 2 === 0 ? undefined : 2 * mega).write(bodyOf(2 * mega))
     }],
-    ['cut by the node', async (response, answer) => {
+    ['cut by the upstream', async (response, received) => {
       begin(response, 4 * mega).write(bodyOf(2 * mega))
-      const reading = await answer
+      const reading = await received
       await once(reading, 'data')
       response.destroy()
       await t.rejects(read(reading))
@@ -349,10 +349,10 @@ t.test('however a streamed response ends, its slot and connection are released',
         leave = () => {
           sent.destroy()
         }
-        const answer = once(sent, 'response').then(([response]) => response as IncomingMessage)
+        const received = once(sent, 'response').then(([response]) => response as IncomingMessage)
         sent.on('error', () => {})
         await here
-        await end(held as ServerResponse, answer)
+        await end(pendingResponse as ServerResponse, received)
       }
       t.match(await varve.get(`/v1/accounts/0x2/modules?ledger_version=${500 + stub.requests.length}`), {
         status: 200,
@@ -406,13 +406,13 @@ t.test('a client that stalls within a long response is cut and its fetch cancell
     }
     pour()
     response.on('drain', pour)
-    answers.push(response)
+    responses.push(response)
   })
-  const answers: ServerResponse[] = []
+  const responses: ServerResponse[] = []
   const varve = await varveAt(t, stub.url, small)
   for (const target of [modules, other]) {
     const stalled = await open(varve.url, target)
-    t.ok(await gone(answers.pop() as ServerResponse), target)
+    t.ok(await gone(responses.pop() as ServerResponse), target)
     await t.rejects(read(stalled), { code: 'ECONNRESET' })
     const slow = await open(varve.url, target)
     const started = performance.now()
@@ -427,7 +427,7 @@ t.test('a client that stalls within a long response is cut and its fetch cancell
       }
     }
     t.ok(performance.now() - started > 500, 'read for longer than the stall limit')
-    t.ok(await gone(answers.pop() as ServerResponse))
+    t.ok(await gone(responses.pop() as ServerResponse))
   }
   t.equal(await varve.metric('varve_connections_cut_total{reason="stalled"}'), 2, 'it is counted')
 })
@@ -439,14 +439,14 @@ t.test('an unused response is discarded: one that lags, or a new rendering that 
     'x-aptos-block-height': '90'
   })
   let release = 'aaaa'
-  const answers: ServerResponse[] = []
+  const responses: ServerResponse[] = []
   const stub = await startStubUpstream(t, (request, response, nth) => {
-    answers.push(response)
+    responses.push(response)
     if (request.url === latest.replace('0x1', `0x${'1'.padStart(64, '0')}`)) {
       response.writeHead(200, { 'content-type': 'application/json', ...(nth === 1 ? older : stamps()) })
       if (nth === 1) response.write(bodyOf(2 * mega))
       else response.end(bodyOf(2 * mega))
-    } else if (release === 'aaaa') respondOk(response, '["kept"]')
+    } else if (release === 'aaaa') respondOk(response, '["cached"]')
     else begin(response, undefined).write(bodyOf(2 * mega))
   }, (_request, response) => {
     response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
@@ -454,16 +454,17 @@ t.test('an unused response is discarded: one that lags, or a new rendering that 
   const { context } = contextAt(t, stub.url)
   await context.resolveChain()
   const outcome = await serveRead(context, readOfTarget(latest))
-  t.ok(await gone(answers[0] as ServerResponse))
+  t.ok(await gone(responses[0] as ServerResponse))
   t.ok((await bytesOf(outcome)).equals(bodyOf(2 * mega)))
   await serveRead(context, readOfTarget(modules))
   release = 'bbbb'
   await context.resolveChain()
   t.match(await serveRead(context, readOfTarget(modules)), {
-    name: 'hit_memory',
-    entry: { body: Buffer.from('["kept"]') }
+    name: 'hit',
+    tier: 'memory',
+    entry: { body: Buffer.from('["cached"]') }
   })
-  t.ok(await gone(answers.at(-1) as ServerResponse))
+  t.ok(await gone(responses.at(-1) as ServerResponse))
 })
 
 t.test('observe mode streams too', async t => {
@@ -493,11 +494,11 @@ t.test('a pipelined request waits for the end of a streamed response', async t =
 })
 
 t.test('a shutdown does not wait for a client that stalls', async t => {
-  const { stub, begun } = await heldNode(t, 2 * mega, false)
+  const { stub, begun } = await startHeldUpstream(t, 2 * mega, false)
   const varve = await varveAt(t, stub.url, small)
   const response = await open(varve.url, modules)
-  const answer = await begun()
+  const upstreamResponse = await begun()
   await varve.stop({ drainMs: 0, graceMs: 50, flushMs: 50 })
   await t.rejects(read(response))
-  t.ok(await gone(answer))
+  t.ok(await gone(upstreamResponse))
 })

@@ -11,8 +11,8 @@ t.test('every error becomes an ErrorResponse with a fitting status', async t => 
 
 t.test('an unexpected error reveals nothing to the client', async t => {
   for (const error of [new Error('secret'), null, 'secret', { code: 'OTHER', message: 'secret' }]) {
-    const refusal = toErrorResponse(error)
-    t.match(refusal, { status: 500, code: 'internal_error' })
-    t.notMatch(refusal.body, /secret/)
+    const errorResponse = toErrorResponse(error)
+    t.match(errorResponse, { status: 500, code: 'internal_error' })
+    t.notMatch(errorResponse.body, /secret/)
   }
 })

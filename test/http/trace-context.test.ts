@@ -52,10 +52,11 @@ const invalid: readonly string[][] = [
   ]
 ]
 
-const answered = (varve: TestVarve): Array<Record<string, unknown>> => varve.log.filter(({ msg }) => msg === 'answered')
+const accessLines = (varve: TestVarve): Array<Record<string, unknown>> =>
+  varve.log.filter(({ msg }) => msg === 'request completed')
 
 /** Starts an upstream that records the trace headers of each request. */
-async function heardOf (t: Test): Promise<{ url: string, traces: () => string[][] }> {
+async function startTraceCollector (t: Test): Promise<{ url: string, traces: () => string[][] }> {
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
     respondOk(response, '[]')
@@ -79,7 +80,7 @@ t.test('a trace ID is read only from a traceparent that conforms to the specific
 })
 
 t.test('every access log line has the trace ID and request ID, whatever the outcome', async t => {
-  const { url } = await heardOf(t)
+  const { url } = await startTraceCollector(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
     [modules, 'miss'],
@@ -88,7 +89,7 @@ t.test('every access log line has the trace ID and request ID, whatever the outc
     ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', tableItemLookup('u64', '"1"')],
     ['/v1/accounts/0x1/modules', 'forwarded'],
     [spec, 'forwarded'],
-    ['/v1/accounts/nobody/modules', 'rejected'],
+    ['/v1/accounts/nothing/modules', 'rejected'],
     ['/v2/nowhere', 'rejected'],
     [modules, 'rejected', { method: 'DELETE' }],
     [modules, 'preflight', {
@@ -99,31 +100,31 @@ t.test('every access log line has the trace ID and request ID, whatever the outc
   for (const [target, , how = {}] of requests) {
     await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
   }
-  const lines = answered(varve)
+  const lines = accessLines(varve)
   t.same(lines.map(({ outcome }) => outcome), requests.map(([, outcome]) => outcome))
   for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
   t.equal(new Set(lines.map(({ id }) => id)).size, lines.length)
   await varve.get(modules)
-  t.notOk('traceId' in (answered(varve).at(-1) ?? {}), 'none if the client sends none')
+  t.notOk('traceId' in (accessLines(varve).at(-1) ?? {}), 'none if the client sends none')
 })
 
 t.test('an unexpected error is logged with the request ID and the trace ID', async t => {
-  const { url } = await heardOf(t)
+  const { url } = await startTraceCollector(t)
   const { context } = contextAt(t, url)
   const log: Array<Record<string, unknown>> = []
   const whole = httpContextOf({
     ...context,
     resolveChain: async () => {
-      throw new TypeError('nobody foresaw this')
+      throw new TypeError('unforeseen failure')
     }
   }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
-  const app = publicApp({ ...whole, config: { ...whole.config, log: { level: 'info', access: true } } })
+  const app = publicApp({ ...whole, config: { ...whole.config, log: { ...whole.config.log, access: true } } })
   t.teardown(async () => {
     await app.close()
   })
   const at = await app.listen({ port: 0, host: '127.0.0.1' })
   await sendRaw(at, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`)
-  t.match(log, [{ id: 'req-1', traceId, err: { message: 'nobody foresaw this' } }, {
+  t.match(log, [{ id: 'req-1', traceId, err: { message: 'unforeseen failure' } }, {
     id: 'req-1',
     traceId,
     status: 500
@@ -131,7 +132,7 @@ t.test('an unexpected error is logged with the request ID and the trace ID', asy
 })
 
 t.test('trace headers are forwarded unchanged with a forwarded request', async t => {
-  const { url, traces } = await heardOf(t)
+  const { url, traces } = await startTraceCollector(t)
   const varve = await varveAt(t, url, { passThrough: 'all' })
   await varve.get(spec, traced)
   await varve.get('/v1/transactions/simulate', { ...traced, body: '{}' })
@@ -149,36 +150,36 @@ t.test('trace headers are forwarded unchanged with a forwarded request', async t
 })
 
 t.test('an invalid or repeated traceparent is not forwarded, nor is a tracestate without one', async t => {
-  const { url, traces } = await heardOf(t)
+  const { url, traces } = await startTraceCollector(t)
   const varve = await varveAt(t, url, { log: { access: true } })
-  const asked = async (...lines: string[]): Promise<void> => {
+  const sendWith = async (...lines: string[]): Promise<void> => {
     const head = [`GET ${spec} HTTP/1.1`, 'Host: x', 'Connection: close', ...lines, `Tracestate: ${tracestate}`, '', '']
       .join('\r\n')
     t.same(statusesIn(await sendRaw(varve.url, Buffer.from(head, 'latin1'))), [200], lines.join())
   }
-  for (const text of invalid.flat()) await asked(`Traceparent: ${text}`)
-  await asked()
-  await asked(`Traceparent: ${traceparent}`, `Traceparent: ${traceparent}`)
-  await asked(`Traceparent: ${traceparent}`, `Traceparent: 00-${'1'.repeat(32)}-b7ad6b7169203331-01`)
+  for (const text of invalid.flat()) await sendWith(`Traceparent: ${text}`)
+  await sendWith()
+  await sendWith(`Traceparent: ${traceparent}`, `Traceparent: ${traceparent}`)
+  await sendWith(`Traceparent: ${traceparent}`, `Traceparent: 00-${'1'.repeat(32)}-b7ad6b7169203331-01`)
   t.same(traces().flat(), [])
   t.equal(traces().length, invalid.flat().length + 3)
-  t.notOk(answered(varve).some(line => 'traceId' in line))
-  await asked('Connection: traceparent', `Traceparent: ${traceparent}`)
+  t.notOk(accessLines(varve).some(line => 'traceId' in line))
+  await sendWith('Connection: traceparent', `Traceparent: ${traceparent}`)
   t.same(traces().flat(), [], 'nor one listed under Connection')
 })
 
 t.test('no known read sends trace headers upstream, whether missed, coalesced or micro-cached', async t => {
-  const waiting: Array<() => void> = []
+  const pending: Array<() => void> = []
   const stub = await startStubUpstream(t, (request, response) => {
     request.resume()
-    waiting.push(() => {
+    pending.push(() => {
       respondOk(response, '[]')
     })
   })
   const varve = await varveAt(t, stub.url, { log: { access: true } })
   const other = '1'.repeat(32)
   const first = varve.get(modules, traced)
-  await until(() => waiting.length === 1, 'the node is asked')
+  await until(() => pending.length === 1, 'the fetch has started')
   const second = varve.get(modules, { headers: { traceparent: traceparent.replace(traceId, other), tracestate } })
   const moving = varve.get('/v1/accounts/0x1/modules', traced)
   const page = varve.get('/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=1', traced)
@@ -186,21 +187,25 @@ t.test('no known read sends trace headers upstream, whether missed, coalesced or
     ...tableItemLookup('u64', '"1"'),
     headers: { 'content-type': 'application/json', ...traced.headers }
   })
-  await until(() => waiting.length === 4, 'and for all but the second')
-  for (const answer of waiting) answer()
+  await until(() => pending.length === 4, 'and for all but the second')
+  for (const respond of pending) respond()
   await Promise.all([first, second, moving, page, posted])
   t.same(
     stub.rawHeaders.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)),
     []
   )
-  t.same(answered(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(), [
-    ['collapsed', other],
-    ['miss', traceId]
-  ], 'each has its own trace ID in the log')
+  t.same(
+    accessLines(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(),
+    [
+      ['collapsed', other],
+      ['miss', traceId]
+    ],
+    'each has its own trace ID in the log'
+  )
 })
 
 t.test('not a byte of an invalid traceparent reaches the log', async t => {
-  const { url } = await heardOf(t)
+  const { url } = await startTraceCollector(t)
   const varve = await varveAt(t, url, { log: { access: true } })
   const evil = [
     'evil"},{"level":60',
@@ -220,7 +225,7 @@ t.test('not a byte of an invalid traceparent reaches the log', async t => {
     }
   }
   // Allows for one value with a byte that no header may contain.
-  t.ok(answered(varve).length >= 3 * (evil.length - 1))
+  t.ok(accessLines(varve).length >= 3 * (evil.length - 1))
   const written = JSON.stringify(varve.log)
   for (const text of ['vil', '\\u001b', '\u001b']) t.notOk(written.includes(text), text)
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseAddress, trustedProxyCheck } from '../../src/http/trusted-proxies.js'
 
 t.test('a proxy is trusted by address, network or network name, however its address is written', async t => {
-  const cases: Array<[trusted: string[], written: string, isBelieved: boolean]> = [
+  const cases: Array<[trusted: string[], written: string, isTrusted: boolean]> = [
     [['10.0.0.5'], '10.0.0.5', true],
     [['10.0.0.5'], '10.0.0.5:4711', true],
     [['10.0.0.5'], '::ffff:10.0.0.5', true],
@@ -25,8 +25,8 @@ t.test('a proxy is trusted by address, network or network name, however its addr
     [['uniquelocal'], '', false],
     [[], '127.0.0.1', false]
   ]
-  for (const [trusted, written, isBelieved] of cases) {
-    t.equal(trustedProxyCheck(trusted)(written), isBelieved, `${trusted.join()} ${written}`)
+  for (const [trusted, written, isTrusted] of cases) {
+    t.equal(trustedProxyCheck(trusted)(written), isTrusted, `${trusted.join()} ${written}`)
   }
 })
 

@@ -13,7 +13,7 @@ import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const boom = (): never => {
-  throw new TypeError('nobody foresaw this')
+  throw new TypeError('unforeseen failure')
 }
 
 /** Starts a public listener with one broken part; counts what it logs and reports. */
@@ -35,7 +35,7 @@ async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext
   t.teardown(() => {
     agent.destroy()
   })
-  const unforeseen = (): number => log.filter(line => /"level":50.*TypeError.*nobody foresaw this/.test(line)).length
+  const unforeseen = (): number => log.filter(line => /"level":50.*TypeError.*unforeseen failure/.test(line)).length
   return {
     url,
     unforeseen,
@@ -58,30 +58,30 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
 t.test('an error in any stage is a 500, a log line and a count, and the connection goes on', async t => {
   const stages: [string, (whole: HttpContext, parts: ProxyContext) => HttpContext, string, TestRequest?][] = [
     [
-      'the node is looked for',
+      'an upstream is ranked',
       (whole, parts) => ({ ...whole, proxy: { ...parts, resolveChain: async () => boom() } }),
       modules
     ],
     [
-      'the memory is asked',
+      'memory is looked up',
       (whole, parts) => ({ ...whole, proxy: { ...parts, memory: throwing(parts.memory, 'get') } }),
       modules
     ],
-    ['the answer is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'respond') }), modules],
+    ['the response is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'respond') }), modules],
     [
-      'what was passed on is stamped',
+      'a forwarded response is stamped',
       whole => ({ ...whole, stamper: throwing(whole.stamper, 'respondForwarded') }),
       '/v1/spec.json'
     ],
     [
-      'a question is passed on',
+      'a request is forwarded',
       (whole, parts) => ({
         ...whole,
         proxy: { ...parts, upstreamPool: throwing(parts.upstreamPool, 'forward') }
       }),
       '/v1/spec.json'
     ],
-    ['a browser asks what it may send', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
+    ['a browser sends a preflight', whole => ({ ...whole, cors: throwing(whole.cors, 'preflight') }), modules, {
       method: 'OPTIONS',
       headers: { origin: 'http://a' }
     }]
@@ -131,6 +131,7 @@ t.test('an admin request that fails receives 500, and the log has the reason', a
     readiness: boom,
     status: boom,
     purgeRoute: { token: () => null, purge: boom },
+    setCordoned: boom,
     onUnexpectedError: error => {
       reportUnexpectedError({ log: pino({}, { write: line => log.push(line) }), metrics }, error)
     }

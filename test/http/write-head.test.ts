@@ -4,7 +4,7 @@ import { type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { printHeaders } from '../../src/cache/print-headers.js'
 import { type ClientResponse } from '../../src/proxy/stamper.js'
-import { writeHead } from '../../src/http/write-head.js'
+import { writeHead } from '../../src/http/send-response.js'
 import { sendRaw } from '../support/raw.js'
 
 const rawHeaders = [
@@ -19,21 +19,25 @@ const rawHeaders = [
   'etag',
   '"a"'
 ]
-const kept: ClientResponse = {
+const cachedResponse: ClientResponse = {
   status: 200,
   rawHeaders,
   headerText: printHeaders(rawHeaders),
   body: Buffer.from('[42]')
 }
-const missing: ClientResponse = { ...kept, status: 404 }
+const missing: ClientResponse = { ...cachedResponse, status: 404 }
 
 // Writes preprinted headers under /printed, and lets Node.js print them elsewhere.
-async function server (t: Test, reply: ClientResponse, more: string[]): Promise<string> {
-  const answer = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
-    writeHead(response, request.url === '/printed' ? reply : { ...reply, headerText: undefined }, more)
-    response.end(request.method === 'HEAD' ? undefined : reply.body)
+async function server (t: Test, clientResponse: ClientResponse, more: string[]): Promise<string> {
+  const respond = (request: IncomingMessage, response: Parameters<typeof writeHead>[0]): void => {
+    writeHead(
+      response,
+      request.url === '/printed' ? clientResponse : { ...clientResponse, headerText: undefined },
+      more
+    )
+    response.end(request.method === 'HEAD' ? undefined : clientResponse.body)
   }
-  const listening: Server = createServer({ keepAliveTimeout: 72_000 }, answer).listen(0, '127.0.0.1')
+  const listening: Server = createServer({ keepAliveTimeout: 72_000 }, respond).listen(0, '127.0.0.1')
   t.teardown(() => {
     listening.close()
   })
@@ -53,25 +57,25 @@ t.test('a preprinted header is on the wire what Node.js would print, for any req
     'of an old client that keeps its connection':
       'GET TARGET HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET TARGET HTTP/1.0\r\n\r\n',
     'for the head alone': 'HEAD TARGET HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n',
-    'of one who expects to be told to go on':
+    'of a client that expects 100 Continue':
       'GET TARGET HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n'
   }
   const additions = [[], ['access-control-allow-origin', 'https://a.example', 'vary', 'Origin'], [
     'connection',
     'close'
   ]]
-  for (const reply of [kept, missing]) {
+  for (const clientResponse of [cachedResponse, missing]) {
     for (const more of additions) {
-      const url = await server(t, reply, more)
+      const url = await server(t, clientResponse, more)
       for (const [what, request] of Object.entries(requests)) {
         const ours = await sendRaw(url, request.replaceAll('TARGET', '/printed'))
-        const nodes = await sendRaw(url, request.replaceAll('TARGET', '/by-node'))
-        t.same(sorted(ours), sorted(nodes), `${reply.status}, ${what}, with ${more.join(' ')}`)
+        const byNode = await sendRaw(url, request.replaceAll('TARGET', '/by-node'))
+        t.same(sorted(ours), sorted(byNode), `${clientResponse.status}, ${what}, with ${more.join(' ')}`)
         // Verifies by the order of headers that the preprinted text was used.
         if (what === 'an ordinary one') {
           t.ok(
             ours.indexOf('etag') < ours.indexOf('content-length') &&
-              nodes.indexOf('etag') > nodes.indexOf('content-length')
+              byNode.indexOf('etag') > byNode.indexOf('content-length')
           )
         }
         t.match(ours, /^HTTP\/1\.1 (?:200 OK|404 Not Found|100 Continue)\r\n/)
@@ -82,22 +86,22 @@ t.test('a preprinted header is on the wire what Node.js would print, for any req
 
 t.test('a header with invalid characters is rejected by Node.js, and nothing is sent', async t => {
   const bad = ['etag', '"a"\r\nx: y']
-  const reply: ClientResponse = { ...kept, rawHeaders: bad, headerText: printHeaders(bad) }
-  const answers = createServer((_request, response) => {
+  const clientResponse: ClientResponse = { ...cachedResponse, rawHeaders: bad, headerText: printHeaders(bad) }
+  const badServer = createServer((_request, response) => {
     t.throws(() => {
-      writeHead(response, reply, [])
+      writeHead(response, clientResponse, [])
     }, { code: 'ERR_INVALID_CHAR' })
     t.notOk(response.headersSent)
     writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [])
     response.end()
   }).listen(0, '127.0.0.1')
   t.teardown(() => {
-    answers.close()
+    badServer.close()
   })
-  await once(answers, 'listening')
+  await once(badServer, 'listening')
   t.notMatch(
     await sendRaw(
-      `http://127.0.0.1:${(answers.address() as AddressInfo).port}`,
+      `http://127.0.0.1:${(badServer.address() as AddressInfo).port}`,
       'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
     ),
     /x: y|500 OK/

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { metricList, definitionOf } from '../../src/metrics/definitions.js'
-import { initialSeries } from '../../src/metrics/make-metrics.js'
+import { initialSeries } from '../../src/metrics/metric-factories.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
@@ -31,6 +31,7 @@ const endpoint = [
 ]
 const outcome = [
   'hit_memory',
+  'hit_disk',
   'hit_redis',
   'miss',
   'collapsed',
@@ -63,8 +64,10 @@ const contract: ReadonlyArray<
   ['varve_upstream_oldest_version', 'gauge', { upstream: named }],
   ['varve_cache_entries', 'gauge', { tier: ['memory'] }],
   ['varve_cache_bytes', 'gauge', { tier: ['memory'] }],
-  ['varve_cache_evictions_total', 'counter', { tier: ['memory'] }],
-  ['varve_cache_writes_total', 'counter', { tier: ['memory', 'redis'] }],
+  ['varve_cache_evictions_total', 'counter', { tier: ['memory', 'disk'] }],
+  ['varve_cache_writes_total', 'counter', { tier: ['memory', 'disk', 'redis'] }],
+  ['varve_cache_writes_dropped_total', 'counter', { tier: ['disk'] }],
+  ['varve_disk_errors_total', 'counter', { operation: ['read', 'write', 'remove', 'scan'] }],
   ['varve_not_stored_total', 'counter', {
     endpoint,
     reason: [
@@ -76,6 +79,8 @@ const contract: ReadonlyArray<
       'vetoed',
       'outside_window',
       'too_large',
+      'over_budget',
+      'purged',
       'incomplete',
       'wrong_block',
       'newest_block',
@@ -89,6 +94,8 @@ const contract: ReadonlyArray<
       'unreadable'
     ]
   }],
+  ['varve_in_flight_bytes', 'gauge'],
+  ['varve_upstream_slots_held_by_streams', 'gauge', { upstream: named }],
   ['varve_stale_latest_total', 'counter'],
   ['varve_corrupt_entries_total', 'counter'],
   ['varve_chain_resets_total', 'counter'],
@@ -120,9 +127,9 @@ function everySetOf (labels: Readonly<Record<string, readonly string[] | null>>)
 
 t.test('varve shows every metric of the contract before its first request, closed series at 0', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
-  const shown = await scrape(varve.adminUrl)
+  const scraped = await scrape(varve.adminUrl)
   for (const [name, type, labels = {}] of contract) {
-    const metric = shown.get(name)
+    const metric = scraped.get(name)
     t.equal(metric?.type, type, name)
     t.same(Object.keys(definitionOf(name as never).labels), Object.keys(labels), `${name}: labels`)
     if (metric === undefined || Object.values(labels).includes(named)) continue
@@ -132,23 +139,23 @@ t.test('varve shows every metric of the contract before its first request, close
 })
 
 t.test('series labelled by status or upstream appear at their first count', async t => {
-  const [redis, node] = await Promise.all([startRedis(t), startSandboxNode(t)])
-  const varve = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  const [redis, sandbox] = await Promise.all([startRedis(t), startSandboxNode(t)])
+  const varve = await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
   t.equal((await varve.get('/v1/info')).status, 200)
-  const shown = await scrape(varve.adminUrl)
+  const scraped = await scrape(varve.adminUrl)
   for (const [name, , labels = {}] of contract.filter(([, , labels = {}]) => Object.values(labels).includes(named))) {
-    const sets = shown.get(name)?.series.map(({ labels: { le, ...set } }) => set) ?? []
+    const sets = scraped.get(name)?.series.map(({ labels: { le, ...set } }) => set) ?? []
     t.ok(sets.length > 0, name)
     for (const set of sets) t.same(Object.keys(set).sort(), Object.keys(labels).sort(), name)
   }
-  t.equal(shown.get('varve_redis_up')?.series[0]?.value, 1)
+  t.equal(scraped.get('varve_redis_up')?.series[0]?.value, 1)
 })
 
 t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 2.5 times', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   await varve.get('/v1')
-  const shown = await scrape(varve.adminUrl)
-  const times = [...shown].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
+  const scraped = await scrape(varve.adminUrl)
+  const times = [...scraped].filter(([name, { type }]) => type === 'histogram' && /^varve_.*_seconds$/.test(name))
   t.same(times.map(([name]) => name).sort(), [
     'varve_redis_duration_seconds',
     'varve_request_duration_seconds',
@@ -171,12 +178,13 @@ t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 
 })
 
 t.test('/metrics shows exactly the listed metrics, with all closed series from the start', async t => {
-  const varve = await varveAt(t, 'http://127.0.0.1:9')
-  const shown = await scrape(varve.adminUrl)
+  // Sizes of the disk tier exist only with it.
+  const varve = await varveAt(t, 'http://127.0.0.1:9', { cache: { disk: { path: t.testdir() } } })
+  const scraped = await scrape(varve.adminUrl)
   const there = metricList.filter(({ name }) => name !== 'varve_tls_certificate_not_after_seconds')
-  t.same([...shown.keys()].filter(name => name.startsWith('varve_')).sort(), there.map(({ name }) => name).sort())
+  t.same([...scraped.keys()].filter(name => name.startsWith('varve_')).sort(), there.map(({ name }) => name).sort())
   for (const row of there) {
-    const metric = shown.get(row.name)
+    const metric = scraped.get(row.name)
     t.match(metric, { type: row.type, help: row.help }, row.name)
     const sets = new Set(metric === undefined ? [] : setsOf(metric))
     for (const labels of initialSeries(row)) t.ok(sets.has(textOf(labels)), `${row.name} ${textOf(labels)}`)

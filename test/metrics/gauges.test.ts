@@ -24,20 +24,20 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
 
 t.test('each upstream has exactly one state, in the words of /status.json', async t => {
   const [first, second] = [await startSandboxNode(t), await startSandboxNode(t)]
-  const stranger = await startSandboxNode(t, { chainId: 9 })
-  const upstreams = [{ name: 'well', url: first.url }, { name: 'busy', url: second.url }, {
-    name: 'stranger',
-    url: stranger.url
+  const otherChain = await startSandboxNode(t, { chainId: 9 })
+  const upstreams = [{ name: 'healthy', url: first.url }, { name: 'busy', url: second.url }, {
+    name: 'other_chain',
+    url: otherChain.url
   }, { name: 'gone', url: 'http://127.0.0.1:9' }] as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 } })
   await until(
-    async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['stranger'] === 'quarantined',
-    'each was heard of'
+    async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['other_chain'] === 'quarantined',
+    'each was polled'
   )
-  t.same(await statesOf(varve), { well: 'up', busy: 'up', stranger: 'quarantined', gone: 'down' })
+  t.same(await statesOf(varve), { healthy: 'up', busy: 'up', other_chain: 'quarantined', gone: 'down' })
   second.faults.add({ kind: 'rateLimited', retryAfter: '60' })
-  await until(async () => (await statesOf(varve))['busy'] === 'backing_off', 'it has asked for rest')
-  t.equal((await statesOf(varve))['well'], 'up')
+  await until(async () => (await statesOf(varve))['busy'] === 'backing_off', 'it is backing off')
+  t.equal((await statesOf(varve))['healthy'], 'up')
 })
 
 t.test('an upstream that has not responded yet is unknown and has no version', async t => {
@@ -48,10 +48,10 @@ t.test('an upstream that has not responded yet is unknown and has no version', a
 })
 
 t.test('gauges show the limits of upstreams and memory beside their use', async t => {
-  const node = await startSandboxNode(t)
-  const varve = await varveAt(t, node.url, { upstream: { maxConcurrent: 33 }, cache: { memory: { maxMb: 3 } } })
+  const sandbox = await startSandboxNode(t)
+  const varve = await varveAt(t, sandbox.url, { upstream: { maxConcurrent: 33 }, cache: { memory: { maxMb: 3 } } })
   t.equal((await varve.get('/v1/info')).status, 200)
-  t.equal(await varve.metric('varve_upstream_version{upstream="node"}'), Number(node.ledger.head.version))
+  t.equal(await varve.metric('varve_upstream_version{upstream="node"}'), Number(sandbox.ledger.head.version))
   t.equal(await varve.metric('varve_upstream_max_concurrent{upstream="node"}'), 33)
   t.equal(await varve.metric('varve_upstream_in_flight{upstream="node"}'), 0)
   t.equal(await varve.metric('varve_cache_max_bytes{tier="memory"}'), 3 * 1024 * 1024)

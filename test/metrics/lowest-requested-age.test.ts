@@ -73,7 +73,7 @@ t.test('the oldest version requested ignores reads from before a position is kno
   t.ok(Number.isNaN(await oldest(varve)))
   t.equal((await varve.get(modules(3))).status, 503)
   isAwake = true
-  await until(async () => await varve.metric('varve_ledger_version') === 1000, 'the node is heard')
+  await until(async () => await varve.metric('varve_ledger_version') === 1000, 'the position is known')
   t.equal(await oldest(varve), 1000, 'no read within the window')
 })
 
@@ -98,18 +98,18 @@ t.test('a hot read counts again in each half of the period, although it is alway
     await app.close()
   })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  const told = (): bigint | undefined =>
+  const lowestVersion = (): bigint | undefined =>
     context.tracker.position && context.lowestRequested.valueIn(context.tracker.position)
   for (let round = 0; round < 3; round++) await sendRequest(url, modules(500))
-  t.equal(told(), 500n)
+  t.equal(lowestVersion(), 500n)
   for (let half = 0; half < 4; half++) {
     clock.ms += 150_000
-    t.equal(told(), 500n)
+    t.equal(lowestVersion(), 500n)
     t.match(await sendRequest(url, modules(500)), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
   }
   clock.ms += 299_999
-  t.equal(told(), 500n)
+  t.equal(lowestVersion(), 500n)
   clock.ms += 1
-  t.equal(told(), 1000n, 'no client reads it any more')
+  t.equal(lowestVersion(), 1000n, 'no client reads it any more')
   t.equal(stub.requests.length, 1)
 })

@@ -14,14 +14,14 @@ async function printed (registry: Registry): Promise<string[]> {
 }
 
 t.test(`a scrape equals prom-client's own, without buckets of empty series (${seedTitle})`, async () => {
-  const answer = fc.record({
+  const response = fc.record({
     endpoint: fc.constantFrom('info', 'other'),
     outcome: fc.constantFrom('miss', 'hit_memory'),
     status: fc.constantFrom(200, 304, 503),
     tookSeconds: fc.oneof(fc.constantFrom(0, ...bounds), fc.double({ min: 0, max: 1, noNaN: true }))
   })
   await checkAsync(
-    fc.asyncProperty(fc.array(answer), fc.nat(3), async (answers, scrapes) => {
+    fc.asyncProperty(fc.array(response), fc.nat(3), async (responses, scrapes) => {
       const ours = new Registry()
       const series = new RequestSeries(ours, { requests, seconds, bounds })
       const theirs = new Registry()
@@ -34,7 +34,7 @@ t.test(`a scrape equals prom-client's own, without buckets of empty series (${se
       })
       series.zero('info', 'rejected')
       histogram.zero({ endpoint: 'info', outcome: 'rejected' })
-      for (const { endpoint, outcome, status, tookSeconds } of answers) {
+      for (const { endpoint, outcome, status, tookSeconds } of responses) {
         series.add(endpoint, outcome, status, tookSeconds)
         counter.inc({ endpoint, outcome, status })
         histogram.observe({ endpoint, outcome }, tookSeconds)

@@ -96,35 +96,35 @@ t.test('a block below the served head is never denied, and the newest block is n
 
 t.test('a transaction is stored by hash once committed; a pending or unknown one never is', async t => {
   const hash = `0x${'ab'.repeat(32)}`
-  const says = { status: 404, body: '{"message":"m","error_code":"transaction_not_found","vm_error_code":null}' }
-  const node = await startStubUpstream(t, (_request, response) => {
-    response.writeHead(says.status, { 'content-type': 'application/json', ...stamps() }).end(says.body)
+  const pending = { status: 404, body: '{"message":"m","error_code":"transaction_not_found","vm_error_code":null}' }
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(pending.status, { 'content-type': 'application/json', ...stamps() }).end(pending.body)
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   const target = `/v1/transactions/by_hash/${hash}`
   for (let nth = 1; nth <= 2; nth++) {
     t.match(await varve.get(target), {
       status: 404,
-      body: says.body,
+      body: pending.body,
       headers: { [cacheStatusHeader]: because('status', 404), [version_]: '1000' }
     })
   }
-  Object.assign(says, { status: 200, body: `{"hash":"${hash}","sender":"0x1","type":"pending_transaction"}` })
+  Object.assign(pending, { status: 200, body: `{"hash":"${hash}","sender":"0x1","type":"pending_transaction"}` })
   for (let nth = 1; nth <= 2; nth++) {
     t.match(await varve.get(target), {
       status: 200,
-      body: says.body,
+      body: pending.body,
       headers: { [cacheStatusHeader]: because('pending_transaction'), 'cache-control': 'no-store' }
     })
   }
-  says.body = `{"version":"900","hash":"${hash}","type":"user_transaction"}`
-  t.match(await varve.get(target), { body: says.body, headers: { [cacheStatusHeader]: storedMissStatus } })
+  pending.body = `{"version":"900","hash":"${hash}","type":"user_transaction"}`
+  t.match(await varve.get(target), { body: pending.body, headers: { [cacheStatusHeader]: storedMissStatus } })
   t.match(await varve.get(target.replace('0xabab', 'ABAB')), {
-    body: says.body,
+    body: pending.body,
     headers: { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-cache' }
   })
-  t.equal(node.requests.length, 5)
-  says.body = says.body.replace('abab', 'acab')
+  t.equal(upstream.requests.length, 5)
+  pending.body = pending.body.replace('abab', 'acab')
   t.match(
     await varve.get(`/v1/transactions/by_hash/0x${'cd'.repeat(32)}`),
     { status: 503 },
@@ -133,10 +133,10 @@ t.test('a transaction is stored by hash once committed; a pending or unknown one
 })
 
 t.test('a read coalesced with a pending transaction gets a response newer than its request', async t => {
-  const held: Array<() => void> = []
+  const pendingResponses: Array<() => void> = []
   const hash = `0x${'ab'.repeat(32)}`
-  const node = await startStubUpstream(t, (_request, response, nth) => {
-    held.push(() => {
+  const upstream = await startStubUpstream(t, (_request, response, nth) => {
+    pendingResponses.push(() => {
       respondOk(
         response,
         nth === 1
@@ -145,13 +145,13 @@ t.test('a read coalesced with a pending transaction gets a response newer than i
       )
     })
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   const first = varve.get(`/v1/transactions/by_hash/${hash}`)
   const release = async (count: number): Promise<void> => {
-    while (held.length < count) await new Promise(setImmediate)
-    for (const answer of held.splice(0)) answer()
+    while (pendingResponses.length < count) await new Promise(setImmediate)
+    for (const respond of pendingResponses.splice(0)) respond()
   }
-  while (held.length < 1) await new Promise(setImmediate)
+  while (pendingResponses.length < 1) await new Promise(setImmediate)
   const second = varve.get(`/v1/transactions/by_hash/${hash}`)
   // The second read has joined by then.
   await varve.get('/none')
@@ -201,17 +201,17 @@ t.test('a transaction list that is full, or cut at the upstream\'s limit, is sto
 })
 
 t.test('a submitted transaction is rejected, or forwarded where passThrough is all', async t => {
-  const node = await startStubUpstream(t, (request, response) => {
+  const upstream = await startStubUpstream(t, (request, response) => {
     request.resume().on('end', () => {
       respondOk(response, '{}')
     })
   })
-  const varve = await varveAt(t, node.url)
+  const varve = await varveAt(t, upstream.url)
   t.match(await varve.get('/v1/transactions', posted('{}')), { status: 404 })
-  t.equal(node.requests.length, 0)
-  const all = await varveAt(t, node.url, { passThrough: 'all' })
+  t.equal(upstream.requests.length, 0)
+  const all = await varveAt(t, upstream.url, { passThrough: 'all' })
   t.match(await all.get('/v1/transactions', posted('{}')), { status: 200, headers: { [cacheStatusHeader]: bypass } })
-  t.same(node.requests, ['POST /v1/transactions'])
+  t.same(upstream.requests, ['POST /v1/transactions'])
 })
 
 t.test('the index is micro-cached, and never shows a version below the served head', async t => {

@@ -7,38 +7,38 @@ import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/
 import { invalidationOf } from '../../src/proxy/local-invalidator.js'
 import { RequestVariantEntry } from '../../src/proxy/request-variant-entry.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
-import { keysOf } from '../../src/api/read.js'
+import { pinTo } from '../../src/proxy/pinned-read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
-type Answers = (response: ServerResponse, request: IncomingMessage) => void
+type Script = (response: ServerResponse, request: IncomingMessage) => void
 
 interface Audited {
   readonly parts: ProxyContext
   readonly results: AuditResult[]
   readonly differences: AuditDifference[]
-  readonly asked: string[]
+  readonly requests: string[]
   upgrade(): Promise<void>
   /** Returns the audit result of a hit if the upstream then responds so. */
-  afterHit(answer: Answers): Promise<AuditResult | undefined>
+  afterHit(script: Script): Promise<AuditResult | undefined>
 }
 
 /** Stores one read and audits every hit on it. */
 async function audited (
   t: Test,
-  first: Answers = response => {
+  first: Script = response => {
     respondOk(response, '[1]')
   },
   read = readOfTarget(modules),
   settings: Partial<ProxySettings> = {}
 ): Promise<Audited> {
-  let answer = first
+  let script = first
   let release = 'aaaa'
   const stub = await startStubUpstream(t, (request, response) => {
-    answer(response, request)
+    script(response, request)
   }, (_request, response) => {
     respondOk(response, JSON.stringify({ git_hash: release }))
   })
@@ -64,13 +64,13 @@ async function audited (
     parts,
     results,
     differences,
-    asked: stub.requests,
+    requests: stub.requests,
     upgrade: async () => {
       release = 'bbbb'
       await parts.resolveChain()
     },
     afterHit: async then => {
-      answer = then
+      script = then
       const before = results.length
       await serveRead(parts, read)
       await until(() => results.length > before, 'it was audited')
@@ -79,7 +79,7 @@ async function audited (
   }
 }
 
-const respond = (status: number, body: string, headers: Record<string, string> = stamps()): Answers => response => {
+const respond = (status: number, body: string, headers: Record<string, string> = stamps()): Script => response => {
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
 }
 const error = (code: string): string => JSON.stringify({ message: 'no', error_code: code, vm_error_code: null })
@@ -92,8 +92,8 @@ t.test('an equal response counts as equal for every kind of hit, and the entry s
     }),
     'equal'
   )
-  const known = new RequestVariantEntry(readOfTarget(modules))
-  serveFromMemory(parts, known)
+  const variantEntry = new RequestVariantEntry(readOfTarget(modules))
+  serveFromMemory(parts, variantEntry)
   await until(() => results.length === 2, 'a hit at hand')
   t.equal(parts.memory.entries, 1)
   t.same(differences, [])
@@ -114,13 +114,14 @@ t.test('an entry that is purged or replaced during its audit is not invalidated 
   const changes: Array<[what: string, change: (parts: ProxyContext) => void]> = [
     ['purged', ({ invalidator, tracker }) => {
       invalidator.invalidate(invalidationOf(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
+        .catch(t.fail)
     }],
     ['replaced', parts => {
       const { entry } = serveFromMemory(
         { ...parts, settings: { ...parts.settings, auditShare: 0 } },
         new RequestVariantEntry(readOfTarget(modules))
       ) as { entry: Entry }
-      parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), block: undefined }))
+      parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined }))
     }]
   ]
   for (const [what, change] of changes) {
@@ -139,7 +140,7 @@ t.test('an entry that is purged or replaced during its audit is not invalidated 
 })
 
 t.test('the audit compares every part of a response and invalidates what differs', async t => {
-  const cases: Array<[what: string, then: Answers, where: string, result: AuditResult]> = [
+  const cases: Array<[what: string, then: Script, where: string, result: AuditResult]> = [
     [
       'another body',
       response => {
@@ -157,7 +158,7 @@ t.test('the audit compares every part of a response and invalidates what differs
       'different'
     ],
     [
-      'the same type in another spelling',
+      'the same type written differently',
       response => {
         respondOk(response, '[1]', { 'content-type': 'application/json' })
       },
@@ -200,7 +201,7 @@ t.test('an equal cursor is no difference, another cursor is one', async t => {
 })
 
 t.test('BCS is audited against other releases too, whose cursors may be encoded differently', async t => {
-  const page = (cursor: string): Answers => response => {
+  const page = (cursor: string): Script => response => {
     respondOk(response, 'bytes', { 'content-type': 'application/x-bcs', 'x-aptos-cursor': cursor })
   }
   const { afterHit, upgrade } = await audited(t, page('00ab'), { ...readOfTarget(modules), accept: 'bcs' })
@@ -215,22 +216,22 @@ t.test('an old rendering that no upstream can make today is audited as unavailab
   t.equal(await afterHit(respond(503, '')), 'unavailable')
 })
 
-t.test('a response that says nothing of the stored history invalidates nothing', async t => {
-  const cases: Array<[what: string, then: Answers]> = [
-    ['a denial that could never be kept', respond(404, error('account_not_found'))],
-    ['a node that lags', respond(404, error('version_not_found'))],
-    ['a node that has pruned it', respond(410, error('version_pruned'))],
-    ['a node that may not tell', respond(403, error('api_disabled'))],
+t.test('a response that does not concern stored history invalidates nothing', async t => {
+  const cases: Array<[what: string, then: Script]> = [
+    ['a denial that is never stored', respond(404, error('account_not_found'))],
+    ['a lagging upstream', respond(404, error('version_not_found'))],
+    ['an upstream that has pruned it', respond(410, error('version_pruned'))],
+    ['an upstream with a disabled API', respond(403, error('api_disabled'))],
     ['a gateway\'s own not-found', respond(404, '<html>', { 'content-type': 'text/html' })],
     ['one without a code', respond(404, '{}')],
-    ['a sick node', respond(500, error('internal_error'))],
+    ['an unhealthy upstream', respond(500, error('internal_error'))],
     ['one that has too much to do', respond(429, '')],
     ['an error with status 200', respond(200, error('internal_error'), {})],
     ['a page of a gateway', respond(200, '<html>', { ...stamps(), 'content-type': 'text/html' })],
-    ['what is too large to keep', response => {
+    ['a response that is too large to store', response => {
       respondOk(response, JSON.stringify('x'.repeat(2e6)))
     }],
-    ['what must not be kept', response => {
+    ['a response that must not be stored', response => {
       respondOk(response, '[2]', { 'cache-control': 'no-store' })
     }],
     ['a version that is behind its window', response => {
@@ -249,8 +250,8 @@ t.test('a response that says nothing of the stored history invalidates nothing',
 
 t.test('an entry that differs from what was stored is different, whatever a release explains', async t => {
   const { afterHit, parts, differences } = await audited(t)
-  const known = new RequestVariantEntry(readOfTarget(modules))
-  const { entry } = serveFromMemory(parts, known) as { entry: Entry }
+  const variantEntry = new RequestVariantEntry(readOfTarget(modules))
+  const { entry } = serveFromMemory(parts, variantEntry) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
   t.equal(
     await afterHit(response => {
@@ -263,7 +264,7 @@ t.test('an entry that differs from what was stored is different, whatever a rele
 
 t.test('a micro-cached state is audited at its version; other micro-cached responses are not', async t => {
   const latest = readOfTarget('/v1/accounts/0x1/modules')
-  const { afterHit, asked, differences, parts, results } = await audited(t, undefined, latest, {
+  const { afterHit, requests, differences, parts, results } = await audited(t, undefined, latest, {
     stateMs: 1000,
     promoteLatest: false
   })
@@ -273,8 +274,8 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
     }),
     'equal'
   )
-  t.match(asked.at(-1), /modules\?ledger_version=1000$/)
-  auditRepeatedHit(parts, latest, keysOf(latest, parts.tracker.chain ?? { id: 0, generation: 0 }))
+  t.match(requests.at(-1), /modules\?ledger_version=1000$/)
+  auditRepeatedHit(parts, pinTo(parts.tracker.chain ?? { id: 0, generation: 0 }, latest))
   await until(() => results.length === 2, 'what was given again is audited too')
   t.same(results, ['equal', 'equal'])
   t.equal(
@@ -292,17 +293,17 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
       {}
     ]] as const
   ) {
-    const moment = await audited(t, respond(200, body, stamped), readOfTarget(target))
-    let looked = 0
-    Object.assign(moment.parts.auditSampler, {
+    const unaudited = await audited(t, respond(200, body, stamped), readOfTarget(target))
+    let draws = 0
+    Object.assign(unaudited.parts.auditSampler, {
       run: async () => {
-        looked++
+        draws++
       }
     })
     for (let nth = 0; nth < 3; nth++) {
-      t.match(await serveRead(moment.parts, readOfTarget(target)), { name: 'hit_memory' })
+      t.match(await serveRead(unaudited.parts, readOfTarget(target)), { name: 'hit', tier: 'memory' })
     }
-    t.equal(looked, 0, target)
+    t.equal(draws, 0, target)
   }
 })
 
@@ -318,23 +319,19 @@ t.test('a chain reset during an audit leaves nothing to compare', async t => {
 })
 
 t.test('an audit of a gone entry, an unknown chain or a read without version compares nothing', async t => {
-  const { parts, results, asked } = await audited(t)
+  const { parts, results, requests } = await audited(t)
   const { chain } = parts.tracker
   const read = readOfTarget(modules)
   const { entry } = serveFromMemory(parts, new RequestVariantEntry(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
-  const [times, page] = [asked.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
-  auditRepeatedHit(
-    parts,
-    readOfTarget('/v1/blocks/by_version/7'),
-    keysOf(readOfTarget('/v1/blocks/by_version/7'), chain ?? { id: 0, generation: 0 })
-  )
+  const [times, page] = [requests.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
+  auditRepeatedHit(parts, pinTo(chain ?? { id: 0, generation: 0 }, readOfTarget('/v1/blocks/by_version/7')))
   auditHit(parts, page, entry)
   parts.tracker.clearChain()
   auditHit(parts, read, entry)
-  await until(() => results.length === 3, 'both were looked at')
+  await until(() => results.length === 3, 'both were audited')
   t.same(results.slice(1), ['unavailable', 'unavailable'])
-  t.equal(asked.length, times)
+  t.equal(requests.length, times)
 })
 
 t.test('an event page is audited by its start, and a path that changes streams invalidates nothing', async t => {
@@ -346,7 +343,7 @@ t.test('an event page is audited by its start, and a path that changes streams i
       type: '0x1::a::B',
       data
     })
-  const page = (data: unknown): Answers => response => {
+  const page = (data: unknown): Script => response => {
     respondOk(response, `[${event(5, data)},${event(6, 'b')}]`)
   }
   const events = readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5&limit=2')
@@ -400,18 +397,18 @@ t.test('the configured share of hits is audited, at uneven distances, also after
 })
 
 t.test('at most eight responses are compared at a time, and none at a share of zero', async t => {
-  let held: ServerResponse[] = []
-  const { parts, results, asked } = await audited(t)
+  let pendingFetches: ServerResponse[] = []
+  const { parts, results, requests } = await audited(t)
   Object.assign(parts.upstreamPool, {
-    fetchInBackground: async () => await new Promise(resolve => held.push(resolve as never))
+    fetchInBackground: async () => await new Promise(resolve => pendingFetches.push(resolve as never))
   })
   for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
   t.same(results, ['unavailable'])
-  for (const release of held) (release as unknown as (word: undefined) => void)(undefined)
-  held = []
+  for (const release of pendingFetches) (release as unknown as (word: undefined) => void)(undefined)
+  pendingFetches = []
   await until(() => results.length === 9, 'all are over')
   Object.assign(parts.settings, { auditShare: 0 })
   for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
-  t.equal(held.length + results.length, 9)
-  t.equal(asked.length, 1)
+  t.equal(pendingFetches.length + results.length, 9)
+  t.equal(requests.length, 1)
 })

@@ -41,7 +41,7 @@ t.test('with position headers off none are sent, and common headers are still bu
   t.equal(heads.get(position, 'hit', undefined), first)
 })
 
-t.test('no position is shown until one is known', async t => {
+t.test('no position is sent until one is known', async t => {
   const tracker = new Tracker(4, () => 0)
   const heads = new CommonHeaderCache(tracker, ['node', 'upstream'])
   t.notMatch(heads.get(undefined, 'hit', undefined).headerText, /chain-id/)

@@ -42,7 +42,7 @@ const wholeAt = async (sandbox: Sandbox, version: unknown): Promise<unknown> =>
 const statuses = (pages: readonly TestResponse[]): unknown[] => pages.map(({ headers }) => headers[cacheStatusHeader])
 
 /** Starts an upstream whose page has a next one at every version. */
-async function pageNode (t: Test, cursor = '00ab'): Promise<Awaited<ReturnType<typeof startStubUpstream>>> {
+async function startPageUpstream (t: Test, cursor = '00ab'): Promise<Awaited<ReturnType<typeof startStubUpstream>>> {
   return await startStubUpstream(t, (_request, response) => {
     respondOk(response, '["page"]', { 'x-aptos-cursor': cursor })
   })
@@ -59,7 +59,7 @@ t.test('a listing without a version is pinned to the version of its first page, 
     t.not(
       String(pages[1]?.headers['x-node-ledger-version']),
       version,
-      'the position shown is still the present one'
+      'the served position is still the present one'
     )
     t.same(statuses(pages), [forwarded, ...pages.slice(1).map(() => storedMissStatus)])
     const before = sandbox.requests.total
@@ -78,23 +78,23 @@ t.test('without pinned paging a walk is not consistent, and its cursors are the 
 })
 
 t.test('a pinned cursor works with pinning off, and a real cursor with pinning on', async t => {
-  const node = await pageNode(t)
-  const plain = await varveAt(t, node.url)
+  const upstream = await startPageUpstream(t)
+  const plain = await varveAt(t, upstream.url)
   t.match(await plain.get(`${modules}?start=${pinCursor(500n, '00cd')}`), {
     status: 200,
     headers: { 'x-node-cursor': pinCursor(500n, '00ab'), 'x-aptos-cursor': pinCursor(500n, '00ab') }
   })
-  const pinning = await varveAt(t, node.url, pinned)
+  const pinning = await varveAt(t, upstream.url, pinned)
   t.match(await pinning.get(`${modules}?start=00cd`), {
     status: 200,
     headers: { 'x-node-cursor': pinCursor(1000n, '00ab'), [cacheStatusHeader]: forwarded }
   })
-  t.same(node.requests.map(target => target.split('?')[1]), ['ledger_version=500&start=00cd', 'start=00cd'])
+  t.same(upstream.requests.map(target => target.split('?')[1]), ['ledger_version=500&start=00cd', 'start=00cd'])
 })
 
 t.test('explicit and pinned reads share an entry, and each gets its own cursor in every outcome', async t => {
-  const node = await pageNode(t)
-  const varve = await varveAt(t, node.url, pinned)
+  const upstream = await startPageUpstream(t)
+  const varve = await varveAt(t, upstream.url, pinned)
   const explicit = `${modules}?ledger_version=500&start=00cd`
   const walked = `${modules}?start=${pinCursor(500n, '00cd')}`
   const own = { 'x-node-cursor': real, 'x-aptos-cursor': real }
@@ -115,28 +115,28 @@ t.test('explicit and pinned reads share an entry, and each gets its own cursor i
     t.match(await varve.get(walked, { headers: { 'accept-encoding': 'gzip' } }), { headers: carried })
     t.match(await varve.get(walked, { method: 'HEAD' }), { headers: carried, body: '' })
   }
-  t.equal(node.requests.length, 1)
+  t.equal(upstream.requests.length, 1)
   t.match(await varve.get(`${walked}&ledger_version=501`), { status: 400, body: /"error_code":"invalid_input"/ })
 })
 
 t.test('a miss and the reads coalesced with it get their own cursors', async t => {
-  const waiting: Array<() => void> = []
-  const node = await startStubUpstream(t, (_request, response) => {
-    waiting.push(() => {
+  const pending: Array<() => void> = []
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    pending.push(() => {
       respondOk(response, '[]', { 'x-aptos-cursor': '00ab' })
     })
   })
-  const varve = await varveAt(t, node.url, pinned)
+  const varve = await varveAt(t, upstream.url, pinned)
   const targets = [
     `${modules}?ledger_version=500&start=00cd`,
     `${modules}?start=${pinCursor(500n, '00cd')}`,
     `${modules}?start=00cd&ledger_version=0500`
   ]
-  const asked = Promise.all(targets.map(async target => await varve.get(target)))
+  const responses = Promise.all(targets.map(async target => await varve.get(target)))
   const timer = setInterval(() => {
-    waiting.shift()?.()
+    pending.shift()?.()
   }, 20)
-  t.same((await asked).map(({ headers }) => headers['x-node-cursor']), ['00ab', pinCursor(500n, '00ab'), '00ab'])
+  t.same((await responses).map(({ headers }) => headers['x-node-cursor']), ['00ab', pinCursor(500n, '00ab'), '00ab'])
   clearInterval(timer)
 })
 
@@ -159,34 +159,34 @@ t.test('a micro-cached response is pinned to its version, and an explicit read h
 
 t.test('Redis stores the upstream\'s own cursor, so that a walk continues at another replica', async t => {
   const redis = await startRedis(t)
-  const node = await pageNode(t)
-  const one = await varveAt(t, node.url, { ...pinned, cache: { redis: { url: redis.url } } })
-  const other = await varveAt(t, node.url, { cache: { redis: { url: redis.url } } })
+  const upstream = await startPageUpstream(t)
+  const pinningVarve = await varveAt(t, upstream.url, { ...pinned, cache: { redis: { url: redis.url } } })
+  const plainVarve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   const walked = `${modules}?start=${pinCursor(500n, '00cd')}`
-  t.match(await one.get(walked), { headers: { 'x-node-cursor': pinCursor(500n, '00ab') } })
-  await untilWritten(one, 1)
-  t.match(await other.get(walked), {
+  t.match(await pinningVarve.get(walked), { headers: { 'x-node-cursor': pinCursor(500n, '00ab') } })
+  await untilWritten(pinningVarve, 1)
+  t.match(await plainVarve.get(walked), {
     headers: { [cacheStatusHeader]: redisHitStatus, 'x-node-cursor': pinCursor(500n, '00ab') }
   })
-  t.match(await other.get(`${modules}?ledger_version=500&start=00cd`), {
+  t.match(await plainVarve.get(`${modules}?ledger_version=500&start=00cd`), {
     headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-cursor': real }
   })
 })
 
 t.test('in front of a pinning varve real cursors are stored; each varve pins for its own clients', async t => {
-  const node = await pageNode(t, pinCursor(1000n, '00ab'))
-  const plain = await varveAt(t, node.url)
+  const upstream = await startPageUpstream(t, pinCursor(1000n, '00ab'))
+  const plain = await varveAt(t, upstream.url)
   t.match(await plain.get(modules), { headers: { 'x-node-cursor': real } })
   t.match(await plain.get(`${modules}?ledger_version=1000`), {
     headers: { [cacheStatusHeader]: memoryHitStatus, 'x-node-cursor': real }
   })
-  t.match(await (await varveAt(t, node.url, pinned)).get(modules), {
+  t.match(await (await varveAt(t, upstream.url, pinned)).get(modules), {
     headers: { 'x-node-cursor': pinCursor(1000n, '00ab') }
   })
 })
 
 t.test('unprintable headers are not prebuilt but rejected per response, pinned or not', async t => {
-  const { context } = contextAt(t, (await pageNode(t)).url)
+  const { context } = contextAt(t, (await startPageUpstream(t)).url)
   const entry = makeEntry({
     key: 'k',
     status: 200,
@@ -195,10 +195,10 @@ t.test('unprintable headers are not prebuilt but rejected per response, pinned o
     perResponseHeaders: ['x-aptos-cursor', '00ab'],
     release: undefined
   })
-  const reply = (target: string) =>
+  const responseTo = (target: string) =>
     new Stamper(context, 'off').respond(
       readOfTarget(target),
-      { name: 'hit_memory', kind: 'history', entry, position: undefined },
+      { name: 'hit', tier: 'memory', kind: 'history', entry, position: undefined },
       { ifNoneMatch: undefined, acceptEncoding: undefined }
     )
   for (
@@ -207,14 +207,14 @@ t.test('unprintable headers are not prebuilt but rejected per response, pinned o
       pinCursor(500n, '00ab')
     ]] as const
   ) {
-    const { headerText, rawHeaders } = reply(target)
+    const { headerText, rawHeaders } = responseTo(target)
     t.equal(headerText, undefined)
     t.ok(rawHeaders.includes(cursor))
   }
 })
 
 t.test('resource listings are pinned like module listings; a last page and an error are not', async t => {
-  const node = await startStubUpstream(t, (request, response) => {
+  const upstream = await startStubUpstream(t, (request, response) => {
     if (request.url?.includes('resources') === true) respondOk(response, '[]', { 'x-aptos-cursor': '00ab' })
     else if (request.url?.includes('2/modules') === true) {
       response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
@@ -222,7 +222,7 @@ t.test('resource listings are pinned like module listings; a last page and an er
       )
     } else respondOk(response, '[]')
   })
-  const varve = await varveAt(t, node.url, pinned)
+  const varve = await varveAt(t, upstream.url, pinned)
   t.equal(
     (await varve.get('/v1/accounts/0x1/resources')).headers['x-node-cursor'],
     `${Buffer.from('varve').toString('hex')}${1000n.toString(16).padStart(16, '0')}00ab`

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
+import { type OwnTier } from '../../src/cache/tier.js'
 import { StreamNames } from '../../src/proxy/events/stream-names.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
 import { invalidationOf, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
@@ -26,11 +27,11 @@ function readAt (
 
 function tier (): {
   memory: MemoryTier,
-  forgetting: LocalInvalidator,
-  keep: (key: string, block?: Entry['block']) => Entry
+  invalidator: LocalInvalidator,
+  store: (key: string, validity?: Entry['validity']) => Entry
 } {
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
-  const keep = (key: string, block?: Entry['block']): Entry => {
+  const store = (key: string, validity?: Entry['validity']): Entry => {
     const entry = makeEntry({
       key,
       status: 200,
@@ -38,12 +39,12 @@ function tier (): {
       body: Buffer.from(key),
       perResponseHeaders: [],
       release: undefined,
-      block
+      validity
     })
     memory.put(entry)
     return entry
   }
-  return { memory, forgetting: new LocalInvalidator(memory, new StreamNames(() => 0, () => {})), keep }
+  return { memory, invalidator: new LocalInvalidator(memory, new StreamNames(() => 0, () => {})), store }
 }
 
 t.test('a purge of a read removes both representations, micro-cached or stored, and nothing else', async t => {
@@ -66,17 +67,17 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
       return [keys.value, keys.text, microCacheKeyOf(keys)]
     })
   for (const read of reads) {
-    const { memory, forgetting, keep } = tier()
-    for (const key of new Set(reads.flatMap(keysIn))) keep(key)
+    const { memory, invalidator, store } = tier()
+    for (const key of new Set(reads.flatMap(keysIn))) store(key)
     for (const accept of [undefined, bcs]) {
       const what = invalidationOf(readAt(read[0], { ...read[1], accept }), chain)
       t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
-      t.same(what.blocks, [])
-      forgetting.invalidate(what)
+      t.same(what.intervals.filter(({ kind }) => kind === 'versions'), [])
+      await invalidator.invalidate(what)
     }
     for (const other of reads) {
       for (const key of keysIn(other)) {
-        t.equal(memory.get(key) !== undefined, other !== read, `${key} when ${read[0]} is purged`)
+        t.equal(memory.getByKey(key) !== undefined, other !== read, `${key} when ${read[0]} is purged`)
       }
     }
   }
@@ -86,14 +87,14 @@ t.test('a purge of a table item removes its value for all variants, a not-found 
   const target = '/v1/tables/0xab/item?ledger_version=5'
   const keysFor = (key: string): ReturnType<typeof keysOf> =>
     keysOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', key).body) }), chain)
-  const { memory, forgetting, keep } = tier()
-  for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) keep(name)
-  forgetting.invalidate(
+  const { memory, invalidator, store } = tier()
+  for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) store(name)
+  await invalidator.invalidate(
     invalidationOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), chain)
   )
-  t.equal(memory.get(keysFor('"7"').value), undefined)
-  t.equal(memory.get(keysFor('"007"').text), undefined)
-  t.ok(memory.get(keysFor('"7"').text))
+  t.equal(memory.getByKey(keysFor('"7"').value), undefined)
+  t.equal(memory.getByKey(keysFor('"007"').text), undefined)
+  t.ok(memory.getByKey(keysFor('"7"').text))
 })
 
 t.test('a purge by any version of a block, in any form, removes all four forms', async t => {
@@ -110,53 +111,91 @@ t.test('a purge by any version of a block, in any form, removes all four forms',
       bcs
     ], [12n, '?with_transactions=true', bcs]] as const
   ) {
-    const { memory, forgetting, keep } = tier()
-    for (const blockIndexKey of families) {
-      keep(`${blockIndexKey} 1`, { blockIndexKey, first: 10n, last: 19n })
-      keep(`${blockIndexKey} 2`, { blockIndexKey, first: 20n, last: 29n })
+    const { memory, invalidator, store } = tier()
+    for (const family of families) {
+      store(`${family} 1`, { kind: 'versions', family, first: 10n, last: 19n })
+      store(`${family} 2`, { kind: 'versions', family, first: 20n, last: 29n })
     }
-    keep('4.1 json blocks 1', { blockIndexKey: '4.1 json blocks', first: 10n, last: 19n })
+    store('4.1 json blocks 1', { kind: 'versions', family: '4.1 json blocks', first: 10n, last: 19n })
     const what = invalidationOf(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
-    t.same([...what.blocks].map(({ blocks }) => blocks).sort(), [...families].sort())
-    t.same(new Set(what.blocks.map(block => block.version)), new Set([version]))
-    forgetting.invalidate(what)
-    for (const blocks of families) {
-      t.same([memory.getBlock(blocks, 10n), memory.getBlock(blocks, 20n)?.key], [undefined, `${blocks} 2`])
+    t.same(
+      what.intervals.toSorted((a, b) => a.family < b.family ? -1 : 1),
+      families.toSorted().map(family => ({ kind: 'versions', family, first: version, last: version }))
+    )
+    await invalidator.invalidate(what)
+    for (const family of families) {
+      const at = (version: bigint): Entry | undefined => memory.get({ by: 'version', family, version })
+      t.same([at(10n), at(20n)?.key], [undefined, `${family} 2`])
     }
-    t.ok(memory.getBlock('4.1 json blocks', 10n), 'another generation has other blocks')
+    t.ok(memory.get({ by: 'version', family: '4.1 json blocks', version: 10n }), 'another generation has other blocks')
   }
 })
 
-t.test('a fetch can tell whether a purge came since, and what it stored despite one is removed', async t => {
-  const { memory, forgetting, keep } = tier()
-  const before = forgetting.count
-  forgetting.invalidate({ keys: ['no such'], blocks: [{ blocks: 'none', version: 1n }] })
-  t.not(forgetting.count, before)
-  const between = forgetting.count
-  for (const key of ['a', 'b']) keep(key)
-  t.notOk(forgetting.removeIfInvalidated(undefined, before))
-  const [c, d] = [keep('c'), keep('d')]
-  t.notOk(forgetting.removeIfInvalidated(d, between), 'no purge since')
-  forgetting.invalidate({ keys: ['c'], blocks: [] })
-  t.notOk(forgetting.removeIfInvalidated(d, between), 'a purge of another key')
-  t.ok(forgetting.removeIfInvalidated(c, between))
-  t.same(['a', 'b', 'c'].map(key => memory.get(key) !== undefined), [true, true, false])
-  const late = forgetting.count
-  forgetting.invalidateAll()
-  t.not(forgetting.count, between)
+t.test('a fetch detects whether a purge that came since covers its entry or its read', async t => {
+  const { memory, invalidator, store } = tier()
+  const before = invalidator.count
+  await invalidator.invalidate({
+    keys: ['no such'],
+    intervals: [{ kind: 'versions', family: 'none', first: 1n, last: 1n }]
+  })
+  t.not(invalidator.count, before)
+  const between = invalidator.count
+  const [c, d] = [store('c'), store('d')]
+  t.notOk(invalidator.hasInvalidated(d, between), 'no purge since')
+  await invalidator.invalidate({ keys: ['c'], intervals: [] })
+  t.notOk(invalidator.hasInvalidated(d, between), 'a purge of another key')
+  t.ok(invalidator.hasInvalidated(c, between))
+  t.ok(invalidator.hasInvalidated(d, between, { key: 'c', events: undefined }), 'a purge of the requested key')
+  const late = invalidator.count
+  await invalidator.invalidateAll()
+  t.not(invalidator.count, between)
   t.equal(memory.entries, 0)
-  t.ok(forgetting.hasInvalidated(c, late), 'a purge of all covers every key')
-  const later = forgetting.count
-  for (let nth = 0; nth < 256; nth++) forgetting.invalidate({ keys: ['no such'], blocks: [] })
-  t.notOk(forgetting.hasInvalidated(c, later))
-  forgetting.invalidate({ keys: ['no such'], blocks: [] })
-  t.ok(forgetting.hasInvalidated(c, later), 'purges too far back count as purges of all')
-  const block = keep('4.2 json blocks 1', { blockIndexKey: '4.2 json blocks', first: 10n, last: 19n })
-  const last = forgetting.count
-  forgetting.invalidate({ keys: [], blocks: [{ blocks: '4.2 json blocks', version: 20n }] })
-  t.notOk(forgetting.hasInvalidated(block, last))
-  forgetting.invalidate({ keys: [], blocks: [{ blocks: '4.2 json blocks', version: 19n }] })
-  t.ok(forgetting.hasInvalidated(block, last))
+  t.ok(invalidator.hasInvalidated(c, late), 'a purge of all covers every key')
+  const later = invalidator.count
+  for (let nth = 0; nth < 256; nth++) await invalidator.invalidate({ keys: ['no such'], intervals: [] })
+  t.notOk(invalidator.hasInvalidated(c, later))
+  await invalidator.invalidate({ keys: ['no such'], intervals: [] })
+  t.ok(invalidator.hasInvalidated(c, later), 'purges too far back count as purges of all')
+  const block = store('4.2 json blocks 1', { kind: 'versions', family: '4.2 json blocks', first: 10n, last: 19n })
+  const last = invalidator.count
+  await invalidator.invalidate({
+    keys: [],
+    intervals: [{ kind: 'versions', family: '4.2 json blocks', first: 20n, last: 20n }]
+  })
+  t.notOk(invalidator.hasInvalidated(block, last))
+  await invalidator.invalidate({
+    keys: [],
+    intervals: [{ kind: 'versions', family: '4.2 json blocks', first: 19n, last: 19n }]
+  })
+  t.ok(invalidator.hasInvalidated(block, last))
+})
+
+t.test('a purge reaches the tiers of this process, and waits until the slowest has done it', async t => {
+  const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
+  const asked: string[] = []
+  let finish = (): void => {}
+  const finished = new Promise<void>(resolve => {
+    finish = resolve
+  })
+  const below: OwnTier = {
+    invalidate: async ({ keys }) => {
+      asked.push(...keys)
+      await finished
+    },
+    clear: async () => {
+      asked.push('everything')
+      throw new Error('the disk is gone')
+    }
+  }
+  const invalidator = new LocalInvalidator(memory, new StreamNames(() => 0, () => {}), [below])
+  const done: string[] = []
+  const purge = invalidator.invalidate({ keys: ['a'], intervals: [] }).then(() => done.push('a'))
+  t.same([asked, done], [['a'], []], 'each tier hides it at once')
+  finish()
+  await purge
+  await t.rejects(invalidator.invalidateAll(), /the disk is gone/)
+  invalidator.changeGeneration()
+  t.same([asked, invalidator.count], [['a', 'everything'], 3], 'a tier may still need what another generation stored')
 })
 
 t.test('a response fetched before a purge is served to its client, but not stored after it', async t => {
@@ -169,7 +208,9 @@ t.test('a response fetched before a purge is served to its client, but not store
   for (const target of targets) {
     const stub = await startStubUpstream(t, (_request, response, nth) => {
       if (nth === 1) {
-        context.invalidator.invalidate(invalidationOf(readOfTarget(target), context.tracker.chain ?? chain))
+        context.invalidator.invalidate(invalidationOf(readOfTarget(target), context.tracker.chain ?? chain)).catch(
+          t.fail
+        )
       }
       respondOk(response, '[]')
     })
@@ -187,7 +228,7 @@ t.test('a purge of an event page removes every page that shares an event, and th
   const stream = `4.2 json ${long}/7`
   const names = new StreamNames(() => 0, () => {})
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
-  const forgetting = new LocalInvalidator(memory, names)
+  const invalidator = new LocalInvalidator(memory, names)
   const page = (first: bigint, last: bigint, of = stream): Entry => {
     const entry = makeEntry({
       key: `${of}?start=${first}&limit=${last - first + 1n}`,
@@ -196,7 +237,7 @@ t.test('a purge of an event page removes every page that shares an event, and th
       body: Buffer.from('[]'),
       perResponseHeaders: [],
       release: undefined,
-      page: { stream: of, first, last }
+      validity: { kind: 'events', family: of, first, last }
     })
     memory.put(entry)
     return entry
@@ -211,35 +252,38 @@ t.test('a purge of an event page removes every page that shares an event, and th
       page(15n, 20n),
       page(5n, 14n, `4.2 json ${long}/8`)
     ]
-    const times = forgetting.count
+    const times = invalidator.count
     const read = readOfTarget(target)
-    const whatOf = forgetting.invalidationOf(read, chain)
-    forgetting.invalidate(whatOf(chain))
+    const whatOf = invalidator.invalidationOf(read, chain)
+    await invalidator.invalidate(whatOf(chain))
     t.same(
-      [before, within, after, other].map(({ key }) => memory.get(key) !== undefined),
+      [before, within, after, other].map(({ key }) => memory.getByKey(key) !== undefined),
       [true, false, true, true],
       target
     )
     t.equal(names.lastKnown(handle), target.startsWith(path) ? undefined : stream)
     t.same(
-      whatOf({ id: 4, generation: 3 }).pages?.map(({ stream: of }) => of).sort(),
+      whatOf({ id: 4, generation: 3 }).intervals.map(({ family }) => family).sort(),
       [...new Set([streamIndexKeyOf({ id: 4, generation: 3 }, read.path), `4.3 json ${long}/7`])].sort(),
       'of any generation, also of unknown ones'
     )
-    t.same([before, within, after, other].map(entry => forgetting.hasInvalidated(entry, times)), [
+    t.same([before, within, after, other].map(entry => invalidator.hasInvalidated(entry, times)), [
       false,
       true,
       false,
       false
     ])
-    const asked = (first: bigint): boolean =>
-      forgetting.hasInvalidated(other, times, { stream: streamIndexKeyOf(chain, read.path), first, last: first })
+    const isInvalidated = (first: bigint): boolean =>
+      invalidator.hasInvalidated(other, times, {
+        key: 'of no entry',
+        events: { kind: 'events', family: streamIndexKeyOf(chain, read.path), first, last: first }
+      })
     t.same(
-      [asked(4n), asked(5n), asked(14n), asked(15n)],
+      [isInvalidated(4n), isInvalidated(5n), isInvalidated(14n), isInvalidated(15n)],
       [false, true, true, false],
       'by its own path'
     )
   }
   const nothing = invalidationOf(readOfTarget(`${path}?start=5&limit=0`), chain)
-  t.equal(nothing.pages, undefined, 'a page without events covers none')
+  t.same(nothing.intervals, [], 'a page without events covers none')
 })

@@ -6,7 +6,7 @@ import {
 } from '../../src/proxy/per-response-headers.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 
-const answer: UpstreamResponse = {
+const response: UpstreamResponse = {
   status: 200,
   headers: { 'x-aptos-cursor': 'ab' },
   body: Buffer.alloc(0),
@@ -17,7 +17,7 @@ const answer: UpstreamResponse = {
 }
 
 t.test('the cursor is sent under both header families', async t => {
-  t.same(makePerResponseHeaders(readPerResponseValues(answer, 'x-aptos-'), ['node', 'upstream'], 'x-aptos-'), [
+  t.same(makePerResponseHeaders(readPerResponseValues(response, 'x-aptos-'), ['node', 'upstream'], 'x-aptos-'), [
     'X-NODE-CURSOR',
     'ab',
     'x-aptos-cursor',
@@ -26,7 +26,7 @@ t.test('the cursor is sent under both header families', async t => {
 })
 
 t.test('no per-response header is sent while no header family is known', async t => {
-  t.same(makePerResponseHeaders(readPerResponseValues(answer, undefined), ['node', 'upstream'], undefined), [])
+  t.same(makePerResponseHeaders(readPerResponseValues(response, undefined), ['node', 'upstream'], undefined), [])
   t.same(headerFamiliesOf(['upstream'], undefined), ['x-node-'])
 })
 

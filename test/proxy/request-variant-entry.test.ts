@@ -11,48 +11,54 @@ import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.j
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
 const plain: ResponsePreferences = { ifNoneMatch: undefined, acceptEncoding: undefined }
 
-interface Given {
+interface Memoised {
   readonly parts: ProxyContext
-  readonly known: RequestVariantEntry
-  readonly reply: ClientResponse
+  readonly variantEntry: RequestVariantEntry
+  readonly clientResponse: ClientResponse
   readonly clock: { ms: number }
   /** Returns the memoised response, if any. */
   again(wishes?: ResponsePreferences): ClientResponse | undefined
 }
 
 /** Serves a read from the cache in a known request variant. */
-async function given (
+async function memoised (
   t: Test,
   { target = modules, wishes = plain, body = '[]', stamped = stamps() } = {}
-): Promise<Given> {
+): Promise<Memoised> {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, body, stamped)
   })
   const clock = { ms: 1000 }
   const { context } = contextAt(t, stub.url, clock)
   await serveRead(context, readOfTarget(target))
-  const known = new RequestVariantEntry(readOfTarget(target))
-  const hit = serveFromMemory(context, known) as Hit
-  const reply = new Stamper(context, 'revalidate').respond(known.read, hit, wishes)
-  known.memoise(context, hit, wishes, reply)
-  return { parts: context, known, reply, clock, again: (asked = wishes) => known.getMemo(context, asked) }
+  const variantEntry = new RequestVariantEntry(readOfTarget(target))
+  const hit = serveFromMemory(context, variantEntry) as Hit
+  const clientResponse = new Stamper(context, 'revalidate').respond(variantEntry.read, hit, wishes)
+  variantEntry.memoise(context, hit, wishes, clientResponse)
+  return {
+    parts: context,
+    variantEntry,
+    clientResponse,
+    clock,
+    again: (requested = wishes) => variantEntry.getMemo(context, requested)
+  }
 }
 
 t.test('a memoised response is served again', async t => {
-  const { again, reply } = await given(t)
-  t.equal(again(), reply)
-  t.equal(again(), reply)
+  const { again, clientResponse } = await memoised(t)
+  t.equal(again(), clientResponse)
+  t.equal(again(), clientResponse)
 })
 
 t.test('a memo is dropped when anything that it was made of changes', async t => {
-  const changes: [what: string, change: (given: Given) => void][] = [
-    ['what is kept, by another entry', ({ parts }) => {
+  const changes: [what: string, change: (memoised: Memoised) => void][] = [
+    ['the cache, by another entry', ({ parts }) => {
       parts.memory.put({ ...entryOf(parts), key: 'other' })
     }],
-    ['what is kept, by its end', ({ parts }) => {
-      parts.memory.delete(entryOf(parts).key)
+    ['the cache, by an invalidation', ({ parts }) => {
+      parts.memory.invalidate({ keys: [entryOf(parts).key], intervals: [] })
     }],
-    ['what is kept, by the end of everything', ({ parts }) => {
+    ['the cache, by invalidating everything', ({ parts }) => {
       parts.memory.clear()
     }],
     ['the position', ({ parts }) => {
@@ -64,43 +70,43 @@ t.test('a memo is dropped when anything that it was made of changes', async t =>
     ['which chain it is', ({ parts }) => {
       parts.tracker.clearChain()
     }],
-    ['the releases that live nodes run', ({ parts }) => {
+    ['the releases that live upstreams run', ({ parts }) => {
       Object.assign(parts.releases, { isRetiredRelease: () => true })
     }]
   ]
   for (const [what, change] of changes) {
-    const all = await given(t)
+    const all = await memoised(t)
     change(all)
     t.equal(all.again(), undefined, what)
   }
 })
 
 t.test('a memo is not served for another coding or a conditional request', async t => {
-  const { again } = await given(t)
+  const { again } = await memoised(t)
   t.equal(again({ ...plain, acceptEncoding: 'gzip' }), undefined)
   t.equal(again({ ...plain, acceptEncoding: '' }), undefined)
   t.equal(again({ ...plain, ifNoneMatch: '"x"' }), undefined)
 })
 
 t.test('a conditional, pruned or not yet coded response is never memoised', async t => {
-  t.equal((await given(t, { wishes: { ...plain, ifNoneMatch: '*' } })).again(plain), undefined)
+  t.equal((await memoised(t, { wishes: { ...plain, ifNoneMatch: '*' } })).again(plain), undefined)
   const long = JSON.stringify('x'.repeat(1000))
-  const { parts, again } = await given(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
+  const { parts, again } = await memoised(t, { wishes: { ...plain, acceptEncoding: 'gzip' }, body: long })
   t.equal(again(), undefined, 'its coded form is being made')
   await parts.compressor.waitUntilIdle()
   t.equal(
-    (await given(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(),
+    (await memoised(t, { wishes: { ...plain, acceptEncoding: `identity, ${'z'.repeat(100)}` } })).again(),
     undefined,
     'nor is a response to a long Accept-Encoding'
   )
-  const pruned = await given(t)
+  const pruned = await memoised(t)
   const { stamped } = pruned.parts.tracker
   if (stamped !== undefined) {
     pruned.parts.tracker.learn({ ...stamped.position, oldest: { version: 900n, blockHeight: 9n } }, stamped.family)
   }
-  const hit = serveFromMemory(pruned.parts, pruned.known) as Hit
+  const hit = serveFromMemory(pruned.parts, pruned.variantEntry) as Hit
   t.equal(hit.kind, 'pruned')
-  pruned.known.memoise(pruned.parts, hit, plain, pruned.reply)
+  pruned.variantEntry.memoise(pruned.parts, hit, plain, pruned.clientResponse)
   t.equal(pruned.again(), undefined, 'each pruned hit is counted')
 })
 
@@ -112,33 +118,35 @@ t.test('a memo of an event page lives as long as the page', async t => {
     type: 'x',
     data: {}
   }])
-  const { again, clock, reply } = await given(t, {
+  const { again, clock, clientResponse } = await memoised(t, {
     target: '/v1/accounts/0x1/events/0x1::a::B/c?start=3&limit=1',
     body: events
   })
   clock.ms += 3_599_999
-  t.equal(again(), reply)
+  t.equal(again(), clientResponse)
   clock.ms += 1
   t.equal(again(), undefined)
 })
 
 t.test('at most ten thousand memos exist, and none outlives its entry', async t => {
-  const { parts, known, reply } = await given(t)
-  const hit = serveFromMemory(parts, known) as Hit
-  for (let at = 0; at < 25_000; at++) new RequestVariantEntry(known.read).memoise(parts, hit, plain, reply)
+  const { parts, variantEntry, clientResponse } = await memoised(t)
+  const hit = serveFromMemory(parts, variantEntry) as Hit
+  for (let at = 0; at < 25_000; at++) {
+    new RequestVariantEntry(variantEntry.read).memoise(parts, hit, plain, clientResponse)
+  }
   t.ok(parts.memory.memoHolders.size <= 10_000)
   for (const position of [2000n, 3000n]) {
     headTo(parts, position)
-    known.memoise(parts, hit, plain, reply)
-    t.equal(known.getMemo(parts, plain), reply, 'existing memos are updated')
+    variantEntry.memoise(parts, hit, plain, clientResponse)
+    t.equal(variantEntry.getMemo(parts, plain), clientResponse, 'existing memos are updated')
   }
   parts.memory.clear()
   t.equal(parts.memory.memoHolders.size, 0)
 })
 
 t.test('cache keys are computed once per chain, and again for another chain', async t => {
-  const { parts: { tracker }, known, again } = await given(t)
-  const keys = () => tracker.chain === undefined ? undefined : known.keysIn(tracker.chain)
+  const { parts: { tracker }, variantEntry, again } = await memoised(t)
+  const keys = () => tracker.chain === undefined ? undefined : variantEntry.pinnedTo(tracker.chain).keys
   const before = keys()
   t.ok(before)
   t.equal(keys(), before)
@@ -161,7 +169,7 @@ function headTo ({ tracker }: ProxyContext, version: bigint): void {
 }
 
 function entryOf (parts: ProxyContext): Entry {
-  const entry = parts.memory.get(
+  const entry = parts.memory.getByKey(
     '4.1 json ' +
       '/v1/accounts/0x0000000000000000000000000000000000000000000000000000000000000001/modules?ledger_version=500'
   )

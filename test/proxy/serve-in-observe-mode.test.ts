@@ -22,7 +22,7 @@ const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_even
 const observe = { mode: 'observe', latest: { infoMs: 3_600_000, gasMs: 3_600_000 } } as const
 const bcs = { headers: { accept: 'application/x-bcs' } }
 
-/** Reduces a response to what a client can tell it by. */
+/** Reduces a response to what a client can distinguish. */
 const gist = (
   { status, bytes, headers }: TestResponse
 ): unknown => [
@@ -74,12 +74,12 @@ t.test('observe mode fetches every read, forwards it unchanged, and reports woul
     [`/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version + 1000n}`, {}, 'miss', bypass]
   ]
   const counts: Record<string, number> = {}
-  for (const [target, how, outcome, said] of trace) {
+  for (const [target, how, outcome, expectedStatus] of trace) {
     const before = sandbox.requests.total
     const got = await varve.get(target, how)
     t.equal(sandbox.requests.total, before + 1, `${target} reached the upstream once`)
     t.match(got.headers, {
-      [status]: said,
+      [status]: expectedStatus,
       'cache-control': 'no-store',
       'x-node-ledger-version': got.headers['x-aptos-ledger-version']
     }, target)
@@ -123,34 +123,34 @@ t.test('observe mode serves nothing from the cache, even if the upstream now dif
     '/v1/accounts/0x1/modules',
     '/v1/accounts/0x1/modules?ledger_version=500'
   ]
-  let asked = 0
+  let requestCount = 0
   for (const target of targets) {
-    for (const said of [bypass, wouldHit, wouldHit]) {
+    for (const expectedStatus of [bypass, wouldHit, wouldHit]) {
       t.match(await varve.get(target), {
-        body: `[${++asked}]`,
-        headers: { [status]: said, 'cache-control': 'no-store' }
+        body: `[${++requestCount}]`,
+        headers: { [status]: expectedStatus, 'cache-control': 'no-store' }
       }, target)
     }
   }
   const tag = (await varve.get('/v1/info')).headers.etag
   t.match(await varve.get('/v1/info', { headers: { 'if-none-match': String(tag) } }), {
     status: 200,
-    body: `[${asked + 2}]`
+    body: `[${requestCount + 2}]`
   }, 'nor is a tag compared with a cached one')
   t.match(await varve.get('/v1/info', { method: 'HEAD' }), { status: 200, body: '', headers: { [status]: wouldHit } })
-  t.equal(stub.requests.length, asked + 3)
+  t.equal(stub.requests.length, requestCount + 3)
 })
 
 t.test('observe mode forwards errors untouched, 410s too, and makes up none', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, observe)
   const { firstVersion } = sandbox.ledger.block(50)
-  const kept = `/v1/blocks/by_version/${sandbox.ledger.block(300).firstVersion}`
-  await varve.get(kept)
+  const cachedTarget = `/v1/blocks/by_version/${sandbox.ledger.block(300).firstVersion}`
+  await varve.get(cachedTarget)
   sandbox.ledger.pruneTo(400)
   await varve.get('/v1')
   const targets = [
     `/v1/blocks/by_version/${firstVersion}`,
-    kept,
+    cachedTarget,
     `/v1/accounts/0x1/modules?ledger_version=${firstVersion}`,
     `${events}?start=3&limit=5`
   ]
@@ -160,7 +160,7 @@ t.test('observe mode forwards errors untouched, 410s too, and makes up none', as
     t.equal(sandbox.requests.total, before + 1, target)
     t.same(gist(got), gist(await sendRequest(sandbox.url, target)), target)
     t.equal(got.status, target.startsWith(events) ? 500 : 410)
-    t.equal(got.headers[status], target === kept ? wouldHit : bypass)
+    t.equal(got.headers[status], target === cachedTarget ? wouldHit : bypass)
   }
   for (
     const fault of [{ kind: 'error', code: 'internal_error' }, { kind: 'error', code: 'internal_error', status: 503 }, {
@@ -241,10 +241,10 @@ t.test('latest reads are never stale and not-founds differ by text, in observe m
     )
   })
   const varve = await varveAt(t, stub.url, observe)
-  for (const [key, said] of [['"8"', bypass], ['"08"', bypass], ['"8"', wouldHit]] as const) {
+  for (const [key, expectedStatus] of [['"8"', bypass], ['"08"', bypass], ['"8"', wouldHit]] as const) {
     t.match(await varve.get('/v1/tables/0xab/item?ledger_version=500', tableItemLookup('u64', key)), {
       status: 404,
-      headers: { [status]: said }
+      headers: { [status]: expectedStatus }
     })
   }
 })
@@ -363,8 +363,8 @@ t.test(`observe mode counts the outcome of every read as serve mode does (${seed
                 `step ${at}, ${JSON.stringify(step)}: ${serving} when serving, counted ${observing} when observing`
               )
             }
-            if (twins[1]?.asked() !== reads) {
-              throw new Error(`step ${at}: the node was asked ${twins[1]?.asked()} times for ${reads} reads`)
+            if (twins[1]?.requestCount() !== reads) {
+              throw new Error(`step ${at}: the upstream got ${twins[1]?.requestCount()} requests for ${reads} reads`)
             }
           }
         } finally {
@@ -381,7 +381,7 @@ interface Twin {
   readonly sandbox: Sandbox
   readonly clock: { ms: number }
   /** Number of upstream requests, the index aside. */
-  asked(): number
+  requestCount(): number
   change(step: string): Promise<void>
   /** Returns the outcome under which a read is counted. */
   get(step: { target: string, key?: string, accept?: string | undefined }): Promise<string>
@@ -398,7 +398,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
   return {
     sandbox,
     clock,
-    asked: () => sandbox.requests.total - sandbox.requests.countFor('index'),
+    requestCount: () => sandbox.requests.total - sandbox.requests.countFor('index'),
     change: async step => {
       if (step === 'grow') sandbox.ledger.grow()
       if (step === 'prune') sandbox.ledger.pruneTo(Number(sandbox.ledger.oldest.blockHeight) + 40)
@@ -462,8 +462,8 @@ t.test('in observe mode a would-be hit is fetched from an upstream at the served
   ) as { hash: string }
   const target = `/v1/transactions/by_hash/${hash}`
   t.equal((await get(target)).status, 200)
-  for (const node of [first, second]) {
-    const lag = node.faults.add({ kind: 'lag', blocks: 5 })
+  for (const replica of [first, second]) {
+    const lag = replica.faults.add({ kind: 'lag', blocks: 5 })
     t.match(await get(target), {
       status: 200,
       headers: { [status]: wouldHit, 'x-node-ledger-version': String(first.ledger.head.version) }

@@ -2,7 +2,7 @@ import { Agent } from 'node:http'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { type Outcome } from '../../src/proxy/outcomes.js'
+import { type Outcome, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { type EndpointName, type Fault, type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
@@ -18,10 +18,10 @@ const info = '/v1/info'
 const gas = '/v1/estimate_gas_price'
 const modules = '/v1/accounts/0xcafe/modules'
 const table = '/v1/tables/0x5eed/item'
-const moments: readonly [string, EndpointName, number][] = [[info, 'info', 1000], [gas, 'estimate_gas_price', 500]]
+const microCached: readonly [string, EndpointName, number][] = [[info, 'info', 1000], [gas, 'estimate_gas_price', 500]]
 
 /** Parts of a response that the tests compare. */
-interface Told {
+interface Served {
   readonly name: string
   readonly status: number
   readonly body: string
@@ -32,7 +32,7 @@ interface Proxy {
   readonly sandbox: Sandbox
   readonly parts: ProxyContext
   readonly clock: { ms: number }
-  get(target: string): Promise<Told>
+  get(target: string): Promise<Served>
 }
 
 /** Context of a proxy in front of the sandbox; the test controls growth and clock. */
@@ -51,32 +51,32 @@ async function proxyAt (t: Test, options: SandboxOptions = {}, settings: Partial
     parts,
     clock,
     get: async target =>
-      tell(await serveRead(parts, readOfTarget(target)).catch((error: unknown) => error as ErrorResponse))
+      servedOf(await serveRead(parts, readOfTarget(target)).catch((error: unknown) => error as ErrorResponse))
   }
 }
 
-function tell (outcome: Outcome | ErrorResponse): Told {
+function servedOf (outcome: Outcome | ErrorResponse): Served {
   if (outcome instanceof ErrorResponse) {
-    return { name: 'refused', status: outcome.status, body: outcome.body, version: undefined }
+    return { name: 'rejected', status: outcome.status, body: outcome.body, version: undefined }
   }
   const { status, body } = 'entry' in outcome ? outcome.entry : outcome.fetched.response
-  return { name: outcome.name, status, body: body.toString(), version: outcome.position?.head.version }
+  return { name: outcomeNameOf(outcome), status, body: body.toString(), version: outcome.position?.head.version }
 }
 
 /** Waits long enough for the sandbox in this process to read its state. */
-const aTurn = async (): Promise<void> => {
+const eventLoopTurn = async (): Promise<void> => {
   await new Promise(resolve => {
     setImmediate(resolve)
   })
 }
 
-const names = (told: readonly Told[]): Record<string, number> => {
+const names = (responses: readonly Served[]): Record<string, number> => {
   const counts: Record<string, number> = {}
-  for (const { name, status } of told) counts[`${name} ${status}`] = (counts[`${name} ${status}`] ?? 0) + 1
+  for (const { name, status } of responses) counts[`${name} ${status}`] = (counts[`${name} ${status}`] ?? 0) + 1
   return counts
 }
 
-for (const [target, endpoint, forMs] of moments) {
+for (const [target, endpoint, forMs] of microCached) {
   t.test(`${target} is micro-cached for ${forMs} ms, counted from its request`, async t => {
     const { sandbox, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
@@ -84,11 +84,11 @@ for (const [target, endpoint, forMs] of moments) {
     await hold.arrived
     clock.ms = forMs - 100
     hold.release()
-    const told = await first
-    t.match(told, { name: 'forwarded', status: 200 })
-    t.match(await get(target), { name: 'hit_memory', status: 200, body: told.body })
+    const served = await first
+    t.match(served, { name: 'forwarded', status: 200 })
+    t.match(await get(target), { name: 'hit_memory', status: 200, body: served.body })
     clock.ms = forMs - 1
-    t.match(await get(`${target}?x=y`), { name: 'hit_memory', body: told.body }, 'for every request variant')
+    t.match(await get(`${target}?x=y`), { name: 'hit_memory', body: served.body }, 'for every request variant')
     t.equal(sandbox.requests.total, 1)
     clock.ms = forMs
     t.match(await get(target), { name: 'forwarded' })
@@ -114,17 +114,17 @@ for (const [target, endpoint, forMs] of moments) {
     const hold = sandbox.faults.hold(endpoint)
     const first = get(target)
     await hold.arrived
-    const waiting = Array.from({ length: 200 }, async () => await get(target))
+    const pending = Array.from({ length: 200 }, async () => await get(target))
     clock.ms = forMs
     t.equal(hold.arrivedCount, 1)
     const next = sandbox.faults.hold(endpoint)
     hold.release()
     t.match(await first, { name: 'forwarded' })
     await next.arrived
-    waiting.push(...Array.from({ length: 200 }, async () => await get(target)))
+    pending.push(...Array.from({ length: 200 }, async () => await get(target)))
     t.equal(next.arrivedCount, 1)
     next.release()
-    t.same(names(await Promise.all(waiting)), { 'forwarded 200': 200, 'hit_memory 200': 200 })
+    t.same(names(await Promise.all(pending)), { 'forwarded 200': 200, 'hit_memory 200': 200 })
     t.equal(sandbox.requests.total, 2)
   })
 
@@ -133,13 +133,13 @@ for (const [target, endpoint, forMs] of moments) {
     const hold = sandbox.faults.hold(endpoint, { late: true })
     const early = get(target)
     await hold.arrived
-    await aTurn()
+    await eventLoopTurn()
     const before = sandbox.ledger.head.version
     sandbox.ledger.grow()
     const late = Array.from({ length: 20 }, async () => await get(target))
     hold.release()
     t.match(await early, { name: 'forwarded', version: before })
-    t.same(new Set((await Promise.all(late)).map(told => told.version)), new Set([sandbox.ledger.head.version]))
+    t.same(new Set((await Promise.all(late)).map(served => served.version)), new Set([sandbox.ledger.head.version]))
     t.equal(sandbox.requests.total, 2)
     t.match(await get(target), { name: 'forwarded' })
     t.equal(sandbox.requests.total, 3)
@@ -179,10 +179,10 @@ for (const [target, endpoint, forMs] of moments) {
     const failures: readonly [Fault, string][] = [
       [{ kind: 'error', code: 'internal_error' }, 'forwarded 500'],
       [{ kind: 'error', code: 'internal_error', status: 503 }, 'forwarded 503'],
-      [{ kind: 'cutShort' }, 'refused 503']
+      [{ kind: 'cutShort' }, 'rejected 503']
     ]
     for (const [fault, failure] of failures) {
-      for (const [times, asked, ...sums] of [[1, 2, 0, 20], [2, 3, 1, 19], [Infinity, 3, 20, 0]] as const) {
+      for (const [times, requestCount, ...sums] of [[1, 2, 0, 20], [2, 3, 1, 19], [Infinity, 3, 20, 0]] as const) {
         const { sandbox, get } = await proxyAt(t, {}, { infoMs: 0, gasMs: 0 })
         sandbox.faults.add({ ...fault, times })
         const hold = sandbox.faults.hold(endpoint)
@@ -193,7 +193,7 @@ for (const [target, endpoint, forMs] of moments) {
         t.same(names([await first]), { [failure]: 1 }, 'the first request alone')
         const counts = names(await Promise.all(gathered))
         t.same([counts[failure] ?? 0, counts['forwarded 200'] ?? 0], sums, `${failure} ${times} times`)
-        t.equal(sandbox.requests.total, asked, `${failure} ${times} times`)
+        t.equal(sandbox.requests.total, requestCount, `${failure} ${times} times`)
       }
     }
   })
@@ -206,28 +206,28 @@ t.test(`with the micro-cache off no response is older than its request, in any o
     { weight: 4, arbitrary: fc.constantFrom(info, gas, modules, `${modules}?limit=1`) },
     { weight: 2, arbitrary: fc.constant('grow') },
     { weight: 2, arbitrary: fc.constant('wait') },
-    { weight: 1, arbitrary: fc.constant('land') }
+    { weight: 1, arbitrary: fc.constant('finish') }
   )
   await checkAsync(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
       const inFlight: Promise<void>[] = []
       for (const name of steps) {
         if (name === 'grow') sandbox.ledger.grow()
-        else if (name === 'wait') await aTurn()
-        else if (name === 'land') await inFlight[0]
+        else if (name === 'wait') await eventLoopTurn()
+        else if (name === 'finish') await inFlight[0]
         else inFlight.push(isYoung(name))
       }
       await Promise.all(inFlight)
-      if (parts.latestCoalescer.size !== 0) throw new Error('a flight was left behind')
+      if (parts.latestCoalescer.size !== 0) throw new Error('a coalesced fetch was left behind')
     }),
     60
   )
 
   async function isYoung (target: string): Promise<void> {
-    const asked = sandbox.ledger.head.version
-    const told = await get(target)
-    if (told.name !== 'forwarded' || told.version === undefined || told.version < asked) {
-      throw new Error(`${target} asked at ${asked} was answered ${told.name} at ${told.version}`)
+    const headBefore = sandbox.ledger.head.version
+    const served = await get(target)
+    if (served.name !== 'forwarded' || served.version === undefined || served.version < headBefore) {
+      throw new Error(`${target} requested at ${headBefore} was served ${served.name} at ${served.version}`)
     }
   }
 })
@@ -238,7 +238,7 @@ t.test('a read coalesced with a page at the stream end fetches again, as the str
   const hold = sandbox.faults.hold('account_events', { late: true })
   const early = get(page)
   await hold.arrived
-  await aTurn()
+  await eventLoopTurn()
   const before = sandbox.ledger.head.version
   sandbox.ledger.grow()
   const late = Array.from({ length: 20 }, async () => await get(page))
@@ -272,13 +272,13 @@ t.test('a stale latest response is served and counted if its retry fails; a fals
     headers: { [cacheStatusHeader]: 'varve; fwd=bypass', [version_]: '900' }
   })
   t.equal(await varve.metric('varve_stale_latest_total'), 1)
-  const asked = stub.requests.length
+  const requestCount = stub.requests.length
   t.match(await varve.get('/v1/blocks/by_version/30'), {
     status: 503,
     headers: { [cacheStatusHeader]: 'varve; detail=unavailable' }
   })
   t.equal(await varve.metric('varve_not_stored_total{endpoint="block_by_version",reason="wrong_block"}'), 1)
-  t.equal(stub.requests.length, asked + 1)
+  t.equal(stub.requests.length, requestCount + 1)
 })
 
 t.test('over the wire a burst and all requests within the lifetime cost one upstream read', async t => {
@@ -287,7 +287,7 @@ t.test('over the wire a burst and all requests within the lifetime cost one upst
   t.teardown(() => {
     agent.destroy()
   })
-  for (const [target, endpoint] of moments) {
+  for (const [target, endpoint] of microCached) {
     const burst = await Promise.all(Array.from({ length: 1000 }, async () => await varve.get(target, { agent })))
     t.ok(burst.every(got => got.status === 200 && got.body === burst[0]?.body), 'each gets the same response')
     sandbox.ledger.grow(50)
@@ -323,8 +323,12 @@ t.test('micro-cached node info and gas estimates carry the present position, whi
     'x-node-oldest-block-height': /^\d+$/
   })
   const [{ version: first }, { version: oldest }] = [sandbox.ledger.head, sandbox.ledger.oldest]
-  const told = await varve.get(info)
-  t.match(told.headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', ...at(first, oldest) })
+  const served = await varve.get(info)
+  t.match(served.headers, {
+    [cacheStatusHeader]: 'varve; fwd=bypass',
+    'cache-control': 'no-store',
+    ...at(first, oldest)
+  })
   sandbox.ledger.grow(3)
   sandbox.ledger.pruneTo(120)
   const [{ version: second }, { version: risen }] = [sandbox.ledger.head, sandbox.ledger.oldest]
@@ -337,7 +341,7 @@ t.test('micro-cached node info and gas estimates carry the present position, whi
     [cacheStatusHeader]: memoryHitStatus,
     'cache-control': 'no-store',
     vary: 'Accept, Accept-Encoding',
-    etag: told.headers.etag,
+    etag: served.headers.etag,
     ...at(second, risen)
   })
   sandbox.ledger.grow()
@@ -348,7 +352,7 @@ t.test('micro-cached node info and gas estimates carry the present position, whi
   for (const target of [info, gas]) {
     t.match((await varve.get(target)).headers, { [cacheStatusHeader]: memoryHitStatus, ...at(third, risen) })
   }
-  t.match(await varve.get(info, { headers: { 'if-none-match': String(told.headers.etag) } }), {
+  t.match(await varve.get(info, { headers: { 'if-none-match': String(served.headers.etag) } }), {
     status: 304,
     body: '',
     headers: { [cacheStatusHeader]: memoryHitStatus, ...at(third, risen) }
@@ -420,8 +424,8 @@ t.test('a response with a Cache-Control veto is micro-cached if the operator ign
   })
   sandbox.faults.add({ kind: 'headers', set: { 'cache-control': 'no-store' } })
   for (const target of [info, gas]) {
-    for (const said of ['varve; fwd=bypass', memoryHitStatus]) {
-      t.match((await varve.get(target)).headers, { [cacheStatusHeader]: said })
+    for (const expectedStatus of ['varve; fwd=bypass', memoryHitStatus]) {
+      t.match((await varve.get(target)).headers, { [cacheStatusHeader]: expectedStatus })
     }
   }
 })
@@ -466,9 +470,9 @@ t.test('a latest read may be stateMs old, is then a hit, and carries the positio
     tableItemLookup('u64', '"7"')
   ]] as const
   const readAt = positionIn(sandbox)
-  const told = []
-  for (const [target, how] of reads) told.push(await varve.get(target, how))
-  for (const { headers } of told) t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...readAt })
+  const responses = []
+  for (const [target, how] of reads) responses.push(await varve.get(target, how))
+  for (const { headers } of responses) t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...readAt })
   sandbox.ledger.grow(700)
   sandbox.ledger.pruneTo(800)
   await varve.get('/v1')
@@ -478,7 +482,7 @@ t.test('a latest read may be stateMs old, is then a hit, and carries the positio
   for (const { headers } of again) {
     t.match(headers, { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store', ...readAt })
   }
-  t.same(again.map(({ bytes }) => bytes), told.map(({ bytes }) => bytes))
+  t.same(again.map(({ bytes }) => bytes), responses.map(({ bytes }) => bytes))
   t.match((await varve.get(`${modules}?ledger_version=${sandbox.ledger.head.version}`)).headers, {
     [cacheStatusHeader]: /miss/,
     ...present
@@ -545,7 +549,7 @@ t.test('errors, not-founds without a position, and stale responses are never mic
     'x-aptos-block-height': '90'
   }
   const missing = '{"message":"","error_code":"table_item_not_found","vm_error_code":null}'
-  const answers: Record<string, Parameters<typeof startStubUpstream>[1]> = {
+  const scripts: Record<string, Parameters<typeof startStubUpstream>[1]> = {
     'an error': (_request, response) => {
       response.writeHead(500, { 'content-type': 'application/json', ...stamps() }).end('{}')
     },
@@ -557,24 +561,24 @@ t.test('errors, not-founds without a position, and stale responses are never mic
     'a not-found without a position': (_request, response) => {
       response.writeHead(404, { 'content-type': 'application/json' }).end(missing)
     },
-    'an answer of a node that lags': (_request, response) => {
+    'a response of a lagging upstream': (_request, response) => {
       respondOk(response, '"1"', old)
     },
-    'a not-found of a node that lags': (_request, response) => {
+    'a not-found of a lagging upstream': (_request, response) => {
       response.writeHead(404, { 'content-type': 'application/json', ...stamps(old) }).end(missing)
     }
   }
-  for (const [name, answer] of Object.entries(answers)) {
-    const stub = await startStubUpstream(t, answer)
+  for (const [name, script] of Object.entries(scripts)) {
+    const stub = await startStubUpstream(t, script)
     const varve = await varveAt(t, stub.url, { latest: { stateMs: 3_600_000, gasMs: 3_600_000, promote: false } })
-    const asked = []
+    const requestCounts = []
     for (const target of [table, table]) {
       t.match((await varve.get(target, tableItemLookup('u64', '"7"'))).headers, {
         [cacheStatusHeader]: 'varve; fwd=bypass'
       }, name)
-      asked.push(stub.requests.length)
+      requestCounts.push(stub.requests.length)
     }
-    t.ok(Number(asked[1]) > Number(asked[0]), name)
+    t.ok(Number(requestCounts[1]) > Number(requestCounts[0]), name)
   }
 })
 
@@ -648,7 +652,7 @@ t.test('a latest not-found is stored at its version, for the same text of its ke
 t.test('a latest response over the size limit goes through whole to each client, and is not stored', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const here = new Promise<void>(resolve => {
@@ -657,7 +661,7 @@ t.test('a latest response over the size limit goes through whole to each client,
   const body = (nth: number): string => JSON.stringify([nth, 'x'.repeat(2 * 1024 * 1024)])
   const stub = await startStubUpstream(t, (_request, response, nth) => {
     if (nth === 1) arrived()
-    held.then(() => {
+    released.then(() => {
       respondOk(response, body(nth))
     }, () => {})
   })
@@ -671,7 +675,7 @@ t.test('a latest response over the size limit goes through whole to each client,
   release()
   t.equal((await early).body, body(1))
   const got = await Promise.all(late)
-  t.same(got.map(answer => answer.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
+  t.same(got.map(each => each.body).sort(), [2, 3, 4, 5, 6].map(body).sort())
   for (const { headers } of got) {
     t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', 'cache-control': 'no-store', [version_]: '1000' })
   }

@@ -5,7 +5,7 @@ import { configSchema } from '../../src/config/schema.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { respondToIndex, respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { isHit } from '../../src/proxy/outcomes.js'
+import { isHit, outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -60,7 +60,7 @@ t.test('a miss is fetched, stored and served; the next read is a hit without an 
 t.test('a thousand equal misses are one upstream read, and all are served', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const here = new Promise<void>(resolve => {
@@ -68,7 +68,7 @@ t.test('a thousand equal misses are one upstream read, and all are served', asyn
   })
   const stub = await startStubUpstream(t, (_request, response) => {
     arrived()
-    held.then(() => {
+    released.then(() => {
       respondOk(response, '[]')
     }, () => {})
   })
@@ -89,7 +89,7 @@ t.test('a thousand equal misses are one upstream read, and all are served', asyn
 t.test('a client that gives up cancels no other, even the first, and the response is stored', async t => {
   let release: () => void = () => {}
   let arrived: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const here = new Promise<void>(resolve => {
@@ -97,7 +97,7 @@ t.test('a client that gives up cancels no other, even the first, and the respons
   })
   const stub = await startStubUpstream(t, (_request, response) => {
     arrived()
-    held.then(() => {
+    released.then(() => {
       respondOk(response, '[]')
     }, () => {})
   })
@@ -146,13 +146,13 @@ t.test('a value is shared by all variants of a table key, a not-found by equal t
 
 t.test('two variants of a missing key that arrive together each get their own text', async t => {
   let release: () => void = () => {}
-  const held = new Promise<void>(resolve => {
+  const released = new Promise<void>(resolve => {
     release = resolve
   })
   const stub = await startStubUpstream(t, (request, response) => {
     request.setEncoding('utf8').once('data', (text: string) => {
       const { key } = JSON.parse(text) as { key: string }
-      held.then(() => {
+      released.then(() => {
         response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(notFound(JSON.stringify(key)))
       }, () => {})
     })
@@ -191,9 +191,9 @@ t.test('a response that is not proven history is forwarded and fetched each time
       respondOk(response, `["${'x'.repeat(1024 * 1024)}"]`)
     }]
   ]
-  for (const [reason, answer] of cases) {
+  for (const [reason, script] of cases) {
     const stub = await startStubUpstream(t, (_request, response) => {
-      answer(response)
+      script(response)
     })
     const varve = await varveAt(t, stub.url, { cache: { maxEntryMb: 1 }, pruned: { answerLocally: false } })
     const got = [await varve.get(modules), await varve.get(modules)]
@@ -259,9 +259,9 @@ t.test('a 200 that cannot be true becomes a 503', async t => {
       respondOk(response, 'zzz', { 'content-encoding': 'gzip' })
     }]
   ]
-  for (const [reason, answer] of cases) {
+  for (const [reason, script] of cases) {
     const stub = await startStubUpstream(t, (_request, response) => {
-      answer(response)
+      script(response)
     })
     const varve = await varveAt(t, stub.url)
     t.match(await varve.get(modules), {
@@ -306,10 +306,10 @@ t.test('a coded error of a gateway keeps its coding', async t => {
 })
 
 t.test('an upstream error fails only the first read: the coalesced ones fetch once more, together', async t => {
-  const waiting: Array<(code: number) => void> = []
+  const pending: Array<(code: number) => void> = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response, nth) => {
-    waiting.push(code => {
+    pending.push(code => {
       if (code === 200) respondOk(response, `[${nth}]`)
       else response.writeHead(code, stamps()).end('{}')
     })
@@ -339,14 +339,14 @@ t.test('an upstream error fails only the first read: the coalesced ones fetch on
         arrived = resolve
       })
       const others = Array.from({ length: 10 }, async () => await statusOf(target))
-      waiting.shift()?.(200)
+      pending.shift()?.(200)
       await second
       const third = new Promise<void>(resolve => {
         arrived = resolve
       })
-      waiting.shift()?.(failing)
+      pending.shift()?.(failing)
       await third
-      waiting.shift()?.(200)
+      pending.shift()?.(200)
       t.same(await Promise.all([...leaders, ...others]), [200, failing, ...Array(10).fill(200)], 'latest')
       continue
     }
@@ -354,9 +354,9 @@ t.test('an upstream error fails only the first read: the coalesced ones fetch on
     const second = new Promise<void>(resolve => {
       arrived = resolve
     })
-    waiting.shift()?.(failing)
+    pending.shift()?.(failing)
     await second
-    waiting.shift()?.(200)
+    pending.shift()?.(200)
     t.same(await Promise.all([...leaders, ...others]), [failing, ...Array(10).fill(200)], 'history')
   }
 })
@@ -504,14 +504,14 @@ t.test('a stale latest read is fetched again, and counted if it stays stale', as
       'x-aptos-ledger-timestampusec': String(900_000 - nth)
     })
   })
-  const behind = await varveAt(t, stuck.url)
+  const laggingVarve = await varveAt(t, stuck.url)
   t.match(
-    await behind.get('/v1/accounts/0x1/modules'),
+    await laggingVarve.get('/v1/accounts/0x1/modules'),
     { body: '[1]', headers: { 'x-node-ledger-version': '899' } },
     'the furthest response, with its own stamp'
   )
   t.equal(stuck.requests.length, 2)
-  t.equal(await behind.metric('varve_stale_latest_total'), 1)
+  t.equal(await laggingVarve.metric('varve_stale_latest_total'), 1)
 })
 
 t.test('an error on the retry of a stale latest read leaves the first response, which is counted', async t => {
@@ -577,10 +577,10 @@ t.test('a block carries the current position, and one below the served head is n
 })
 
 t.test('a burst of latest reads is two upstream reads: one in flight, one coalesced behind it', async t => {
-  const waiting: Array<() => void> = []
+  const pending: Array<() => void> = []
   let arrived: () => void = () => {}
   const stub = await startStubUpstream(t, (_request, response, nth) => {
-    waiting.push(() => {
+    pending.push(() => {
       respondOk(response, `[${nth}]`)
     })
     arrived()
@@ -601,10 +601,10 @@ t.test('a burst of latest reads is two upstream reads: one in flight, one coales
     arrived = resolve
   })
   const late = Array.from({ length: 50 }, bodyOf)
-  waiting.shift()?.()
+  pending.shift()?.()
   t.equal(await early, '[1]')
   await second
-  waiting.shift()?.()
+  pending.shift()?.()
   t.same(new Set(await Promise.all(late)), new Set(['[2]']))
   t.equal(stub.requests.length, 2)
 })
@@ -620,26 +620,26 @@ t.test('with promote off a latest read is not stored at its version', async t =>
 
 t.test('an old rendering is fetched again, and served if no upstream responds within 500 ms', async t => {
   let release = 'aaaa'
-  let answer = (response: ServerResponse, nth: number): void => {
+  let respond = (response: ServerResponse, nth: number): void => {
     respondOk(response, `[${nth}]`)
   }
   const index = (_request: IncomingMessage, response: ServerResponse): void => {
     response.writeHead(200, stamps()).end(`{"git_hash":"${release}"}`)
   }
   const stub = await startStubUpstream(t, (_request, response, nth) => {
-    answer(response, nth)
+    respond(response, nth)
   }, index)
   const clock = { ms: 0 }
   const { context } = contextAt(t, stub.url, clock)
   const read = readOfTarget(modules)
   const served = async (): Promise<[string, string]> => {
     const outcome = await serveRead(context, read)
-    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+    return [outcomeNameOf(outcome), (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
   }
   t.same(await served(), ['miss', '[1]'])
   release = 'bbbb'
   await context.resolveChain()
-  answer = () => {}
+  respond = () => {}
   const started = performance.now()
   t.same(
     await Promise.all(Array.from({ length: 5 }, served)),
@@ -651,7 +651,7 @@ t.test('an old rendering is fetched again, and served if no upstream responds wi
   t.same(await served(), ['hit_memory', '[1]'])
   t.equal(stub.requests.length, 2, 'a failed refresh is not retried at every hit')
   clock.ms = 10_000
-  answer = response => {
+  respond = response => {
     response.writeHead(500, stamps()).end()
   }
   t.same(await served(), ['hit_memory', '[1]'], 'a failing upstream')
@@ -667,7 +667,7 @@ t.test('a new rendering replaces the old one for all concurrent reads', async t 
   const { context } = contextAt(t, stub.url)
   const served = async (): Promise<[string, string]> => {
     const outcome = await serveRead(context, readOfTarget(modules))
-    return [outcome.name, (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+    return [outcomeNameOf(outcome), (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
   }
   await context.resolveChain()
   t.same(await served(), ['miss', '[1]'])
@@ -691,18 +691,18 @@ t.test('an old rendering of a pruned version is served without an upstream reque
   release = 'bbbb'
   oldest = '600'
   await context.resolveChain()
-  t.match(await serveRead(context, readOfTarget(modules)), { name: 'hit_memory', kind: 'pruned' })
+  t.match(await serveRead(context, readOfTarget(modules)), { name: 'hit', tier: 'memory', kind: 'pruned' })
   t.equal(stub.requests.length, 1)
 })
 
 t.test('a reset detected while a rendering is refreshed invalidates the old chain\'s entry', async t => {
   let index: Record<string, string> = {}
   let release = 'aaaa'
-  let answer = (response: ServerResponse): void => {
+  let respond = (response: ServerResponse): void => {
     respondOk(response, '["old chain"]')
   }
   const stub = await startStubUpstream(t, (_request, response) => {
-    answer(response)
+    respond(response)
   }, (_request, response) => {
     response.writeHead(200, stamps(index)).end(`{"git_hash":"${release}"}`)
   })
@@ -711,17 +711,17 @@ t.test('a reset detected while a rendering is refreshed invalidates the old chai
   await serveRead(context, readOfTarget(modules))
   release = 'bbbb'
   await context.resolveChain()
-  let asked: () => void = () => {}
+  let received: () => void = () => {}
   const arrived = new Promise<void>(resolve => {
-    asked = resolve
+    received = resolve
   })
-  answer = () => {
-    asked()
+  respond = () => {
+    received()
   }
   const reading = serveRead(context, readOfTarget(modules))
   await arrived
   index = { 'x-aptos-ledger-version': '100', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '10' }
-  answer = response => {
+  respond = response => {
     response.writeHead(404, { 'content-type': 'application/json', ...stamps(index) }).end(
       '{"error_code":"version_not_found"}'
     )
@@ -743,16 +743,15 @@ t.test('a read that waited for admission sees what was stored meanwhile, and the
   const other = async (): Promise<void> => {
     await serveRead(context, read)
   }
-  t.match(await serveRead({ ...context, admit: other }, read), { name: 'hit_memory' })
+  t.match(await serveRead(context, read, { id: undefined, admit: other }), { name: 'hit', tier: 'memory' })
   t.equal(stub.requests.length, 1)
   const reset = async (): Promise<void> => {
     index = { 'x-aptos-ledger-version': '600', 'x-aptos-ledger-timestampusec': '9000000', 'x-aptos-block-height': '60' }
     await context.resolveChain()
   }
   const before = context.tracker.chain
-  t.match(await serveRead({ ...context, admit: reset }, readOfTarget('/v1/accounts/0x1/modules?ledger_version=501')), {
-    name: 'miss'
-  })
+  const at501 = readOfTarget('/v1/accounts/0x1/modules?ledger_version=501')
+  t.match(await serveRead(context, at501, { id: undefined, admit: reset }), { name: 'miss' })
   t.not(context.tracker.chain, before)
 })
 
@@ -762,15 +761,15 @@ t.test('a read over its limit is rejected before any fetch or wait, an equal rea
   })
   const { context } = contextAt(t, stub.url)
   await context.resolveChain()
-  const refusal = { message: 'too many requests' }
-  const refused = {
-    ...context,
+  const rejection = { message: 'too many requests' }
+  const limited = {
+    id: 'limited',
     admit: async () => {
       throw new ErrorResponse(429, 'web_framework_error', 'too many requests')
     }
   }
   const [mine, others] = await Promise.allSettled([
-    serveRead(refused, readOfTarget(modules)),
+    serveRead(context, readOfTarget(modules), limited),
     serveRead(context, readOfTarget(modules))
   ])
   t.match([mine, others], [{ status: 'rejected', reason: { status: 429 } }, {
@@ -778,20 +777,20 @@ t.test('a read over its limit is rejected before any fetch or wait, an equal rea
     value: { name: 'miss' }
   }])
   for (const target of ['/v1/accounts/0x2/modules', '/v1/accounts/0x2/modules?ledger_version=9999', '/v1/info']) {
-    await t.rejects(serveRead(refused, readOfTarget(target)), refusal)
+    await t.rejects(serveRead(context, readOfTarget(target), limited), rejection)
   }
   await t.rejects(
-    serveRead({ ...refused, settings: { ...context.settings, isObserving: true } }, readOfTarget(modules)),
-    refusal,
+    serveRead({ ...context, settings: { ...context.settings, isObserving: true } }, readOfTarget(modules), limited),
+    rejection,
     'observe mode limits every read'
   )
   t.equal(stub.requests.length, 1)
   await t.rejects(
-    serveRead(refused, { ...readOfTarget('/v1/accounts/0x2/modules'), minVersion: 9999n }),
-    refusal,
+    serveRead(context, { ...readOfTarget('/v1/accounts/0x2/modules'), minVersion: 9999n }, limited),
+    rejection,
     'before it waits'
   )
-  t.match(await serveRead(refused, readOfTarget(modules)), { name: 'hit_memory' })
+  t.match(await serveRead(context, readOfTarget(modules), limited), { name: 'hit', tier: 'memory' })
 })
 
 t.test('after a chain reset nothing of the old chain is served', async t => {
@@ -852,19 +851,22 @@ t.test('a 410 of a gateway without a position is counted without a distance', as
 })
 
 t.test('a process without a reached upstream is not ready, and serves as soon as it can', async t => {
-  let sick = true
+  let isUnhealthy = true
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   }, (request, response) => {
-    if (sick) response.destroy()
+    if (isUnhealthy) response.destroy()
     else respondToIndex(request, response)
   })
   const varve = await varveAt(t, stub.url)
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 503, body: /no upstream has been reached yet/ })
   t.match(await varve.get(modules), { status: 503, headers: { 'retry-after': '1' }, body: /the chain is unknown/ })
-  sick = false
+  isUnhealthy = false
   t.match(await varve.get(modules), { status: 200 })
-  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: '{"ready":true,"degraded":[]}' })
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), {
+    status: 200,
+    body: /^\{"ready":true,/
+  })
 })
 
 t.test('a client with a matching tag gets a 304 with the present position', async t => {
@@ -930,15 +932,19 @@ t.test('Cache-Control is what the operator chose', async t => {
       respondOk(response, '[]')
     })
   })
-  const told = async (cacheControl: 'immutable' | 'off'): Promise<Array<string | undefined>> => {
+  const cacheControlsOf = async (cacheControl: 'immutable' | 'off'): Promise<Array<string | undefined>> => {
     const varve = await varveAt(t, stub.url, { downstream: { cacheControl } })
-    const answers = [
+    const responses = [
       await varve.get(modules),
       await varve.get('/v1/tables/0xab/item?ledger_version=500', tableItemLookup('u64', '"7"')),
       await varve.get('/v1/accounts/0x1/modules')
     ]
-    return answers.map(({ headers }) => headers['cache-control'])
+    return responses.map(({ headers }) => headers['cache-control'])
   }
-  t.same(await told('immutable'), ['public, max-age=86400', 'public, max-age=31536000, immutable', 'no-store'])
-  t.same(await told('off'), [undefined, undefined, 'no-store'])
+  t.same(await cacheControlsOf('immutable'), [
+    'public, max-age=86400',
+    'public, max-age=31536000, immutable',
+    'no-store'
+  ])
+  t.same(await cacheControlsOf('off'), [undefined, undefined, 'no-store'])
 })

@@ -264,7 +264,7 @@ t.test('an aborted view and an unknown account are fetched each time', async t =
 
 t.test('a not-found of an old release is fetched again in BCS as in JSON', async t => {
   let release = 'aaaa'
-  const node = await startStubUpstream(t, (request, response) => {
+  const upstream = await startStubUpstream(t, (request, response) => {
     if (release === 'bbbb') return respondOk(response, '{}', { 'content-type': String(request.headers.accept) })
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"not there","error_code":"resource_not_found","vm_error_code":null}'
@@ -272,7 +272,7 @@ t.test('a not-found of an old release is fetched again in BCS as in JSON', async
   }, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end(`{"git_hash":"${release}"}`)
   })
-  const varve = await varveAt(t, node.url, { head: { pollMs: 100 } })
+  const varve = await varveAt(t, upstream.url, { head: { pollMs: 100 } })
   const target = '/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::a::B%3E?ledger_version=900'
   const forms = ['application/json', 'application/x-bcs'].map(accept => ({ headers: { accept } }))
   for (const form of forms) t.equal((await varve.get(target, form)).status, 404)

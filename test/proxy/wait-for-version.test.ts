@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const version_ = 'x-node-ledger-version'
-const patient = { waitForVersion: { ms: 5000 } }
+const waitingConfig = { waitForVersion: { ms: 5000 } }
 const hour = { waitForVersion: { ms: 3_600_000 } }
 
 /** Returns every read that can name a version. */
@@ -24,33 +24,34 @@ const readsAt = (version: bigint): Array<[target: string, how?: TestRequest]> =>
 const passedAt = (version: bigint): [target: string] => [`/v1/-/healthy?ledger_version=${version}`]
 
 const headOf = ({ ledger }: Sandbox): bigint => ledger.head.version
-const waiting = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_waiting_for_version')
+const waitingCount = async (varve: TestVarve): Promise<number | undefined> =>
+  await varve.metric('varve_waiting_for_version')
 const waits = async (varve: TestVarve): Promise<unknown[]> =>
   await Promise.all(
     ['reached', 'timeout'].map(async result => await varve.metric(`varve_version_waits_total{result="${result}"}`))
   )
 
 /** Returns the responses to reads that wait until the test lets the chain grow. */
-async function meanwhile (
+async function readDuring (
   varve: TestVarve,
   reads: ReadonlyArray<[target: string, how?: TestRequest]>,
   change: () => void
 ): Promise<TestResponse[]> {
-  const asked = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
-  await until(async () => await waiting(varve) === reads.length, 'all wait')
+  const pending = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
+  await until(async () => await waitingCount(varve) === reads.length, 'all wait')
   change()
-  return await asked
+  return await pending
 }
 
 t.test('a read just above the head waits, and is served when the chain has grown', async t => {
-  const { sandbox, varve } = await varveAtSandbox(t, {}, patient)
-  t.same([await waiting(varve), await waits(varve)], [0, [0, 0]], 'the metrics exist from the start')
+  const { sandbox, varve } = await varveAtSandbox(t, {}, waitingConfig)
+  t.same([await waitingCount(varve), await waits(varve)], [0, [0, 0]], 'the metrics exist from the start')
   const target = headOf(sandbox) + 1n
-  const answers = await meanwhile(varve, [...readsAt(target), passedAt(target)], () => {
+  const responses = await readDuring(varve, [...readsAt(target), passedAt(target)], () => {
     sandbox.ledger.grow(2)
   })
-  for (const { status, headers } of answers) t.ok(status === 200 && BigInt(String(headers[version_])) >= target)
-  t.same([await waiting(varve), await waits(varve)], [0, [4, 0]])
+  for (const { status, headers } of responses) t.ok(status === 200 && BigInt(String(headers[version_])) >= target)
+  t.same([await waitingCount(varve), await waits(varve)], [0, [4, 0]])
   t.same(
     ['account_modules', 'table_item', 'block_by_version'].map(name => sandbox.requests.counts[name]),
     [1, 1, 1],
@@ -70,20 +71,20 @@ t.test('a version far above the head is denied at once; the distance depends on 
   const most = (2n * (head - firstVersion) + 898n) / 899n
   t.ok(most > 2n)
   t.match(await varve.get(`/v1/accounts/0x1/modules?ledger_version=${head + most + 1n}`), { status: 404 })
-  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => {
+  const [got] = await readDuring(varve, [[`/v1/accounts/0x1/modules?ledger_version=${head + most}`]], () => {
     sandbox.ledger.grow(20)
   })
-  t.equal(answer?.status, 200)
+  t.equal(got?.status, 200)
 })
 
 t.test('until a second block is seen, a block counts as one version', async t => {
   const index = stamps({ 'x-aptos-oldest-block-height': '100' })
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, index).end()
   }, (_request, response) => {
     response.writeHead(200, index).end('{}')
   })
-  const varve = await varveAt(t, node.url, { waitForVersion: { ms: 20, blocks: 3 } })
+  const varve = await varveAt(t, upstream.url, { waitForVersion: { ms: 20, blocks: 3 } })
   for (const [version, timeouts] of [[1004, 0], [1003, 1]]) {
     t.match(await varve.get(`/v1/blocks/by_version/${version}`), { status: 404 })
     t.same(await waits(varve), [0, timeouts])
@@ -101,7 +102,7 @@ t.test('after the wait the upstream is read, and its own not-found is forwarded'
     headers: { [cacheStatusHeader]: /fwd-status=404/ },
     body: (await sendRequest(sandbox.url, `/v1/blocks/by_version/${target}`)).body
   })
-  t.same([await waiting(varve), await waits(varve)], [0, [0, 1]])
+  t.same([await waitingCount(varve), await waits(varve)], [0, [0, 1]])
 })
 
 t.test('without a configured wait, or with zero blocks, no read waits by itself', async t => {
@@ -114,43 +115,43 @@ t.test('without a configured wait, or with zero blocks, no read waits by itself'
 
 t.test('one upstream that reaches the version is enough, and that one is read', async t => {
   const { upstreams, varve, takeRequestCounts } = await startWithUpstreams(t, [{}, {}], {
-    ...patient,
+    ...waitingConfig,
     head: { pollMs: 600_000 }
   })
   const [, ahead] = upstreams
   const target = (ahead === undefined ? 0n : headOf(ahead)) + 1n
-  const answers = await meanwhile(varve, readsAt(target), () => {
+  const responses = await readDuring(varve, readsAt(target), () => {
     ahead?.ledger.grow(2)
   })
-  t.same(answers.map(({ status }) => status), [200, 200, 200])
+  t.same(responses.map(({ status }) => status), [200, 200, 200])
   t.same(takeRequestCounts(), [0, 3])
 })
 
 t.test('a read that waits across a chain reset gets the response of the new chain', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 1500 } })
-  const [answer] = await meanwhile(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => {
+  const [got] = await readDuring(varve, [[`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`]], () => {
     sandbox.faults.add({ kind: 'otherChain' })
   })
-  t.match(answer, { status: 404 })
-  t.ok(BigInt(String(answer?.headers[version_])) < headOf(sandbox))
+  t.match(got, { status: 404 })
+  t.ok(BigInt(String(got?.headers[version_])) < headOf(sandbox))
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
 
-t.test('without a free waiting slot a read goes on at once; an explicit wait is told to retry', async t => {
-  const node = await startStubUpstream(t, (_request, response) => {
+t.test('without a free waiting slot a read goes on at once; an explicit wait gets Retry-After', async t => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     response.writeHead(404, { 'content-type': 'application/json', ...stamps() }).end(
       '{"message":"m","error_code":"version_not_found","vm_error_code":null}'
     )
   })
-  const told: string[] = []
-  const { context: made } = contextAt(t, node.url)
+  const waitEnds: string[] = []
+  const { context: made } = contextAt(t, upstream.url)
   const parts = {
     ...made,
     settings: { ...made.settings, waitMs: 60_000 },
     metrics: {
       ...made.metrics,
       waited: (how: string) => {
-        told.push(how)
+        waitEnds.push(how)
       }
     },
     versionWaits: { waitFor: async () => 'too_many_waits' as const, close: () => {} }
@@ -165,7 +166,7 @@ t.test('without a free waiting slot a read goes on at once; an explicit wait is 
     ) => error),
     { status: 503, rawHeaders: ['retry-after', '1'] }
   )
-  t.same(told, ['too_many_waits', 'too_many_waits'])
+  t.same(waitEnds, ['too_many_waits', 'too_many_waits'])
 })
 
 t.test('both waits together last no longer than one', async t => {
@@ -175,10 +176,10 @@ t.test('both waits together last no longer than one', async t => {
       response.writeHead(404, stamps()).end()
     })).url
   )
-  const asked: Array<[bigint, number]> = []
+  const recorded: Array<[bigint, number]> = []
   const clock = { ms: 0 }
   const waitFor = async (version: bigint, ms: number): Promise<'reached'> => {
-    asked.push([version, ms])
+    recorded.push([version, ms])
     clock.ms += 400
     const { stamped } = made.tracker
     if (stamped !== undefined) {
@@ -206,15 +207,15 @@ t.test('both waits together last no longer than one', async t => {
     settings: { ...made.settings, waitMs: 200 },
     versionWaits: { waitFor, close: () => {} }
   }, { ...readOfTarget('/v1/blocks/by_version/1004'), minVersion: 5n })
-  t.same(asked, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
+  t.same(recorded, [[1001n, 1000], [1002n, 600], [1003n, 300], [1004n, 200]])
 })
 
 t.test('a shutdown releases waiting reads, which get an error response', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
-  const waiting = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
+  const waitingRead = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
   await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
   await varve.stop({ drainMs: 0, graceMs: 100, flushMs: 2000 })
-  t.match(await waiting, { status: 503 })
+  t.match(await waitingRead, { status: 503 })
 })
 
 t.test('waiting reads poll an upstream only while it has free slots', async t => {
@@ -226,7 +227,7 @@ t.test('waiting reads poll an upstream only while it has free slots', async t =>
   const reads = [1n, 2n].map(async back =>
     await varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) - back}`)
   )
-  await until(() => sandbox.requests.countFor('account_modules') === 2, 'half of its turns are taken')
+  await until(() => sandbox.requests.countFor('account_modules') === 2, 'half of its slots are taken')
   const least = { headers: { 'x-varve-min-ledger-version': String(headOf(sandbox) + 1000n) } }
   t.match(await varve.get('/v1/accounts/0x1/modules', least), { status: 404 })
   t.equal(sandbox.requests.countFor('index'), 0)

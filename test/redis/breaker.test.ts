@@ -9,7 +9,7 @@ interface Trial {
   /** Times of probes, in milliseconds since the start. */
   readonly probes: number[]
   /** Result of the next probes. */
-  isWell: boolean
+  isHealthy: boolean
   pass(ms: number): Promise<void>
 }
 
@@ -22,7 +22,7 @@ function breakerOf (t: Test): Trial {
   const breaker = new Breaker(async () => {
     probes.push(now)
     await turn()
-    if (!trial.isWell) throw new Error('sick')
+    if (!trial.isHealthy) throw new Error('unhealthy')
   }, state => {
     changes.push(state)
   })
@@ -30,7 +30,7 @@ function breakerOf (t: Test): Trial {
     breaker,
     changes,
     probes,
-    isWell: true,
+    isHealthy: true,
     pass: async ms => {
       for (const end = now + ms; now < end;) {
         now += 50
@@ -74,7 +74,7 @@ t.test('an open breaker probes within a second, then every two, and new failures
   const { breaker, probes, pass, changes } = trial
   await breaker.probeNow()
   probes.length = 0
-  trial.isWell = false
+  trial.isHealthy = false
   breaker.open()
   for (let at = 0; at < 40; at++) {
     // Requests in flight may fail after it opened, and a client that reconnects fails again and again.
@@ -84,7 +84,7 @@ t.test('an open breaker probes within a second, then every two, and new failures
   }
   t.same(probes, [500, 1500, 3500, 5500, 7500])
   t.equal(breaker.failedProbes, 5)
-  trial.isWell = true
+  trial.isHealthy = true
   await pass(2000)
   t.ok(breaker.isClosed)
   t.same(changes, ['closed', 'open', 'closed'])
@@ -95,13 +95,13 @@ t.test('an open breaker probes within a second, then every two, and new failures
 t.test('a breaker that opens again after recovery probes within a second again', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass } = trial
-  trial.isWell = false
+  trial.isHealthy = false
   breaker.open()
   await pass(6000)
-  trial.isWell = true
+  trial.isHealthy = true
   await pass(2000)
   t.ok(breaker.isClosed)
-  trial.isWell = false
+  trial.isHealthy = false
   breaker.open()
   probes.length = 0
   await pass(500)
@@ -120,11 +120,11 @@ t.test('failures from before a breaker opened do not open it again once it has c
 t.test('concurrent probes are one, and an extra probe that succeeds closes the breaker at once', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass } = trial
-  trial.isWell = false
+  trial.isHealthy = false
   breaker.open()
   await pass(2000)
   t.equal(probes.length, 2)
-  trial.isWell = true
+  trial.isHealthy = true
   await Promise.all([breaker.probeNow(), breaker.probeNow()])
   t.equal(probes.length, 3)
   t.ok(breaker.isClosed)
@@ -135,10 +135,10 @@ t.test('concurrent probes are one, and an extra probe that succeeds closes the b
 t.test('a stopped breaker neither probes nor closes', async t => {
   const trial = breakerOf(t)
   const { breaker, probes, pass, changes } = trial
-  trial.isWell = false
+  trial.isHealthy = false
   breaker.open()
   const inFlight = breaker.probeNow()
-  trial.isWell = true
+  trial.isHealthy = true
   breaker.stop()
   await inFlight
   await pass(10_000)

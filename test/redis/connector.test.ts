@@ -43,7 +43,7 @@ t.test('a connection may be closed at any moment of a TLS handshake, certificate
 })
 
 t.test('closing a cluster or Sentinel connection during its handshake writes nothing to stderr', async t => {
-  const said = t.capture(console, 'error')
+  const printed = t.capture(console, 'error')
   const redis = await startRedis(t, { tls: true, password: 'secret' })
   await leaves(t, { ...nowhere, cluster: [{ host: '127.0.0.1', port: redis.port }] })
   const { name, hosts } = await startSentinel(t, { tls: true, password: 'secret' })
@@ -56,14 +56,14 @@ t.test('closing a cluster or Sentinel connection during its handshake writes not
     },
     ca: certificate
   })
-  t.same(said(), [])
+  t.same(printed(), [])
 })
 
 t.test('errors of Sentinel connections are handled, also if they are closed while connecting', async t => {
-  const said = t.capture(console, 'error')
+  const printed = t.capture(console, 'error')
   const redis = await startRedis(t, { tls: true })
   const sentinels = [{ host: '127.0.0.1', port: redis.port }]
-  const patience = { disconnectTimeout: 500, connectTimeout: 500, sentinelCommandTimeout: 500 }
+  const timeouts = { disconnectTimeout: 500, connectTimeout: 500, sentinelCommandTimeout: 500 }
   await Promise.all(Array.from({ length: 120 }, async (_, at) => {
     const connector = new MasterConnector({
       sentinels,
@@ -72,7 +72,7 @@ t.test('errors of Sentinel connections are handled, also if they are closed whil
       failoverDetector: true,
       sentinelMaxConnections: 10,
       sentinelReconnectStrategy: () => null,
-      ...patience
+      ...timeouts
     })
     // ioredis calls this once it has reached the master.
     const listening = (connector as unknown as { initFailoverDetector(): Promise<void> }).initFailoverDetector()
@@ -86,5 +86,5 @@ t.test('errors of Sentinel connections are handled, also if they are closed whil
       process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1,
     'they are gone'
   )
-  t.same(said(), [])
+  t.same(printed(), [])
 })

@@ -25,23 +25,23 @@ const toLoopback: Resolve = async () => [{ address: '127.0.0.1', family: 4 }]
 /** DNS cache that counts queries; the system knows none of the names. */
 function named (): {
   lookup: NonNullable<RedisConnectionOptions['lookup']>,
-  asked: string[],
-  says: (resolve: Resolve) => void
+  lookups: string[],
+  resolveWith: (resolve: Resolve) => void
 } {
-  const asked: string[] = []
+  const lookups: string[] = []
   let current = toLoopback
   const names = new DnsCache({
     now: () => performance.now(),
     timeoutMs: 500,
     resolve: async hostname => {
-      asked.push(hostname)
+      lookups.push(hostname)
       return await current(hostname)
     }
   })
   return {
     lookup: names.lookup,
-    asked,
-    says: resolve => {
+    lookups,
+    resolveWith: resolve => {
       current = resolve
     }
   }
@@ -49,7 +49,7 @@ function named (): {
 
 t.test('Redis is reached by name, and at its last address while DNS hangs', async t => {
   const redis = await startRedis(t)
-  const { lookup, asked, says } = named()
+  const { lookup, lookups, resolveWith } = named()
   const client = createClient({ ...nowhere, url: `redis://redis.example:${redis.port}`, lookup }).on('error', () => {})
   t.teardown(() => {
     client.disconnect()
@@ -57,19 +57,19 @@ t.test('Redis is reached by name, and at its last address while DNS hangs', asyn
   await client.connect()
   t.equal(await client.ping(), 'PONG')
   // Hangs, so that one query must serve all attempts.
-  says(async () => await new Promise(() => {}))
+  resolveWith(async () => await new Promise(() => {}))
   await redis.kill()
   await until(() => client.status === 'reconnecting', 'it is noticed')
   // Waits for the second query: a result that is still cached would need none.
-  await until(() => asked.length === 2, 'its name is asked for again')
+  await until(() => lookups.length === 2, 'its name is looked up again')
   await redis.start()
   await until(async () => await client.ping() === 'PONG', 'it is back')
-  t.same(asked, ['redis.example', 'redis.example'])
+  t.same(lookups, ['redis.example', 'redis.example'])
 })
 
 t.test('clusters, sentinels and subscribers are reached by name too', async t => {
   const cluster = await startCluster(t)
-  const { lookup, asked } = named()
+  const { lookup, lookups } = named()
   const place = {
     ...nowhere,
     cluster: [{ host: 'cluster.example', port: Number(cluster.hosts[0]?.split(':')[1]) }],
@@ -81,7 +81,7 @@ t.test('clusters, sentinels and subscribers are reached by name too', async t =>
     t.equal(await client.ping(), 'PONG')
     client.disconnect()
   }
-  t.same([...new Set(asked)], ['cluster.example'])
+  t.same([...new Set(lookups)], ['cluster.example'])
   const { name, hosts } = await startSentinel(t)
   const master = createClient({
     ...nowhere,
@@ -97,5 +97,5 @@ t.test('clusters, sentinels and subscribers are reached by name too', async t =>
   })
   await master.connect()
   t.equal(await master.ping(), 'PONG')
-  t.ok(asked.includes('sentinel.example'))
+  t.ok(lookups.includes('sentinel.example'))
 })

@@ -13,5 +13,5 @@ t.test('a command timeout of the Redis client is reported as timed out', async t
   await t.rejects(link.run('get', async () => {
     throw new Error('Connection is closed.')
   }))
-  t.equal(link.lastError, 'timed out', 'the later error says less than its cause')
+  t.equal(link.lastError, 'timed out', 'the later error has less detail than its cause')
 })

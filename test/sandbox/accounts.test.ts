@@ -68,7 +68,7 @@ t.test('resources come in pages ordered by state key, and each page continues th
   t.ok(walked.length > 28)
   t.equal(new Set(walked).size, walked.length)
   t.same(walked.slice(0, 28), first.json.map((item: any) => item.type))
-  t.equal((await requestNode(`${url}/v1/accounts/0x1/resources?limit=10`)).headers['x-aptos-cursor'], undefined)
+  t.equal((await requestNode(`${url}/v1/accounts/0x1/resources?limit=11`)).headers['x-aptos-cursor'], undefined)
   const modules = (await requestNode(`${url}/v1/accounts/0xcafe/modules?limit=1`)).headers['x-aptos-cursor']
   t.equal((await requestNode(`${url}/v1/accounts/0xcafe/resources?start=${modules}&limit=1`)).status, 200)
   const key = String(first.headers['x-aptos-cursor'])
@@ -80,7 +80,7 @@ t.test('resources come in pages ordered by state key, and each page continues th
       key.slice(0, -2),
       `${key}00`,
       `01${key.slice(2)}`,
-      key.replace(/^(.{68})01/, '$102'),
+      key.replace(/^(.{68})01/, '$103'),
       key.replace(/^(.{68})01/, '$100')
     ]
   ) {
@@ -261,14 +261,14 @@ t.test('an account has its next sequence number and key; an unknown address gets
   const older = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, statelessAccounts: false })
   const { version } = older.ledger.head
   for (const path of ['0xabc', '0xabc/resources']) {
-    const refused = await requestNode(`${older.url}/v1/accounts/${path}`)
-    t.equal(refused.status, 404)
+    const rejected = await requestNode(`${older.url}/v1/accounts/${path}`)
+    t.equal(rejected.status, 404)
     t.equal(
-      refused.text,
+      rejected.text,
       '{"message":"Account not found by Address(0xabc) and Ledger ' +
         `version(${version})","error_code":"account_not_found","vm_error_code":null}`
     )
-    t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
+    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
   }
   for (const path of ['0x1', '0x1/resources', '0xa/resources']) {
     t.equal((await requestNode(`${older.url}/v1/accounts/${path}`)).status, 200, path)
@@ -320,13 +320,13 @@ t.test('a balance is a bare number above 2^53, and agrees with the coin store', 
     ]
   ) t.equal((await requestNode(`${url}/v1/accounts/${path}`)).text, '0', path)
   for (const asset of ['', 'u8', '0xg', '0X1', 'vector%3Cu8%3E']) {
-    const refused = await requestNode(`${url}/v1/accounts/0xcafe/balance/${asset}`)
+    const rejected = await requestNode(`${url}/v1/accounts/0xcafe/balance/${asset}`)
     t.match(
-      [refused.status, refused.json],
+      [rejected.status, rejected.json],
       [400, { ...framework, message: /^failed to parse path `asset_type`: / }],
       asset
     )
-    t.notOk(refused.headers['x-aptos-chain-id'])
+    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
 })
 
@@ -361,10 +361,10 @@ t.test('missing account data is not found, and unavailable versions have their o
     ['0xcafe/resources?limit=0', 400, 'invalid_input', 'Given limit value (0) must not be zero']
   ]
   for (const [path, status, code, message] of cases) {
-    const refused = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(refused.status, status, path)
-    t.same(refused.json, { message, error_code: code, vm_error_code: null })
-    t.equal(refused.headers['x-aptos-ledger-version'], `${version}`)
+    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
+    t.equal(rejected.status, status, path)
+    t.same(rejected.json, { message, error_code: code, vm_error_code: null })
+    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
   }
   const reads = [
     '0x1',
@@ -377,8 +377,8 @@ t.test('missing account data is not found, and unavailable versions have their o
   ]
   for (const path of reads) {
     const [above, below] = await Promise.all(
-      [version + 1n, ledger.oldest.version - 1n].map(async asked =>
-        await requestNode(`${url}/v1/accounts/${path}?ledger_version=${asked}&limit=0`)
+      [version + 1n, ledger.oldest.version - 1n].map(async requestedVersion =>
+        await requestNode(`${url}/v1/accounts/${path}?ledger_version=${requestedVersion}&limit=0`)
       )
     )
     t.match([above?.status, above?.json], [404, {
@@ -389,7 +389,7 @@ t.test('missing account data is not found, and unavailable versions have their o
       error_code: 'version_pruned',
       message: `Ledger version(${ledger.oldest.version - 1n}) has been pruned`
     }], path)
-    for (const refused of [above, below]) t.ok(refused?.headers['x-aptos-chain-id'])
+    for (const rejected of [above, below]) t.ok(rejected?.headers['x-aptos-chain-id'])
   }
 })
 
@@ -409,10 +409,10 @@ t.test('an unparsable request is rejected without a position, and a disabled for
     ['0x1/balance/0xa?ledger_version=1.0', /`ledger_version`/]
   ]
   for (const [path, message] of cases) {
-    const refused = await requestNode(`${url}/v1/accounts/${path}`)
-    t.equal(refused.status, 400, path)
-    t.match(refused.json, { ...framework, message })
-    t.same(refused.names, ['content-type', 'content-length', 'date'])
+    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
+    t.equal(rejected.status, 400, path)
+    t.match(rejected.json, { ...framework, message })
+    t.same(rejected.names, ['content-type', 'content-length', 'date'])
   }
   const mute = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0, jsonOutput: false })
   for (
@@ -424,13 +424,13 @@ t.test('an unparsable request is rejected without a position, and a disabled for
       ['0x1/balance/0xa', 'Get account balance']
     ] as const
   ) {
-    const refused = await requestNode(`${mute.url}/v1/accounts/${path}`)
-    t.equal(refused.status, 403)
-    t.match(refused.json, {
+    const rejected = await requestNode(`${mute.url}/v1/accounts/${path}`)
+    t.equal(rejected.status, 403)
+    t.match(rejected.json, {
       error_code: 'api_disabled',
       message: `${operation} with JSON output is disabled on this endpoint`
     })
-    t.notOk(refused.headers['x-aptos-chain-id'])
+    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
 })
 

@@ -53,12 +53,12 @@ t.test('a preflight allows GET and POST with any header, and reads nothing', asy
     })
   }
   t.equal((await preflight('GET')).headers['access-control-allow-headers'], '*')
-  const refused = await preflight('PUT')
-  t.match(refused, {
+  const rejected = await preflight('PUT')
+  t.match(rejected, {
     status: 403,
     json: { message: 'request-method not allowed', error_code: 'web_framework_error', vm_error_code: null }
   })
-  t.same(corsNames(refused.headers), [])
+  t.same(corsNames(rejected.headers), [])
   t.equal(sandbox.requests.total, 0)
   t.equal(
     (await requestNode(`${sandbox.url}/v1`, { method: 'OPTIONS', headers: { origin } })).status,

@@ -129,16 +129,16 @@ t.test('held requests wait for their release, and read the state then or at thei
   const { url, faults, ledger } = await start(t)
   const before = ledger.head.version
   const [hold, late] = [faults.hold('index'), faults.hold('estimate_gas_price', { late: true })]
-  const answers = [requestNode(`${url}/v1`), requestNode(`${url}/v1/estimate_gas_price`)]
+  const responses = [requestNode(`${url}/v1`), requestNode(`${url}/v1/estimate_gas_price`)]
   t.equal((await requestNode(`${url}/v1/info`)).status, 200)
   await Promise.all([hold.arrived, late.arrived])
   t.equal(hold.arrivedCount, 1)
-  // One more turn, so that the late request has read its state.
+  // One more event-loop turn, so that the late request has read its state.
   await new Promise(resolve => setImmediate(resolve))
   ledger.grow()
   hold.release()
   faults.clear()
-  const [index, gas] = await Promise.all(answers)
+  const [index, gas] = await Promise.all(responses)
   t.equal(index?.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
   t.equal(gas?.headers['x-aptos-ledger-version'], `${before}`)
   t.equal((await requestNode(`${url}/v1`)).status, 200)
@@ -205,12 +205,13 @@ t.test('a lagging sandbox reports and reads an older head, at the end of a block
   lag.remove()
   for (const versions of [0, 1, 7, 40]) {
     lag = faults.add({ kind: 'lag', versions })
-    const told = BigInt((await index()).ledger_version)
+    const reportedVersion = BigInt((await index()).ledger_version)
     t.ok(
-      told <= ledger.head.version - BigInt(versions) && told > ledger.head.version - BigInt(versions) - 9n,
+      reportedVersion <= ledger.head.version - BigInt(versions) &&
+        reportedVersion > ledger.head.version - BigInt(versions) - 9n,
       `${versions}`
     )
-    t.equal(ledger.blockOf(told).lastVersion, told)
+    t.equal(ledger.blockOf(reportedVersion).lastVersion, reportedVersion)
     lag.remove()
   }
   faults.add({ kind: 'lag', versions: 1_000_000 })

@@ -11,8 +11,8 @@ t.test('every callable framework view is in the ABI of its module', async t => {
   for (const [module, views] of Object.entries(frameworkViewSignatures)) {
     const { json } = await requestNode(`${sandbox.url}/v1/accounts/0x1/module/${module}`)
     for (const [name, { typeParameterCount, params, returns }] of Object.entries(views)) {
-      const told = json.abi.exposed_functions.find((each: { name: string }) => each.name === name)
-      t.match(told, {
+      const declared = json.abi.exposed_functions.find((each: { name: string }) => each.name === name)
+      t.match(declared, {
         visibility: 'public',
         is_entry: false,
         is_view: true,
@@ -25,12 +25,12 @@ t.test('every callable framework view is in the ABI of its module', async t => {
         type_arguments: typeParameterCount === 0 ? [] : ['0x1::aptos_coin::AptosCoin'],
         arguments: params.map(() => '0x1')
       })
-      const answer = await requestNode(`${sandbox.url}/v1/view`, {
+      const response = await requestNode(`${sandbox.url}/v1/view`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body
       })
-      t.match(answer, { status: 200, json: { length: returns.length } }, name)
+      t.match(response, { status: 200, json: { length: returns.length } }, name)
     }
   }
 })

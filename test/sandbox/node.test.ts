@@ -145,7 +145,7 @@ t.test('gas estimates are numbers, health is a message, and both have the positi
   t.equal(bytes.body.readBigUInt64LE(), BigInt(gas.json.gas_estimate))
   const health = await requestNode(`${url}/v1/-/healthy`)
   t.same(health.json, { message: 'aptos-node:ok' })
-  for (const heard of [gas, bytes, health]) t.ok(heard.headers['x-aptos-ledger-version'])
+  for (const response of [gas, bytes, health]) t.ok(response.headers['x-aptos-ledger-version'])
 })
 
 t.test('Accept follows its first item that is exactly one of the two types', async t => {
@@ -182,12 +182,12 @@ t.test('a disabled form is rejected with 403 and without a position', async t =>
     startSandboxNode(t, { bcsOutput: false }),
     startSandboxNode(t, { jsonOutput: false })
   ])
-  const refused = await requestNode(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
-  t.equal(refused.status, 403)
-  t.same(refused.names, ['content-type', 'content-length', 'date'])
-  t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
+  const rejected = await requestNode(`${noBcs.url}/v1/estimate_gas_price`, { headers: { accept: 'application/x-bcs' } })
+  t.equal(rejected.status, 403)
+  t.same(rejected.names, ['content-type', 'content-length', 'date'])
+  t.equal(rejected.headers['content-type'], 'application/json; charset=utf-8')
   t.equal(
-    refused.text,
+    rejected.text,
     '{"message":"Estimate gas price with BCS output is disabled on this ' +
       'endpoint","error_code":"api_disabled","vm_error_code":null}'
   )
@@ -217,12 +217,12 @@ t.test('HEAD is GET without the body; other methods and unknown paths are reject
     ['GET', '/v1/accounts/1%2Fmodules/x', 404, 'not found']
   ]
   for (const [method, path, status, message] of cases) {
-    const refused = await requestNode(url + path, { method })
-    t.equal(refused.status, status, path)
-    t.same(refused.names, ['content-type', 'content-length', 'date'])
-    t.equal(refused.headers['content-type'], 'application/json')
+    const rejected = await requestNode(url + path, { method })
+    t.equal(rejected.status, status, path)
+    t.same(rejected.names, ['content-type', 'content-length', 'date'])
+    t.equal(rejected.headers['content-type'], 'application/json')
     if (method !== 'HEAD') {
-      t.equal(refused.text, JSON.stringify({ message, error_code: 'web_framework_error', vm_error_code: null }))
+      t.equal(rejected.text, JSON.stringify({ message, error_code: 'web_framework_error', vm_error_code: null }))
     }
   }
 })
@@ -237,7 +237,7 @@ t.test('a target that is not valid HTTP gets a 400 without a body, and one too l
     )
   }
   t.match(await getRaw(url, '/v1/\xc3\xa9'), /^HTTP\/1\.1 400 /)
-  t.match(await sendRaw(url, 'what is this\r\n\r\n'), /^HTTP\/1\.1 400 .*content-length: 0\r\n\r\n$/s)
+  t.match(await sendRaw(url, 'not a request\r\n\r\n'), /^HTTP\/1\.1 400 .*content-length: 0\r\n\r\n$/s)
   t.match(await getRaw(url, `/v1?a=${'x'.repeat(70_000)}`), /^HTTP\/1\.1 414 /)
   for (const target of ['/v1?a={}|^`', 'http://elsewhere/v1', '/v1?limit=x&&=&y']) {
     t.match(await getRaw(url, target), /^HTTP\/1\.1 200 OK\r\n/, target)
@@ -254,13 +254,13 @@ t.test('the header family and a path prefix before /v1 are configurable', async 
   t.equal((await requestNode(`${new URL(url).origin}/sandbox`)).status, 200)
 })
 
-t.test('the sandbox is shown and controlled over HTTP, which does not count as requests', async t => {
+t.test('the sandbox is inspected and controlled over HTTP, which does not count as requests', async t => {
   const { url, ledger, faults, requests } = await startSandboxNode(t, { blocks: 20, prunedBlocks: 0 })
-  const shown = await requestNode(`${url}/sandbox`)
-  t.match(shown.json, {
+  const state = await requestNode(`${url}/sandbox`)
+  t.match(state.json, {
     head: { blockHeight: '19' },
     oldest: { version: '0' },
-    asked: { total: 0 },
+    requests: { total: 0 },
     faults: [],
     options: { seed: 1 }
   })

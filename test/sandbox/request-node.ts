@@ -64,15 +64,15 @@ export async function requestTableItem (
 export async function sendRaw (base: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(base)
   return await new Promise(resolve => {
-    let heard = ''
+    let received = ''
     const socket = connect(Number(port), hostname, () => socket.write(bytes, 'latin1'))
     socket.on('data', chunk => {
-      heard += chunk.toString('latin1')
+      received += chunk.toString('latin1')
     })
     socket.on('error', error => {
-      heard += `(${(error as NodeJS.ErrnoException).code})`
+      received += `(${(error as NodeJS.ErrnoException).code})`
     })
-    socket.on('close', () => resolve(heard))
+    socket.on('close', () => resolve(received))
   })
 }
 

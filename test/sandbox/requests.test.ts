@@ -15,19 +15,19 @@ t.test('an address is read in every variant, after two decodings, and returned i
   const { url } = await start(t)
   const known = (await requestNode(`${url}/v1/accounts/0x42/modules`)).text
   for (
-    const spelling of ['42', '0x042', `0x${'42'.padStart(64, '0')}`, '%342', '%25342', '0%78%34%32', '0%2578%2534%2532']
+    const variant of ['42', '0x042', `0x${'42'.padStart(64, '0')}`, '%342', '%25342', '0%78%34%32', '0%2578%2534%2532']
   ) {
-    t.equal((await requestNode(`${url}/v1/accounts/${spelling}/modules`)).text, known, spelling)
+    t.equal((await requestNode(`${url}/v1/accounts/${variant}/modules`)).text, known, variant)
   }
   t.equal(
     (await requestNode(`${url}/v1/accounts/CAFE/modules`)).text,
     (await requestNode(`${url}/v1/accounts/0xcafe/modules`)).text
   )
-  for (const spelling of ['0X42', '0x', '', '0x42g', '0'.repeat(65), '4%2F2', '0x4%202', '+42', '%zz', '%252542']) {
-    const refused = await requestNode(`${url}/v1/accounts/${spelling}/modules`)
-    t.equal(refused.status, 400, spelling)
-    t.same(refused.names, ['content-type', 'content-length', 'date'])
-    t.match(refused.json, {
+  for (const variant of ['0X42', '0x', '', '0x42g', '0'.repeat(65), '4%2F2', '0x4%202', '+42', '%zz', '%252542']) {
+    const rejected = await requestNode(`${url}/v1/accounts/${variant}/modules`)
+    t.equal(rejected.status, 400, variant)
+    t.same(rejected.names, ['content-type', 'content-length', 'date'])
+    t.match(rejected.json, {
       ...framework,
       message: /^failed to parse path `address`: failed to parse "string\(Address\)": /
     })
@@ -65,10 +65,10 @@ t.test('a u64 in a query may have zeros or an encoded plus, but may not be empty
       'five'
     ]
   ) {
-    const refused = await at(text)
-    t.equal(refused.status, 400, text)
-    t.match(refused.json, framework)
-    t.notOk(refused.headers['x-aptos-chain-id'])
+    const rejected = await at(text)
+    t.equal(rejected.status, 400, text)
+    t.match(rejected.json, framework)
+    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
   t.equal(
     (await at('-1')).json.message,
@@ -203,10 +203,10 @@ t.test('only JSON that full nodes accept is accepted', async t => {
     `${body('"a"').slice(0, -1)},"more":${'['.repeat(127)}${']'.repeat(127)}}`
   ]
   for (const text of bad) {
-    const refused = await requestTableItem(url, text)
-    t.equal(refused.status, 400, text.slice(0, 80))
-    t.match(refused.json, { ...framework, message: /^parse request payload error: / })
-    t.notOk(refused.headers['x-aptos-chain-id'])
+    const rejected = await requestTableItem(url, text)
+    t.equal(rejected.status, 400, text.slice(0, 80))
+    t.match(rejected.json, { ...framework, message: /^parse request payload error: / })
+    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
   t.equal(
     (await requestTableItem(url, Buffer.concat([Buffer.from(body('"').slice(0, -1)), Buffer.from([0xff, 0x22, 0x7d])])))
@@ -223,8 +223,8 @@ t.test('only JSON that full nodes accept is accepted', async t => {
     `{"extra":"\\ud83d\\ude00\\/",${body('"alice"').slice(1)}`,
     `{"x":[true,false,null,[],{}],${body('"alice"').slice(1)}`
   ]
-  const answer = (await requestTableItem(url, good[0])).text
-  for (const text of good) t.equal((await requestTableItem(url, text)).text, answer, text.slice(0, 80))
+  const expected = (await requestTableItem(url, good[0])).text
+  for (const text of good) t.equal((await requestTableItem(url, text)).text, expected, text.slice(0, 80))
 })
 
 t.test('types are read in every variant, and an invalid type is rejected before the ledger is read', async t => {
@@ -278,11 +278,11 @@ t.test('types are read in every variant, and an invalid type is rejected before 
     ]
   ) {
     for (const request of [{ ...item, key_type: type }, { ...item, value_type: type }]) {
-      const refused = await requestTableItem(url, request, '?ledger_version=18446744073709551615')
-      t.equal(refused.status, 400, type)
-      t.equal(refused.json.error_code, 'invalid_input')
-      t.same(refused.names, ['content-type', 'content-length', 'date'])
-      t.equal(refused.headers['content-type'], 'application/json; charset=utf-8')
+      const rejected = await requestTableItem(url, request, '?ledger_version=18446744073709551615')
+      t.equal(rejected.status, 400, type)
+      t.equal(rejected.json.error_code, 'invalid_input')
+      t.same(rejected.names, ['content-type', 'content-length', 'date'])
+      t.equal(rejected.headers['content-type'], 'application/json; charset=utf-8')
     }
   }
 })
@@ -318,24 +318,17 @@ t.test('keys of every type have one name in every variant', async t => {
     ['0x1::option::Option<u8>', ['{"vec":"0x01"}', '{"vec":"01"}']]
   ]
   for (const [type, keys] of same) {
-    // Picks the first of several tables that has the key.
-    let answer = ''
-    let handle = 0
-    while (answer === '') {
-      const found = await requestTableItem(
-        url,
-        `{"key_type":"${type}","value_type":"u64","key":${keys[0]}}`,
-        '',
-        `${++handle}`
-      )
-      t.match([200, 404], [found.status === 200 || found.status === 404 ? 200 : found.status], type)
-      if (found.status === 200) answer = found.text
-      if (handle > 40) throw new Error(type)
-    }
+    const found = await requestTableItem(
+      url,
+      `{"key_type":"${type}","value_type":"u64","key":${keys[0]}}`,
+      '',
+      '0x5eed'
+    )
+    t.equal(found.status, 200, type)
     for (const key of keys) {
       t.equal(
-        (await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`, '', `${handle}`)).text,
-        answer,
+        (await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`, '', '0x5eed')).text,
+        found.text,
         `${type} ${key}`
       )
     }
@@ -362,10 +355,10 @@ t.test('a key of another type is rejected by the ledger, with the position', asy
   ]
   for (const [type, keys] of wrong) {
     for (const key of keys) {
-      const refused = await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`)
-      t.equal(refused.status, 400, `${type} ${key}`)
-      t.equal(refused.json.error_code, 'invalid_input')
-      t.ok(refused.headers['x-aptos-ledger-version'])
+      const rejected = await requestTableItem(url, `{"key_type":"${type}","value_type":"u64","key":${key}}`)
+      t.equal(rejected.status, 400, `${type} ${key}`)
+      t.equal(rejected.json.error_code, 'invalid_input')
+      t.ok(rejected.headers['x-aptos-ledger-version'])
     }
   }
 })
@@ -373,7 +366,7 @@ t.test('a key of another type is rejected by the ledger, with the position', asy
 t.test('a not-found repeats the key as sent: order, number text, strings in shortest form', async t => {
   const { url, ledger } = await start(t)
   const version = ledger.head.version
-  const keys: Array<[type: string, sent: string, told: string]> = [
+  const keys: Array<[type: string, sent: string, quoted: string]> = [
     [
       '0x1::string::String',
       '"?\\u0041\\u00e9\\/\\b\\f\\n\\r\\t\\"\\\\\\u001F\\u007f"',
@@ -387,7 +380,7 @@ t.test('a not-found repeats the key as sent: order, number text, strings in shor
       '{"y":"2","more":[1.50,-0,1E+2,true,null,{}],"x":"1","owner":"0xAB"}'
     ]
   ]
-  for (const [type, sent, told] of keys) {
+  for (const [type, sent, quoted] of keys) {
     let missing
     for (let handle = 0; missing?.status !== 404; handle++) {
       missing = await requestTableItem(
@@ -398,7 +391,7 @@ t.test('a not-found repeats the key as sent: order, number text, strings in shor
       )
     }
     t.match(missing.json.message, /^Table Item not found by Table handle\(0x\d+\), /)
-    t.ok(missing.json.message.includes(`Table key(${told}) and Ledger version(${version})`), missing.json.message)
+    t.ok(missing.json.message.includes(`Table key(${quoted}) and Ledger version(${version})`), missing.json.message)
     t.equal(missing.json.error_code, 'table_item_not_found')
     t.equal(missing.headers['x-aptos-ledger-version'], `${version}`)
   }

@@ -66,9 +66,9 @@ t.test('a number without events is an empty stream, and an invalid number is rej
       '0x1/events/2?limit=65536'
     ]
   ) {
-    const refused = await requestNode(`${url}/v1/accounts/${path}`)
-    t.match([refused.status, refused.json], [400, framework], path)
-    t.notOk(refused.headers['x-aptos-chain-id'])
+    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
+    t.match([rejected.status, rejected.json], [400, framework], path)
+    t.notOk(rejected.headers['x-aptos-chain-id'])
   }
   t.match(
     (await requestNode(`${url}/v1/accounts/0x1/events/x`)).json.message,
@@ -87,7 +87,7 @@ t.test('a number without events is an empty stream, and an invalid number is rej
 
 t.test('a handle that was destroyed and recreated names another stream, as of the head', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 300, prunedBlocks: 0 })
-  ledger.remaking = { goneAt: 310, backAt: 320 }
+  ledger.recreation = { destroyedAt: 310, recreatedAt: 320 }
   const handle = `${url}/v1/accounts/0xcafe/events/${coins}/deposit_events`
   const before = await requestNode(`${handle}?start=0&limit=100`)
   t.equal(before.json.length, 99)
@@ -97,7 +97,7 @@ t.test('a handle that was destroyed and recreated names another stream, as of th
   ledger.grow(10)
   t.equal(ledger.height, 309)
   t.equal((await requestNode(`${handle}?start=99&limit=9`)).json.length, 4)
-  const held = await balance()
+  const balanceBefore = await balance()
   ledger.grow(1)
   const gone = await requestNode(`${handle}?start=0&limit=5`)
   t.match([gone.status, gone.json], [404, { error_code: 'resource_not_found' }])
@@ -107,7 +107,7 @@ t.test('a handle that was destroyed and recreated names another stream, as of th
       .status,
     200
   )
-  t.equal(await balance(), held, 'the balance moved into a fungible store')
+  t.equal(await balance(), balanceBefore, 'the balance moved into a fungible store')
   const byNumber = await requestNode(`${url}/v1/accounts/0xcafe/events/2?start=0&limit=100`)
   t.equal(byNumber.json.length, 100, 'the old stream is still there')
 
@@ -134,7 +134,7 @@ t.test('a handle that was destroyed and recreated names another stream, as of th
     withdraw_events: { guid: { id: { creation_num: '5' } } }
   })
   t.equal(store.coin.value, `${events.reduce((sum: bigint, event: any) => sum + BigInt(event.data.amount), 0n)}`)
-  t.equal(await balance(), `${BigInt(held) + BigInt(store.coin.value)}`)
+  t.equal(await balance(), `${BigInt(balanceBefore) + BigInt(store.coin.value)}`)
   t.equal(
     (await requestNode(`${url}/v1/accounts/0xcafe/resource/0x1::account::Account`)).json.data.guid_creation_num,
     '6'
@@ -157,28 +157,28 @@ t.test('a handle that was destroyed and recreated names another stream, as of th
 
 t.test('recreation is a start option too, and the same options give the same chain', async t => {
   const [one, two] = await Promise.all([
-    startSandboxNode(t, { blocks: 50, prunedBlocks: 0, remaking: { goneAt: 20, backAt: 20 } }),
+    startSandboxNode(t, { blocks: 50, prunedBlocks: 0, recreation: { destroyedAt: 20, recreatedAt: 20 } }),
     startSandboxNode(t, { blocks: 50, prunedBlocks: 0 })
   ])
   const path = `/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`
   t.equal((await requestNode(one.url + path)).json[0].guid.creation_number, '4')
-  two.ledger.remaking = { goneAt: 20, backAt: 20 }
+  two.ledger.recreation = { destroyedAt: 20, recreatedAt: 20 }
   t.equal((await requestNode(two.url + path)).text, (await requestNode(one.url + path)).text)
 })
 
 t.test('a POST recreates the coin store from the next block on, once', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 30, prunedBlocks: 0 })
   const state = async () => (await requestNode(`${url}/v1/accounts/0xcafe/resource/${coins}`)).status
-  await requestNode(`${url}/sandbox/remake?blocks=5`, { method: 'POST' })
-  await requestNode(`${url}/sandbox/remake?blocks=2`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/recreate?blocks=5`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/recreate?blocks=2`, { method: 'POST' })
   t.equal(await state(), 200)
   ledger.grow()
   t.equal(await state(), 404)
-  await requestNode(`${url}/sandbox/remake`, { method: 'POST' })
+  await requestNode(`${url}/sandbox/recreate`, { method: 'POST' })
   ledger.grow()
   t.equal(await state(), 404)
   ledger.grow()
   t.equal(await state(), 200)
   t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/deposit_events?start=0`)).text, '[]')
-  t.equal((await requestNode(`${url}/sandbox/remake?blocks=x`, { method: 'POST' })).status, 400)
+  t.equal((await requestNode(`${url}/sandbox/recreate?blocks=x`, { method: 'POST' })).status, 400)
 })

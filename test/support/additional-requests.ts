@@ -138,12 +138,12 @@ const views = post(
 )
 
 const posts = fc.oneof(raws, views)
-const well = fc.oneof({ weight: 3, arbitrary: gets }, { weight: 1, arbitrary: posts })
+const wellFormed = fc.oneof({ weight: 3, arbitrary: gets }, { weight: 1, arbitrary: posts })
 
 /** Requests of every kind that real nodes serve besides the six, mostly well-formed. */
 export const additionalRequest = fc.oneof(
-  { weight: 4, arbitrary: well },
-  { weight: 2, arbitrary: corruptTarget(well) },
+  { weight: 4, arbitrary: wellFormed },
+  { weight: 2, arbitrary: corruptTarget(wellFormed) },
   {
     weight: 1,
     arbitrary: corruptBody(posts)

@@ -7,13 +7,13 @@ import { type Test } from 'tap'
 const elsewhere = `
   const { createServer } = require('node:net')
   const { parentPort, workerData } = require('node:worker_threads')
-  const server = createServer(socket => { socket.on('error', () => {}).on('data', sent => { setTimeout(() => { socket.write(workerData.says ?? sent) }, workerData.afterMs) }) })
+  const server = createServer(socket => { socket.on('error', () => {}).on('data', sent => { setTimeout(() => { socket.write(workerData.response ?? sent) }, workerData.afterMs) }) })
   server.listen(0, '127.0.0.1', () => { parentPort.postMessage(server.address().port) })
 `
 
 /** Starts a server that responds after a delay, even while this process is blocked; returns its port. */
-export async function startDelayedServer (t: Test, afterMs: number, says?: string): Promise<number> {
-  const server = new Worker(elsewhere, { eval: true, workerData: { says, afterMs } })
+export async function startDelayedServer (t: Test, afterMs: number, response?: string): Promise<number> {
+  const server = new Worker(elsewhere, { eval: true, workerData: { response, afterMs } })
   t.teardown(async () => {
     await server.terminate()
   })

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { needsRestart } from '../../src/config/restart-keys.js'
+import { restartPaths } from '../../src/config/restart-keys.js'
 import { overrides } from '../../src/config/load.js'
 import { configSchema } from '../../src/config/schema.js'
 
@@ -135,4 +135,9 @@ function rangeOf ({ minimum = 0, maximum = Infinity }: Shape): string {
 
 function escaped (text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;')
+}
+
+/** Returns true for a key that a reload does not apply. */
+function needsRestart (key: string): boolean {
+  return restartPaths.some(path => key === path.join('.') || key.startsWith(`${path.join('.')}.`))
 }

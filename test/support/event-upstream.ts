@@ -63,26 +63,26 @@ export async function startEventUpstream (t: Test, change: Partial<EventUpstream
   }
   const error = (code: string, text: string): string =>
     JSON.stringify({ message: text, error_code: code, vm_error_code: null })
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const respond = (request: IncomingMessage, response: ServerResponse): void => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://node')
     const segments = pathname.split('/')
     const creation = segments.length === 6 ? Number(segments[5]) : state.creation
-    const say = (status: number, body: string): void => {
+    const send = (status: number, body: string): void => {
       response.writeHead(status, { 'content-type': 'application/json', ...stampsNow() }).end(body)
     }
     if (!pathname.includes('/events/')) return respondOk(response, '[]', stampsNow())
-    if (creation === undefined) return say(404, error('resource_not_found', 'Resource not found'))
+    if (creation === undefined) return send(404, error('resource_not_found', 'Resource not found'))
     const [limit, start] = [Number(searchParams.get('limit') ?? 25), searchParams.get('start')]
-    if (limit === 0) return say(400, error('invalid_input', 'Given limit value (0) must not be zero'))
+    if (limit === 0) return send(400, error('invalid_input', 'Given limit value (0) must not be zero'))
     const from = start === null ? Math.max(0, state.count - limit) : Number(start)
-    if (from < state.count && state.versionOf(from) < state.oldest) return say(410, error('version_pruned', 'pruned'))
+    if (from < state.count && state.versionOf(from) < state.oldest) return send(410, error('version_pruned', 'pruned'))
     respondOk(response, page(from, limit, creation), stampsNow())
   }
-  const node = await startStubUpstream(t, (request, response) => {
-    if (state.blockedUntil === undefined) answer(request, response)
+  const upstream = await startStubUpstream(t, (request, response) => {
+    if (state.blockedUntil === undefined) respond(request, response)
     else {
       state.blockedUntil.then(() => {
-        answer(request, response)
+        respond(request, response)
       }, () => {})
     }
   }, (_request, response) => {
@@ -90,5 +90,5 @@ export async function startEventUpstream (t: Test, change: Partial<EventUpstream
       `{"git_hash":"${state.release}"}`
     )
   })
-  return { ...node, state, page }
+  return { ...upstream, state, page }
 }

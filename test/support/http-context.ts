@@ -25,7 +25,7 @@ export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext>
     isSandbox: false,
     drain: new DrainFlag(),
     cors: new Cors('*'),
-    clients: new ConnectionLimiter({ connections: Infinity, inFlightBytes: Infinity }, {
+    clients: new ConnectionLimiter({ connections: Infinity, inFlight: proxy.inFlight }, {
       cut: () => {},
       onFull: () => {}
     }),

@@ -1,7 +1,7 @@
-import { maxSeries, maxSeriesText } from '../../src/metrics/series-count.js'
+import { maxSeries, maxSeriesText } from './series-count.js'
 import { type LabelValues, metricGroups, metricList, type MetricDefinition } from '../../src/metrics/definitions.js'
 
-const oneNode = { upstreams: 1, clients: 0 }
+const oneUpstream = { upstreams: 1, clients: 0 }
 // Puts longer lists into a table of their own.
 const mostInline = 5
 
@@ -13,7 +13,7 @@ export function metricsPage (): string {
   const sections = Object.entries(metricGroups).map(([title, rows]) =>
     `### ${title}\n\n${head}\n${rows.map(lineOf).join('\n')}\n`
   )
-  const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneNode), 0)
+  const total = metricList.reduce((sum, row) => sum + maxSeries(row, oneUpstream), 0)
   return `\n${sections.join('\n')}\nAll of them, with one node and no keys: ${total} series at most.\n\n${lists()}\n`
 }
 
@@ -23,7 +23,7 @@ function lineOf (row: MetricDefinition): string {
     isInline(values) ? `${code(label)} = ${valuesOf(values)}` : code(label)
   ).join('; ')
   return `| ${code(row.name)} | ${type} | ${labels} | ${row.help} | ${maxSeriesText(row)} | ${
-    maxSeries(row, oneNode)
+    maxSeries(row, oneUpstream)
   } |`
 }
 

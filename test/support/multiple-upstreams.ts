@@ -18,15 +18,17 @@ export interface VarveWithUpstreams {
   statusOf(name: string): Promise<Record<string, unknown>>
 }
 
-/** Starts nodes with a long history and no growth, and varve in front of them; waits until all have answered. */
+/** Starts nodes with a long history and no growth, and varve in front of them; waits until all have responded. */
 export async function startWithUpstreams (
   t: Test,
   each: SandboxOptions[],
   change: Parameters<typeof varveAt>[2] = {},
   upstream: object = {}
 ): Promise<VarveWithUpstreams> {
-  const nodes = await Promise.all(each.map(async options => await startSandboxNode(t, { prunedBlocks: 0, ...options })))
-  return await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
+  const upstreams = await Promise.all(
+    each.map(async options => await startSandboxNode(t, { prunedBlocks: 0, ...options }))
+  )
+  return await untilAllPolled(await startInFrontOf(t, upstreams, change, upstream))
 }
 
 /** Starts two equal upstreams, of which the first ranks first because the other is slower. */
@@ -35,19 +37,19 @@ export async function startWithTwoUpstreams (
   upstream: object = {},
   change: Parameters<typeof varveAt>[2] = {}
 ): Promise<VarveWithUpstreams> {
-  const nodes = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
+  const upstreams = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
   // Delays the second's first response by more than a busy machine does, so that the first ranks first.
-  const first = nodes[1]?.faults.add({ kind: 'slow', ms: 100 })
-  const served = await untilAllHeard(await startInFrontOf(t, nodes, change, upstream))
-  nodes[1]?.faults.add({ kind: 'slow', ms: 15 })
+  const first = upstreams[1]?.faults.add({ kind: 'slow', ms: 100 })
+  const served = await untilAllPolled(await startInFrontOf(t, upstreams, change, upstream))
+  upstreams[1]?.faults.add({ kind: 'slow', ms: 15 })
   first?.remove()
   return served
 }
 
-async function untilAllHeard (served: VarveWithUpstreams): Promise<VarveWithUpstreams> {
+async function untilAllPolled (served: VarveWithUpstreams): Promise<VarveWithUpstreams> {
   await until(
-    async () => !(await sendRequest(served.varve.adminUrl, '/readyz')).body.includes('has not answered yet'),
-    'each was heard of'
+    async () => !(await sendRequest(served.varve.adminUrl, '/readyz')).body.includes('has not responded yet'),
+    'each was polled'
   )
   served.takeRequestCounts()
   return served
@@ -56,26 +58,26 @@ async function untilAllHeard (served: VarveWithUpstreams): Promise<VarveWithUpst
 /** The same with running nodes, from before their first response. */
 export async function startInFrontOf (
   t: Test,
-  nodes: readonly Sandbox[],
+  sandboxes: readonly Sandbox[],
   change: Parameters<typeof varveAt>[2] = {},
   upstream: object = {}
 ): Promise<VarveWithUpstreams> {
-  const upstreams = nodes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 4000, ...upstream })) as never
+  const upstreams = sandboxes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 4000, ...upstream })) as never
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 }, ...change })
   return {
-    upstreams: nodes,
+    upstreams: sandboxes,
     varve,
     get: async target => await varve.get(target),
     takeRequestCounts: () =>
-      nodes.map(({ requests }) => {
-        const { index = 0, block_by_height: marks = 0 } = requests.counts
-        const count = requests.total - index - marks
+      sandboxes.map(({ requests }) => {
+        const { index = 0, block_by_height: anchorReads = 0 } = requests.counts
+        const count = requests.total - index - anchorReads
         requests.reset()
         return count
       }),
     upStates: async () =>
       (await Promise.all(
-        nodes.map(async (_node, at) => await varve.metric(`varve_upstream_up{upstream="n${at + 1}"}`))
+        sandboxes.map(async (_upstream, at) => await varve.metric(`varve_upstream_up{upstream="n${at + 1}"}`))
       )).join(),
     statusOf: async name => {
       const { upstreams: all } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as {

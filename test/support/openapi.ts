@@ -79,8 +79,8 @@ export class OpenApiChecker {
     const pointer = `/paths/${escaped(operation?.path ?? '')}/${operation?.method}/responses/${status}`
     const response = operation?.responses[status]
     if (response === undefined) return [`${operationId} answers no ${status}`]
-    const [at, told] = this.#resolved<ResponseObject>(pointer, response)
-    return [...this.#ofHeaders(at, told, headers), ...this.#ofBody(at, told, headers['content-type'], body)]
+    const [at, definition] = this.#resolved<ResponseObject>(pointer, response)
+    return [...this.#ofHeaders(at, definition, headers), ...this.#ofBody(at, definition, headers['content-type'], body)]
   }
 
   #ofHeaders (pointer: string, { headers = {} }: ResponseObject, came: IncomingHttpHeaders): string[] {

@@ -47,7 +47,7 @@ export interface Rule {
   >
 }
 
-interface Told {
+interface AlertingRule {
   readonly metric?: Record<string, string>
   readonly value?: [number, string]
   readonly values?: Array<[number, string]>
@@ -110,16 +110,16 @@ export class Prometheus {
     })
     await once(child, 'spawn')
     killOnExit(child, folder)
-    const said: string[] = []
+    const outputLines: string[] = []
     for await (const line of createInterface(child.stderr)) {
-      said.push(line)
+      outputLines.push(line)
       if (!line.includes('Server is ready to receive web requests')) continue
       child.stderr.resume()
       await until(async () => (await fetch(`${this.url}/-/ready`)).ok, 'prometheus is ready')
       return undefined
     }
     await gone
-    return said.join('\n')
+    return outputLines.join('\n')
   }
 
   /** Returns the value of an expression, now or at a time in seconds. */
@@ -158,16 +158,18 @@ export class Prometheus {
       method: what.startsWith('query') ? 'POST' : 'GET',
       ...(what.startsWith('query') && { body: new URLSearchParams(parameters) })
     })
-    const told = await response.json() as { status: string, error?: string, data: unknown }
-    if (told.status !== 'success') throw new Error(`${told.error ?? 'no reason told'}: ${JSON.stringify(parameters)}`)
-    return told.data
+    const result = await response.json() as { status: string, error?: string, data: unknown }
+    if (result.status !== 'success') {
+      throw new Error(`${result.error ?? 'no reason given'}: ${JSON.stringify(parameters)}`)
+    }
+    return result.data
   }
 }
 
 function seriesOf (data: unknown): Series[] {
-  const { resultType, result } = data as { resultType: string, result: Told[] | [number, string] }
+  const { resultType, result } = data as { resultType: string, result: AlertingRule[] | [number, string] }
   if (resultType === 'scalar') return [{ labels: {}, points: [pointOf(result as [number, string])] }]
-  return (result as Told[]).map(({ metric = {}, value, values }) => ({
+  return (result as AlertingRule[]).map(({ metric = {}, value, values }) => ({
     labels: metric,
     points: (values ?? (value === undefined ? [] : [value])).map(pointOf)
   }))

@@ -9,13 +9,16 @@ import { LowestRequestedVersion } from '../../src/proxy/lowest-requested-version
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
-import { HeadPoll } from '../../src/chain/head-poll.js'
+import { Quarantine } from '../../src/chain/quarantine.js'
+import { HeadPoll } from '../../src/upstreams/head-poll.js'
+import { WaiterPolls } from '../../src/upstreams/head-polling.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { LiveReleases } from '../../src/upstreams/live-releases.js'
+import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
-import { isHistoryShareable, isShareable } from '../../src/proxy/outcomes.js'
+import { isShareable } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { PrunedErrors } from '../../src/api/pruned-errors.js'
 import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
@@ -27,12 +30,10 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   const nothing = (): void => {}
   const events = new ChainEvents()
   const tracker = new Tracker(undefined, () => 0, events)
-  const versionWaits = new VersionWaits(tracker, {
-    now: () => performance.now(),
-    requestPoll: () => {
-      poll.poll().catch(nothing)
-    }
-  })
+  const waiterPolls = new WaiterPolls(() => {
+    poll.poll().catch(nothing)
+  }, () => performance.now())
+  const versionWaits = new VersionWaits(tracker, waiterPolls)
   events.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
   })
@@ -40,7 +41,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
   const streamNames = new StreamNames(() => clock.ms, () => {
     memory.dropMemos()
   })
-  const node = new UpstreamClient({
+  const client = new UpstreamClient({
     name: 'n',
     url,
     headers: {},
@@ -50,32 +51,35 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     maxBufferedBytes: 1e6,
     now: () => performance.now()
   }, { fetched: nothing })
-  const member = new Upstream(node, {
+  const verification = {
     verifyChain: async () => undefined,
     isOffChain: () => false,
     isSameChain: async () => true,
     hasPeers: () => false
-  }, () => clock.ms)
-  const releases = new LiveReleases(() => clock.ms, () => member.isUp)
+  }
+  const upstream = new Upstream(client, new Quarantine(client, verification, () => clock.ms), () => clock.ms)
+  const releases = new LiveReleases(() => clock.ms, () => upstream.isUp)
   const upstreamPool = new UpstreamPool({
     wallClockMs: () => Date.now(),
     onOldest: nothing,
     onAllQuarantined: async () => {}
   })
-  upstreamPool.replaceUpstreams([member], undefined)
+  upstreamPool.replaceUpstreams([upstream], undefined)
   const onRelease = (release: string): void => {
-    node.setRelease(release)
+    client.setRelease(release)
     releases.record(release)
   }
-  const poll = new HeadPoll(async question => await member.fetch(question), tracker, {
+  const poll = new HeadPoll({
+    upstream,
+    fetch: async request => await upstream.fetch(request),
+    heads: tracker,
     pollMs: 1000,
     now: () => 0,
-    isDue: () => false,
-    onState: nothing,
+    onPolled: nothing,
     onRelease
   })
   t.teardown(async () => {
-    await node.close()
+    await client.close()
   })
   return {
     context: {
@@ -85,22 +89,30 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       lowestRequested: new LowestRequestedVersion(() => clock.ms),
       memory,
       compressor: new Compressor(memory),
-      redisTier: undefined,
+      lowerTiers: [],
       invalidator: new LocalInvalidator(memory, streamNames),
       auditSampler: new AuditSampler(nothing, async () => {}),
       streamEnds: new StreamEnds(),
       streamNames,
-      historyCoalescer: new Coalescer(isHistoryShareable),
-      redisCoalescer: new Coalescer(() => true),
+      historyCoalescer: new Coalescer(isShareable),
+      lowerTierCoalescer: new Coalescer(() => true),
       latestCoalescer: new FreshCoalescer(isShareable),
       prunedErrors: new PrunedErrors(),
       upstreamPool,
+      inFlight: new InFlightBytes(Infinity, () => clock.ms),
       releases,
       resolveChain: async () => {
         await poll.poll()
       },
       failedRefreshes: new FailedRefreshes(() => clock.ms),
-      metrics: { notStored: nothing, staleLatest: nothing, waited: nothing, audited: nothing, pruned: nothing },
+      metrics: {
+        notStored: nothing,
+        staleLatest: nothing,
+        waited: nothing,
+        audited: nothing,
+        overBudget: nothing,
+        pruned: nothing
+      },
       settings: {
         isObserving: false,
         promoteLatest: true,

@@ -47,7 +47,7 @@ const about = {
     '- CORS headers let pages of the origins in `cors.origins` read the response and its headers. Every ' +
     'response varies by `Origin` then, also one to a request without it.',
     '- Invalid requests get 400, 405, 408, 414, 417 or 431, in the format of any other error.',
-    '- what-is-kept.md, beside this file, lists what is cached for how long, and the values of `Cache-Status`.'
+    '- what-is-cached.md, beside this file, lists what is cached for how long, and the values of `Cache-Status`.'
   ].join('\n').replace('\n', '\n\n'),
   license: { name: 'MIT', identifier: 'MIT' }
 }
@@ -208,7 +208,7 @@ function segmentsOf ({ path }: Endpoint): string[] {
 
 function operationPiece (endpoint: Endpoint, operation: Operation, schemas: SchemaComponents): OpenApiObject {
   const { tag, summary, description, parameterKeys, body, responseSchemas } = operation
-  const refused = Object.entries(errors).filter(([status]) => {
+  const rejections = Object.entries(errors).filter(([status]) => {
     if (status === '413' || status === '415') return endpoint.method === 'POST'
     return status !== '410' || endpoint.keyedBy !== 'moving'
   })
@@ -229,7 +229,7 @@ function operationPiece (endpoint: Endpoint, operation: Operation, schemas: Sche
         content: contentOf(responseSchemas, schemas)
       },
       304: { $ref: '#/components/responses/NotModified' },
-      ...Object.fromEntries(refused.map(([status, [name]]) => [status, { $ref: `#/components/responses/${name}` }]))
+      ...Object.fromEntries(rejections.map(([status, [name]]) => [status, { $ref: `#/components/responses/${name}` }]))
     }
   }
 }

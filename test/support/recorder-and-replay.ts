@@ -25,14 +25,14 @@ export interface RunningReplay {
 /** Starts a recorder in front of a node. */
 export async function startRecorder (
   t: Test,
-  nodeUrl: string,
+  upstreamUrl: string,
   flags: readonly string[] = [],
   environment: Record<string, string> = {}
 ): Promise<RunningRecorder> {
   const file = join(t.testdir(), 'report.jsonl')
   const command = startCommand(
     t,
-    ['record', '--upstream', nodeUrl, '--out', file, '--listen', '127.0.0.1:0', ...flags],
+    ['record', '--upstream', upstreamUrl, '--out', file, '--listen', '127.0.0.1:0', ...flags],
     {
       environment
     }

@@ -90,7 +90,7 @@ export class RedisCluster {
     await until(async () => {
       const views = await Promise.all(this.nodes.map(async ({ client }) => await client.cluster('INFO')))
       return views.every(view => signs.every(sign => view.includes(`${sign}\r`)))
-    }, 'all nodes find the cluster well')
+    }, 'all nodes find the cluster healthy')
   }
 
   /** Kills a node; the others continue to serve their slots. */

@@ -153,14 +153,14 @@ export class RedisProcess {
     })
     await once(child, 'spawn')
     killOnExit(child, this.folder)
-    const said: string[] = []
+    const outputLines: string[] = []
     for await (const line of createInterface(child.stdout)) {
-      said.push(line)
+      outputLines.push(line)
       if (!this.#launch.ready.test(line)) continue
       child.stdout.resume()
       return undefined
     }
     await this.#gone
-    return said.join('\n')
+    return outputLines.join('\n')
   }
 }

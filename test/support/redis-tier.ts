@@ -2,6 +2,7 @@ import { type Test } from 'tap'
 import { etagOf } from '../../src/cache/entry.js'
 import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
 import { type StoredEntry } from '../../src/cache/stored-entry.js'
+import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { createClient } from '../../src/redis/connection-options.js'
 
@@ -43,13 +44,14 @@ export async function openRedisTier (
     keyPrefix: 'varve',
     ttlSeconds: 1000,
     metrics: {
-      wroteToRedis: () => {
+      wrote: () => {
         counts.written++
       },
       foundCorrupt: () => {
         counts.corrupt++
       }
     },
+    inFlight: new InFlightBytes(Infinity, now),
     now,
     isAgreed: () => true,
     ...change
@@ -82,7 +84,7 @@ export function storedEntryOf (key: string, body: string | Buffer, change: Parti
     lowestVersion: undefined,
     cursor: undefined,
     gasUsed: undefined,
-    range: undefined,
+    validity: undefined,
     stamped,
     ...change
   }

@@ -14,7 +14,7 @@ const known = new Set(['ledger_version', 'start', 'limit', 'with_transactions'])
  * True if varve rejects on purpose what a node may accept: a parameter given twice, or a query encoded twice
  * (docs/node-behaviour.md, "Percent-encoding").
  */
-export function isStricterThanNode ({ target, body }: RequestVariant): boolean {
+export function isStricterThanUpstream ({ target, body }: RequestVariant): boolean {
   if (/\?.*%25/.test(target)) return true
   const names = [...new URLSearchParams(`?${target.slice(target.indexOf('?') + 1)}`).keys()].filter(name =>
     known.has(name)

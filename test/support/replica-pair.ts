@@ -62,9 +62,9 @@ export async function slowestOf (t: Test, varve: TestVarve, targets: readonly st
 
 /** True if a response is the upstream's for this read; asserts only failures. */
 export function checkResponse (t: Test, got: { status: number, body: string }, target: string): boolean {
-  const isWell = got.status === 200 && got.body === bodyOf(target)
-  if (!isWell) t.fail(`${target}: ${got.status} ${got.body}`)
-  return isWell
+  const isExpected = got.status === 200 && got.body === bodyOf(target)
+  if (!isExpected) t.fail(`${target}: ${got.status} ${got.body}`)
+  return isExpected
 }
 
 /** Expects a read of one replica to be a hit in Redis on the other, without an upstream read. */
@@ -80,7 +80,7 @@ export async function checkShared (
   const got = await second.get(target)
   checkResponse(t, got, target)
   t.equal(got.headers['cache-status'], 'varve; hit; detail=redis', message)
-  t.equal(upstream.requests.filter(asked => asked.endsWith(target)).length, 1, 'the upstream got it once')
+  t.equal(upstream.requests.filter(url => url.endsWith(target)).length, 1, 'the upstream got it once')
 }
 
 /** Waits until replicas share again: during a failover a write may go to a server that loses it. */

@@ -248,12 +248,12 @@ const nasty = fc.constantFrom(
 
 /** Corrupts one place of a target. */
 export const corruptTarget = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrary<RequestVariant> =>
-  fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, mark]) => {
+  fc.tuple(requests, fc.nat(), fc.nat(2), nasty).map(([request, place, cut, inserted]) => {
     const at = 4 + place % Math.max(1, request.target.length - 3)
     // Removes blanks and raw non-Latin letters, which would make no valid request line.
     return {
       ...request,
-      target: request.target.slice(0, at) + (mark === ' ' ? '%20' : mark) + request.target.slice(at + cut)
+      target: request.target.slice(0, at) + (inserted === ' ' ? '%20' : inserted) + request.target.slice(at + cut)
     }
   })
 
@@ -264,10 +264,10 @@ export const corruptBody = (requests: fc.Arbitrary<RequestVariant>): fc.Arbitrar
     fc.nat(),
     fc.nat(2),
     fc.constantFrom('', ' ', '"', ',', '}', ']', '0', '1.', '\\', '\n', '\u00a0', '\ufeff', ':', '-')
-  ).map(([request, place, cut, mark]) => {
+  ).map(([request, place, cut, inserted]) => {
     const text = request.body ?? ''
     const at = place % (text.length + 1)
-    return { ...request, body: text.slice(0, at) + mark + text.slice(at + cut) }
+    return { ...request, body: text.slice(0, at) + inserted + text.slice(at + cut) }
   })
 
 const validRequest = fc.oneof(modules, tables, events, blocks, plain)

@@ -20,29 +20,29 @@ export async function runProgram (
   })
 }
 
-/** Result of an audit: findings, none, or the reason why the registry could not be asked. */
-export type NpmAudit = { readonly findings: readonly string[] } | { readonly notAsked: string }
+/** Result of an audit: findings, none, or the reason why the registry was unavailable. */
+export type NpmAudit = { readonly findings: readonly string[] } | { readonly unavailable: string }
 
-/** Asks the registry for vulnerabilities of the packages in the lock file; a registry without answer is no success. */
+/** Requests vulnerabilities of the packages in the lock file; a registry without response is no success. */
 export async function auditPackages (cwd: string, ...more: readonly string[]): Promise<NpmAudit> {
   const { code, stdout, stderr } = await runProgram('npm', ['audit', '--json', ...more], { cwd })
-  const told = parsed(stdout)
-  const total = told?.metadata?.vulnerabilities?.total
-  if (typeof total !== 'number' || told?.vulnerabilities === undefined) {
-    return { notAsked: told?.message ?? (`${stdout}${stderr}`.trim() || `npm ended with ${code}`) }
+  const report = parsed(stdout)
+  const total = report?.metadata?.vulnerabilities?.total
+  if (typeof total !== 'number' || report?.vulnerabilities === undefined) {
+    return { unavailable: report?.message ?? (`${stdout}${stderr}`.trim() || `npm ended with ${code}`) }
   }
-  return { findings: Object.entries(told.vulnerabilities).map(([name, { severity }]) => `${name}: ${severity}`) }
+  return { findings: Object.entries(report.vulnerabilities).map(([name, { severity }]) => `${name}: ${severity}`) }
 }
 
-interface Told {
+interface NpmReport {
   message?: string
   metadata?: { vulnerabilities?: { total?: number } }
   vulnerabilities?: Record<string, { severity: string }>
 }
 
-function parsed (text: string): Told | undefined {
+function parsed (text: string): NpmReport | undefined {
   try {
-    return JSON.parse(text) as Told
+    return JSON.parse(text) as NpmReport
   } catch {
     return undefined
   }

@@ -23,15 +23,15 @@ export class SlowRedis {
   /** Delay of every response. */
   delayMs = 0
   /** Response in place of the server's, for any bytes of a client; undefined forwards them. */
-  scriptedResponse: ((asked: Buffer) => Buffer | string | undefined) | undefined
+  scriptedResponse: ((chunk: Buffer) => Buffer | string | undefined) | undefined
   /** True to close new connections at once. */
-  isRefusing = false
+  isRejecting = false
   readonly #behind: { readonly port: number, readonly url: string }
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #connected = 0
-  #receivedCount = 0
-  #held: Gate | undefined
+  #received = ''
+  #gate: Gate | undefined
 
   constructor (behind: { readonly port: number, readonly url: string }) {
     this.#behind = behind
@@ -58,23 +58,25 @@ export class SlowRedis {
     return this.#connected
   }
 
-  /** Number of received chunks. */
-  get receivedCount (): number {
-    return this.#receivedCount
+  /** Commands received since responses are withheld. */
+  get received (): string {
+    return this.#received
   }
 
   /** Withholds all responses from now on; the server still gets commands. */
-  hold (): void {
-    this.#held ??= newGate()
+  withhold (): void {
+    if (this.#gate !== undefined) return
+    this.#gate = newGate()
+    this.#received = ''
   }
 
   /** Sends withheld responses in order. */
   release (): void {
-    this.#held?.release()
-    this.#held = undefined
+    this.#gate?.release()
+    this.#gate = undefined
   }
 
-  /** Resets all connections; accepts new ones unless it is refusing. */
+  /** Resets all connections; accepts new ones unless it is rejecting. */
   dropConnections (): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
@@ -94,12 +96,12 @@ export class SlowRedis {
 
   #accept (client: Socket): void {
     this.#connected++
-    this.#keep(client)
-    if (this.isRefusing) {
+    this.#track(client)
+    if (this.isRejecting) {
       client.resetAndDestroy()
       return
     }
-    const server = this.#keep(connect(this.#behind.port, '127.0.0.1'))
+    const server = this.#track(connect(this.#behind.port, '127.0.0.1'))
     client.on('close', () => {
       server.destroy()
     })
@@ -112,20 +114,20 @@ export class SlowRedis {
       sent = sent.then(async () => {
         const leftMs = dueMs - performance.now()
         if (leftMs > 0) await pause(leftMs, undefined, { ref: false })
-        await this.#held?.released
+        await this.#gate?.released
         if (!client.destroyed) client.write(bytes)
       })
     }
-    client.on('data', asked => {
-      this.#receivedCount++
-      const own = this.scriptedResponse?.(asked)
-      if (own === undefined) server.write(asked)
+    client.on('data', chunk => {
+      if (this.#gate !== undefined) this.#received += chunk.toString('latin1')
+      const own = this.scriptedResponse?.(chunk)
+      if (own === undefined) server.write(chunk)
       else send(own)
     })
     server.on('data', send)
   }
 
-  #keep (socket: Socket): Socket {
+  #track (socket: Socket): Socket {
     this.#sockets.add(
       socket.setNoDelay().on('error', () => {}).on('close', () => {
         this.#sockets.delete(socket)

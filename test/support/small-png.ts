@@ -77,18 +77,21 @@ function inPalette (pixels: Buffer): { palette: Buffer, indexes: Uint8Array } {
   const colourAt = (at: number): number => pixels.readUIntBE(at * 3, 3)
   const count = pixels.length / 3
   for (let at = 0; at < count; at++) colours.set(colourAt(at), (colours.get(colourAt(at)) ?? 0) + 1)
-  const kept = [...colours].sort(([, a], [, b]) => b - a).slice(0, 256).map(([colour]) => colour)
-  const nearest = new Map(kept.map((colour, at) => [colour, at]))
+  const mostUsed = [...colours].sort(([, a], [, b]) => b - a).slice(0, 256).map(([colour]) => colour)
+  const nearest = new Map(mostUsed.map((colour, at) => [colour, at]))
   const indexes = new Uint8Array(count)
   for (let at = 0; at < count; at++) {
     const colour = colourAt(at)
     const known = nearest.get(colour) ??
-      kept.reduce((best, other, index) => distance(other, colour) < distance(kept[best] ?? 0, colour) ? index : best, 0)
+      mostUsed.reduce(
+        (best, other, index) => distance(other, colour) < distance(mostUsed[best] ?? 0, colour) ? index : best,
+        0
+      )
     nearest.set(colour, known)
     indexes[at] = known
   }
-  const palette = Buffer.alloc(kept.length * 3)
-  kept.forEach((colour, at) => {
+  const palette = Buffer.alloc(mostUsed.length * 3)
+  mostUsed.forEach((colour, at) => {
     palette.writeUIntBE(colour, at * 3, 3)
   })
   return { palette, indexes }

@@ -1,5 +1,5 @@
 import { type Test } from 'tap'
-import { type RecentSnapshot } from '../../src/metrics/recent.js'
+import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { type ProcessStatus } from '../../src/http/status.js'
@@ -10,20 +10,21 @@ export type StatusFixture = Omit<Partial<ProcessStatus>, 'recent'> & {
   readonly workers?: readonly object[]
 }
 
-/** Starts the real admin listener with a scripted status; `setting.told` may change, or be an error. */
+/** Starts the real admin listener with a scripted status; `setting.status` may change, or be an error. */
 export async function serveStatus (
   t: Test,
-  setting: { told: object | Error }
+  setting: { status: object | Error }
 ): Promise<{ url: string, close: () => Promise<void> }> {
   const app = adminApp({
     metrics: { contentType: 'text/plain', text: async () => '' },
-    readiness: async () => ({ ready: true, degraded: [] }),
+    readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
     status: async () => {
-      if (setting.told instanceof Error) throw setting.told
-      return setting.told
+      if (setting.status instanceof Error) throw setting.status
+      return setting.status
     },
     onUnexpectedError: () => {},
-    purgeRoute: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never }
+    purgeRoute: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never },
+    setCordoned: async () => true
   })
   t.teardown(async () => {
     await app.close()
@@ -68,7 +69,7 @@ const bases: Record<string, number> = {
   gone: 2,
   rejected: 2,
   limited: 1,
-  unavailable: 1
+  unavailable: 0
 }
 
 /** Returns ten minutes of a busy varve, always the same. */
@@ -86,15 +87,20 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
     name,
     state: 'up',
     reason: undefined,
+    cordoned: false,
     circuit: 'closed',
     release: '3f9c1b7a5e2d4f60891c7b3a',
     version: '2894117203',
     oldestVersion: '2748300112',
     lagVersions: '0',
+    lagSeconds: 0,
+    ageMs: 380,
     latencyMs: 3.42,
     p95Ms: 8.1,
     inFlight: 4,
     waiting: 0,
+    streams: 0,
+    maxConcurrent: 256,
     ...change
   }
 }
@@ -103,8 +109,11 @@ export function upstreamStatus (name: string, change: object = {}): ProcessStatu
 export function healthyStatus (change: object = {}): StatusFixture {
   return {
     ready: true,
+    level: 'green',
     degraded: [],
-    varve: { version: '0.1.0', mode: 'serve', isSandbox: false },
+    conditions: [],
+    draining: false,
+    varve: { version: '0.1.0', mode: 'serve', host: 'varve-1', isSandbox: false },
     chain: { id: 1, generation: 3 },
     position: {
       version: '2894117203',
@@ -126,21 +135,45 @@ export function healthyStatus (change: object = {}): StatusFixture {
       upstreamStatus('node-a'),
       upstreamStatus('node-b', { latencyMs: 2.87, p95Ms: 7.3, oldestVersion: '2801442871', inFlight: 6 })
     ],
-    tiers: { memory: { entries: 61_204, bytes: 148_897_792, maxBytes: 268_435_456 }, redis: { state: 'up' } },
+    inFlight: { bytes: 3_145_728, maxBytes: 67_108_864 },
+    tiers: {
+      memory: { entries: 61_204, bytes: 148_897_792, maxBytes: 268_435_456 },
+      disk: { state: 'off' },
+      redis: { state: 'up' }
+    },
     recent: busyRecent(),
     ...change
   } as StatusFixture
 }
 
+// The window of an upstream on another chain is unknown.
+const quarantined = {
+  state: 'quarantined',
+  reason: 'it is of another chain',
+  version: undefined,
+  oldestVersion: undefined,
+  lagVersions: undefined,
+  lagSeconds: undefined,
+  ageMs: undefined,
+  latencyMs: 4,
+  p95Ms: undefined,
+  inFlight: 0
+}
+
 /** Returns the status of a varve that serves with many faults. */
 export function degradedStatus (): StatusFixture {
+  const degraded = [
+    'node-a is down: timeout',
+    'node-b is rate limiting varve: status 429',
+    'node-c is quarantined: it is of another chain',
+    'node-d has not responded yet',
+    'Redis unreachable: connect ECONNREFUSED 10.0.3.7:6379'
+  ]
   return healthyStatus({
-    degraded: [
-      'node-a is down: timeout',
-      'node-b is rate limiting varve: status 429',
-      'node-c is quarantined: it is of another chain',
-      'Redis unreachable: connect ECONNREFUSED 10.0.3.7:6379'
-    ],
+    level: 'amber',
+    degraded,
+    conditions: degraded.map(text => ({ level: 'amber', text })),
+    inFlight: { bytes: 41_943_040, maxBytes: 67_108_864 },
     upstreams: [
       upstreamStatus('archive', { oldestVersion: '1', latencyMs: 46.9, p95Ms: 121, inFlight: 37, waiting: 5 }),
       upstreamStatus('node-a', {
@@ -159,18 +192,11 @@ export function degradedStatus (): StatusFixture {
         inFlight: 0,
         oldestVersion: '2801442871'
       }),
-      upstreamStatus('node-c', {
-        state: 'quarantined',
-        reason: 'it is of another chain',
-        version: undefined,
-        oldestVersion: undefined,
-        lagVersions: undefined,
-        latencyMs: 4,
-        p95Ms: undefined,
-        inFlight: 0
-      }),
+      upstreamStatus('node-c', quarantined),
       upstreamStatus('node-d', {
         state: 'unknown',
+        ageMs: undefined,
+        lagSeconds: undefined,
         release: undefined,
         version: undefined,
         oldestVersion: undefined,
@@ -185,8 +211,42 @@ export function degradedStatus (): StatusFixture {
       const usual = (bases[name] ?? 0) * (1 + 0.2 * Math.sin(at / 9) + 0.06 * Math.sin(at * 2.3 + name.length))
       if (at < 64) return usual
       if (name === 'hit_redis') return 0
-      if (name === 'limited' || name === 'unavailable') return usual * 90
+      if (name === 'limited') return usual * 90
       return name === 'miss' || name === 'forwarded' ? usual * 0.6 : usual
     }, { cache: 211, local: 40, upstream: 12 })
+  })
+}
+
+/** Returns the status of a varve without a usable upstream, whose misses fail. */
+export function redStatus (): StatusFixture {
+  const degraded = [
+    'serving cache only: 33 % of requests fail',
+    'archive is down: timeout',
+    'node-a is down: connection refused',
+    'node-c is quarantined: it is of another chain'
+  ]
+  const old = { state: 'down', circuit: 'open', reason: 'timeout', ageMs: 95_000, inFlight: 0 }
+  return healthyStatus({
+    level: 'red',
+    degraded,
+    conditions: degraded.map((text, at) => ({ level: at === 0 ? 'red' : 'amber', text })),
+    position: {
+      version: '2894117203',
+      oldestVersion: '1',
+      blockHeight: '341288409',
+      oldestBlockHeight: '0',
+      timestampUsec: '1748772901223344',
+      ageMs: 95_000
+    },
+    upstreams: [
+      upstreamStatus('archive', { ...old, oldestVersion: '1' }),
+      upstreamStatus('node-a', { ...old, reason: 'connection refused' }),
+      upstreamStatus('node-c', quarantined)
+    ],
+    recent: recentFixture(121, (name, at) => {
+      const usual = (bases[name] ?? 0) * (1 + 0.2 * Math.sin(at / 9) + 0.06 * Math.sin(at * 2.3 + name.length))
+      if (at < 100 || name.startsWith('hit')) return usual
+      return name === 'unavailable' ? 1180 : 0
+    })
   })
 }

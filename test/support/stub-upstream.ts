@@ -38,7 +38,7 @@ function isAnchorRead ({ url }: IncomingMessage): boolean {
 /** Starts a scripted upstream over HTTP; it serves the index itself and has no blocks by height as anchors. */
 export async function startStubUpstream (
   t: Test,
-  answer: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
+  respond: (request: IncomingMessage, response: ServerResponse, nth: number) => void,
   index: RequestListener = respondToIndex
 ): Promise<StubUpstream> {
   const requests: string[] = []
@@ -48,30 +48,30 @@ export async function startStubUpstream (
     if (isAnchorRead(request)) return response.writeHead(404).end()
     requests.push(`${request.method} ${request.url}`)
     rawHeaders.push(request.rawHeaders)
-    answer(request, response, requests.length)
+    respond(request, response, requests.length)
   })
   return { url: await listening(t, server), requests, rawHeaders }
 }
 
 /** Starts an upstream that never repeats a response, so that hits differ from fetches. */
 export async function startCountingUpstream (t: Test): Promise<StubUpstream & { reads: () => number }> {
-  const node = await startStubUpstream(t, (request, response, nth) => {
+  const upstream = await startStubUpstream(t, (request, response, nth) => {
     request.resume()
     respondOk(response, `[${nth}]`)
   })
-  return { ...node, reads: () => node.requests.length }
+  return { ...upstream, reads: () => upstream.requests.length }
 }
 
 /** Starts a scripted upstream with raw bytes as responses, one per connection. */
 export async function startRawUpstream (
   t: Test,
-  answer: (socket: Socket, nth: number) => void
+  respond: (socket: Socket, nth: number) => void
 ): Promise<{ url: string, connections: () => number }> {
   let connections = 0
   const server = createServer(socket => {
     socket.on('error', () => {})
     socket.once('data', () => {
-      answer(socket, ++connections)
+      respond(socket, ++connections)
     })
   })
   return { url: await listening(t, server), connections: () => connections }

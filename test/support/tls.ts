@@ -29,9 +29,9 @@ export async function openTlsConnection (
   })
   return {
     send: async target => {
-      const heard = once(socket, 'data')
+      const received = once(socket, 'data')
       socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
-      return String((await heard)[0])
+      return String((await received)[0])
     },
     subject: () => socket.getPeerX509Certificate()?.subject
   }

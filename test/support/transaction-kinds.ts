@@ -15,7 +15,7 @@ export function transactionKindsOf (transaction: any): Set<string> {
   ) kinds.add(kind)
   for (const { type } of transaction.changes ?? []) kinds.add(`change ${type}`)
   for (const { type, data } of transaction.changes ?? []) {
-    if (/item/.test(type)) kinds.add(`change ${type} ${data === null ? 'alone' : 'told in JSON'}`)
+    if (/item/.test(type)) kinds.add(`change ${type} ${data === null ? 'alone' : 'decoded'}`)
   }
   for (const { guid, sequence_number: sequence } of transaction.events ?? []) {
     kinds.add(
@@ -31,7 +31,7 @@ function payloadKinds (payload: any): string[] {
   if (payload === undefined) return []
   const kinds = [`payload ${payload.type}`]
   if (payload.type === 'write_set_payload') kinds.push(`write set ${payload.write_set.type}`)
-  if (payload.type === 'script_payload') kinds.push(`script abi ${payload.code.abi === null ? 'null' : 'told'}`)
+  if (payload.type === 'script_payload') kinds.push(`script abi ${payload.code.abi === null ? 'null' : 'present'}`)
   if (payload.type === 'multisig_payload') kinds.push(`multisig ${payload.transaction_payload?.type ?? 'null'}`)
   if (payload.type === 'encrypted_transaction_payload') kinds.push(`encrypted ${payload.encrypted_state}`)
   if (payload.decrypted_payload !== undefined) kinds.push(`decrypted ${payload.decrypted_payload.type}`)
@@ -56,10 +56,10 @@ function signatureKinds (signature: any): string[] {
 
 // Returns kinds of keys and signatures; bare hex is of the kind in the signature's name.
 function keyKinds ({ public_key: key, public_keys: keys = [], signature, signatures = [] }: any): string[] {
-  const told = (each: any): boolean => typeof each === 'object'
+  const isObject = (each: any): boolean => typeof each === 'object'
   return [
-    ...[key, ...keys].filter(told).map(({ type }: any) => `key ${type}`),
-    ...[signature, ...signatures.map((each: any) => each.signature ?? each)].filter(told).map(({ type }: any) =>
+    ...[key, ...keys].filter(isObject).map(({ type }: any) => `key ${type}`),
+    ...[signature, ...signatures.map((each: any) => each.signature ?? each)].filter(isObject).map(({ type }: any) =>
       `signature ${type}`
     )
   ]
@@ -71,5 +71,5 @@ function blockKinds (transaction: any): string[] {
   }
   return transaction.block_end_info === undefined
     ? []
-    : [`block end info ${transaction.block_end_info === null ? 'null' : 'told'}`]
+    : [`block end info ${transaction.block_end_info === null ? 'null' : 'present'}`]
 }

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { startIdleMeter } from './idle-meter.js'
 
 // Factor of the limit while other processes use most of the processor.
-const patience = 4
+const busyFactor = 4
 
 /** Waits until a condition is true; an error counts as not yet. The limit excludes time without the processor. */
 export async function until (isTrue: () => Promise<boolean> | boolean, what: string, limitMs = 15_000): Promise<void> {
@@ -15,7 +15,7 @@ export async function until (isTrue: () => Promise<boolean> | boolean, what: str
     } catch (error) {
       fault = error
     }
-    if (idle() > limitMs || performance.now() - began > patience * limitMs) {
+    if (idle() > limitMs || performance.now() - began > busyFactor * limitMs) {
       throw new Error(`after ${limitMs} ms still not: ${what}`, { cause: fault })
     }
     await pause(10)

@@ -12,6 +12,7 @@ const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [
 
 /** A running varve with helpers for tests. */
 export interface TestVarve extends Varve {
+  readonly metrics: Metrics
   readonly log: Array<Record<string, unknown>>
   get(target: string, how?: TestRequest): Promise<TestResponse>
   /** Value of a series; undefined if it does not exist. */
@@ -24,7 +25,7 @@ type DeepPartial<T> = T extends readonly unknown[] ? T : T extends object ? { [K
 export type ConfigChange = DeepPartial<Config> & { upstream?: object, isSandbox?: boolean }
 
 /** Starts varve in this process on free ports in front of an upstream. */
-export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = {}): Promise<TestVarve> {
+export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChange = {}): Promise<TestVarve> {
   const { upstream, isSandbox = false, ...rest } = change
   // Disables audits, which have tests of their own: stubs may never repeat a response. Raises the Redis timeout and
   // disables load shedding: test files run in parallel, and a test shares its event loop with upstream and varve.
@@ -33,7 +34,7 @@ export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = 
   const config = configSchema.parse({
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },
-    upstreams: [{ name: 'node', url: nodeUrl, ...upstream }],
+    upstreams: [{ name: 'node', url: upstreamUrl, ...upstream }],
     head: { pollMs: 600_000 },
     audit: { share: 0 },
     ...rest,
@@ -41,21 +42,24 @@ export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = 
     cache
   })
   const log: Array<Record<string, unknown>> = []
+  const metrics = new Metrics()
   const varve = await startServing(
     { config, isSandbox },
     pino({ level: config.log.level }, { write: line => log.push(JSON.parse(line)) }),
-    program
+    program,
+    metrics
   )
   t.teardown(async () => {
     await varve.stop({ drainMs: 0 })
   })
   return {
     ...varve,
+    metrics,
     log,
     get: async (target, how) => await sendRequest(varve.url, target, how),
     metric: async series => {
       const text = config.workers === 1
-        ? await metricText(varve, series)
+        ? await metricText(metrics, varve.adminUrl, series)
         : (await sendRequest(varve.adminUrl, '/metrics')).body
       const line = text.split('\n').find(text => text.startsWith(`${series} `))
       return line === undefined ? undefined : Number(line.slice(series.length + 1))
@@ -64,10 +68,11 @@ export async function varveAt (t: Test, nodeUrl: string, change: ConfigChange = 
 }
 
 // Prints a single metric: the whole of /metrics costs 20 ms, and tests poll.
-async function metricText ({ metrics, adminUrl }: Varve, series: string): Promise<string> {
+async function metricText (metrics: Metrics, adminUrl: string, series: string): Promise<string> {
   const name = series.replace(/(?:_bucket|_sum|_count)?(?:\{.*)?$/, '')
-  const isHere = metrics instanceof Metrics && metrics.registry.getSingleMetric(name) !== undefined
-  return isHere ? await metrics.registry.getSingleMetricAsString(name) : (await sendRequest(adminUrl, '/metrics')).body
+  return metrics.registry.getSingleMetric(name) !== undefined
+    ? await metrics.registry.getSingleMetricAsString(name)
+    : (await sendRequest(adminUrl, '/metrics')).body
 }
 
 /** Starts the embedded node without growth of its own, and varve in front of it. */

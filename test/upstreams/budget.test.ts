@@ -27,37 +27,37 @@ const wish = (change: Partial<SlotRequest> = {}): SlotRequest => ({
 /** Queues named slot requests and records grants and rejections in their order. */
 function line (
   budget: Budget
-): { join: (name: string, change?: Partial<SlotRequest>) => void, turns: UpstreamSlot[], told: string[] } {
-  const told: string[] = []
-  const turns: UpstreamSlot[] = []
+): { enqueue: (name: string, change?: Partial<SlotRequest>) => void, slots: UpstreamSlot[], events: string[] } {
+  const events: string[] = []
+  const slots: UpstreamSlot[] = []
   return {
-    turns,
-    told,
-    join: (name, change) => {
+    slots,
+    events,
+    enqueue: (name, change) => {
       budget.acquire(wish({ clientId: name[0], ...change })).then(
-        turn => {
-          told.push(name)
-          turns.push(turn)
+        slot => {
+          events.push(name)
+          slots.push(slot)
         },
         error => {
-          told.push(`${name} ${error instanceof NoSlotError ? 'refused' : String(error.name)}`)
+          events.push(`${name} ${error instanceof NoSlotError ? 'rejected' : String(error.name)}`)
         }
       )
     }
   }
 }
 
-const settled = async (): Promise<void> => {
+const eventLoopTurn = async (): Promise<void> => {
   await new Promise(resolve => {
     setImmediate(resolve)
   })
 }
 
 /** Releases each slot once it is granted, until the queue is empty. */
-async function serveAll (turns: UpstreamSlot[], held: UpstreamSlot | undefined): Promise<void> {
-  for (let turn: UpstreamSlot | undefined = held; turn !== undefined; turn = turns.shift()) {
-    turn.release()
-    await settled()
+async function serveAll (slots: UpstreamSlot[], firstSlot: UpstreamSlot | undefined): Promise<void> {
+  for (let slot: UpstreamSlot | undefined = firstSlot; slot !== undefined; slot = slots.shift()) {
+    slot.release()
+    await eventLoopTurn()
   }
 }
 
@@ -65,25 +65,25 @@ t.test('a free slot is acquired at once, and a released slot goes to the next in
   const budget = budgetOf(t, { maxConcurrent: 2 })
   const first = budget.tryAcquire(false)
   t.ok(first)
-  t.ok(budget.tryAcquire(false))
-  t.equal(budget.tryAcquire(false), undefined)
+  t.equal(budget.tryAcquire(false), undefined, 'the last slot is for probes')
+  t.ok(budget.tryAcquire(true))
   t.equal(budget.tryAcquire(true), undefined, 'probes count against the limit too')
-  const waiting = budget.acquire(wish())
+  const queued = budget.acquire(wish())
   t.same([budget.inFlight, budget.queued], [2, 1])
   first?.release()
-  t.ok(await waiting)
+  t.ok(await queued)
   t.same([budget.inFlight, budget.queued], [2, 0])
 })
 
 t.test('slots go to clients round-robin; probes go first, but never twice in a row', async t => {
   const budget = budgetOf(t)
-  const held = budget.tryAcquire(false)
-  const { join, turns, told } = line(budget)
-  for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) join(name)
-  for (const name of ['own1', 'own2', 'own3']) join(name, { isProbe: true })
-  await serveAll(turns, held)
+  const firstSlot = budget.tryAcquire(false)
+  const { enqueue, slots, events } = line(budget)
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) enqueue(name)
+  for (const name of ['own1', 'own2', 'own3']) enqueue(name, { isProbe: true })
+  await serveAll(slots, firstSlot)
   t.same(
-    told,
+    events,
     ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'],
     'two probes in a row could starve all reads of a small budget'
   )
@@ -92,50 +92,50 @@ t.test('slots go to clients round-robin; probes go first, but never twice in a r
 
 t.test('a full queue rejects at once; a client with fewer queued requests displaces one with more', async t => {
   const budget = budgetOf(t)
-  const held = budget.tryAcquire(false)
-  const { join, turns, told } = line(budget)
-  for (let nth = 1; nth <= 7; nth++) join(`a${nth}`)
-  join('a8')
-  await settled()
-  t.same(told, ['a8 refused'])
-  for (const name of ['b1', 'b2', 'b3', 'b4', 'c1']) join(name)
-  await settled()
+  const firstSlot = budget.tryAcquire(false)
+  const { enqueue, slots, events } = line(budget)
+  for (let nth = 1; nth <= 7; nth++) enqueue(`a${nth}`)
+  enqueue('a8')
+  await eventLoopTurn()
+  t.same(events, ['a8 rejected'])
+  for (const name of ['b1', 'b2', 'b3', 'b4', 'c1']) enqueue(name)
+  await eventLoopTurn()
   t.same(
-    new Set(told.slice(1)),
-    new Set(['a7 refused', 'a6 refused', 'a5 refused', 'b4 refused', 'a4 refused']),
+    new Set(events.slice(1)),
+    new Set(['a7 rejected', 'a6 rejected', 'a5 rejected', 'b4 rejected', 'a4 rejected']),
     'no displacement that would only reverse the difference'
   )
   t.equal(budget.queued, 7)
-  for (let nth = 1; nth <= 20; nth++) join(`own${nth}`, { isProbe: true })
+  for (let nth = 1; nth <= 20; nth++) enqueue(`own${nth}`, { isProbe: true })
   t.equal(budget.queued, 27, 'probes are never rejected')
-  told.length = 0
-  await serveAll(turns, held)
-  t.equal(told.length, 27)
+  events.length = 0
+  await serveAll(slots, firstSlot)
+  t.equal(events.length, 27)
 })
 
 t.test('a queued request that times out or is cancelled leaves the queue and blocks no other', async t => {
   const budget = budgetOf(t)
-  const held = budget.tryAcquire(false)
+  const firstSlot = budget.tryAcquire(false)
   await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot' })
-  const { join, turns, told } = line(budget)
-  const gone = new AbortController()
-  join('a1', { signal: gone.signal })
-  join('own', { signal: gone.signal, isProbe: true })
-  join('b1')
-  gone.abort()
+  const { enqueue, slots, events } = line(budget)
+  const leaving = new AbortController()
+  enqueue('a1', { signal: leaving.signal })
+  enqueue('own', { signal: leaving.signal, isProbe: true })
+  enqueue('b1')
+  leaving.abort()
   t.equal(budget.queued, 1)
-  await serveAll(turns, held)
-  t.same(told.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
+  await serveAll(slots, firstSlot)
+  t.same(events.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
 })
 
 t.test('at most requestsPerSecond requests are sent within any second', async t => {
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 3 })
   const sentAt: number[] = []
   await Promise.all(Array.from({ length: 5 }, async () => {
-    const turn = budget.tryAcquire(false) ?? await budget.acquire(wish({ timeoutMs: 5000 }))
+    const slot = budget.tryAcquire(false) ?? await budget.acquire(wish({ timeoutMs: 5000 }))
     sentAt.push(performance.now())
-    turn.markSent()
-    turn.release()
+    slot.markSent()
+    slot.release()
   }))
   const [first = 0, , , fourth = 0, fifth = 0] = sentAt
   t.ok(fourth - first >= 1000 && fifth - first < 1900, `${fourth - first} ms, ${fifth - first} ms`)
@@ -144,35 +144,35 @@ t.test('at most requestsPerSecond requests are sent within any second', async t 
 t.test('a slot that is not sent yet counts against the rate; a released unsent slot does not', async t => {
   const budget = budgetOf(t, { maxConcurrent: 8, requestsPerSecond: 1 })
   const connecting = budget.tryAcquire(false)
-  const { join, turns, told } = line(budget)
-  join('a1')
-  await settled()
-  t.same(told, [])
+  const { enqueue, slots, events } = line(budget)
+  enqueue('a1')
+  await eventLoopTurn()
+  t.same(events, [])
   connecting?.release()
-  await settled()
-  t.same(told, ['a1'])
-  const [turn] = turns
-  turn?.markSent()
-  turn?.markSent()
-  turn?.release()
+  await eventLoopTurn()
+  t.same(events, ['a1'])
+  const [slot] = slots
+  slot?.markSent()
+  slot?.markSent()
+  slot?.release()
   t.equal(budget.tryAcquire(false), undefined)
 })
 
 t.test('a request that the rate cannot serve within its timeout is rejected at once', async t => {
   const budget = budgetOf(t, { maxConcurrent: 100, requestsPerSecond: 2 })
-  for (const turn of [budget.tryAcquire(false), budget.tryAcquire(false)]) turn?.markSent()
-  const { join, told } = line(budget)
-  for (let nth = 1; nth <= 7; nth++) join(`a${nth}`, { timeoutMs: 2500 })
-  await settled()
-  t.same(told, ['a7 refused'], 'the rate allows six within three seconds')
+  for (const slot of [budget.tryAcquire(false), budget.tryAcquire(false)]) slot?.markSent()
+  const { enqueue, events } = line(budget)
+  for (let nth = 1; nth <= 7; nth++) enqueue(`a${nth}`, { timeoutMs: 2500 })
+  await eventLoopTurn()
+  t.same(events, ['a7 rejected'], 'the rate allows six within three seconds')
 })
 
 t.test('a budget is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
   const budget = budgetOf(t, { maxConcurrent: 4 })
   t.notOk(budget.isBusy())
-  const turns = [budget.tryAcquire(false), budget.tryAcquire(false)]
+  const slots = [budget.tryAcquire(false), budget.tryAcquire(false)]
   t.same([budget.isBusy(), budget.isBusy(1)], [true, false])
-  turns[0]?.release()
+  slots[0]?.release()
   t.notOk(budget.isBusy())
   const paced = budgetOf(t, { maxConcurrent: 100, requestsPerSecond: 4 })
   for (let nth = 0; nth < 2; nth++) paced.tryAcquire(false)?.markSent()
@@ -180,10 +180,10 @@ t.test('a budget is busy when half of it is used or a request waits, the caller\
   const full = budgetOf(t)
   full.tryAcquire(false)
   t.notOk(full.isBusy(1))
-  const waiting = full.acquire(wish())
+  const queued = full.acquire(wish())
   t.ok(full.isBusy(1))
   full.close()
-  await t.rejects(waiting, { message: 'no upstream slot' }, 'a closed budget grants no slots')
+  await t.rejects(queued, { message: 'no upstream slot' }, 'a closed budget grants no slots')
 })
 
 t.test('removing requests leaves nothing of them in the fair queue', async t => {
@@ -203,18 +203,18 @@ t.test('removing requests leaves nothing of them in the fair queue', async t => 
 t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
   const clock = { ms: 0 }
   const budget = budgetOf(t, { requestsPerSecond: 1, now: () => clock.ms })
-  const turn = budget.tryAcquire(false)
-  const { join, told } = line(budget)
-  join('b', { timeoutMs: 300 })
+  const slot = budget.tryAcquire(false)
+  const { enqueue, events } = line(budget)
+  enqueue('b', { timeoutMs: 300 })
   let isIdle = false
   const idle = budget.waitUntilIdle().then(() => {
     isIdle = true
   })
-  turn?.markSent()
-  turn?.release()
-  await settled()
+  slot?.markSent()
+  slot?.release()
+  await eventLoopTurn()
   t.notOk(isIdle, 'one request is still queued')
   await idle
-  t.same(told, ['b refused'])
+  t.same(events, ['b rejected'])
   await budget.waitUntilIdle()
 })

@@ -22,13 +22,13 @@ t.test('running out of file descriptors rejects the read; the upstream stays up 
     t.teardown(() => {
       net.connect = original
     })
-    const refused = await Promise.all(
+    const statuses = await Promise.all(
       Array.from(
         { length: 30 },
         async (_, at) => (await varve.get(`/v1/accounts/0x1/modules?ledger_version=${600 + at}`)).status
       )
     )
-    t.ok(refused.filter(status => status === 503).length >= 20, refused.join(' '))
+    t.ok(statuses.filter(status => status === 503).length >= 20, statuses.join(' '))
     const without = await varve.metric(
       'varve_upstream_requests_total{upstream="node",endpoint="account_modules",status="exhausted"}'
     )

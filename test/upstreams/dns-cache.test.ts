@@ -6,7 +6,7 @@ import { until } from '../support/until.js'
 const at = (...addresses: string[]): LookupAddress[] =>
   addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
 
-interface Asked {
+interface Query {
   resolve: (addresses: LookupAddress[]) => void
   fail: (code: string) => void
 }
@@ -14,15 +14,15 @@ interface Asked {
 /** DNS cache whose resolver and clock the test controls. */
 function inHand (timeoutMs = 100) {
   const clock = { ms: 0 }
-  const asked: Asked[] = []
-  const told: string[] = []
-  const names = new DnsCache({
+  const queries: Query[] = []
+  const reported: string[] = []
+  const cache = new DnsCache({
     timeoutMs,
     now: () => clock.ms,
-    onAnswer: (_hostname, addresses) => told.push(addresses.map(({ address }) => address).join()),
+    onAnswer: (_hostname, addresses) => reported.push(addresses.map(({ address }) => address).join()),
     resolve: async () =>
       await new Promise((resolve, reject) => {
-        asked.push({
+        queries.push({
           resolve,
           fail: code => {
             reject(Object.assign(new Error(code), { code }))
@@ -31,32 +31,32 @@ function inHand (timeoutMs = 100) {
       })
   })
   const found = async (hostname = 'node.example'): Promise<string> =>
-    await names.resolve(hostname).then(
+    await cache.resolve(hostname).then(
       addresses => addresses.map(({ address }) => address).join(),
       (error: DnsError) => error.code
     )
-  return { clock, asked, told, names, found }
+  return { clock, queries, reported, cache, found }
 }
 
 t.test('concurrent look-ups of a name share one query, and its result is cached for a second', async t => {
-  const { clock, asked, told, found } = inHand()
+  const { clock, queries, reported, found } = inHand()
   const all = Promise.all([found(), found(), found()])
-  t.equal(asked.length, 1)
-  asked[0]?.resolve(at('10.0.0.1'))
+  t.equal(queries.length, 1)
+  queries[0]?.resolve(at('10.0.0.1'))
   t.same(await all, ['10.0.0.1', '10.0.0.1', '10.0.0.1'])
   clock.ms = 999
-  t.same([await found(), asked.length], ['10.0.0.1', 1])
+  t.same([await found(), queries.length], ['10.0.0.1', 1])
   clock.ms = 1000
   const next = found()
-  t.equal(asked.length, 2)
-  asked[1]?.resolve(at('10.0.0.2'))
-  t.same([await next, told], ['10.0.0.2', ['10.0.0.1', '10.0.0.2']])
+  t.equal(queries.length, 2)
+  queries[1]?.resolve(at('10.0.0.2'))
+  t.same([await next, reported], ['10.0.0.2', ['10.0.0.1', '10.0.0.2']])
 })
 
 t.test('addresses rotate within their family, and the family that the system put first stays first', async t => {
-  const { asked, found } = inHand()
+  const { queries, found } = inHand()
   const first = found()
-  asked[0]?.resolve(at('10.0.0.1', '10.0.0.2', '::1', '10.0.0.3'))
+  queries[0]?.resolve(at('10.0.0.1', '10.0.0.2', '::1', '10.0.0.3'))
   t.same([await first, await found(), await found(), await found()], [
     '10.0.0.1,10.0.0.2,10.0.0.3,::1',
     '10.0.0.2,10.0.0.3,10.0.0.1,::1',
@@ -66,95 +66,95 @@ t.test('addresses rotate within their family, and the family that the system put
 })
 
 t.test('a failing resolver leaves the last addresses valid for a day and is queried each time', async t => {
-  const { clock, asked, found } = inHand()
+  const { clock, queries, found } = inHand()
   const first = found()
-  asked[0]?.resolve(at('10.0.0.1'))
+  queries[0]?.resolve(at('10.0.0.1'))
   await first
   for (const [nth, code] of ['EAI_AGAIN', 'EAI_FAIL'].entries()) {
     clock.ms = 86_399_000 + nth
     const stale = found()
-    asked.at(-1)?.fail(code)
-    t.same([await stale, asked.length], ['10.0.0.1', nth + 2])
+    queries.at(-1)?.fail(code)
+    t.same([await stale, queries.length], ['10.0.0.1', nth + 2])
   }
   clock.ms = 86_400_000
   const late = found()
-  asked.at(-1)?.fail('EAI_AGAIN')
+  queries.at(-1)?.fail('EAI_AGAIN')
   t.equal(await late, 'EAI_AGAIN')
 })
 
 t.test('a result that the name does not exist removes its cached addresses', async t => {
-  const { clock, asked, found } = inHand()
+  const { clock, queries, found } = inHand()
   const first = found()
-  asked[0]?.resolve(at('10.0.0.1'))
+  queries[0]?.resolve(at('10.0.0.1'))
   await first
   for (
-    const answer of [
-      (one?: Asked) => one?.fail('ENOTFOUND'),
-      (one?: Asked) => one?.resolve([]),
-      (one?: Asked) => one?.fail('ENOTFOUND')
+    const respond of [
+      (one?: Query) => one?.fail('ENOTFOUND'),
+      (one?: Query) => one?.resolve([]),
+      (one?: Query) => one?.fail('ENOTFOUND')
     ]
   ) {
     clock.ms += 2000
-    const gone = found()
-    answer(asked.at(-1))
-    t.equal(await gone, 'ENOTFOUND')
+    const failed = found()
+    respond(queries.at(-1))
+    t.equal(await failed, 'ENOTFOUND')
   }
   const failing = found()
-  asked.at(-1)?.fail('EAI_AGAIN')
+  queries.at(-1)?.fail('EAI_AGAIN')
   t.equal(await failing, 'EAI_AGAIN')
 })
 
 t.test('cached addresses are used once a query hangs for a fifth of the timeout; it still counts', async t => {
-  const { clock, asked, found } = inHand(100)
+  const { clock, queries, found } = inHand(100)
   const first = found()
-  asked[0]?.resolve(at('10.0.0.1'))
+  queries[0]?.resolve(at('10.0.0.1'))
   await first
   clock.ms = 5000
   t.equal(await found(), '10.0.0.1')
   clock.ms = 9000
   t.equal(await found(), '10.0.0.1')
-  t.equal(asked.length, 2, 'the one query still hangs')
-  asked[1]?.resolve(at('10.0.0.2'))
+  t.equal(queries.length, 2, 'the one query still hangs')
+  queries[1]?.resolve(at('10.0.0.2'))
   await until(async () => await found() === '10.0.0.2', 'it is known')
-  t.equal(asked.length, 2)
+  t.equal(queries.length, 2)
 })
 
 t.test('a name never resolved before waits for nearly the whole timeout, then fails as ETIMEOUT', async t => {
-  const { names, asked, found } = inHand(100)
+  const { cache, queries, found } = inHand(100)
   t.equal(await found(), 'ETIMEOUT')
-  await t.rejects(names.resolve('node.example'), {
+  await t.rejects(cache.resolve('node.example'), {
     message: 'DNS lookup of node.example failed: ETIMEOUT'
   })
-  t.equal(asked.length, 1)
-  asked[0]?.resolve(at('10.0.0.1'))
+  t.equal(queries.length, 1)
+  queries[0]?.resolve(at('10.0.0.1'))
   await until(async () => await found() === '10.0.0.1', 'it is known')
 })
 
 t.test('a hanging name blocks no other name, and the number of cached names is bounded', async t => {
-  const { asked, found } = inHand(1000)
+  const { queries, found } = inHand(1000)
   const hanging = found('one.example')
   const other = found('two.example')
-  asked[1]?.resolve(at('10.0.0.2'))
+  queries[1]?.resolve(at('10.0.0.2'))
   t.equal(await other, '10.0.0.2')
   for (let nth = 0; nth < 256; nth++) {
     const more = found(`${nth}.example`)
-    asked.at(-1)?.resolve(at('10.0.0.3'))
+    queries.at(-1)?.resolve(at('10.0.0.3'))
     await more
   }
-  const before = asked.length
+  const before = queries.length
   const again = found('two.example')
-  t.equal(asked.length, before + 1, 'the oldest was evicted')
-  asked.at(-1)?.resolve(at('10.0.0.4'))
+  t.equal(queries.length, before + 1, 'the oldest was evicted')
+  queries.at(-1)?.resolve(at('10.0.0.4'))
   t.equal(await again, '10.0.0.4')
-  asked[0]?.resolve(at('10.0.0.1'))
+  queries[0]?.resolve(at('10.0.0.1'))
   t.equal(await hanging, '10.0.0.1')
 })
 
 t.test('the system resolver is the default, and a socket can look up one address or all', async t => {
-  const names = new DnsCache({ now: () => 0, timeoutMs: 5000 })
+  const cache = new DnsCache({ now: () => 0, timeoutMs: 5000 })
   const sees = async (all: boolean): Promise<unknown> =>
     await new Promise(resolve => {
-      names.lookup('localhost', { all }, (...came) => {
+      cache.lookup('localhost', { all }, (...came) => {
         resolve(came)
       })
     })
@@ -162,7 +162,7 @@ t.test('the system resolver is the default, and a socket can look up one address
   t.match(await sees(false), [null, /^(?:127\.0\.0\.1|::1)$/, /^[46]$/])
   t.match(
     await new Promise(resolve => {
-      names.lookup('nowhere.invalid', { all: true }, (...came) => {
+      cache.lookup('nowhere.invalid', { all: true }, (...came) => {
         resolve(came)
       })
     }),

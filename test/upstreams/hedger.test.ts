@@ -3,8 +3,8 @@ import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type InspectResponse } from '../../src/upstreams/attempt-runner.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
-import { HedgeBucket } from '../../src/upstreams/hedge-bucket.js'
-import { type HedgeOptions, Hedger } from '../../src/upstreams/hedger.js'
+import { type HedgeOptions, Hedger, HedgeBucket } from '../../src/upstreams/hedger.js'
+import { Quarantine } from '../../src/chain/quarantine.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient, type UpstreamClientOptions } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamRequest } from '../../src/upstreams/upstream-request.js'
@@ -13,7 +13,7 @@ import { connectToEcho, blockLoop } from '../support/blocked-loop.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 
-const question: UpstreamRequest = {
+const upstreamRequest: UpstreamRequest = {
   endpoint: 'account_modules',
   method: 'GET',
   target: '/v1/accounts/0x1/modules',
@@ -21,16 +21,16 @@ const question: UpstreamRequest = {
   isIdempotent: true
 }
 const anything: UpstreamRequirements = { version: undefined, minVersion: undefined, events: undefined }
-const fine: InspectResponse = () => undefined
+const fine: InspectResponse = () => ({ flaw: undefined })
 const timeoutMs = 3000
 
 type Script = (response: ServerResponse, request: IncomingMessage) => void
 
-const answers = (body: string, headers: Record<string, string> = {}): Script => response => {
+const respondWith = (body: string, headers: Record<string, string> = {}): Script => response => {
   respondOk(response, body, headers)
 }
-const hangs: Script = () => {}
-const says = (status: number): Script => response => {
+const hang: Script = () => {}
+const respondStatus = (status: number): Script => response => {
   response.writeHead(status, { 'content-type': 'application/json', ...stamps() }).end(`{"status":${status}}`)
 }
 const late = (ms: number, script: Script): Script => (response, request) => {
@@ -39,37 +39,37 @@ const late = (ms: number, script: Script): Script => (response, request) => {
   }, ms)
 }
 
-interface Nodes {
-  readonly fleet: UpstreamPool
-  readonly members: readonly Upstream[]
+interface TestPool {
+  readonly pool: UpstreamPool
+  readonly upstreams: readonly Upstream[]
   /** Script of each upstream for data requests from now on. */
   readonly scripts: Script[]
   /** Results of hedges. */
-  readonly told: string[]
+  readonly results: string[]
   /** Requests to each upstream since the last call. */
-  asked(): number[]
+  takeRequestCounts(): number[]
   /** Chain verifications of each upstream. */
   readonly compared: number[]
-  ask(route?: Partial<UpstreamRequirements>, look?: InspectResponse): Promise<string>
+  fetch(route?: Partial<UpstreamRequirements>, inspect?: InspectResponse): Promise<string>
 }
 
 /** Creates verified upstreams that have each responded once; the first ranks first. */
-async function nodesOf (
+async function startPool (
   t: Test,
   scripts: Script[],
   hedge: Partial<HedgeOptions> = {},
   change: Partial<UpstreamClientOptions> = {}
-): Promise<Nodes> {
+): Promise<TestPool> {
   const compared = scripts.map(() => 0)
-  const told: string[] = []
-  const current: Script[] = scripts.map(() => answers('["start"]'))
+  const results: string[] = []
+  const current: Script[] = scripts.map(() => respondWith('["start"]'))
   const stubs = await Promise.all(scripts.map(async (_, at) =>
     await startStubUpstream(t, (request, response) => {
       current[at]?.(response, request)
     })
   ))
-  const members = stubs.map(({ url }, at) => {
-    const node = new UpstreamClient({
+  const upstreams = stubs.map(({ url }, at) => {
+    const client = new UpstreamClient({
       name: `n${at + 1}`,
       url,
       headers: {},
@@ -78,84 +78,81 @@ async function nodesOf (
       caFile: null,
       maxBufferedBytes: 10_000,
       onConnectionLost: () => {
-        member.recordConnectionLost()
+        quarantine.recordConnectionLost()
       },
       now: () => performance.now(),
       ...change
     }, { fetched: () => {} })
     t.teardown(async () => {
-      await node.close()
+      await client.close()
     })
     const verifyChain = async (): Promise<undefined> => {
       compared[at] = (compared[at] ?? 0) + 1
     }
-    const member = new Upstream(node, {
-      verifyChain,
-      isOffChain: () => false,
-      isSameChain: async () => true,
-      hasPeers: () => true
-    }, () => performance.now())
-    return member
+    const now = (): number => performance.now()
+    const verification = { verifyChain, isOffChain: () => false, isSameChain: async () => true, hasPeers: () => true }
+    const quarantine = new Quarantine(client, verification, now)
+    return new Upstream(client, quarantine, now)
   })
   const hedges = new Hedger({ share: 0.05, burst: 10, afterMs: 20, ...hedge }, {
     hedged: result => {
-      told.push(result)
+      results.push(result)
     }
   })
-  const fleet = new UpstreamPool({
+  const pool = new UpstreamPool({
     wallClockMs: () => Date.now(),
     onOldest: () => {},
     onAllQuarantined: async () => {}
   })
-  fleet.replaceUpstreams(members, hedges)
-  for (const member of members) {
-    await member.fetch(question)
-    member.health.recordSuccess()
+  pool.replaceUpstreams(upstreams, hedges)
+  for (const upstream of upstreams) {
+    await upstream.fetch(upstreamRequest)
+    upstream.health.recordSuccess()
     // Latencies far apart rank the first upstream first on a busy machine too.
-    for (let nth = 0; nth < 40; nth++) member.health.recordLatency(1 + 200 * members.indexOf(member))
+    for (let nth = 0; nth < 40; nth++) upstream.health.recordLatency(1 + 200 * upstreams.indexOf(upstream))
   }
   scripts.forEach((script, at) => {
     current[at] = script
   })
-  const asked = (): number[] => stubs.map(({ requests }) => requests.splice(0).length)
-  asked()
-  const ask = async (route: Partial<UpstreamRequirements> = {}, look = fine): Promise<string> => {
+  const takeRequestCounts = (): number[] => stubs.map(({ requests }) => requests.splice(0).length)
+  takeRequestCounts()
+  const fetch = async (route: Partial<UpstreamRequirements> = {}, inspect = fine): Promise<string> => {
     try {
-      const { status, body } = await fleet.fetch(question, { ...anything, ...route }, look)
+      const { response: { status, body } } = await pool.fetch(upstreamRequest, { ...anything, ...route }, inspect)
       return `${status} ${body.toString()}`
     } catch (error) {
       return (error as Error).message
     }
   }
-  return { fleet, members, scripts: current, told, asked, compared, ask }
+  return { pool, upstreams, scripts: current, results, takeRequestCounts, compared, fetch }
 }
 
 t.test('a slow upstream is hedged with another one, and the first response wins', async t => {
-  const { ask, asked, told } = await nodesOf(t, [hangs, answers('["second"]')])
+  const { fetch, takeRequestCounts, results } = await startPool(t, [hang, respondWith('["second"]')])
   const began = performance.now()
-  t.equal(await ask(), '200 ["second"]')
+  t.equal(await fetch(), '200 ["second"]')
   t.ok(performance.now() - began < timeoutMs / 2, 'before the first timed out')
-  t.same([asked(), told], [[1, 1], ['won']])
-  const slow = await nodesOf(t, [late(300, answers('["first"]')), hangs])
-  t.equal(await slow.ask(), '200 ["first"]')
-  t.same([slow.asked(), slow.told], [[1, 1], ['lost']])
-  const soon = await nodesOf(t, [answers('["first"]'), hangs], { afterMs: timeoutMs / 2 })
-  for (let nth = 0; nth < 3; nth++) t.equal(await soon.ask(), '200 ["first"]')
-  t.same([soon.asked(), soon.told], [[3, 0], []], 'a fast upstream is not hedged')
+  t.same([takeRequestCounts(), results], [[1, 1], ['won']])
+  const slow = await startPool(t, [late(300, respondWith('["first"]')), hang])
+  t.equal(await slow.fetch(), '200 ["first"]')
+  t.same([slow.takeRequestCounts(), slow.results], [[1, 1], ['lost']])
+  const soon = await startPool(t, [respondWith('["first"]'), hang], { afterMs: timeoutMs / 2 })
+  for (let nth = 0; nth < 3; nth++) t.equal(await soon.fetch(), '200 ["first"]')
+  t.same([soon.takeRequestCounts(), soon.results], [[3, 0], []], 'a fast upstream is not hedged')
 })
 
 t.test('the losing fetch of a hedge is cancelled, and its upstream stays verified and healthy', async t => {
   let closed: Promise<unknown> | undefined
-  const { ask, members, compared, scripts } = await nodesOf(t, [(_request, response) => {
+  const { fetch, upstreams, compared, scripts } = await startPool(t, [(_request, response) => {
     closed = once(response, 'close')
-  }, answers('["second"]')])
+  }, respondWith('["second"]')])
   scripts[0] = response => {
     closed = once(response, 'close')
   }
-  t.equal(await ask(), '200 ["second"]')
+  t.equal(await fetch(), '200 ["second"]')
   await closed
-  const [first] = members
-  await until(() => first?.client.budget.inFlight === 0, 'its turn is over')
+  const [first] = upstreams
+  await until(() => first?.client.budget.inFlight === 0, 'its slot is released')
   t.same([first?.isVerified, first?.isUp, first?.health.lastFailure, first?.client.lastFetchSucceeded], [
     true,
     true,
@@ -163,43 +160,45 @@ t.test('the losing fetch of a hedge is cancelled, and its upstream stays verifie
     true
   ])
   t.ok((first?.health.latencyMs ?? 0) > 2, 'the time waited counts as latency')
-  scripts[0] = answers('["first"]')
-  await first?.fetch(question)
+  scripts[0] = respondWith('["first"]')
+  await first?.fetch(upstreamRequest)
   t.same(compared, [1, 1])
 })
 
 t.test('an upstream that times out is verified again, since it may have been restarted', async t => {
-  const { members: [first], compared, scripts } = await nodesOf(t, [hangs, hangs])
-  await t.rejects(async () => await first?.fetch(question, 20))
-  scripts[0] = answers('[]')
-  await first?.fetch(question)
+  const { upstreams: [first], compared, scripts } = await startPool(t, [hang, hang])
+  await t.rejects(async () => await first?.fetch(upstreamRequest, 20))
+  scripts[0] = respondWith('[]')
+  await first?.fetch(upstreamRequest)
   t.same(compared, [2, 1])
 })
 
 t.test('a flawed response does not win a hedge: the other is awaited, and each is fetched once', async t => {
-  const behind: InspectResponse = ({ body }) => body.toString() === '["behind"]' ? 'lagging' : undefined
-  const better = await nodesOf(t, [late(300, answers('["first"]')), answers('["behind"]')])
-  t.equal(await better.ask({}, behind), '200 ["first"]')
-  t.same([better.asked(), better.told], [[1, 1], ['lost']])
-  const worse = await nodesOf(t, [late(300, answers('["behind"]')), says(500)])
-  t.equal(await worse.ask({}, behind), '200 ["behind"]', 'a flawed response is used if there is no better one')
-  t.same([worse.asked(), worse.told], [[1, 1], ['failed']])
-  const broken = await nodesOf(t, [late(300, says(503)), late(300, answers('["second"]')), hangs])
-  t.equal(await broken.ask(), '200 ["second"]')
-  t.same([broken.asked(), broken.told], [[1, 1, 0], ['won']])
-  const third = await nodesOf(t, [late(300, says(503)), says(503), answers('["third"]')])
-  t.equal(await third.ask(), '200 ["third"]')
-  t.same(third.asked(), [1, 1, 1])
+  const rejectBehind: InspectResponse = ({ body }) => ({
+    flaw: body.toString() === '["behind"]' ? 'lagging' : undefined
+  })
+  const better = await startPool(t, [late(300, respondWith('["first"]')), respondWith('["behind"]')])
+  t.equal(await better.fetch({}, rejectBehind), '200 ["first"]')
+  t.same([better.takeRequestCounts(), better.results], [[1, 1], ['lost']])
+  const worse = await startPool(t, [late(300, respondWith('["behind"]')), respondStatus(500)])
+  t.equal(await worse.fetch({}, rejectBehind), '200 ["behind"]', 'a flawed response is used if there is no better one')
+  t.same([worse.takeRequestCounts(), worse.results], [[1, 1], ['failed']])
+  const broken = await startPool(t, [late(300, respondStatus(503)), late(300, respondWith('["second"]')), hang])
+  t.equal(await broken.fetch(), '200 ["second"]')
+  t.same([broken.takeRequestCounts(), broken.results], [[1, 1, 0], ['won']])
+  const third = await startPool(t, [late(300, respondStatus(503)), respondStatus(503), respondWith('["third"]')])
+  t.equal(await third.fetch(), '200 ["third"]')
+  t.same(third.takeRequestCounts(), [1, 1, 1])
 })
 
 t.test('of two responses at the same time one wins, and the other\'s body is discarded', async t => {
   const hedges = new Hedger({ share: 1, burst: 1, afterMs: 1 }, { hedged: () => {} })
-  const memberOf = (): Upstream =>
+  const makeUpstream = (): Upstream =>
     ({ health: { readLatency: {} }, client: { budget: { isBusy: () => false } } }) as never
-  const [first, second] = [memberOf(), memberOf()]
-  const gone: Upstream[] = []
+  const [first, second] = [makeUpstream(), makeUpstream()]
+  const discarded: Upstream[] = []
   const resolves: Array<() => void> = []
-  const asked = hedges.run(first, () => second, async member => {
+  const running = hedges.run(first, () => second, async upstream => {
     const came = new Promise<void>(resolve => {
       resolves.push(resolve)
     })
@@ -213,21 +212,23 @@ t.test('of two responses at the same time one wins, and the other\'s body is dis
       response: {
         rest: {
           destroy: () => {
-            gone.push(member)
+            discarded.push(upstream)
           }
         }
       },
       flaw: undefined
     } as never
   })
-  const came = await asked
+  const came = await running
   t.equal(came.length, 1)
-  t.same(gone.map(member => member === first ? 'first' : 'second'), [came[0]?.upstream === first ? 'second' : 'first'])
+  t.same(discarded.map(upstream => upstream === first ? 'first' : 'second'), [
+    came[0]?.upstream === first ? 'second' : 'first'
+  ])
 })
 
 t.test('a hedge goes only to an upstream that is up, verified and has the versions needed', async t => {
   const cases: Array<[name: string, route: Partial<UpstreamRequirements>, change: (second: Upstream) => void]> = [
-    ['well', { version: 500n }, () => {}],
+    ['healthy', { version: 500n }, () => {}],
     ['without the version', { version: 5n }, () => {}],
     ['behind', { minVersion: 1001n }, () => {}],
     ['down', {}, ({ health }) => {
@@ -236,8 +237,8 @@ t.test('a hedge goes only to an upstream that is up, verified and has the versio
     ['backing_off', {}, ({ health }) => {
       health.backOff(60_000)
     }],
-    ['in doubt', {}, second => {
-      second.recordConnectionLost()
+    ['unverified', {}, second => {
+      second.markUnverified()
     }],
     ['of a shorter history', { events: 'from' }, ({ windowTracker }) => {
       const { stamped } = windowTracker
@@ -250,26 +251,31 @@ t.test('a hedge goes only to an upstream that is up, verified and has the versio
     }]
   ]
   for (const [name, route, change] of cases) {
-    const isWell = name === 'well'
-    const { ask, asked, members: [, second] } = await nodesOf(t, [
-      isWell ? hangs : late(300, answers('["first"]')),
-      answers('["second"]')
+    const isCandidate = name === 'healthy'
+    const { fetch, takeRequestCounts, upstreams: [, second] } = await startPool(t, [
+      isCandidate ? hang : late(300, respondWith('["first"]')),
+      respondWith('["second"]')
     ])
     if (second !== undefined) change(second)
-    t.equal(await ask(route), isWell ? '200 ["second"]' : '200 ["first"]', name)
-    t.same(asked(), [1, isWell ? 1 : 0], name)
+    t.equal(await fetch(route), isCandidate ? '200 ["second"]' : '200 ["first"]', name)
+    t.same(takeRequestCounts(), [1, isCandidate ? 1 : 0], name)
   }
 })
 
 t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
   for (const at of [0, 1]) {
-    const { ask, asked, members } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')], {}, {
-      maxConcurrent: 4
-    })
-    const turns = [0, 1, 2].slice(at).map(() => members[at]?.client.budget.tryAcquire(false))
-    t.equal(await ask(), '200 ["first"]')
-    t.same(asked(), [1, 0])
-    for (const turn of turns) turn?.release()
+    const { fetch, takeRequestCounts, upstreams } = await startPool(
+      t,
+      [late(300, respondWith('["first"]')), respondWith('["second"]')],
+      {},
+      {
+        maxConcurrent: 4
+      }
+    )
+    const slots = [0, 1].map(() => upstreams[at]?.client.budget.tryAcquire(false))
+    t.equal(await fetch(), '200 ["first"]')
+    t.same(takeRequestCounts(), [1, 0])
+    for (const slot of slots) slot?.release()
   }
 })
 
@@ -285,56 +291,59 @@ t.test('hedges stay within their share of reads plus the burst, and a hanging re
     'unused budget never exceeds the burst'
   )
 
-  const nodes = await nodesOf(t, [hangs, answers('["second"]')], { share: 0.5, burst: 1, afterMs: 30 })
-  const { ask, asked, told, scripts, members: [, second] } = nodes
+  const testPool = await startPool(t, [hang, respondWith('["second"]')], { share: 0.5, burst: 1, afterMs: 30 })
+  const { fetch, takeRequestCounts, results, scripts, upstreams: [, second] } = testPool
   for (let nth = 0; nth < 40; nth++) second?.health.recordLatency(60)
-  t.equal(await ask(), '200 ["second"]')
-  asked()
-  const hanging = ask()
-  await until(() => asked()[0] === 1, 'it hangs')
+  t.equal(await fetch(), '200 ["second"]')
+  takeRequestCounts()
+  const hanging = fetch()
+  await until(() => takeRequestCounts()[0] === 1, 'it hangs')
   await new Promise(resolve => {
     setTimeout(resolve, 50)
   })
-  t.same([asked(), told], [[0, 0], ['won']], 'no hedge is granted')
-  scripts[0] = answers('["first"]')
-  for (let nth = 0; nth < 2; nth++) await ask()
+  t.same([takeRequestCounts(), results], [[0, 0], ['won']], 'no hedge is granted')
+  scripts[0] = respondWith('["first"]')
+  for (let nth = 0; nth < 2; nth++) await fetch()
   t.equal(await hanging, '200 ["second"]')
 })
 
 t.test('a read slower than 95 % of its upstream\'s reads is hedged, once enough are measured', async t => {
-  const { ask, told, scripts, members: [first] } = await nodesOf(t, [
-    late(300, answers('["first"]')),
-    answers('["second"]')
+  const { fetch, results, scripts, upstreams: [first] } = await startPool(t, [
+    late(300, respondWith('["first"]')),
+    respondWith('["second"]')
   ], { afterMs: 60_000 })
-  t.equal(await ask(), '200 ["first"]')
-  scripts[0] = hangs
+  t.equal(await fetch(), '200 ["first"]')
+  scripts[0] = hang
   for (let nth = 0; nth < 60; nth++) first?.health.recordLatency(1, true)
-  t.equal(await ask(), '200 ["second"]')
-  t.same(told, ['won'])
+  t.equal(await fetch(), '200 ["second"]')
+  t.same(results, ['won'])
 })
 
 t.test('a response that arrived while varve\'s event loop was blocked causes no hedge', async t => {
-  const { members: [first] } = await nodesOf(t, [hangs])
-  if (first === undefined) throw new Error('there is no node')
+  const { upstreams: [first] } = await startPool(t, [hang])
+  if (first === undefined) throw new Error('there is no upstream')
   const socket = await connectToEcho(t)
-  const told: string[] = []
+  const results: string[] = []
   const hedges = new Hedger({ share: 1, burst: 10, afterMs: 20 }, {
     hedged: result => {
-      told.push(result)
+      results.push(result)
     }
   })
   const tried = hedges.run(first, () => first, async () => {
-    socket.write('asked')
+    socket.write('request')
     await once(socket, 'data')
-    throw new Error('an answer like any other')
+    throw new Error('a response like any other')
   })
   blockLoop(300)
-  t.same([(await tried).length, told], [1, []])
+  t.same([(await tried).length, results], [1, []])
 })
 
 t.test('a forwarded request is never hedged', async t => {
-  const { fleet, asked } = await nodesOf(t, [late(300, answers('["first"]')), answers('["second"]')])
-  const answer = await fleet.forward(question, anything, fine, new AbortController().signal)
-  answer.rest?.destroy()
-  t.same(asked(), [1, 0])
+  const { pool, takeRequestCounts } = await startPool(t, [
+    late(300, respondWith('["first"]')),
+    respondWith('["second"]')
+  ])
+  const { response: forwarded } = await pool.forward(upstreamRequest, anything, fine, new AbortController().signal)
+  forwarded.rest?.destroy()
+  t.same(takeRequestCounts(), [1, 0])
 })

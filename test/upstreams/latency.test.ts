@@ -1,6 +1,5 @@
 import t from 'tap'
-import { Health } from '../../src/upstreams/health.js'
-import { Latency } from '../../src/upstreams/latency.js'
+import { Health, Latency } from '../../src/upstreams/health.js'
 
 t.test('the 95th percentile is known after 50 samples and covers the last 500', async t => {
   const latency = new Latency()

@@ -1,83 +1,121 @@
 import t from 'tap'
-import { type Candidate, rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
+import { type Candidate, isAsGood, rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
 
-interface Known extends Candidate {
+interface NamedCandidate extends Candidate {
   readonly name: string
 }
 
-const known = (
+const candidate = (
   name: string,
   window: [oldest: bigint, head: bigint] | undefined,
-  { isWell: isHealthy = true, load = 0, isBelieved: isVerified = true, isFull = false } = {}
-): Known => ({
+  { isHealthy = true, load = 0, isVerified = true, isFull = false, priority = 0, weight = 1 } = {}
+): NamedCandidate => ({
   name,
   window: window && { oldest: window[0], head: window[1] },
   health: { isHealthy, load },
   isVerified,
-  isFull
+  isFull,
+  priority,
+  weight
 })
 
 const anything: UpstreamRequirements = { version: undefined, minVersion: undefined, events: undefined }
-const namesOf = (nodes: Known[], route: Partial<UpstreamRequirements>): string[] =>
-  rankUpstreams(nodes, { ...anything, ...route }).map(({ name }) => name)
+const rankedNames = (candidates: NamedCandidate[], route: Partial<UpstreamRequirements>): string[] =>
+  rankUpstreams(candidates, { ...anything, ...route }).map(({ name }) => name)
 
 t.test('a version is read from upstreams whose window covers it or is unknown', async t => {
-  const nodes = [known('archive', [0n, 900n]), known('pruned', [500n, 1000n]), known('new', undefined)]
-  t.same(namesOf(nodes, { version: 100n }), ['archive', 'new'])
-  t.same(namesOf(nodes, { version: 500n }), ['archive', 'pruned', 'new'])
-  t.same(namesOf(nodes, { version: 900n }), ['archive', 'pruned', 'new'])
+  const candidates = [candidate('archive', [0n, 900n]), candidate('pruned', [500n, 1000n]), candidate('new', undefined)]
+  t.same(rankedNames(candidates, { version: 100n }), ['archive', 'new'])
+  t.same(rankedNames(candidates, { version: 500n }), ['archive', 'pruned', 'new'])
+  t.same(rankedNames(candidates, { version: 900n }), ['archive', 'pruned', 'new'])
   t.same(
-    namesOf(nodes, { version: 901n }),
+    rankedNames(candidates, { version: 901n }),
     ['pruned', 'new', 'archive'],
     'a lagging upstream may have caught up, and ranks last'
   )
 })
 
 t.test('if no window covers the version, the nearest upstream ranks first and the others follow', async t => {
-  const nodes = [known('lagging', [0n, 900n]), known('ahead', [500n, 1000n])]
-  t.same(namesOf(nodes, { version: 1001n }), ['ahead', 'lagging'])
-  t.same(namesOf([known('short', [500n, 1000n]), known('long', [100n, 1000n])], { version: 5n }), ['long', 'short'])
-  t.same(namesOf([], { version: 5n }), [])
+  const candidates = [candidate('lagging', [0n, 900n]), candidate('ahead', [500n, 1000n])]
+  t.same(rankedNames(candidates, { version: 1001n }), ['ahead', 'lagging'])
+  t.same(rankedNames([candidate('short', [500n, 1000n]), candidate('long', [100n, 1000n])], { version: 5n }), [
+    'long',
+    'short'
+  ])
+  t.same(rankedNames([], { version: 5n }), [])
 })
 
 t.test('upstreams rank by health, then verification, then load', async t => {
-  const nodes = [
-    known('sick', [0n, 9n], { isWell: false }),
-    known('busy', [0n, 9n], { load: 5 }),
-    known('idle', [0n, 9n], { load: 1 })
+  const candidates = [
+    candidate('unhealthy', [0n, 9n], { isHealthy: false }),
+    candidate('busy', [0n, 9n], { load: 5 }),
+    candidate('idle', [0n, 9n], { load: 1 })
   ]
-  t.same(namesOf(nodes, {}), ['idle', 'busy', 'sick'])
-  t.same(namesOf([known('doubted', [0n, 9n], { isBelieved: false }), ...nodes], {}), [
+  t.same(rankedNames(candidates, {}), ['idle', 'busy', 'unhealthy'])
+  t.same(rankedNames([candidate('unverified', [0n, 9n], { isVerified: false }), ...candidates], {}), [
     'idle',
     'busy',
-    'doubted',
-    'sick'
+    'unverified',
+    'unhealthy'
   ])
-  t.same(namesOf(nodes, { version: 5n }), ['idle', 'busy', 'sick'])
+  t.same(rankedNames(candidates, { version: 5n }), ['idle', 'busy', 'unhealthy'])
 })
 
 t.test('a free slot ranks before a low load, but not before a window that reaches minVersion', async t => {
-  const nodes = [known('full', [0n, 1000n], { isFull: true }), known('slow', [0n, 900n], { load: 99 })]
-  t.same(namesOf(nodes, { version: 5n }), ['slow', 'full'])
-  t.same(namesOf(nodes, { minVersion: 1000n }), ['full', 'slow'])
+  const candidates = [candidate('full', [0n, 1000n], { isFull: true }), candidate('slow', [0n, 900n], { load: 99 })]
+  t.same(rankedNames(candidates, { version: 5n }), ['slow', 'full'])
+  t.same(rankedNames(candidates, { minVersion: 1000n }), ['full', 'slow'])
 })
 
 t.test('event reads prefer the longest history whatever its load, but unhealthy upstreams are last', async t => {
-  const nodes = [
-    known('short', [500n, 1000n]),
-    known('long', [10n, 900n], { load: 50 }),
-    known('longest', [0n, 900n], { isWell: false })
+  const candidates = [
+    candidate('short', [500n, 1000n]),
+    candidate('long', [10n, 900n], { load: 50 }),
+    candidate('longest', [0n, 900n], { isHealthy: false })
   ]
-  t.same(namesOf(nodes, { events: 'from' }), ['long', 'short', 'longest'])
+  t.same(rankedNames(candidates, { events: 'from' }), ['long', 'short', 'longest'])
 })
 
 t.test('minVersion prefers upstreams that have reached it, or else the highest head', async t => {
-  const nodes = [
-    known('behind', [0n, 900n]),
-    known('there', [0n, 1000n], { load: 9 }),
-    known('further', [0n, 1100n], { load: 5 }),
-    known('new', undefined)
+  const candidates = [
+    candidate('behind', [0n, 900n]),
+    candidate('there', [0n, 1000n], { load: 9 }),
+    candidate('further', [0n, 1100n], { load: 5 }),
+    candidate('new', undefined)
   ]
-  t.same(namesOf(nodes, { minVersion: 1000n }), ['further', 'there', 'behind', 'new'])
-  t.same(namesOf(nodes, { minVersion: 5000n }), ['further', 'there', 'behind', 'new'])
+  t.same(rankedNames(candidates, { minVersion: 1000n }), ['further', 'there', 'behind', 'new'])
+  t.same(rankedNames(candidates, { minVersion: 5000n }), ['further', 'there', 'behind', 'new'])
+})
+
+t.test('a higher priority number ranks last among those that can answer, whatever slots and load', async t => {
+  const backup = candidate('backup', [0n, 9n], { priority: 1 })
+  const main = candidate('main', [0n, 9n], { load: 100, isFull: true })
+  t.same(rankedNames([backup, main], {}), ['main', 'backup'])
+  t.same(rankedNames([backup, main], { version: 5n }), ['main', 'backup'])
+  const unhealthy = candidate('main', [0n, 9n], { isHealthy: false })
+  t.same(rankedNames([backup, unhealthy], {}), ['backup', 'main'], 'it is used while no lower number can answer')
+  const pruned = candidate('main', [6n, 9n])
+  t.same(rankedNames([pruned, backup], { version: 5n }), ['backup'])
+  t.same(rankedNames([pruned, backup], { events: 'from' }), ['backup', 'main'], 'history comes before priority')
+  const lagging = candidate('main', [0n, 8n])
+  t.same(rankedNames([lagging, backup], { minVersion: 9n }), ['backup', 'main'], 'latest reads need the served head')
+})
+
+t.test('a backup gets no hedge of a slow read', async t => {
+  const [main, backup] = [candidate('main', [0n, 9n]), candidate('backup', [0n, 9n], { priority: 1 })]
+  t.notOk(isAsGood(backup, main, anything))
+  t.ok(isAsGood(main, backup, anything))
+  t.ok(isAsGood({ ...backup }, backup, anything))
+})
+
+t.test('load counts by weight, so reads in flight divide in its proportion', async t => {
+  const inFlight = { light: 0, heavy: 0 }
+  for (let read = 0; read < 400; read++) {
+    const [first] = rankedNames([
+      candidate('light', [0n, 9n], { load: 10 * (inFlight.light + 1) }),
+      candidate('heavy', [0n, 9n], { load: 10 * (inFlight.heavy + 1), weight: 3 })
+    ], {})
+    inFlight[first as 'light' | 'heavy']++
+  }
+  t.same(inFlight, { light: 100, heavy: 300 })
 })

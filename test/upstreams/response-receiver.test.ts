@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { ResponseReceiver } from '../../src/upstreams/response-receiver.js'
+import { InFlightBytes, RequestBytes, streamBytes } from '../../src/upstreams/in-flight-bytes.js'
+import { ResponseReceiver, type ResponseReceiverOptions } from '../../src/upstreams/response-receiver.js'
 import { type RemainingBody } from '../../src/api/upstream-response.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 
@@ -55,7 +56,10 @@ function connectionTo (
   return { sent: () => at, aborted: () => aborted }
 }
 
-function receptionOf (maxBufferedBytes: number | undefined): ResponseReceiver & { over: () => number } {
+function receptionOf (
+  maxBufferedBytes: number | undefined,
+  change: Partial<ResponseReceiverOptions> = {}
+): ResponseReceiver & { over: () => number } {
   let over = 0
   const reception = new ResponseReceiver({
     maxBufferedBytes,
@@ -63,12 +67,14 @@ function receptionOf (maxBufferedBytes: number | undefined): ResponseReceiver & 
     onSent: () => {},
     onDone: () => {
       over++
-    }
+    },
+    ...change
   })
   return Object.assign(reception, { over: () => over })
 }
 
 const ten = Buffer.from('0123456789')
+const large = Buffer.alloc(300_000, 'abc')
 
 t.test('a body within the limit is buffered whole; a longer one is its beginning and a stream', async t => {
   for (const headers of [{}, { 'content-length': '10' }]) {
@@ -168,18 +174,18 @@ t.test('discarding an unread stream aborts its connection and leaves no unhandle
 
 t.test('a cancelled request fails at once at any stage and is aborted upstream', async t => {
   const reason = new Error('too late')
-  const waiting = receptionOf(10)
-  waiting.cancel(reason)
-  waiting.cancel(new Error('again'))
-  await t.rejects(waiting.received, reason)
-  t.equal(waiting.over(), 0, 'a request that waits for a connection is not done yet')
-  t.equal(connectionTo(waiting, [ten]).aborted(), reason, 'it is aborted when it gets a connection')
-  t.equal(waiting.over(), 1)
+  const queued = receptionOf(10)
+  queued.cancel(reason)
+  queued.cancel(new Error('again'))
+  await t.rejects(queued.received, reason)
+  t.equal(queued.over(), 0, 'a request that waits for a connection is not done yet')
+  t.equal(connectionTo(queued, [ten]).aborted(), reason, 'it is aborted when it gets a connection')
+  t.equal(queued.over(), 1)
 
-  const asked = receptionOf(10)
-  const connection = connectionTo(asked, [ten])
-  asked.cancel(reason)
-  await t.rejects(asked.received, reason)
+  const inFlight = receptionOf(10)
+  const connection = connectionTo(inFlight, [ten])
+  inFlight.cancel(reason)
+  await t.rejects(inFlight.received, reason)
   t.equal(connection.aborted(), reason)
 
   const streamed = receptionOf(5)
@@ -202,13 +208,13 @@ t.test(`the body equals the upstream's bytes for any chunks and any limit (${see
       fc.array(fc.uint8Array({ minLength: 1, maxLength: 40 })),
       fc.nat(300),
       fc.boolean(),
-      async (chunks, limit, says) => {
+      async (chunks, limit, hasLength) => {
         const bytes = Buffer.concat(chunks)
         const reception = receptionOf(limit)
         connectionTo(
           reception,
           chunks.map(chunk => Buffer.from(chunk)),
-          says ? { 'content-length': String(bytes.length) } : {}
+          hasLength ? { 'content-length': String(bytes.length) } : {}
         )
         const { body, rest } = await reception.received
         if (rest !== undefined) cut++
@@ -219,4 +225,48 @@ t.test(`the body equals the upstream's bytes for any chunks and any limit (${see
     300
   )
   t.ok(cut > 30, `${cut} bodies were split`)
+})
+
+t.test('a large body of known length takes one buffer, which the request holds until it is over', async t => {
+  const inFlight = new InFlightBytes(100 * large.length, () => 0)
+  const requestBytes = new RequestBytes('a')
+  const reception = receptionOf(large.length, { inFlight, requestBytes })
+  connectionTo(reception, [large.subarray(0, 100_000), large.subarray(100_000)], {
+    'content-length': String(large.length)
+  })
+  t.equal(inFlight.bytes, large.length, 'all of it is taken before the first byte')
+  const { body } = await reception.received
+  t.ok(body.equals(large))
+  t.equal(body.buffer.byteLength, large.length)
+  t.equal(inFlight.bytes, large.length)
+  requestBytes.end()
+  t.equal(inFlight.bytes, 0)
+})
+
+t.test('a body that no bytes are left for is streamed, whether its length is known or not', async t => {
+  for (const headers of [{}, { 'content-length': String(large.length) }]) {
+    const inFlight = new InFlightBytes(200_000, () => 0)
+    const requestBytes = new RequestBytes('a')
+    const reception = receptionOf(large.length, { inFlight, requestBytes })
+    connectionTo(
+      reception,
+      [large.subarray(0, 100_000), large.subarray(100_000, 200_000), large.subarray(200_000)],
+      headers
+    )
+    const { body, rest, isOverBudget } = await reception.received
+    t.equal(isOverBudget, true)
+    t.ok(inFlight.bytes >= streamBytes)
+    t.ok(Buffer.concat([body, await whole(rest)]).equals(large))
+    requestBytes.end()
+    t.equal(inFlight.bytes, 0)
+  }
+})
+
+t.test('a body longer than its Content-Length is whole; without a client it is held as it comes', async t => {
+  const inFlight = new InFlightBytes(100 * large.length, () => 0)
+  const reception = receptionOf(2 * large.length, { inFlight })
+  connectionTo(reception, [large, ten], { 'content-length': String(large.length) })
+  const { body } = await reception.received
+  t.ok(body.equals(Buffer.concat([large, ten])))
+  t.equal(inFlight.bytes, 0)
 })

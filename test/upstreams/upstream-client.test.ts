@@ -12,7 +12,7 @@ import { certificate, certificateKey } from '../support/certificate.js'
 import { startDelayedServer, blockLoop } from '../support/blocked-loop.js'
 import { respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
-const question: UpstreamRequest = {
+const upstreamRequest: UpstreamRequest = {
   endpoint: 'account_modules',
   method: 'GET',
   target: '/v1/accounts/0x1/modules',
@@ -20,13 +20,13 @@ const question: UpstreamRequest = {
   isIdempotent: true
 }
 
-function nodeAt (
+function clientAt (
   t: Test,
   url: string,
   change: Partial<UpstreamClientOptions> = {}
-): { node: UpstreamClient, told: string[] } {
-  const told: string[] = []
-  const node = new UpstreamClient({
+): { client: UpstreamClient, fetches: string[] } {
+  const fetches: string[] = []
+  const client = new UpstreamClient({
     name: 'n',
     url,
     headers: {},
@@ -37,18 +37,18 @@ function nodeAt (
     now: () => performance.now(),
     ...change
   }, {
-    fetched: (name, endpoint, status) => told.push(`${name} ${endpoint} ${status}`)
+    fetched: (name, endpoint, status) => fetches.push(`${name} ${endpoint} ${status}`)
   })
   t.teardown(async () => {
-    await node.close()
+    await client.close()
   })
-  return { node, told }
+  return { client, fetches }
 }
 
-async function reasonOf (asking: Promise<unknown>): Promise<string> {
+async function reasonOf (fetching: Promise<unknown>): Promise<string> {
   try {
-    await asking
-    return 'answered'
+    await fetching
+    return 'responded'
   } catch (error) {
     return error instanceof UpstreamFailure ? error.reason : String(error)
   }
@@ -68,10 +68,10 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
-  const { node, told } = nodeAt(t, `${stub.url}/key/`, {
+  const { client, fetches } = clientAt(t, `${stub.url}/key/`, {
     headers: { Authorization: 'Bearer secret', Accept: 'text/html' }
   })
-  const answer = await node.fetch(question)
+  const upstreamResponse = await client.fetch(upstreamRequest)
   t.same(stub.requests, ['GET /key/v1/accounts/0x1/modules'])
   const [lines = []] = stub.rawHeaders
   const sent = Object.fromEntries(
@@ -79,11 +79,11 @@ t.test('a request carries the operator\'s headers, one media type, no coding and
   )
   t.same(Object.keys(sent).sort(), ['accept', 'accept-encoding', 'authorization', 'connection', 'host', 'user-agent'])
   t.match(sent, { accept: 'application/json', 'accept-encoding': 'identity', authorization: 'Bearer secret' })
-  t.equal(answer.body.toString(), '[]')
-  t.equal(answer.stamped?.position.head.version, 1000n)
-  t.same(told, ['n account_modules 200'])
-  t.ok(node.lastFetchSucceeded)
-  t.equal(node.position?.head.version, 1000n)
+  t.equal(upstreamResponse.body.toString(), '[]')
+  t.equal(upstreamResponse.stamped?.position.head.version, 1000n)
+  t.same(fetches, ['n account_modules 200'])
+  t.ok(client.lastFetchSucceeded)
+  t.equal(client.position?.head.version, 1000n)
 })
 
 t.test('a request body is sent with its type and length', async t => {
@@ -92,22 +92,22 @@ t.test('a request body is sent with its type and length', async t => {
       respondOk(response, JSON.stringify([request.headers['content-type'], request.headers['content-length'], text]))
     })
   })
-  const answer = await nodeAt(t, stub.url).node.fetch({
-    ...question,
+  const upstreamResponse = await clientAt(t, stub.url).client.fetch({
+    ...upstreamRequest,
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: '{"é":1}'
   })
-  t.same(JSON.parse(answer.body.toString()), ['application/json', '8', '{"é":1}'])
+  t.same(JSON.parse(upstreamResponse.body.toString()), ['application/json', '8', '{"é":1}'])
 })
 
 t.test('an error status of an upstream is a response, not a failure', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(503).end('busy')
   })
-  const { node, told } = nodeAt(t, stub.url)
-  t.match(await node.fetch(question), { status: 503, stamped: undefined })
-  t.same(told, ['n account_modules 503'])
+  const { client, fetches } = clientAt(t, stub.url)
+  t.match(await client.fetch(upstreamRequest), { status: 503, stamped: undefined })
+  t.same(fetches, ['n account_modules 503'])
 })
 
 t.test('an incomplete or malformed response is a failure with its reason', async t => {
@@ -137,51 +137,51 @@ t.test('an incomplete or malformed response is a failure with its reason', async
     ['timeout', socket => socket.write('HTTP/1.1 200 OK\r\n')],
     ['timeout', socket => socket.write(head('200 OK', ['content-length: 10']) + 'x')]
   ]
-  for (const [reason, answer] of cases) {
-    const raw = await startRawUpstream(t, answer)
-    const { node, told } = nodeAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
-    t.equal(await reasonOf(node.fetch(question)), reason)
+  for (const [reason, bytes] of cases) {
+    const raw = await startRawUpstream(t, bytes)
+    const { client, fetches } = clientAt(t, raw.url, { timeoutMs: reason === 'timeout' ? 200 : 3000 })
+    t.equal(await reasonOf(client.fetch(upstreamRequest)), reason)
     t.equal(raw.connections(), 1, 'requested once')
-    t.notOk(node.lastFetchSucceeded)
-    t.same(told, [`n account_modules ${reason}`])
+    t.notOk(client.lastFetchSucceeded)
+    t.same(fetches, [`n account_modules ${reason}`])
   }
 })
 
 t.test('an unreachable upstream is a failure with its reason', async t => {
-  t.equal(await reasonOf(nodeAt(t, 'http://127.0.0.1:1').node.fetch(question)), 'refused')
-  t.equal(await reasonOf(nodeAt(t, 'http://nowhere.invalid').node.fetch(question)), 'unresolved')
+  t.equal(await reasonOf(clientAt(t, 'http://127.0.0.1:1').client.fetch(upstreamRequest)), 'refused')
+  t.equal(await reasonOf(clientAt(t, 'http://nowhere.invalid').client.fetch(upstreamRequest)), 'unresolved')
 })
 
 t.test('requests beyond an upstream\'s queue are rejected at once, so the queue is bounded', async t => {
   const stub = await startStubUpstream(t, () => {})
-  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
-  const waiting = Array.from({ length: 8 }, async () => await reasonOf(node.fetch(question)))
-  t.equal(await reasonOf(node.fetch(question)), 'no_slot')
-  t.same(told, ['n account_modules no_slot'])
-  await node.close()
-  t.notOk((await Promise.all(waiting)).includes('answered'), 'closing the upstream rejects all queued requests')
+  const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
+  const queued = Array.from({ length: 8 }, async () => await reasonOf(client.fetch(upstreamRequest)))
+  t.equal(await reasonOf(client.fetch(upstreamRequest)), 'no_slot')
+  t.same(fetches, ['n account_modules no_slot'])
+  await client.close()
+  t.notOk((await Promise.all(queued)).includes('responded'), 'closing the upstream rejects all queued requests')
 })
 
 t.test('a 503 without a position counts as a failure; an error of the full node itself does not', async t => {
-  let answer: Parameters<typeof startStubUpstream>[1] = (_request, response) => {
+  let respond: Parameters<typeof startStubUpstream>[1] = (_request, response) => {
     response.writeHead(503).end('busy')
   }
   const stub = await startStubUpstream(t, (request, response, nth) => {
-    answer(request, response, nth)
+    respond(request, response, nth)
   })
-  const { node } = nodeAt(t, stub.url)
-  await node.fetch(question)
-  t.notOk(node.lastFetchSucceeded, 'a 503 of a gateway')
-  answer = (_request, response) => {
+  const { client } = clientAt(t, stub.url)
+  await client.fetch(upstreamRequest)
+  t.notOk(client.lastFetchSucceeded, 'a 503 of a gateway')
+  respond = (_request, response) => {
     response.writeHead(500, stamps()).end()
   }
-  await node.fetch(question)
-  t.ok(node.lastFetchSucceeded, 'a 500 of a full node')
-  answer = (_request, response) => {
+  await client.fetch(upstreamRequest)
+  t.ok(client.lastFetchSucceeded, 'a 500 of a full node')
+  respond = (_request, response) => {
     response.writeHead(400).end()
   }
-  await node.fetch(question)
-  t.ok(node.lastFetchSucceeded, 'a framework error has no position')
+  await client.fetch(upstreamRequest)
+  t.ok(client.lastFetchSucceeded, 'a framework error has no position')
 })
 
 t.test('a response records whether its end was framed', async t => {
@@ -189,7 +189,7 @@ t.test('a response records whether its end was framed', async t => {
     const raw = await startRawUpstream(t, socket => {
       socket.end(head('200 OK', lines) + body)
     })
-    return (await nodeAt(t, raw.url).node.fetch(question)).isFramed
+    return (await clientAt(t, raw.url).client.fetch(upstreamRequest)).isFramed
   }
   t.equal(await framed(['content-length: 2'], '[]'), true)
   t.equal(await framed(['transfer-encoding: chunked'], '2\r\n[]\r\n0\r\n\r\n'), true)
@@ -203,20 +203,20 @@ t.test('a keep-alive connection that closes under a read causes one retry and no
       socket.end()
     })
   })
-  const { node } = nodeAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await node.fetch(question)).body.toString(), '1')
-  t.equal((await node.fetch(question)).body.toString(), '2')
+  const { client } = clientAt(t, raw.url, { maxConcurrent: 1 })
+  t.equal((await client.fetch(upstreamRequest)).body.toString(), '1')
+  t.equal((await client.fetch(upstreamRequest)).body.toString(), '2')
   t.equal(raw.connections(), 2)
 })
 
 t.test('a response carries the release that was running before its request', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
-    node.setRelease('new')
+    client.setRelease('new')
     respondOk(response, '[]')
   })
-  const { node } = nodeAt(t, stub.url)
-  t.equal((await node.fetch(question)).release, undefined)
-  t.equal(node.release, 'new')
+  const { client } = clientAt(t, stub.url)
+  t.equal((await client.fetch(upstreamRequest)).release, undefined)
+  t.equal(client.release, 'new')
 })
 
 t.test('an untrusted certificate is rejected, and one that caFile vouches for is accepted', async t => {
@@ -230,10 +230,10 @@ t.test('an untrusted certificate is rejected, and one that caFile vouches for is
     server.close()
   })
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
-  t.equal(await reasonOf(nodeAt(t, url).node.fetch(question)), 'unreachable')
+  t.equal(await reasonOf(clientAt(t, url).client.fetch(upstreamRequest)), 'unreachable')
   const caFile = join(t.testdir({ 'ca.pem': certificate }), 'ca.pem')
-  t.equal((await nodeAt(t, url, { caFile }).node.fetch(question)).status, 200)
-  t.throws(() => nodeAt(t, url, { caFile: 'no-such-file.pem' }), {
+  t.equal((await clientAt(t, url, { caFile }).client.fetch(upstreamRequest)).status, 200)
+  t.throws(() => clientAt(t, url, { caFile: 'no-such-file.pem' }), {
     message: /caFile no-such-file\.pem holds no certificate: ENOENT/
   })
 })
@@ -252,7 +252,7 @@ const posted: UpstreamRequest = {
   body: Buffer.from('{}'),
   isIdempotent: false
 }
-const kept = (): AbortSignal => new AbortController().signal
+const notCancelled = (): AbortSignal => new AbortController().signal
 
 async function read ({ body, rest }: UpstreamResponse): Promise<string> {
   const chunks: Uint8Array[] = [body]
@@ -266,11 +266,11 @@ t.test('a forwarded response streams as it arrives and may last longer than the 
     responses.push(response.writeHead(200, stamps()))
     response.write('a')
   })
-  const { node, told } = nodeAt(t, stub.url, { timeoutMs: 300 })
-  const answer = await node.forward(other, kept())
-  t.equal(answer.body.toString(), 'a')
-  t.same(told, ['n other 200'])
-  t.equal(answer.stamped?.position.head.version, 1000n)
+  const { client, fetches } = clientAt(t, stub.url, { timeoutMs: 300 })
+  const upstreamResponse = await client.forward(other, notCancelled())
+  t.equal(upstreamResponse.body.toString(), 'a')
+  t.same(fetches, ['n other 200'])
+  t.equal(upstreamResponse.stamped?.position.head.version, 1000n)
   const dripping = setInterval(() => {
     responses[0]?.write('b')
   }, 100)
@@ -278,7 +278,7 @@ t.test('a forwarded response streams as it arrives and may last longer than the 
     clearInterval(dripping)
     responses[0]?.end('c')
   }, 450)
-  t.match(await read(answer), /^ab+c$/)
+  t.match(await read(upstreamResponse), /^ab+c$/)
 })
 
 t.test('cancelling a request aborts it upstream and does not count against the upstream', async t => {
@@ -287,35 +287,35 @@ t.test('cancelling a request aborts it upstream and does not count against the u
     if (request.url === '/v1/spec.json') arrived(response)
     else respondOk(response, '[]')
   })
-  const { node, told } = nodeAt(t, stub.url)
-  await node.fetch(question)
+  const { client, fetches } = clientAt(t, stub.url)
+  await client.fetch(upstreamRequest)
   const here = new Promise<ServerResponse>(resolve => {
     arrived = resolve
   })
   const before = new AbortController()
-  const asking = reasonOf(node.forward(other, before.signal))
-  const waiting = await here
-  const closed = once(waiting, 'close')
+  const fetching = reasonOf(client.forward(other, before.signal))
+  const pendingResponse = await here
+  const closed = once(pendingResponse, 'close')
   before.abort()
-  t.equal(await asking, 'cancelled')
+  t.equal(await fetching, 'cancelled')
   await closed
   const started = new Promise<ServerResponse>(resolve => {
     arrived = resolve
   })
-  const within = new AbortController()
-  const passing = node.forward(other, within.signal)
+  const during = new AbortController()
+  const passing = client.forward(other, during.signal)
   const response = await started
   response.writeHead(200, stamps()).write('a')
-  const gone = once(response, 'close')
-  const answer = await passing
-  within.abort()
-  await gone
-  await t.rejects(read(answer))
-  const asked = stub.requests.length
-  t.equal(await reasonOf(node.forward(other, AbortSignal.abort())), 'cancelled')
-  t.equal(stub.requests.length, asked, 'a request that is cancelled first is never sent')
-  t.ok(node.lastFetchSucceeded)
-  t.same(told, ['n account_modules 200', 'n other cancelled', 'n other 200', 'n other cancelled'])
+  const responseClosed = once(response, 'close')
+  const upstreamResponse = await passing
+  during.abort()
+  await responseClosed
+  await t.rejects(read(upstreamResponse))
+  const requestCount = stub.requests.length
+  t.equal(await reasonOf(client.forward(other, AbortSignal.abort())), 'cancelled')
+  t.equal(stub.requests.length, requestCount, 'a request that is cancelled first is never sent')
+  t.ok(client.lastFetchSucceeded)
+  t.same(fetches, ['n account_modules 200', 'n other cancelled', 'n other 200', 'n other cancelled'])
 })
 
 t.test('a forwarded response occupies its slot exactly until its body ends', async t => {
@@ -333,9 +333,9 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
       })
     }
   })
-  const { node, told } = nodeAt(t, stub.url, { maxConcurrent: 1 })
+  const { client, fetches } = clientAt(t, stub.url, { maxConcurrent: 1 })
   const leaving = (): AbortController => new AbortController()
-  const ends: [string, string, (answer: UpstreamResponse, gone: AbortController) => unknown][] = [
+  const ends: [string, string, (upstreamResponse: UpstreamResponse, controller: AbortController) => unknown][] = [
     ['GET', 'whole', read],
     ['GET', 'whole', ({ rest }) => {
       rest?.destroy()
@@ -343,11 +343,11 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
     ['GET', 'open', ({ rest }) => {
       rest?.destroy()
     }],
-    ['GET', 'open', (_answer, gone) => {
-      gone.abort()
+    ['GET', 'open', (_response, controller) => {
+      controller.abort()
     }],
-    ['GET', 'cut', async answer => {
-      await t.rejects(read(answer))
+    ['GET', 'cut', async upstreamResponse => {
+      await t.rejects(read(upstreamResponse))
     }],
     ['HEAD', 'open', ({ rest }) => {
       rest?.destroy()
@@ -358,31 +358,34 @@ t.test('a forwarded response occupies its slot exactly until its body ends', asy
     for (const declared of ['', '&declared']) {
       // Repeats more often than there are slots, so a leaked slot shows.
       for (let round = 0; round < 10; round++) {
-        const gone = leaving()
-        await end(await node.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, gone.signal), gone)
+        const controller = leaving()
+        await end(
+          await client.forward({ ...other, method, target: `/v1/x?${how}${declared}` }, controller.signal),
+          controller
+        )
       }
     }
   }
-  t.same(new Set(told), new Set(['n other 200']))
+  t.same(new Set(fetches), new Set(['n other 200']))
   const slots = await Promise.all(
     Array.from(
       { length: 8 },
-      async (_, at) => at === 0 ? await node.forward({ ...other, target: '/v1/x?open' }, kept()) : undefined
+      async (_, at) => at === 0 ? await client.forward({ ...other, target: '/v1/x?open' }, notCancelled()) : undefined
     )
   )
-  const waiting = Array.from({ length: 7 }, async () => await reasonOf(node.fetch(question)))
-  t.equal(await reasonOf(node.forward(other, kept())), 'no_slot', 'a streaming response counts as in flight')
+  const queued = Array.from({ length: 7 }, async () => await reasonOf(client.fetch(upstreamRequest)))
+  t.equal(await reasonOf(client.forward(other, notCancelled())), 'no_slot', 'a streaming response counts as in flight')
   slots[0]?.rest?.destroy()
-  await node.close()
-  await Promise.all(waiting)
+  await client.close()
+  await Promise.all(queued)
 })
 
 t.test('an upstream that goes silent within a forwarded body times out', async t => {
   const stub = await startStubUpstream(t, (_request, response) => {
     response.writeHead(200, stamps()).write('a')
   })
-  const { node } = nodeAt(t, stub.url, { timeoutMs: 200 })
-  await t.rejects(read(await node.forward(other, kept())), { code: 'UND_ERR_BODY_TIMEOUT' })
+  const { client } = clientAt(t, stub.url, { timeoutMs: 200 })
+  await t.rejects(read(await client.forward(other, notCancelled())), { code: 'UND_ERR_BODY_TIMEOUT' })
 })
 
 t.test('a request that is not idempotent is sent once, even if its keep-alive connection dies', async t => {
@@ -392,16 +395,16 @@ t.test('a request that is not idempotent is sent once, even if its keep-alive co
       socket.destroy()
     })
   })
-  const { node, told } = nodeAt(t, raw.url, { maxConcurrent: 1 })
-  t.equal((await node.fetch(question)).status, 200)
-  t.equal(await reasonOf(node.forward(posted, kept())), 'truncated')
+  const { client, fetches } = clientAt(t, raw.url, { maxConcurrent: 1 })
+  t.equal((await client.fetch(upstreamRequest)).status, 200)
+  t.equal(await reasonOf(client.forward(posted, notCancelled())), 'truncated')
   t.equal(raw.connections(), 1)
-  t.same(told, ['n account_modules 200', 'n other truncated'])
+  t.same(fetches, ['n account_modules 200', 'n other truncated'])
   for (const begun of ['', 'HTTP/1.1 200 OK\r\ncontent-', 'HTTP/1.1 103 Early Hints\r\n\r\n']) {
     const dying = await startRawUpstream(t, socket => {
       socket.end(begun)
     })
-    t.equal(await reasonOf(nodeAt(t, dying.url).node.forward(posted, kept())), 'truncated')
+    t.equal(await reasonOf(clientAt(t, dying.url).client.forward(posted, notCancelled())), 'truncated')
     t.equal(dying.connections(), 1, begun)
   }
 })
@@ -410,11 +413,11 @@ t.test('operator headers win over a client\'s, except for Accept and Accept-Enco
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
-  const { node } = nodeAt(t, stub.url, {
+  const { client } = clientAt(t, stub.url, {
     headers: { 'User-Agent': 'operator', 'X-Key': 'mine', Accept: 'text/html', 'Accept-Encoding': 'deflate' }
   })
-  const sentBy = async (asked: UpstreamRequest): Promise<Record<string, string>> => {
-    await read(await node.forward(asked, kept()))
+  const sentBy = async (sentRequest: UpstreamRequest): Promise<Record<string, string>> => {
+    await read(await client.forward(sentRequest, notCancelled()))
     const lines = stub.rawHeaders.at(-1) ?? []
     return Object.fromEntries(
       lines.flatMap((name, at) => at % 2 === 0 ? [[name.toLowerCase(), lines[at + 1] ?? '']] : [])
@@ -435,26 +438,26 @@ t.test('a timeout does not count against an upstream that has responded in the m
   const stub = await startStubUpstream(t, (request, response) => {
     if (request.url?.endsWith('/lost') !== true) respondOk(response, '[]')
   })
-  const { node } = nodeAt(t, stub.url, { timeoutMs: 1000 })
-  const lost = reasonOf(node.fetch({ ...question, target: '/v1/lost' }))
-  await node.fetch(question)
+  const { client } = clientAt(t, stub.url, { timeoutMs: 1000 })
+  const lost = reasonOf(client.fetch({ ...upstreamRequest, target: '/v1/lost' }))
+  await client.fetch(upstreamRequest)
   t.equal(await lost, 'timeout')
-  t.ok(node.lastFetchSucceeded)
-  t.equal(await reasonOf(node.fetch({ ...question, target: '/v1/lost' })), 'timeout')
-  t.notOk(node.lastFetchSucceeded, 'a timeout of a request sent later does')
+  t.ok(client.lastFetchSucceeded)
+  t.equal(await reasonOf(client.fetch({ ...upstreamRequest, target: '/v1/lost' })), 'timeout')
+  t.notOk(client.lastFetchSucceeded, 'a timeout of a request sent later does')
 })
 
 t.test('a response that arrived while varve\'s event loop was blocked is no upstream failure', async t => {
   const port = await startDelayedServer(t, 300, `${head('200 OK', ['content-length: 2'])}[]`)
   const lost: string[] = []
-  const { node, told } = nodeAt(t, `http://127.0.0.1:${port}`, {
+  const { client, fetches } = clientAt(t, `http://127.0.0.1:${port}`, {
     timeoutMs: 1000,
     onConnectionLost: () => {
       lost.push('lost')
     }
   })
-  await node.fetch(question)
-  const asking = reasonOf(node.fetch(question))
+  await client.fetch(upstreamRequest)
+  const fetching = reasonOf(client.fetch(upstreamRequest))
   // Lets the request leave first; its response comes much later.
   await new Promise(resolve => {
     setTimeout(resolve, 50)
@@ -464,6 +467,6 @@ t.test('a response that arrived while varve\'s event loop was blocked is no upst
     setImmediate(resolve)
   })
   blockLoop(2500)
-  t.equal(await asking, 'answered')
-  t.same([node.lastFetchSucceeded, told, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])
+  t.equal(await fetching, 'responded')
+  t.same([client.lastFetchSucceeded, fetches, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])
 })

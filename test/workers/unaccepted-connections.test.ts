@@ -6,11 +6,11 @@ import { closeUnacceptedConnections } from '../../src/workers/unaccepted-connect
 /** Mimics a worker process as node:cluster uses it, and records what it is sent. */
 function childOf (
   sentBack = new WeakSet()
-): { child: ChildProcess, heard: unknown[], hand: (seq: number) => { isClosed: boolean } } {
-  const heard: unknown[] = []
+): { child: ChildProcess, received: unknown[], hand: (seq: number) => { isClosed: boolean } } {
+  const received: unknown[] = []
   const child = Object.assign(new EventEmitter(), { send: () => true }) as unknown as ChildProcess
   closeUnacceptedConnections(child, sentBack)
-  child.on('internalMessage', message => heard.push(message))
+  child.on('internalMessage', message => received.push(message))
   const hand = (seq: number, handle = {
     isClosed: false,
     close () {
@@ -20,15 +20,15 @@ function childOf (
     child.send({ act: 'newconn', seq } as never, handle as never)
     return handle
   }
-  return { child, heard, hand }
+  return { child, received, hand }
 }
 
 t.test('connections that a worker received but had not accepted are closed with it', async t => {
   const { child, hand } = childOf()
-  const [taken, waiting] = [hand(1), hand(2)]
+  const [taken, queued] = [hand(1), hand(2)]
   child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: 1, accepted: true })
   child.emit('exit', 1, null)
-  t.same([taken.isClosed, waiting.isClosed], [false, true])
+  t.same([taken.isClosed, queued.isClosed], [false, true])
 })
 
 t.test('a connection that finds no descriptor goes to another worker once, and is then closed', async t => {
@@ -36,10 +36,10 @@ t.test('a connection that finds no descriptor goes to another worker once, and i
   const [first, second] = [childOf(sentBack), childOf(sentBack)]
   const handle = first.hand(7)
   first.child.emit('internalMessage', { cmd: 'NODE_HANDLE_NACK' })
-  t.match(first.heard, [{ cmd: 'NODE_CLUSTER', ack: 7, accepted: false }, { cmd: 'NODE_HANDLE_NACK' }])
+  t.match(first.received, [{ cmd: 'NODE_CLUSTER', ack: 7, accepted: false }, { cmd: 'NODE_HANDLE_NACK' }])
   second.child.send({ act: 'newconn', seq: 9 } as never, handle as never)
   second.child.emit('internalMessage', { cmd: 'NODE_HANDLE_NACK' })
-  t.match(second.heard, [{ cmd: 'NODE_CLUSTER', ack: 9, accepted: true }, {}])
+  t.match(second.received, [{ cmd: 'NODE_CLUSTER', ack: 9, accepted: true }, {}])
   t.equal(handle.isClosed, false, 'node:cluster closes accepted connections')
   first.child.emit('exit', 1, null)
   t.equal(handle.isClosed, false, 'nothing stays pending')

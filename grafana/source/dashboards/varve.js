@@ -101,13 +101,13 @@ export default dashboard({
     ]],
     ['Cache', [
       8,
-      lines('Cached bytes', 'Memory of cached entries, and its limit; evictions begin where they meet.', [[
+      lines('Cached bytes', 'Size of cached entries, and its limit; evictions begin where they meet.', [[
         sum(of('varve_cache_bytes'), 'tier'),
         '{{tier}}'
       ], [sum(of('varve_cache_max_bytes'), 'tier'), '{{tier}} limit']], { unit: 'bytes' }),
       lines(
         'Entries',
-        'Entries cached in memory, of all replicas; a sudden fall to 0 is a purge, a chain reset or a ' +
+        'Cached entries of all replicas; a sudden fall to 0 in memory is a purge, a chain reset or a ' +
           'restart.',
         [[sum(of('varve_cache_entries'), 'tier'), '{{tier}}']]
       ),
@@ -141,8 +141,8 @@ export default dashboard({
       ),
       lines(
         'Corrupt entries',
-        'Entries per second from Redis that failed verification; any means that another program writes to ' +
-          'that Redis, or that it loses bytes.',
+        'Entries per second from disk or Redis that failed verification; any means that another program ' +
+          'writes there, or that it loses bytes.',
         [[sum(rate('varve_corrupt_entries_total')), 'corrupt']],
         { unit: 'ops', soft: 1 }
       )
@@ -177,6 +177,23 @@ export default dashboard({
         { unit: 's', none: 'no operations' }
       )
     ]],
+    ['Disk tier', [
+      7,
+      lines(
+        'Disk errors',
+        'Operations per second on the disk tier that failed or timed out; see the space and the health of ' +
+          'the file system below cache.disk.path.',
+        [[sum(rate('varve_disk_errors_total'), 'operation'), '{{operation}}']],
+        { unit: 'ops', stacked: true }
+      ),
+      lines(
+        'Dropped writes',
+        'Entries per second that were not stored on the disk, because it was too slow, full or rejected ' +
+          'writes; responses do not change.',
+        [[sum(rate('varve_cache_writes_dropped_total'), 'tier'), '{{tier}}']],
+        { unit: 'ops', soft: 1 }
+      )
+    ]],
     ['Clients', [
       8,
       lines(
@@ -188,7 +205,7 @@ export default dashboard({
       lines(
         'Connections closed',
         'Client connections per second that varve closed: handshake, head and body timed out; stalled read ' +
-          'nothing for 120 s; memory was the slowest reader while responses in flight exceeded their limit; ' +
+          'nothing for 120 s; memory was the slowest reader while slow readers held half of limits.inFlightMb; ' +
           'pipelining sent too many requests at once; idle was replaced at the limit; connection_limit was ' +
           'new.',
         [[sum(rate('varve_connections_cut_total'), 'reason'), '{{reason}}']],
@@ -200,6 +217,27 @@ export default dashboard({
           'the limit of the key if it is too low.',
         [[sum(rate('varve_limited_total'), 'by'), 'by {{by}}']],
         { unit: 'reqps', stacked: true }
+      )
+    ], [
+      8,
+      lines(
+        'Bytes in flight',
+        'Bytes outside the cache, and their limit; beyond three quarters responses are not stored, beyond all of it ' +
+          'misses are rejected.',
+        [[sum(of('varve_in_flight_bytes')), 'used'], [sum(of('varve_in_flight_max_bytes')), 'limit']],
+        { unit: 'bytes' }
+      ),
+      lines(
+        'Severity',
+        'Worst level of all replicas, as /readyz shows it: 0 green, 1 amber, 2 red.',
+        [[`max(${of('varve_level')})`, 'level']],
+        { soft: 2 }
+      ),
+      lines(
+        'Rejected for want of bytes',
+        'Requests per second that varve rejected because limits.inFlightMb was used up; hits are still served.',
+        [[sum(rate('varve_in_flight_rejected_total')), 'rejected']],
+        { unit: 'reqps', soft: 1 }
       ),
       lines(
         'Load shed',

@@ -22,8 +22,24 @@ function confirmedText ({ ageMs }, sinceMs) {
   return typeof ageMs === 'number' ? ago(ageMs + sinceMs) : 'by another varve'
 }
 
-/** Shows the window of the upstreams, and the requests below it. */
-export function showHistory (position, recent, traffic) {
+/** Counts the versions that any upstream has; windows may leave gaps between them. */
+function versionsIn (upstreams) {
+  const windows = upstreams.flatMap(({ oldestVersion, version }) => {
+    const [oldest, head] = [parseU64(oldestVersion), parseU64(version)]
+    return oldest === undefined || head === undefined || head < oldest ? [] : [{ oldest, head }]
+  }).sort((a, b) => a.oldest < b.oldest ? -1 : 1)
+  let count = 0n
+  let covered = -1n
+  for (const { oldest, head } of windows) {
+    const from = oldest > covered ? oldest : covered + 1n
+    if (head >= from) count += head - from + 1n
+    if (head > covered) covered = head
+  }
+  return count
+}
+
+/** Shows the windows of the upstreams, and the requests below them. */
+export function showHistory (position, upstreams, recent, traffic) {
   const [oldest, head] = [parseU64(position?.oldestVersion), parseU64(position?.version)]
   const prunedRequests = {
     cache: sum(recent?.pruned?.cache),
@@ -34,9 +50,15 @@ export function showHistory (position, recent, traffic) {
   const pruned = oldest === 0n
     ? 'nothing is pruned'
     : `in block ${grouped(position?.oldestBlockHeight)}; older versions are pruned on every upstream`
-  const window = oldest === undefined || head === undefined || head < oldest
+  const held = versionsIn(upstreams)
+  const all64 = oldest === undefined || head === undefined || head < oldest ? 0n : head - oldest + 1n
+  const window = held === 0n
     ? []
-    : [['Window', counted(String(head - oldest + 1n), 'version')]]
+    : [[
+      'Held by upstreams',
+      counted(String(held), 'version'),
+      held < all64 ? `${counted(String(all64 - held), 'version')} between them on none` : ''
+    ]]
   facts(byId('history'), [
     [
       'Oldest version',
@@ -50,7 +72,7 @@ export function showHistory (position, recent, traffic) {
       : [
         ['Hits', grouped(prunedRequests.cache), 'served from the cache'],
         [
-          'Answered 410',
+          '410 responses',
           grouped(prunedRequests.local + prunedRequests.upstream),
           `${grouped(prunedRequests.local)} by varve, ${grouped(prunedRequests.upstream)} by an upstream`
         ]
@@ -59,7 +81,7 @@ export function showHistory (position, recent, traffic) {
 }
 
 /** Shows the cache tiers. */
-export function showTiers (tiers, { columns, hits, cacheable }) {
+export function showTiers (tiers, inFlight, { columns, hits, cacheable }) {
   const total = outcome => columns.find(({ name }) => name === outcome).total
   if (tiers === undefined) return facts(byId('tiers'), [['Memory', 'unknown', 'no worker reports it']])
   const { entries, bytes: usedBytes, maxBytes } = tiers.memory
@@ -70,6 +92,15 @@ export function showTiers (tiers, { columns, hits, cacheable }) {
       `${counted(entries, 'entry', 'entries')}; ${percent(usedBytes, maxBytes) ?? '0 %'} full`,
       maxBytes > 0 ? Math.min(1, usedBytes / maxBytes) : 0
     ],
+    ...(inFlight === undefined
+      ? []
+      : [[
+        'Bytes in flight',
+        `${bytes(inFlight.bytes)} of ${bytes(inFlight.maxBytes)}`,
+        'outside the cache: gathered, streamed, being sent or queued for Redis',
+        inFlight.maxBytes > 0 ? Math.min(1, inFlight.bytes / inFlight.maxBytes) : 0
+      ]]),
+    ['Disk', ...diskFactOf(tiers.disk)],
     ['Redis', ...redisFactOf(tiers.redis)],
     [
       'Hits in memory',
@@ -77,11 +108,28 @@ export function showTiers (tiers, { columns, hits, cacheable }) {
       hits === 0 ? '' : `${percent(total('hit_memory'), cacheable)} of cacheable reads`
     ],
     [
+      'Hits on disk',
+      grouped(total('hit_disk')),
+      hits === 0 ? '' : `${percent(total('hit_disk'), cacheable)} of cacheable reads`
+    ],
+    [
       'Hits in Redis',
       grouped(total('hit_redis')),
       hits === 0 ? '' : `${percent(total('hit_redis'), cacheable)} of cacheable reads`
     ]
   ])
+}
+
+function diskFactOf (disk) {
+  if (disk?.maxBytes === undefined) return ['off', 'cached responses do not outlive a restart']
+  const { state, reason, entries, maxBytes } = disk
+  return state === 'down'
+    ? ['down', `${reason}: reads continue without it`]
+    : [
+      `${bytes(disk.bytes)} of ${bytes(maxBytes)}`,
+      `${grouped(entries)} entries that outlive a restart`,
+      maxBytes > 0 ? Math.min(1, disk.bytes / maxBytes) : 0
+    ]
 }
 
 function redisFactOf (redis) {

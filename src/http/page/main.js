@@ -4,7 +4,7 @@ import { byId, make, set, show, write } from './dom.js'
 import { showHistory, showPosition, showTiers, showVarve } from './facts.js'
 import { showUpstreamCount, showUpstreams } from './upstreams.js'
 import { showRates, showTraffic, trafficOf } from './traffic.js'
-import { age, ago, clockTime, counted, short } from './words.js'
+import { age, ago, clockTime, counted, isolate, short } from './words.js'
 
 const pollMs = 2000
 const timeoutMs = 5000
@@ -46,12 +46,19 @@ function showStatus (status) {
   showUpstreamCount(upstreams, status.varve?.isSandbox === true)
   showTraffic(traffic, isObserving)
   showUpstreams(upstreams)
-  showHistory(position, recent, traffic)
-  showTiers(tiers, traffic)
+  showHistory(position, upstreams, recent, traffic)
+  showTiers(tiers, status.inFlight, traffic)
   showVarve(status)
   write(
     byId('about'),
-    status.varve === undefined ? '' : `${short(status.varve.version, 40)}${isObserving ? ', observe mode' : ''}`
+    status.varve === undefined
+      ? ''
+      : [
+        short(status.varve.version, 40),
+        ...(status.varve.host === undefined ? [] : [isolate(status.varve.host, 40)]),
+        ...(status.chain === undefined ? [] : [`chain ${isolate(status.chain.id, 20)}`]),
+        ...(isObserving ? ['observe mode'] : [])
+      ].join(', ')
   )
   tick()
 }
@@ -64,20 +71,40 @@ function showFailure (error) {
     ? 'connection failed'
     : short(error.message)
   setCondition('is-bad', `varve is unreachable since ${failingSince.time}: ${reason}`, [])
-  document.title = 'varve: unreachable'
+  document.title = titleOf(lastStatus, 'unreachable')
   tick()
 }
 
-/** Shows the condition in one sentence, and each reason of `degraded`. */
-function showCondition ({ ready, degraded = [] }) {
-  const reasons = degraded.slice(0, 50).map(text => short(text, 300))
-  if (degraded.length > reasons.length) reasons.push(`and ${degraded.length - reasons.length} more`)
-  const warnings = counted(degraded.length, 'warning')
-  if (!ready) setCondition('is-bad', 'varve is not ready', reasons)
-  else if (degraded.length > 0) {
-    setCondition('is-warning', `varve is ready, with ${warnings}`, reasons)
-  } else setCondition('is-healthy', 'varve is healthy', [])
-  document.title = !ready ? 'varve: not ready' : degraded.length > 0 ? `varve: ${warnings}` : 'varve: healthy'
+/** Shows the level in one sentence, and each condition with its own level. */
+function showCondition (status) {
+  const { ready, degraded = [], draining } = status
+  const conditions = status.conditions ?? degraded.map(text => ({ level: 'amber', text }))
+  const level = status.level ?? (conditions.length > 0 ? 'amber' : 'green')
+  const warnings = counted(conditions.length, 'warning')
+  const worst = level === 'red' ? conditions.find(condition => condition.level === 'red') : undefined
+  const [kind, sentence, word] = draining === true
+    ? ['is-warning', 'varve is draining', 'draining']
+    : !ready
+    ? ['is-bad', 'varve is not ready', 'not ready']
+    : level === 'red'
+    ? ['is-bad', short(worst?.text ?? 'clients get errors', 300), 'red']
+    : level === 'amber'
+    ? ['is-warning', `varve is ready, with ${warnings}`, warnings]
+    : ['is-healthy', 'varve is healthy', 'healthy']
+  // Leaves out the condition that is the sentence itself.
+  const others = conditions.filter(condition => !ready || condition !== worst)
+  const reasons = others.slice(0, 50).map(({ level, text }) => [short(text, 300), level])
+  if (others.length > reasons.length) reasons.push([`and ${others.length - reasons.length} more`, 'amber'])
+  setCondition(kind, sentence, reasons)
+  document.title = titleOf(status, word)
+}
+
+/** Names machine and chain first: an operator has many of these pages open. */
+function titleOf (status, word) {
+  const { varve, chain } = status ?? {}
+  const host = varve?.host === undefined ? [] : [short(varve.host, 40)]
+  const id = chain === undefined ? [] : [`chain ${short(chain.id, 20)}`]
+  return `varve: ${[word, ...host, ...id].join(', ')}`
 }
 
 // Updates on a change only: screen readers announce each update.
@@ -88,7 +115,9 @@ function setCondition (kind, sentence, reasons) {
   set(byId('condition'), 'class', `condition ${kind}`)
   show(byId('condition'), true)
   write(byId('verdict'), sentence)
-  byId('reasons').replaceChildren(...reasons.map(text => make('li', {}, make('bdi', {}, text))))
+  byId('reasons').replaceChildren(
+    ...reasons.map(([text, level]) => make('li', level === 'red' ? { class: 'is-red' } : {}, make('bdi', {}, text)))
+  )
   show(byId('reasons'), reasons.length > 0)
 }
 

@@ -6,6 +6,7 @@ import { age, counted, grouped, percent, perSecond } from './words.js'
 // Outcomes with their labels, from the bottom of the chart upwards.
 const outcomes = [
   ['hit_memory', 'Memory hit'],
+  ['hit_disk', 'Disk hit'],
   ['hit_redis', 'Redis hit'],
   ['collapsed', 'Coalesced'],
   ['miss', 'Miss'],
@@ -26,7 +27,7 @@ export function trafficOf (recent) {
     return { name, label, steps, total: sum(steps) }
   })
   const total = name => columns.find(column => column.name === name).total
-  const hits = total('hit_memory') + total('hit_redis')
+  const hits = total('hit_memory') + total('hit_disk') + total('hit_redis')
   const length = columns[0].steps.length
   return {
     columns,
@@ -46,9 +47,22 @@ export function describeTrafficSpan ({ length, stepMs }) {
   return length >= maxSteps ? 'in the last 10 minutes' : `since the start ${age(Math.max(1000, length * stepMs))} ago`
 }
 
-/** Shows hit rate and request rate. */
+/** Shows the share of requests of the last minute that got no error from varve. */
+function showSuccess ({ columns, lastMinute, minuteSteps, stepMs }) {
+  const { steps } = columns.find(({ name }) => name === 'unavailable')
+  const failed = sum(steps.slice(-1 - stepsPerMinute, -1))
+  const seconds = minuteSteps * stepMs / 1000
+  write(byId('success-rate'), percent(lastMinute - failed, lastMinute) ?? 'no requests')
+  write(
+    byId('success-note'),
+    seconds === 0 || failed === 0 ? 'no errors' : `${perSecond(failed / seconds)} errors per second`
+  )
+}
+
+/** Shows hit rate, success rate and request rate. */
 export function showRates (traffic, isObserving) {
   const { all, hits, cacheable, lastMinute, minuteSteps, stepMs } = traffic
+  showSuccess(traffic)
   const rate = percent(hits, cacheable)
   write(byId('hit-rate'), rate ?? (all === 0 ? 'no reads yet' : 'no cacheable reads'))
   set(byId('hit-rate'), 'class', rate === undefined ? 'words' : 'number')

@@ -1,6 +1,6 @@
 // Table of upstreams: state, window, lag, latency and load.
 
-import { parseU64, counted, duration, grouped, short, isolate } from './words.js'
+import { clockTime, parseU64, counted, duration, grouped, short, isolate } from './words.js'
 import { byId, make, repeat, set, show, fillBar, makeBar, write } from './dom.js'
 
 const columns = ['Upstream', 'State', 'Window', 'Lag', 'Latency', 'Requests']
@@ -63,9 +63,16 @@ function showUpstream (row, upstream, range) {
     upstream.release === undefined ? 'release unknown' : `release ${isolate(upstream.release, 12)}`
   )
   write(state.querySelector('.state bdi'), stateOf(upstream.state))
+  const isOld = upstream.state === 'down' || upstream.state === 'quarantined'
+  row.classList.toggle('is-old', isOld)
   const reasons = [
     ...(upstream.reason === undefined ? [] : [isolate(upstream.reason)]),
-    ...(upstream.circuit === 'open' ? ['circuit open: used only if no other upstream is left'] : [])
+    ...(upstream.cordoned === true ? ['cordoned by an operator: gets no reads'] : []),
+    // A quarantined upstream is never used, whatever its circuit.
+    ...(upstream.circuit === 'open' && upstream.state !== 'quarantined'
+      ? ['circuit open: used only if no other upstream is left']
+      : []),
+    ...(isOld && typeof upstream.ageMs === 'number' ? [`values as of ${timeOf(upstream.ageMs)}`] : [])
   ]
   write(state.querySelector('.note'), reasons.join('; '))
   const [oldest, head] = [parseU64(upstream.oldestVersion), parseU64(upstream.version)]
@@ -85,7 +92,7 @@ function showUpstream (row, upstream, range) {
       : upstream.lagVersions === '0'
       ? 'none'
       : counted(upstream.lagVersions, 'version'),
-    ''
+    upstream.lagSeconds >= 1 ? `${duration(Math.floor(upstream.lagSeconds) * 1000)} of ledger time` : ''
   )
   setCell(
     latency,
@@ -95,8 +102,17 @@ function showUpstream (row, upstream, range) {
   setCell(
     requests,
     upstream.inFlight === 0 ? 'none' : `${grouped(upstream.inFlight)} in flight`,
-    upstream.waiting > 0 ? `${grouped(upstream.waiting)} queued` : ''
+    [
+      ...(upstream.waiting > 0 ? [`${grouped(upstream.waiting)} queued`] : []),
+      ...(upstream.streams > 0
+        ? [`${grouped(upstream.streams)} of ${counted(upstream.maxConcurrent, 'slot')} held by streams`]
+        : [])
+    ].join('; ')
   )
+}
+
+function timeOf (ageMs) {
+  return clockTime(new Date(Date.now() - ageMs))
 }
 
 function setCell (cell, text, note) {

@@ -1,4 +1,4 @@
-/** Memory limit shared by all requests in flight (law 10). */
+/** Memory limit shared by all requests in flight (law 10: nothing grows without bound). */
 export class MemoryLimit {
   #availableBytes: number
 

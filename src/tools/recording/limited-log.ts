@@ -1,6 +1,6 @@
 const maxMessages = 20
 
-/** Logs each message once and limits their number (law 10). */
+/** Logs each message once and limits their number (law 10: nothing grows without bound). */
 export class LimitedLog {
   readonly #write: (text: string) => void
   readonly #logged = new Set<string>()

@@ -1,5 +1,5 @@
 import { type RecordedExchange } from './recording-format.js'
-import { exactKeyOf, type RecordedRequest, semanticKeyOf, decodeRecordedRequest } from './request-matching.js'
+import { exactKeyOf, type RecordedRequest, semanticKeyOf, decodeRecordedRequest } from './request-match-keys.js'
 
 /** Responses to equal requests in recorded order; the last one repeats. */
 interface ResponseSequence {
@@ -52,6 +52,6 @@ function appendTo (sequences: Map<string, ResponseSequence>, key: string, exchan
 }
 
 // A 304 or 206 is only valid for a client that has the rest.
-function isUnconditional ({ answer }: RecordedExchange): boolean {
-  return answer?.status !== 304 && answer?.status !== 206
+function isUnconditional ({ response }: RecordedExchange): boolean {
+  return response?.status !== 304 && response?.status !== 206
 }

@@ -12,8 +12,8 @@ import { abortResponse, headerLinesOf, writeVerbatimHead } from './verbatim-head
 /** Parts and limits of a recorder. */
 export interface RecorderOptions {
   readonly upstream: RelayClient
-  /** Recording file; a promise because the listener opens first. */
-  readonly recording: Promise<RecordingFile>
+  /** Creates the recording file, once; runs after the listener opened, so that a port in use costs no file. */
+  readonly createFile: () => Promise<RecordingFile>
   /** Upstream credentials to redact; credentials of clients come from each request. */
   readonly secrets: readonly string[]
   /** Limit per recorded body; longer bodies are left out. */
@@ -48,10 +48,17 @@ export class Recorder {
   readonly #options: RecorderOptions
   readonly #startedAtMs: number
   readonly #inFlight = new Set<Promise<void>>()
+  #file: Promise<RecordingFile> | undefined
 
   constructor (options: RecorderOptions) {
     this.#options = options
     this.#startedAtMs = options.now()
+  }
+
+  /** Returns the recording file, which the first call creates. */
+  get file (): Promise<RecordingFile> {
+    this.#file ??= this.#options.createFile()
+    return this.#file
   }
 
   /** Forwards and records one request. */
@@ -70,8 +77,8 @@ export class Recorder {
   }
 
   async #forward (request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { now, maxBodyBytes, memory, recording } = this.#options
-    const file = await recording
+    const { now, maxBodyBytes, memory } = this.#options
+    const file = await this.file
     const target = localTarget(String(request.url))
     const lines = headerLinesOf(request)
     const requestBody = new GatheredBody(maxBodyBytes, memory)
@@ -106,9 +113,9 @@ export class Recorder {
     response.once('close', () => {
       if (!response.writableFinished) gone.abort()
     })
-    let answer
+    let fetched
     try {
-      answer = await upstream.fetch(
+      fetched = await upstream.fetch(
         { method, target, headers: headerLinesOf(request), body: requestBody.bytes },
         gone.signal
       )
@@ -122,17 +129,17 @@ export class Recorder {
     }
     const headMs = now() - startedAtMs
     const responseBody = new GatheredBody(maxBodyBytes, memory)
-    writeVerbatimHead(response, Number(answer.statusCode), headerLinesOf(answer))
+    writeVerbatimHead(response, Number(fetched.statusCode), headerLinesOf(fetched))
     try {
-      for await (const chunk of answer as AsyncIterable<Buffer>) {
+      for await (const chunk of fetched as AsyncIterable<Buffer>) {
         responseBody.add(chunk)
         if (!response.write(chunk)) await once(response, 'drain', { signal: gone.signal })
       }
       response.end()
-      return { headMs, response: answer, responseBody }
+      return { headMs, response: fetched, responseBody }
     } catch {
-      if (!gone.signal.aborted) abortResponse(response, headerLinesOf(answer))
-      return { headMs, response: answer, responseBody, broken: gone.signal.aborted ? 'client' : 'node' }
+      if (!gone.signal.aborted) abortResponse(response, headerLinesOf(fetched))
+      return { headMs, response: fetched, responseBody, broken: gone.signal.aborted ? 'client' : 'node' }
     }
   }
 
@@ -152,7 +159,7 @@ export class Recorder {
         ...secrets.encodeBody(requestBody.bytes, lines)
       },
       ...(response !== undefined && responseBody !== undefined && {
-        answer: {
+        response: {
           status: Number(response.statusCode),
           headers: secrets.redactHeaders(headerLinesOf(response)),
           ...(responseBody.omittedReason === undefined

@@ -6,7 +6,7 @@ export interface RecordingFileOptions {
   readonly file: string
   /** True allows replacing an existing file. */
   readonly isForced: boolean
-  /** Size limit of the file (law 10). */
+  /** Size limit of the file (law 10: nothing grows without bound). */
   readonly maxBytes: number
   readonly memory: MemoryLimit
   /** Runs once when writing has failed for good. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type RecordedBody } from './recorded-body.js'
 
 /** Format name and version in the first line of a recording. */
-export const recordingFormat = { name: 'varve-recording', version: 1 } as const
+export const recordingFormat = { name: 'varve-recording', version: 2 } as const
 
 // Only values that can be sent in HTTP heads are valid.
 const method = z.string('expected a method').regex(/^[A-Z][A-Z-]{0,31}$/, 'expected a method, such as GET')
@@ -28,7 +28,7 @@ const bytes = {
 }
 
 const request = z.strictObject({ method, target, headers, ...bytes }, 'expected a request')
-const answer = z.strictObject({
+const response = z.strictObject({
   status: z.int('expected a status').min(200, 'expected a status from 200 to 999').max(
     999,
     'expected a status from 200 to 999'
@@ -43,7 +43,7 @@ const head = z.strictObject({
   form: z.literal(recordingFormat.name, `expected "${recordingFormat.name}"`),
   version: z.literal(
     recordingFormat.version,
-    `expected ${recordingFormat.version}: a file of another release of varve may have another form`
+    `expected ${recordingFormat.version}: another release of varve made this file, record it again`
   ),
   /** Start time of the recording. */
   made: z.iso.datetime('expected a time such as 2026-11-22T10:00:00.000Z'),
@@ -59,15 +59,15 @@ const pair = z.strictObject({
   /** Total time in milliseconds. */
   took: ms,
   request,
-  answer: answer.optional(),
+  response: response.optional(),
   /** No response head arrived: the connection failed, or nothing came before the client gave up. */
   none: z.enum(['lost', 'silent'], 'expected one of lost, silent').optional(),
   /** Error code of the system. */
   why: z.string('expected a text').optional()
 }, 'expected a request with its response')
-  .refine(({ answer, none }) => (answer === undefined) !== (none === undefined), 'expected either answer or none')
+  .refine(({ response, none }) => (response === undefined) !== (none === undefined), 'expected either response or none')
   .refine(
-    ({ request, answer = {} }) => hasAtMostOneBody(request) && hasAtMostOneBody(answer),
+    ({ request, response = {} }) => hasAtMostOneBody(request) && hasAtMostOneBody(response),
     'expected one of body, base64 and leftOut'
   )
 
@@ -82,7 +82,7 @@ export type RecordingHeader = z.output<typeof head>
 export type RecordedExchange = z.output<typeof pair>
 
 /** Recorded response. */
-export type RecordedResponse = z.output<typeof answer>
+export type RecordedResponse = z.output<typeof response>
 
 /** Headers in order, with a pair for each occurrence of a repeated name. */
 export type HeaderLines = ReadonlyArray<readonly [name: string, value: string]>

@@ -1,6 +1,6 @@
 import { namesClientLibrary } from '../../api/client-library-header.js'
 import { minVersionHeader } from '../../api/min-version.js'
-import { gatewayPrefixOf, knownParameters } from '../../api/targets.js'
+import { gatewayPrefixOf, knownParameters } from '../../api/request-targets.js'
 import { decompressBody, type RecordedBody, encodeBody } from './recorded-body.js'
 import { type HeaderLines } from './recording-format.js'
 import { firstHeaderValue } from './verbatim-head.js'

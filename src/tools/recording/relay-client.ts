@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import { isReadByPost } from '../../api/targets.js'
+import { isReadByPost } from '../../api/request-targets.js'
 import { type HeaderLines } from './recording-format.js'
 import { endToEndHeaders, firstHeaderValue } from './verbatim-head.js'
 
@@ -41,7 +41,7 @@ export class RelayClient {
     for (let tries = 1;; tries++) {
       const attempt = this.#fetchOnce(forwarded, signal)
       try {
-        return await attempt.answer
+        return await attempt.response
       } catch (error) {
         // The upstream may close an idle keep-alive connection at any time, which is no failure of the upstream.
         if (signal.aborted || tries > 2 || !attempt.isReused() || !mayBeRepeated(forwarded)) throw error
@@ -56,7 +56,7 @@ export class RelayClient {
   #fetchOnce (
     { method, target, headers, body }: RelayedRequest,
     signal: AbortSignal
-  ): { answer: Promise<IncomingMessage>, isReused: () => boolean } {
+  ): { response: Promise<IncomingMessage>, isReused: () => boolean } {
     const { protocol, hostname, port, pathname } = this.#url
     const outgoing = (protocol === 'https:' ? requestHttps : requestHttp)({
       agent: this.#agent,
@@ -68,7 +68,7 @@ export class RelayClient {
       maxHeaderSize: maxHeadBytes,
       signal
     })
-    const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    const response = new Promise<IncomingMessage>((resolve, reject) => {
       outgoing.on('response', came => {
         // Node.js takes a reset for the end of a body that ends with its connection.
         outgoing.on('error', error => {
@@ -79,7 +79,7 @@ export class RelayClient {
       outgoing.on('error', reject)
     })
     outgoing.end(body)
-    return { answer, isReused: () => outgoing.reusedSocket }
+    return { response, isReused: () => outgoing.reusedSocket }
   }
 
   #headersFor (method: string, lines: HeaderLines): HeaderLines {

@@ -4,7 +4,7 @@ import { httpError } from '../../api/error-response.js'
 import { localTarget } from '../../api/pass-through-target.js'
 import { decodeBody, decompressBody } from './recorded-body.js'
 import { type HeaderLines, type RecordedExchange, type RecordedResponse } from './recording-format.js'
-import { type RecordedRequest } from './request-matching.js'
+import { type RecordedRequest } from './request-match-keys.js'
 import { targetToRecord } from './redact-secrets.js'
 import { type RecordedResponses } from './recorded-responses.js'
 import { abortResponse, hasBody, headerLinesOf, firstHeaderValue, writeVerbatimHead } from './verbatim-head.js'
@@ -45,20 +45,20 @@ export class ReplayServer {
     const recordedRequest = await readIncomingRequest(request)
     const exchange = this.#options.responses.find(recordedRequest)
     if (exchange === undefined) return this.#sendMissing(response, recordedRequest, 'it is not in the recording')
-    const { answer, none } = exchange
-    if (answer?.leftOut !== undefined) {
+    const { response: recorded, none } = exchange
+    if (recorded?.leftOut !== undefined) {
       return this.#sendMissing(
         response,
         recordedRequest,
-        `its response was left out of the recording: ${answer.leftOut}`
+        `its response was left out of the recording: ${recorded.leftOut}`
       )
     }
     this.#answered++
     // The recorded upstream sent nothing, so the client's own timeout ends this request.
     if (none === 'silent') return
     await this.#waitAsRecorded(exchange.head ?? exchange.took, response)
-    if (answer === undefined) request.socket.destroy()
-    else await this.#sendRecorded(answer, exchange, recordedRequest, response)
+    if (recorded === undefined) request.socket.destroy()
+    else await this.#sendRecorded(recorded, exchange, recordedRequest, response)
   }
 
   async #sendRecorded (

@@ -1,7 +1,7 @@
 import { readBlockHead } from '../../api/block-head.js'
 import { readU64 } from '../../api/integer.js'
 import { headerSuffix } from '../../api/position.js'
-import { blockByVersionTarget } from '../../api/targets.js'
+import { blockByVersionTarget } from '../../api/request-targets.js'
 import { UnreachableError } from './warm-client.js'
 import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
 import { type WarmRun, type WarmJob } from './warm-job.js'

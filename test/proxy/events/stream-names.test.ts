@@ -28,14 +28,19 @@ t.test('a path mapping expires in time, and a response at a lower version never 
 t.test('a path mapping is shared when new, when changed, and past half of its lifetime', async t => {
   const clock = { ms: 0 }
   const names = new StreamNames(() => clock.ms, () => {})
-  const told = (stream: string): boolean => {
+  const takesForSharing = (stream: string): boolean => {
     names.learn('p', stream, 1n, 100)
     return names.takeDueForSharing('p') !== undefined
   }
   t.equal(names.takeDueForSharing('p'), undefined, 'no mapping is known')
-  t.same([told('a'), told('a')], [true, false])
+  t.same([takesForSharing('a'), takesForSharing('a')], [true, false])
   clock.ms = 40
-  t.equal(told('a'), false)
+  t.equal(takesForSharing('a'), false)
   clock.ms = 60
-  t.same([told('a'), told('a'), told('b'), told('b')], [true, false, true, false])
+  t.same([takesForSharing('a'), takesForSharing('a'), takesForSharing('b'), takesForSharing('b')], [
+    true,
+    false,
+    true,
+    false
+  ])
 })

@@ -44,9 +44,9 @@ export class AlertEnvironment {
 
   /** Starts a node whose chain grows. */
   async startUpstream (options: SandboxOptions = {}): Promise<Sandbox> {
-    const node = await this.startPausedUpstream(options)
-    this.#growing.add(node)
-    return node
+    const upstream = await this.startPausedUpstream(options)
+    this.#growing.add(upstream)
+    return upstream
   }
 
   /** Starts a node whose chain does not grow. */
@@ -55,8 +55,8 @@ export class AlertEnvironment {
   }
 
   /** Resumes the growth of a paused chain. */
-  growChain (node: Sandbox): void {
-    this.#growing.add(node)
+  growChain (upstream: Sandbox): void {
+    this.#growing.add(upstream)
   }
 
   /** Writes a file that is removed with the test. */
@@ -67,7 +67,7 @@ export class AlertEnvironment {
   }
 
   async startVarve (
-    nodes: readonly Sandbox[],
+    sandboxes: ReadonlyArray<{ readonly url: string }>,
     change: Parameters<typeof varveAt>[2] = {},
     upstream: object = {}
   ): Promise<TestVarve> {
@@ -77,9 +77,14 @@ export class AlertEnvironment {
       maxConcurrent: 256,
       requestsPerSecond: null,
       caFile: null,
-      ignoreCacheControl: false
+      certFile: null,
+      keyFile: null,
+      ignoreCacheControl: false,
+      maxLagSeconds: 60,
+      priority: 0,
+      weight: 1
     }
-    const upstreams = nodes.map(({ url }, at) => ({ ...defaults, name: `n${at + 1}`, url, ...upstream }))
+    const upstreams = sandboxes.map(({ url }, at) => ({ ...defaults, name: `n${at + 1}`, url, ...upstream }))
     return await varveAt(this.#t, '', { head: { pollMs: 1000 }, hedge: { share: 0 }, upstreams, ...change })
   }
 

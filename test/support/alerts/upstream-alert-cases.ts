@@ -24,103 +24,112 @@ export async function upstreamAlertCases (t: Test, stage: AlertEnvironment): Pro
 }
 
 async function upstreamStops (t: Test, stage: AlertEnvironment): Promise<AlertCase> {
-  const nodes = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
-  const varve = await stage.startVarve(nodes)
+  const upstreams = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
+  const varve = await stage.startVarve(upstreams)
   return {
-    alert: 'VarveNodeDown',
+    alert: 'VarveUpstreamDown',
     labels: { upstream: 'n1' },
     adminUrl: varve.adminUrl,
     isValue: isZero,
     description: /^For two minutes upstream n1 of 127\.0\.0\.1:\d+ has been down/,
     begin: async () => {
-      await nodes[0].close()
+      await upstreams[0].close()
     },
     fix: async () => {
-      await startSandboxNode(t, { prunedBlocks: 0, port: portOf(nodes[0]) })
+      await startSandboxNode(t, { prunedBlocks: 0, port: portOf(upstreams[0]) })
     }
   }
 }
 
-async function allUpstreamsDown (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node])
-  return {
-    alert: 'VarveNoNodeAnswers',
-    adminUrl: varve.adminUrl,
-    isValue: isZero,
-    description: /^For a minute no upstream of 127\.0\.0\.1:\d+ has been up/,
-    begin: () => {
-      node.faults.add({ kind: 'reset' })
+async function allUpstreamsDown (stage: AlertEnvironment): Promise<AlertCase[]> {
+  const upstream = await stage.startPausedUpstream()
+  const { adminUrl } = await stage.startVarve([upstream])
+  return [
+    {
+      alert: 'VarveNoUpstreamUp',
+      adminUrl,
+      isValue: isZero,
+      description: /^For a minute no upstream of 127\.0\.0\.1:\d+ has been up/,
+      begin: () => {
+        upstream.faults.add({ kind: 'reset' })
+      },
+      fix: () => {
+        upstream.faults.clear()
+      }
     },
-    fix: () => {
-      node.faults.clear()
+    {
+      alert: 'VarveLevelRed',
+      adminUrl,
+      isValue: value => value === 2,
+      description: /^The status page and \/readyz of 127\.0\.0\.1:\d+ have shown red for two minutes and say why\.$/,
+      fix: () => {}
     }
-  }
+  ]
 }
 
 async function notReady (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startPausedUpstream()
-  node.faults.add({ kind: 'reset' })
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startPausedUpstream()
+  upstream.faults.add({ kind: 'reset' })
+  const varve = await stage.startVarve([upstream])
   return {
     alert: 'VarveNotReady',
     adminUrl: varve.adminUrl,
     isValue: Number.isNaN,
     description: /so it responds 503\.$/,
     fix: () => {
-      node.faults.clear()
+      upstream.faults.clear()
     }
   }
 }
 
 async function lags (stage: AlertEnvironment): Promise<AlertCase> {
-  const nodes = [await stage.startUpstream(), await stage.startUpstream()] as const
-  const varve = await stage.startVarve(nodes)
+  const upstreams = [await stage.startUpstream(), await stage.startUpstream()] as const
+  const varve = await stage.startVarve(upstreams)
   return {
-    alert: 'VarveNodeLags',
+    alert: 'VarveUpstreamLagging',
     labels: { upstream: 'n2' },
     adminUrl: varve.adminUrl,
     // Expects 480 blocks, four a second; a busy machine makes fewer.
     isValue: value => value > 60 && value < 1000,
     description: /^Upstream n2 lags .* of 127\.0\.0\.1:\d+ by as much as the chain grows in \d+m \d+s\.$/,
     begin: () => {
-      nodes[1].faults.add({ kind: 'lag', blocks: 480 })
+      upstreams[1].faults.add({ kind: 'lag', blocks: 480 })
     },
     fix: () => {
-      nodes[1].faults.clear()
+      upstreams[1].faults.clear()
     }
   }
 }
 
 async function quarantined (stage: AlertEnvironment): Promise<AlertCase> {
-  const nodes = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
-  const varve = await stage.startVarve(nodes)
+  const upstreams = [await stage.startPausedUpstream(), await stage.startPausedUpstream()] as const
+  const varve = await stage.startVarve(upstreams)
   return {
-    alert: 'VarveNodeFenced',
+    alert: 'VarveUpstreamQuarantined',
     labels: { upstream: 'n2', state: 'quarantined' },
     adminUrl: varve.adminUrl,
     isValue: isOne,
     description: /^Upstream n2 serves another chain than 127\.0\.0\.1:\d+, so it is quarantined/,
     begin: () => {
-      nodes[1].faults.add({ kind: 'otherChain', chainId: 5 })
+      upstreams[1].faults.add({ kind: 'otherChain', chainId: 5 })
     },
     fix: () => {
-      nodes[1].faults.clear()
+      upstreams[1].faults.clear()
     }
   }
 }
 
 async function backsOff (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([upstream])
   return {
-    alert: 'VarveNodeRests',
+    alert: 'VarveUpstreamBackingOff',
     labels: { upstream: 'n1', state: 'backing_off' },
     adminUrl: varve.adminUrl,
     isValue: value => value > 0.5 && value <= 1,
     description: /^Upstream n1 responds 429 .* was backing off for [\d.]+% /,
     begin: async () => {
-      node.faults.add({ kind: 'rateLimited', retryAfter: '600', times: 1, match: 'account_modules' })
+      upstream.faults.add({ kind: 'rateLimited', retryAfter: '600', times: 1, match: 'account_modules' })
       await varve.get(newHistoryTarget(2000))
     }
   }
@@ -128,18 +137,18 @@ async function backsOff (stage: AlertEnvironment): Promise<AlertCase> {
 
 /** Fails three of ten client reads of one upstream. */
 async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([upstream])
   const begin = (): void => {
-    node.faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'account_modules', share: 0.3 })
+    upstream.faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'account_modules', share: 0.3 })
   }
   const fix = (): void => {
-    node.faults.clear()
+    upstream.faults.clear()
   }
   stage.repeat(100, async nth => await varve.get(newHistoryTarget(500 + nth)))
   return [
     {
-      alert: 'VarveReadsFail',
+      alert: 'VarveReadsFailing',
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.05 && value < 0.7,
       description: /[\d.]+% of the requests to .* got a response with status 500 or above\.$/,
@@ -147,7 +156,7 @@ async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
       fix
     },
     {
-      alert: 'VarveNodeErrors',
+      alert: 'VarveUpstreamErrors',
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.05 && value < 0.7,
@@ -159,16 +168,16 @@ async function errors (stage: AlertEnvironment): Promise<AlertCase[]> {
 
 /** Sends more to an upstream than its concurrency limit. */
 async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node], {}, { maxConcurrent: 1 })
+  const upstream = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([upstream], {}, { maxConcurrent: 1 })
   const begin = (): void => {
-    node.faults.add({ kind: 'slow', ms: 1000, match: 'account_modules' })
+    upstream.faults.add({ kind: 'slow', ms: 1000, match: 'account_modules' })
     stage.repeat(100, async nth => await sendRequest(varve.url, newHistoryTarget(500 + nth)))
   }
   return [
     // Counts seven client reads and varve's own requests, eight at most.
     {
-      alert: 'VarveReadsWaitForNode',
+      alert: 'VarveReadsQueued',
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value >= 1 && value <= 15,
@@ -176,7 +185,7 @@ async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
       begin
     },
     {
-      alert: 'VarveNodeBudgetExhausted',
+      alert: 'VarveUpstreamSlotsExhausted',
       labels: { upstream: 'n1' },
       adminUrl: varve.adminUrl,
       isValue: value => value > 0.5 && value < 1,
@@ -186,22 +195,22 @@ async function exhausted (stage: AlertEnvironment): Promise<AlertCase[]> {
 }
 
 async function chainStalls (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([upstream])
   return {
-    alert: 'VarveHeadStandsStill',
+    alert: 'VarveHeadStalled',
     adminUrl: varve.adminUrl,
     isValue: isZero,
     description: /none has reached a new version/,
     fix: () => {
-      stage.growChain(node)
+      stage.growChain(upstream)
     }
   }
 }
 
 async function stale (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startUpstream()
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startUpstream()
+  const varve = await stage.startVarve([upstream])
   stage.repeat(200, async () => await varve.get('/v1/accounts/0x1/modules?limit=1'))
   return {
     alert: 'VarveStaleLatest',
@@ -209,24 +218,24 @@ async function stale (stage: AlertEnvironment): Promise<AlertCase> {
     isValue: value => value > 0.5 && value < 1.5,
     description: /[\d.]+% .* could be served only from behind the served head\.$/,
     begin: () => {
-      node.faults.add({ kind: 'lag', blocks: 400 })
+      upstream.faults.add({ kind: 'lag', blocks: 400 })
     },
     fix: () => {
-      node.faults.clear()
+      upstream.faults.clear()
     }
   }
 }
 
 async function reset (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startPausedUpstream()
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startPausedUpstream()
+  const varve = await stage.startVarve([upstream])
   return {
     alert: 'VarveChainReset',
     adminUrl: varve.adminUrl,
     isValue: value => value >= 1 && value < 2.5,
     description: /; resets in 15 minutes: [12]\./,
     begin: () => {
-      node.faults.add({ kind: 'otherChain' })
+      upstream.faults.add({ kind: 'otherChain' })
     },
     fix: () => {}
   }

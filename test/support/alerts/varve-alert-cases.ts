@@ -8,6 +8,7 @@ import { startRedis } from '../redis-server.js'
 import { until } from '../until.js'
 import { type TestVarve } from '../varve.js'
 import { pidsOf, quietConfig } from '../workers.js'
+import { budgetAlertCases } from './budget-alert-cases.js'
 import { certificateUntil } from './certificate-until.js'
 import { newHistoryTarget, type AlertEnvironment, type AlertCase } from './alert-environment.js'
 
@@ -27,6 +28,7 @@ export async function varveAlertCases (t: Test, stage: AlertEnvironment): Promis
     wrongEntries(t, stage),
     limited(stage),
     full(stage),
+    budgetAlertCases(t, stage),
     workerLost(stage),
     rejectedAndUnhandled(t, stage),
     certificateEnds(stage)
@@ -65,16 +67,16 @@ async function historyLost (stage: AlertEnvironment): Promise<AlertCase> {
 
 /** Moves the window by a block with each new one, while a client reads 240 blocks, a minute, from its end. */
 async function historyEnds (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startUpstream()
-  node.ledger.pruneTo(100)
-  const varve = await stage.startVarve([node])
+  const upstream = await stage.startUpstream()
+  upstream.ledger.pruneTo(100)
+  const varve = await stage.startVarve([upstream])
   stage.repeat(250, async () => {
-    node.ledger.pruneTo(node.ledger.height - 900)
+    upstream.ledger.pruneTo(upstream.ledger.height - 900)
   })
   // Reads available versions as well.
   stage.repeat(
     500,
-    async () => await varve.get(newHistoryTarget(node.ledger.block(node.ledger.height - 660).firstVersion))
+    async () => await varve.get(newHistoryTarget(upstream.ledger.block(upstream.ledger.height - 660).firstVersion))
   )
   return {
     alert: 'VarveHistoryEndsInAnHour',
@@ -85,12 +87,14 @@ async function historyEnds (stage: AlertEnvironment): Promise<AlertCase> {
 }
 
 async function tooSmall (stage: AlertEnvironment): Promise<AlertCase> {
-  const node = await stage.startUpstream()
-  const varve = await stage.startVarve([node], { cache: { memory: { maxMb: 1 } } })
+  const upstream = await stage.startUpstream()
+  const varve = await stage.startVarve([upstream], { cache: { memory: { maxMb: 1 } } })
   stage.repeat(
     100,
     async nth =>
-      await varve.get(`/v1/blocks/by_version/${node.ledger.block(10 + nth % 900).firstVersion}?with_transactions=true`)
+      await varve.get(
+        `/v1/blocks/by_version/${upstream.ledger.block(10 + nth % 900).firstVersion}?with_transactions=true`
+      )
   )
   return {
     alert: 'VarveCacheTooSmall',
@@ -138,10 +142,10 @@ async function redisFails (t: Test, stage: AlertEnvironment): Promise<AlertCase>
 
 /** Writes foreign data into Redis: one entry that looks like varve's, and one that does not. */
 async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCase[]> {
-  const [redis, node] = [await startRedis(t), await stage.startUpstream()]
+  const [redis, upstream] = [await startRedis(t), await stage.startUpstream()]
   const shared = { cache: { redis: { url: redis.url } } }
-  const first = await stage.startVarve([node], shared)
-  const second = await stage.startVarve([node], { ...shared, audit: { share: 1 } })
+  const first = await stage.startVarve([upstream], shared)
+  const second = await stage.startVarve([upstream], { ...shared, audit: { share: 1 } })
   const keyOf = async (version: number): Promise<string> =>
     (await redis.client.keys('varve:1:*')).find(key => key.includes(`ledger_version=${version}`)) ?? ''
   const begin = async (): Promise<void> => {
@@ -155,13 +159,13 @@ async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCas
     const body = Buffer.from(stored.body)
     body.writeUInt8(body.readUInt8(30) ^ 1, 30)
     await redis.client.set(key, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
-    await redis.client.set(await keyOf(2001), 'what nobody of varve has written')
+    await redis.client.set(await keyOf(2001), 'what varve has not written')
     for (const version of [2000, 2001]) await second.get(newHistoryTarget(version))
   }
   const rest = { adminUrl: second.adminUrl, isValue: isOnce, fix: () => {} }
   return [
     {
-      alert: 'VarveAuditFoundDifferent',
+      alert: 'VarveAuditMismatch',
       labels: { result: 'different' },
       description: /differ from an upstream; found in 15 minutes: [12]\./,
       begin,
@@ -233,7 +237,7 @@ async function rejectedAndUnhandled (t: Test, stage: AlertEnvironment): Promise<
   }
   return [
     {
-      alert: 'VarveReloadRefused',
+      alert: 'VarveReloadRejected',
       adminUrl,
       isValue: value => value === 0,
       description: /would not start with the current file\.$/,
@@ -264,7 +268,7 @@ async function certificateEnds (stage: AlertEnvironment): Promise<AlertCase> {
     tls: { certFile, keyFile: stage.file('k.pem', certificateKey) }
   })
   return {
-    alert: 'VarveCertificateEndsInTwoDays',
+    alert: 'VarveCertificateExpiresInTwoDays',
     adminUrl,
     isValue: value => value > 0.9 * daySeconds && value <= daySeconds,
     description: /expires in (?:23h 5\dm \d+s|1d 0h 0m 0s)\.$/

@@ -2,7 +2,7 @@ import { type Socket } from 'node:net'
 import { type Test } from 'tap'
 import { listenRaw } from '../stub-upstream.js'
 import { headPosition, type TrueResponse } from './read-kinds.js'
-import { thenKeep, type ScriptedBytes, responseBytes } from './response-bytes.js'
+import { thenKeepAlive, type ScriptedBytes, responseBytes } from './response-bytes.js'
 
 /** An upstream that gives true responses, except to targets with a false one. */
 export interface DeceptiveUpstream {
@@ -32,7 +32,7 @@ export function setTrueResponse (truth: TrueResponse): void {
 export async function startDeceptiveUpstream (t: Test): Promise<DeceptiveUpstream> {
   latest = new Map()
   let connections = 0
-  const node: DeceptiveUpstream = {
+  const upstream: DeceptiveUpstream = {
     url: '',
     requests: [],
     pollCount: 0,
@@ -56,18 +56,18 @@ export async function startDeceptiveUpstream (t: Test): Promise<DeceptiveUpstrea
         if (text.length < end + 4 + length) return
         const target = text.split(' ', 2)[1] ?? ''
         text = text.slice(end + 4 + length)
-        answer(socket, target)
+        respond(socket, target)
       }
     })
   })
-  return Object.assign(node, { url })
+  return Object.assign(upstream, { url })
 
-  function answer (socket: Socket, target: string): void {
-    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !node.lies.has(target))) {
-      node.pollCount++
-    } else node.requests.push(target)
-    node.last = socket
-    const { bytes, then, everyMs, endless } = node.lies.get(target) ?? thenKeep(truthOf(target, node.head))
+  function respond (socket: Socket, target: string): void {
+    if (target === '/v1' || (target.includes('by_height') && !latest.has(target) && !upstream.lies.has(target))) {
+      upstream.pollCount++
+    } else upstream.requests.push(target)
+    upstream.last = socket
+    const { bytes, then, everyMs, endless } = upstream.lies.get(target) ?? thenKeepAlive(truthOf(target, upstream.head))
     if (everyMs !== undefined) return drip(socket, bytes, everyMs)
     socket.write(Buffer.from(bytes, 'latin1'))
     if (endless !== undefined) flood(socket, Buffer.from(endless, 'latin1'))

@@ -89,7 +89,7 @@ const viewOf = (nth: number): string => `{"function":"0x1::a::f","type_arguments
 interface Row {
   readonly name: string
   readonly endpoint: string
-  readonly isKept?: boolean
+  readonly isStored?: boolean
   readonly notFound?: string
   readonly accept?: string
   target(nth: number): string
@@ -101,7 +101,7 @@ const rows: readonly Row[] = [
   {
     name: 'table item',
     endpoint: 'table_item',
-    isKept: true,
+    isStored: true,
     notFound: 'table_item_not_found',
     target: nth => `/v1/tables/${hex(nth)}/item?ledger_version=5000`,
     posted: nth => `{"key_type":"u64","value_type":"u64","key":"${nth}"}`,
@@ -110,14 +110,14 @@ const rows: readonly Row[] = [
   {
     name: 'modules',
     endpoint: 'account_modules',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/accounts/${hex(nth)}/modules?ledger_version=5000`,
     body: nth => `[{"bytecode":"0x${nth}"}]`
   },
   {
     name: 'modules in BCS',
     endpoint: 'account_modules',
-    isKept: true,
+    isStored: true,
     accept: bcs,
     target: nth => `/v1/accounts/${hex(nth)}/modules?ledger_version=6000`,
     body: nth => `bcs ${nth}`
@@ -131,7 +131,7 @@ const rows: readonly Row[] = [
   {
     name: 'raw item',
     endpoint: 'raw_table_item',
-    isKept: true,
+    isStored: true,
     notFound: 'table_item_not_found',
     accept: bcs,
     target: nth => `/v1/tables/${hex(nth)}/raw_item?ledger_version=5000`,
@@ -141,7 +141,7 @@ const rows: readonly Row[] = [
   {
     name: 'resource',
     endpoint: 'account_resource',
-    isKept: true,
+    isStored: true,
     notFound: 'resource_not_found',
     target: nth => `/v1/accounts/${hex(nth)}/resource/${tag}?ledger_version=5000`,
     body: nth => `{"type":"0x1::a::A","data":{"x":"${nth}"}}`
@@ -149,7 +149,7 @@ const rows: readonly Row[] = [
   {
     name: 'module',
     endpoint: 'account_module',
-    isKept: true,
+    isStored: true,
     notFound: 'module_not_found',
     target: nth => `/v1/accounts/${hex(nth)}/module/a?ledger_version=5000`,
     body: nth => `{"bytecode":"0x${nth}","abi":null}`
@@ -157,14 +157,14 @@ const rows: readonly Row[] = [
   {
     name: 'balance',
     endpoint: 'account_balance',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/accounts/${hex(nth)}/balance/${tag}?ledger_version=5000`,
     body: nth => `1844674407370955${String(nth).padStart(4, '0')}`
   },
   {
     name: 'view',
     endpoint: 'view',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/view?ledger_version=${5000 + nth}`,
     posted: nth => viewOf(nth),
     body: nth => `["${nth}"]`
@@ -179,42 +179,42 @@ const rows: readonly Row[] = [
   {
     name: 'block',
     endpoint: 'block_by_version',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/blocks/by_version/${versionOf(nth)}`,
     body: nth => blockBody(nth)
   },
   {
     name: 'block of a height',
     endpoint: 'block_by_height',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/blocks/by_height/${nth}`,
     body: nth => blockBody(nth)
   },
   {
     name: 'transaction',
     endpoint: 'transaction_by_version',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/transactions/by_version/${versionOf(nth)}`,
     body: nth => transactionBody(nth)
   },
   {
     name: 'transaction of a hash',
     endpoint: 'transaction_by_hash',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/transactions/by_hash/${hex(nth)}`,
     body: nth => transactionBody(nth)
   },
   {
     name: 'transactions',
     endpoint: 'transactions',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/transactions?start=${versionOf(nth)}&limit=2`,
     body: nth => `[${transactionBody(nth)},${transactionBody(nth, { version: String(versionOf(nth) + 1) })}]`
   },
   {
     name: 'events',
     endpoint: 'account_events',
-    isKept: true,
+    isStored: true,
     target: nth => `/v1/accounts/${hex(nth)}/events/${tag}/f?start=5&limit=2`,
     body: nth => pageBody([eventOf(5, { type: `0x1::a::B${nth}` }), eventOf(6)], nth)
   },
@@ -232,7 +232,7 @@ const rows: readonly Row[] = [
     body: nth => `[{"passed":${nth}}]`
   },
   {
-    name: 'passed question',
+    name: 'passed request',
     endpoint: 'other',
     target: () => '/v1/transactions/simulate',
     posted: nth => `{"sender":"0x${nth}"}`,
@@ -242,11 +242,11 @@ const rows: readonly Row[] = [
 
 /** Every kind of read that a client may send. */
 export const readKinds: readonly ReadKind[] = rows.map((
-  { name, endpoint, isKept = false, notFound, accept = 'application/json', target, posted, body }
+  { name, endpoint, isStored = false, notFound, accept = 'application/json', target, posted, body }
 ) => ({
   name,
   endpoint,
-  isStored: isKept,
+  isStored,
   isForwarded: endpoint === 'other',
   notFound,
   request: nth => {

@@ -47,7 +47,7 @@ export function encodeChunked (body: string, trailers = ''): string {
 }
 
 /** Sends the bytes and keeps the connection open. */
-export const thenKeep = (bytes: string): ScriptedBytes => ({ bytes, then: 'keep' })
+export const thenKeepAlive = (bytes: string): ScriptedBytes => ({ bytes, then: 'keep' })
 
 /** Sends the bytes and closes the connection. */
 export const thenEnd = (bytes: string): ScriptedBytes => ({ bytes, then: 'end' })

@@ -11,7 +11,7 @@ import { type ScriptedBytes } from './response-bytes.js'
  * Visible effect of a false response: none; varve's own 503; a body that visibly breaks off; or the upstream's text
  * under a status.
  */
-export type ExpectedOutcome = 'truth' | 'refused' | 'broken' | {
+export type ExpectedOutcome = 'truth' | 'rejected' | 'broken' | {
   readonly status: number,
   readonly body: string | undefined
 }
@@ -44,20 +44,20 @@ export interface DeceptionSetup {
 
 /** Starts both. */
 export async function startDeception (t: Test, change: Parameters<typeof varveAt>[2] = {}): Promise<DeceptionSetup> {
-  const node = await startDeceptiveUpstream(t)
+  const sandbox = await startDeceptiveUpstream(t)
   const { upstream, ...rest } = change
-  const varve = await varveAt(t, node.url, {
+  const varve = await varveAt(t, sandbox.url, {
     passThrough: 'all',
     latest: { infoMs: 0, gasMs: 0, promote: false },
     ...rest,
     upstream: { timeoutMs: 2000, ...upstream }
   })
   let nth = 0
-  return { varve, upstream: node, next: () => ++nth }
+  return { varve, upstream: sandbox, next: () => ++nth }
 }
 
 // Word in every false response, which must not reach a client or the cache.
-const mark = /evil/
+const liePattern = /evil/
 
 /** Sends a false response to one kind of read, then the true one; returns everything wrong with the results. */
 export async function faultsOfLie (
@@ -81,12 +81,12 @@ export async function faultsOfLie (
     upstream.lies.delete(truth.target)
     if (client.isClosed) client = new WireClient(varve.url)
     note('the next on that connection', faultsIn('truth', other, await client.send(otherOf(kind).request(other.nth))))
-    const asked = countOf(upstream, truth)
+    const requestCount = countOf(upstream, truth)
     note('the truth later', faultsIn('truth', truth, await client.send(kind.request(truth.nth))))
-    if (seen !== 'truth' && countOf(upstream, truth) === asked) faults.push('it was kept')
+    if (seen !== 'truth' && countOf(upstream, truth) === requestCount) faults.push('it was cached')
     note('the truth again', faultsIn('truth', truth, await client.send(kind.request(truth.nth))))
     if (client.unexpectedText !== '') {
-      faults.push(`more than one answer for each request: ${client.unexpectedText.slice(0, 100)}`)
+      faults.push(`more than one response for each request: ${client.unexpectedText.slice(0, 100)}`)
     }
   } catch (error) {
     faults.push(String(error))
@@ -156,7 +156,7 @@ export function faultsIn (
   return [
     ...(stamped === truthful ? [] : [`the position ${stamped}`]),
     ...(isSeen ? [] : [`${JSON.stringify(seen)} was to be seen, not ${status} ${end} ${body.slice(0, 80)}`]),
-    ...(mark.test(head) ? [`the node's own in the head: ${head}`] : []),
+    ...(liePattern.test(head) ? [`the node's own in the head: ${head}`] : []),
     ...names.filter(name => never.includes(name)).map(name => `the line ${name}`),
     ...onceAtMost.filter(name => names.filter(other => other === name).length > 1).map(name =>
       `the line ${name} twice`
@@ -185,7 +185,7 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = r
       )
     )
     const after = await countsOf(stage)
-    const told = tried.flatMap(({ kind: { endpoint, isForwarded }, seen }) => [
+    const expectedSeries = tried.flatMap(({ kind: { endpoint, isForwarded }, seen }) => [
       ...(lie.reason === undefined || isForwarded || seen === 'truth'
         ? []
         : [`varve_not_stored_total{endpoint="${endpoint}",reason="${lie.reason}"}`]),
@@ -196,10 +196,10 @@ export async function tryLies (t: Test, lies: readonly Lie[], atMost: number = r
           `varve_upstream_requests_total{upstream="node",endpoint="${endpoint}",status="${statusLabelOf(lie.status)}"}`
         ])
     ])
-    const untold = told.filter(series => (after.get(series) ?? 0) <= (before.get(series) ?? 0)).map(series =>
-      `not counted: ${series}`
+    const uncounted = expectedSeries.filter(series => (after.get(series) ?? 0) <= (before.get(series) ?? 0)).map(
+      series => `not counted: ${series}`
     )
-    t.same([...faults.flat(), ...untold], [], lie.name)
+    t.same([...faults.flat(), ...uncounted], [], lie.name)
     before = after
   }
 }

@@ -48,15 +48,15 @@ export class WireClient {
 
   /** Sends a request and waits for the single response. */
   async send (request: string): Promise<WireResponse> {
-    if (this.#text !== '') throw new Error(`bytes that nobody asked for: ${this.#text.slice(0, 200)}`)
+    if (this.#text !== '') throw new Error(`unrequested bytes: ${this.#text.slice(0, 200)}`)
     this.#socket.write(request)
     return await new Promise(resolve => {
       this.#look = () => {
-        const read = readAnswer(this.#text, this.#isClosed)
+        const read = readResponse(this.#text, this.#isClosed)
         if (read === undefined) return
         this.#look = () => {}
         this.#text = this.#text.slice(read.length)
-        resolve(read.answer)
+        resolve(read.response)
       }
       this.#look()
     })
@@ -68,11 +68,11 @@ export class WireClient {
   }
 }
 
-function readAnswer (text: string, isClosed: boolean): { answer: WireResponse, length: number } | undefined {
+function readResponse (text: string, isClosed: boolean): { response: WireResponse, length: number } | undefined {
   const at = text.indexOf('\r\n\r\n')
   if (at === -1) {
     return isClosed
-      ? { answer: { status: 0, head: text, headerLines: [], body: '', end: 'broken' }, length: text.length }
+      ? { response: { status: 0, head: text, headerLines: [], body: '', end: 'broken' }, length: text.length }
       : undefined
   }
   const [first = '', ...rest] = text.slice(0, at).split('\r\n')
@@ -87,18 +87,22 @@ function readAnswer (text: string, isClosed: boolean): { answer: WireResponse, l
   const valueOf = (name: string): string | undefined => headerLines.find(([other]) => other === name)?.[1]
   const from = at + 4
   const body = text.slice(from)
-  if (found.status === 304 || found.status === 204) return { answer: { ...found, body: '', end: 'none' }, length: from }
+  if (found.status === 304 || found.status === 204) {
+    return { response: { ...found, body: '', end: 'none' }, length: from }
+  }
   const length = valueOf('content-length')
   if (length !== undefined) {
     const size = /^\d+$/.test(length) ? Number(length) : NaN
     if (body.length >= size) {
-      return { answer: { ...found, body: body.slice(0, size), end: 'length' }, length: from + size }
+      return { response: { ...found, body: body.slice(0, size), end: 'length' }, length: from + size }
     }
   } else if (valueOf('transfer-encoding') === 'chunked') {
     const read = readChunks(body)
-    if (read !== undefined) return { answer: { ...found, body: read.body, end: 'chunks' }, length: from + read.length }
-  } else if (isClosed) return { answer: { ...found, body, end: 'closed' }, length: text.length }
-  return isClosed ? { answer: { ...found, body, end: 'broken' }, length: text.length } : undefined
+    if (read !== undefined) {
+      return { response: { ...found, body: read.body, end: 'chunks' }, length: from + read.length }
+    }
+  } else if (isClosed) return { response: { ...found, body, end: 'closed' }, length: text.length }
+  return isClosed ? { response: { ...found, body, end: 'broken' }, length: text.length } : undefined
 }
 
 function readChunks (text: string): { body: string, length: number } | undefined {

@@ -45,7 +45,7 @@ export class CaseRedis implements RedisLocation {
   async #looked (sign: string, nth: number): Promise<void> {
     const { client } = this.#redis
     await client.hdel(this.#control, sign)
-    await client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'look', chainId }))
+    await client.publish(`${this.keyPrefix}:1:news`, encodeWithChecksum({ kind: 'changed', chainId }))
     await until(async () => await client.hexists(this.#control, sign) === 1, `a replica looks, ${nth}`)
   }
 

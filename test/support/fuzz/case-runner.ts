@@ -1,28 +1,27 @@
-import { Ledger } from '../../../sandbox/ledger.js'
-import { defaultSettings, type Settings } from '../../../sandbox/options.js'
 import { releases, type Sandbox, startSandbox } from '#sandbox'
+import { Chain } from '../model/chain.js'
+import { expectedResponse } from '../model/oracle.js'
+import { unpinRequest } from '../model/pinned-cursors.js'
+import { type ModelRequest } from '../model/request.js'
+import { responseDifference } from '../model/response-difference.js'
+import { outcomeOf, redisHit, type Tally, wouldHit } from '../model/tally.js'
 import { until } from '../until.js'
 import { type FuzzCase, type LedgerChange, type FuzzSetting, type FuzzStep, type ReleaseUpgrade } from './fuzz-case.js'
 import { VarveUnderTest } from './varve-under-test.js'
-import { judgeExchange } from './judge.js'
+import { type ExactMoment, ExactWorld } from './exact-world.js'
 import { type RedisProvider, CaseRedis } from './case-redis.js'
-import { SeenResponses, parsedReadOf, upstreamLineOf } from './seen-responses.js'
-import { type LedgerMoment, Oracle } from './oracle.js'
-import { unpinRequest } from './pinned-cursors.js'
-import { responseDifference } from './response-difference.js'
-import { type RawRequest } from './raw-request.js'
-import { outcomeOf, redisHit, type FuzzTally, wouldHit } from './tally.js'
+import { parsedReadOf, upstreamLineOf } from './seen-responses.js'
 import { type RawResponse, RawConnections } from './raw-connections.js'
 
 /** A running case: an upstream, one or two varves, and a judge of their responses. */
 export class CaseRunner {
   readonly sandbox: Sandbox
-  readonly oracle: Oracle
+  readonly chain: Chain
+  readonly #world: ExactWorld
   readonly #varves: readonly [VarveUnderTest, ...VarveUnderTest[]]
   readonly #shared: CaseRedis | undefined
-  readonly #node: RawConnections
-  readonly #tally: FuzzTally
-  readonly #memory = new SeenResponses()
+  readonly #upstream: RawConnections
+  readonly #tally: Tally
   readonly #setting: FuzzSetting
   readonly #steps: FuzzStep[] = []
   readonly #releases: string[] = []
@@ -30,22 +29,23 @@ export class CaseRunner {
   private constructor (
     setting: FuzzSetting,
     sandbox: Sandbox,
-    oracle: Oracle,
+    chain: Chain,
     fronts: readonly [VarveUnderTest, ...VarveUnderTest[]],
     shared: CaseRedis | undefined,
-    tally: FuzzTally
+    tally: Tally
   ) {
     this.#setting = setting
     this.sandbox = sandbox
-    this.oracle = oracle
+    this.chain = chain
+    this.#world = new ExactWorld(chain, setting)
     this.#varves = fronts
     this.#shared = shared
-    this.#node = new RawConnections(sandbox.url)
+    this.#upstream = new RawConnections(sandbox.url)
     this.#tally = tally
     this.#releases.push(sandbox.ledger.release)
   }
 
-  static async start (setting: FuzzSetting, tally: FuzzTally, redis: RedisProvider): Promise<CaseRunner> {
+  static async start (setting: FuzzSetting, tally: Tally, redis: RedisProvider): Promise<CaseRunner> {
     const {
       startVersion,
       prunedEvents,
@@ -57,8 +57,7 @@ export class CaseRunner {
       modulesPage,
       blockTransactionsMax
     } = setting
-    const settings: Settings = {
-      ...defaultSettings,
+    const settings = {
       blocks,
       prunedBlocks,
       eventsMax,
@@ -69,13 +68,13 @@ export class CaseRunner {
       release: releases.events
     }
     const sandbox = await startSandbox(settings)
-    const archive = new Ledger({ ...settings, release: releases.events, prunedBlocks: 0, windowBlocks: 100_000_000 })
-    for (const ledger of [sandbox.ledger, archive]) Object.assign(ledger, { prunedEvents, blockBcs })
+    const chain = new Chain(settings, { prunedEvents, blockBcs })
+    Object.assign(sandbox.ledger, { prunedEvents, blockBcs })
     const shared = isShared ? new CaseRedis(await redis()) : undefined
     const first = await VarveUnderTest.start(setting, sandbox.url, shared)
     const others = shared === undefined ? [] : [await VarveUnderTest.start(setting, sandbox.url, shared)]
     await shared?.untilJoined(2)
-    return new CaseRunner(setting, sandbox, new Oracle(archive, settings), [first, ...others], shared, tally)
+    return new CaseRunner(setting, sandbox, chain, [first, ...others], shared, tally)
   }
 
   /** Steps run so far, exactly. */
@@ -86,7 +85,7 @@ export class CaseRunner {
   /** Runs one step; resolves with the responses in order, throws if one is wrong. */
   async runStep (step: FuzzStep): Promise<readonly RawResponse[]> {
     this.#steps.push(step)
-    if ('ask' in step) return await this.#sendAll(this.#varveAt(step.to), step.ask, step.meanwhile)
+    if ('requests' in step) return await this.#sendAll(this.#varveAt(step.to), step.requests, step.meanwhile)
     if ('purge' in step) await this.#purge(this.#varveAt(step.to), step.purge)
     else this.#change(step)
     if ('release' in step) await this.#untilNoticed()
@@ -108,7 +107,7 @@ export class CaseRunner {
   }
 
   async stop (): Promise<void> {
-    this.#node.close()
+    this.#upstream.close()
     await Promise.all(this.#varves.map(async front => {
       await front.stop()
     }))
@@ -123,49 +122,45 @@ export class CaseRunner {
     if ('release' in change) return this.#nextRelease()
     this.#tally.note('grow' in change ? 'the ledger grew' : 'the ledger was pruned')
     if ('grow' in change) {
-      for (const ledger of [this.sandbox.ledger, this.oracle.archive]) ledger.grow(change.grow)
+      for (const grown of [this.sandbox.ledger, this.chain]) grown.grow(change.grow)
     } else this.sandbox.ledger.pruneTo(Number(this.sandbox.ledger.oldest.blockHeight) + change.prune)
   }
 
   async #sendAll (
     front: VarveUnderTest,
-    requests: readonly RawRequest[],
+    requests: readonly ModelRequest[],
     meanwhile?: LedgerChange | ReleaseUpgrade
   ): Promise<readonly RawResponse[]> {
     const from = this.#moment
-    const servedFloor = front.served
-    const kept = requests.map(sent => front.isCached(sent))
-    const answers = requests.map(async sent => await front.wire.send(sent))
+    const { observations: { floor: servedFloor }, oldestHeight: oldestFloor } = front
+    const cachedBefore = requests.map(sent => front.isCached(sent))
+    const responses = requests.map(async sent => await front.wire.send(sent))
     if (meanwhile !== undefined) {
       await new Promise(resolve => {
         setImmediate(resolve)
       })
       this.#change(meanwhile)
     }
-    const gots = await Promise.all(answers)
+    const gots = await Promise.all(responses)
     const to = this.#moment
-    const meant = requests.map(unpinRequest)
-    const directs = await Promise.all(meant.map(async ({ request }) => await this.#node.send(request)))
+    const unpinned = requests.map(unpinRequest)
+    const directs = await Promise.all(unpinned.map(async ({ request }) => await this.#upstream.send(request)))
     for (const [at, request] of requests.entries()) {
-      const [response, nodeResponse, as] = [gots[at], directs[at], meant[at]]
-      if (response === undefined || nodeResponse === undefined || as === undefined) continue
-      this.#trust(as.request, nodeResponse, to)
-      const { failure, served } = judgeExchange(
-        {
-          request,
-          unpinned: as,
-          response,
-          nodeResponse,
-          from,
-          to,
-          servedFloor,
-          releases: this.#releases,
-          wasCached: kept[at] === true,
-          setting: this.#setting
-        },
-        this.oracle,
-        this.#memory
-      )
+      const [response, upstreamResponse, as] = [gots[at], directs[at], unpinned[at]]
+      if (response === undefined || upstreamResponse === undefined || as === undefined) continue
+      this.#trust(as.request, upstreamResponse, to)
+      const { failure, served } = this.#world.judge({
+        request,
+        unpinned: as,
+        response,
+        upstreamResponse,
+        from,
+        to,
+        servedFloor,
+        oldestFloor,
+        releases: this.#releases,
+        wasCached: () => cachedBefore[at] === true
+      })
       if (failure !== undefined) throw new Error(`${failure}: ${JSON.stringify(request)}${explained(request)}`)
       this.#count(request, response)
       front.observe(request, response, served)
@@ -176,14 +171,16 @@ export class CaseRunner {
   }
 
   // Checks that the ledger's functions, which the judge uses, agree with the upstream on the wire.
-  #trust (sent: RawRequest, direct: RawResponse, to: LedgerMoment): void {
+  #trust (sent: ModelRequest, direct: RawResponse, to: ExactMoment): void {
     const isRead = direct.headers['content-type'] !== undefined && sent.isChunked !== true &&
       !sent.target.includes('/info')
-    const differs = isRead ? responseDifference(sent, direct, this.oracle.respond(sent, to)) : undefined
+    const differs = isRead
+      ? responseDifference(sent, direct, expectedResponse(this.chain.current, sent, to))
+      : undefined
     if (differs !== undefined) throw new Error(`the oracle itself is wrong, ${differs}: ${JSON.stringify(sent)}`)
   }
 
-  #count (sent: RawRequest, got: RawResponse): void {
+  #count (sent: ModelRequest, got: RawResponse): void {
     const status = got.headers['cache-status']
     const outcome = outcomeOf(status) ?? 'hung up'
     this.#tally.count(outcome)
@@ -198,7 +195,7 @@ export class CaseRunner {
     }
   }
 
-  get #moment (): LedgerMoment {
+  get #moment (): ExactMoment {
     const { ledger } = this.sandbox
     return { height: ledger.height, oldest: Number(ledger.oldest.blockHeight), release: ledger.release }
   }
@@ -217,13 +214,13 @@ export class CaseRunner {
     for (const front of this.#varves) {
       await until(async () => await front.release() === this.sandbox.ledger.release, 'varve knows what the node runs')
     }
-    await this.#forget()
+    await this.#dropCache()
   }
 
   /** Resolves when each varve has synced; afterwards nothing counts as cached. */
-  async #forget (): Promise<void> {
+  async #dropCache (): Promise<void> {
     await this.#shared?.untilSynced()
-    for (const front of this.#varves) front.forgetCached()
+    for (const front of this.#varves) front.dropCached()
   }
 
   /** Reads purged targets again: no varve may still have them. */
@@ -232,14 +229,14 @@ export class CaseRunner {
     // Takes a single read: the second of two may be in a block that the first has fetched again.
     const known = [front, ...this.#varves].flatMap(({ lastCached }) => lastCached ?? []).slice(0, 1)
     const status = await front.purge(what === 'all' ? { all: true } : what)
-    if (status !== 200 && status !== 400) throw new Error(`the purge was answered with ${status}`)
-    await this.#forget()
+    if (status !== 200 && status !== 400) throw new Error(`the purge returned ${status}`)
+    await this.#dropCache()
     if (status === 200) {
       for (const sent of what === 'all' ? known : [sentOf(what)]) await this.#gone(sent)
     }
   }
 
-  async #gone (sent: RawRequest): Promise<void> {
+  async #gone (sent: ModelRequest): Promise<void> {
     for (const front of this.#varves) {
       const [got] = await this.#sendAll(front, [sent])
       const status = got?.headers['cache-status']
@@ -252,14 +249,16 @@ export class CaseRunner {
   }
 }
 
-const sentOf = ({ method, url, body }: Exclude<Extract<FuzzStep, { purge: unknown }>['purge'], 'all'>): RawRequest => ({
+const sentOf = (
+  { method, url, body }: Exclude<Extract<FuzzStep, { purge: unknown }>['purge'], 'all'>
+): ModelRequest => ({
   method,
   target: url,
   headers: body === undefined ? [] : [['content-type', 'application/json']],
   ...(body !== undefined && { body })
 })
 
-function explained (sent: RawRequest): string {
+function explained (sent: ModelRequest): string {
   const read = parsedReadOf(sent)
   return read === undefined ? '' : ` (upstream ${upstreamLineOf(read)})`
 }

@@ -1,5 +1,5 @@
 import { type PrunedEventsMode } from '#sandbox'
-import { type RawRequest } from './raw-request.js'
+import { type ModelRequest } from '../model/request.js'
 
 /** Start options of the upstream and of the varve or two in front of it. */
 export interface FuzzSetting {
@@ -12,7 +12,7 @@ export interface FuzzSetting {
   readonly prunedEvents: PrunedEventsMode
   readonly blockBcs: 'option' | 'bare'
   /** Micro-cache time of info and gas. */
-  readonly heldMs: number
+  readonly microCacheMs: number
   /** True for two varves that share a Redis. */
   readonly isShared: boolean
   /** True if cursors carry the version at which a listing began. */
@@ -36,7 +36,11 @@ export interface ReleaseUpgrade {
 export type FuzzStep =
   | LedgerChange
   /** Concurrent requests to the first or second varve, and a change of the upstream meanwhile. */
-  | { readonly ask: readonly RawRequest[], readonly to?: number, readonly meanwhile?: LedgerChange | ReleaseUpgrade }
+  | {
+    readonly requests: readonly ModelRequest[],
+    readonly to?: number,
+    readonly meanwhile?: LedgerChange | ReleaseUpgrade
+  }
   | ReleaseUpgrade
   | {
     readonly purge: 'all' | { readonly method: string, readonly url: string, readonly body?: string },
@@ -61,7 +65,7 @@ export const defaultSetting: FuzzSetting = {
   blockTransactionsMax: 10_000,
   prunedEvents: 'gone410',
   blockBcs: 'option',
-  heldMs: 0,
+  microCacheMs: 0,
   isShared: false,
   pinsPages: false,
   isObserving: false,

@@ -1,35 +1,21 @@
-import fc from 'fast-check'
-import { latin1Of, type RawRequest } from './raw-request.js'
+import { latin1Of, type ModelRequest } from '../model/request.js'
+import { type SeededRandom } from '../model/seeded-random.js'
 
-/** A change of a valid request. */
-export interface Mutation {
-  readonly what: 'path' | 'query' | 'body' | 'header' | 'method' | 'line'
-  readonly how: number
-  readonly at: number
-  readonly mark: number
-}
+const kinds = [
+  'path',
+  'path',
+  'query',
+  'query',
+  'query',
+  'body',
+  'body',
+  'header',
+  'line',
+  'line',
+  'method'
+] as const
 
-/** Mutations of every kind, mostly of bytes in the target and the body. */
-export const mutation: fc.Arbitrary<Mutation> = fc.record({
-  what: fc.constantFrom(
-    'path' as const,
-    'path' as const,
-    'query' as const,
-    'query' as const,
-    'query' as const,
-    'body' as const,
-    'body' as const,
-    'header' as const,
-    'line' as const,
-    'line' as const,
-    'method' as const
-  ),
-  how: fc.nat(11),
-  at: fc.nat(200),
-  mark: fc.nat(60)
-})
-
-const marks = [
+const insertions = [
   '0',
   '1',
   '9',
@@ -158,8 +144,10 @@ const lines: ReadonlyArray<readonly [string, string]> = [
   ['expect', 'something']
 ]
 
-/** Applies a mutation; a splice takes its end from `other`. */
-export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, other: RawRequest): RawRequest {
+/** Changes a valid request in one place, mostly bytes of its target and body; a splice takes its end from `other`. */
+export function mutated (sent: ModelRequest, other: ModelRequest, chance: SeededRandom): ModelRequest {
+  const what = chance.pick(kinds)
+  const [how, at, choice] = [chance.integerBelow(12), chance.integerBelow(201), chance.integerBelow(61)]
   const [path = '', ...rest] = sent.target.split('?')
   const query = rest.length === 0 ? undefined : rest.join('?')
   switch (what) {
@@ -167,7 +155,7 @@ export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, oth
       return {
         ...sent,
         target: legal(
-          `/v1/${edited(path.slice(4), { how, at, mark }, other.target.slice(4))}${
+          `/v1/${edited(path.slice(4), { how, at, choice }, other.target.slice(4))}${
             query === undefined ? '' : `?${query}`
           }`
         )
@@ -177,8 +165,8 @@ export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, oth
         ...sent,
         target: legal(`${path}?${
           how > 8
-            ? parametersOf(query ?? '', how, at, mark)
-            : edited(query ?? '', { how, at, mark }, other.target.split('?')[1] ?? '')
+            ? parametersOf(query ?? '', how, at, choice)
+            : edited(query ?? '', { how, at, choice }, other.target.split('?')[1] ?? '')
         }`)
       }
     case 'body':
@@ -186,14 +174,14 @@ export function mutate (sent: RawRequest, { what, how, at, mark }: Mutation, oth
         ? sent
         : {
           ...sent,
-          body: how > 9 ? membersOf(sent.body, how, at) : edited(sent.body, { how, at, mark }, other.body ?? '')
+          body: how > 9 ? membersOf(sent.body, how, at) : edited(sent.body, { how, at, choice }, other.body ?? '')
         }
     case 'method':
-      return { ...sent, method: pick(methods, mark) }
+      return { ...sent, method: pick(methods, choice) }
     case 'header':
-      return { ...sent, headers: headersOf(sent.headers, { how, at, mark }) }
+      return { ...sent, headers: headersOf(sent.headers, { how, at, choice }) }
     case 'line':
-      return lineAdded(sent, how, mark)
+      return lineAdded(sent, how, choice)
   }
 }
 
@@ -203,21 +191,26 @@ const pick = <T>(list: readonly T[], at: number): T => {
   return found
 }
 
-type Edit = Pick<Mutation, 'how' | 'at' | 'mark'>
+/** Manner, place and value of an edit. */
+interface Edit {
+  readonly how: number
+  readonly at: number
+  readonly choice: number
+}
 
 /** Edits a text in one place. */
-function edited (text: string, { how, at, mark }: Edit, other: string): string {
+function edited (text: string, { how, at, choice }: Edit, other: string): string {
   const place = text.length === 0 ? 0 : at % (text.length + 1)
   const [before, after, letter] = [text.slice(0, place), text.slice(place), text.slice(place, place + 1)]
   const hex = (code: string): string => `%${code.charCodeAt(0).toString(16).padStart(2, '0')}`
   switch (how) {
     case 0:
     case 11:
-      return before + latin1Of(pick(marks, mark)) + after
+      return before + latin1Of(pick(insertions, choice)) + after
     case 1:
-      return before + after.slice(1 + mark % 3)
+      return before + after.slice(1 + choice % 3)
     case 2:
-      return before + after.slice(0, 1 + mark % 8) + after
+      return before + after.slice(0, 1 + choice % 8) + after
     case 3:
       return before + after.slice(1, 2) + letter + after.slice(2)
     case 4:
@@ -231,19 +224,19 @@ function edited (text: string, { how, at, mark }: Edit, other: string): string {
     case 8:
       return text.replaceAll('%', '%25')
     case 9:
-      return before + latin1Of(pick(marks, mark)) + after.slice(1)
+      return before + latin1Of(pick(insertions, choice)) + after.slice(1)
     default:
-      return before + pick(['0', '00', ' '], mark) + after
+      return before + pick(['0', '00', ' '], choice) + after
   }
 }
 
 /** Repeats, drops or changes a parameter. */
-function parametersOf (query: string, how: number, at: number, mark: number): string {
+function parametersOf (query: string, how: number, at: number, choice: number): string {
   const all = query.split('&')
   const one = all[at % all.length] ?? ''
   if (how === 9) return [...all, one].join('&')
-  if (how === 10) return [...all, `${one.split('=', 1).join('')}=${mark}`].join('&')
-  return all.reverse().slice(mark % 2).join('&')
+  if (how === 10) return [...all, `${one.split('=', 1).join('')}=${choice}`].join('&')
+  return all.reverse().slice(choice % 2).join('&')
 }
 
 /** Repeats a member with the same value or another. */
@@ -252,34 +245,34 @@ function membersOf (body: string, how: number, at: number): string {
   return how === 10 ? body.replace('{', `{${member},`) : body.replace(/\}[^}]*$/, `,${member}}`)
 }
 
-function headersOf (headers: RawRequest['headers'], { how, at, mark }: Edit): RawRequest['headers'] {
+function headersOf (headers: ModelRequest['headers'], { how, at, choice }: Edit): ModelRequest['headers'] {
   const place = at % Math.max(1, headers.length)
   const [name, value] = headers[place] ?? ['accept', 'application/json']
   switch (how % 6) {
     case 0:
       return [...headers, [name, value]]
     case 1:
-      return [...headers, [name.toUpperCase(), pick(name === 'content-type' ? types : accepts, mark)]]
+      return [...headers, [name.toUpperCase(), pick(name === 'content-type' ? types : accepts, choice)]]
     case 2:
       return headers.filter((_, nth) => nth !== place)
     case 3:
-      return [['accept', pick(accepts, mark)], ...headers.filter(([known]) => known !== 'accept')]
+      return [['accept', pick(accepts, choice)], ...headers.filter(([known]) => known !== 'accept')]
     case 4:
-      return [['content-type', pick(types, mark)], ...headers.filter(([known]) => known !== 'content-type')]
+      return [['content-type', pick(types, choice)], ...headers.filter(([known]) => known !== 'content-type')]
     // Truncates or lengthens a value, without line breaks.
     default:
       return headers.map((line, nth) =>
         nth === place
-          ? [name, edited(value, { how: at % 5, at, mark }, '').replace(/[^\x20-\x7e\xa0-\xff]/g, '')]
+          ? [name, edited(value, { how: at % 5, at, choice }, '').replace(/[^\x20-\x7e\xa0-\xff]/g, '')]
           : line
       )
   }
 }
 
-function lineAdded (sent: RawRequest, how: number, mark: number): RawRequest {
-  if (how < 7) return { ...sent, headers: [...sent.headers, ['accept-encoding', pick(codings, mark)]] }
+function lineAdded (sent: ModelRequest, how: number, choice: number): ModelRequest {
+  if (how < 7) return { ...sent, headers: [...sent.headers, ['accept-encoding', pick(codings, choice)]] }
   if (how === 7 && sent.body !== undefined) return { ...sent, isChunked: true }
-  return { ...sent, headers: [...sent.headers, pick(lines, mark)] }
+  return { ...sent, headers: [...sent.headers, pick(lines, choice)] }
 }
 
 // Encodes blanks and line breaks, which would change the request line; framing has tests of its own.

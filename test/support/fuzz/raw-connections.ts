@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { rawRequestBytes, type RawRequest } from './raw-request.js'
+import { type ModelRequest, rawRequestBytes } from '../model/request.js'
 
 /** A response as it came over the wire; status 0 if the connection closed without one. */
 export interface RawResponse {
@@ -27,32 +27,32 @@ export class RawConnections {
   }
 
   /** Sends a request exactly as given and resolves with the whole response. */
-  async send (sent: RawRequest): Promise<RawResponse> {
+  async send (sent: ModelRequest): Promise<RawResponse> {
     const socket = this.#idle.pop() ?? this.#open()
     return await new Promise((resolve, reject) => {
       const reading = new RawResponseReader(sent.method === 'HEAD')
-      const finish = (answer: RawResponse, isOpen: boolean): void => {
+      const finish = (response: RawResponse, isOpen: boolean): void => {
         socket.removeAllListeners().on('error', () => {})
         socket.setTimeout(0)
         if (isOpen && reading.isReusable) {
           this.#idle.push(socket.once('close', () => {
-            this.#forget(socket)
+            this.#drop(socket)
           }))
         } else this.#drop(socket)
-        resolve(answer)
+        resolve(response)
       }
       socket.removeAllListeners()
       socket.on('error', () => {})
       socket.on('data', (chunk: Buffer) => {
-        const answer = reading.take(chunk)
-        if (answer !== undefined) finish(answer, true)
+        const response = reading.take(chunk)
+        if (response !== undefined) finish(response, true)
       })
       socket.once('close', () => {
         finish(reading.end() ?? none, false)
       })
       socket.setTimeout(hangLimitMs, () => {
         this.#drop(socket)
-        reject(new Error(`no answer in ${hangLimitMs} ms`))
+        reject(new Error(`no response in ${hangLimitMs} ms`))
       })
       socket.write(rawRequestBytes(sent))
     })
@@ -70,10 +70,10 @@ export class RawConnections {
 
   #drop (socket: Socket): void {
     socket.removeAllListeners().on('error', () => {}).destroy()
-    this.#forget(socket)
+    this.#remove(socket)
   }
 
-  #forget (socket: Socket): void {
+  #remove (socket: Socket): void {
     this.#all.delete(socket)
     const at = this.#idle.indexOf(socket)
     if (at !== -1) this.#idle.splice(at, 1)
@@ -126,7 +126,7 @@ class RawResponseReader {
     if (end === -1) return undefined
     const [first = '', ...lines] = this.#bytes.toString('latin1', 0, end).split('\r\n')
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1] ?? NaN)
-    if (Number.isNaN(status)) throw new Error(`no answer begins with ${JSON.stringify(first)}`)
+    if (Number.isNaN(status)) throw new Error(`no response begins with ${JSON.stringify(first)}`)
     if (status < 200) {
       this.#bytes = this.#bytes.subarray(end + 4)
       return this.#readHead()

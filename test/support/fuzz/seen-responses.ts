@@ -3,7 +3,7 @@ import { isRendered, keysOf, type Read, targetOf, bodyTextOf } from '../../../sr
 import { matchEndpoint, readRequest } from '../../../src/api/read-request.js'
 import { ErrorResponse } from '../../../src/api/error-response.js'
 import { type SandboxResponse } from '../../../sandbox/response.js'
-import { headerOf, type RawRequest } from './raw-request.js'
+import { headerOf, type ModelRequest } from '../model/request.js'
 
 const digestOf = (...parts: (string | Buffer)[]): string => {
   const digest = createHash('sha1')
@@ -12,7 +12,7 @@ const digestOf = (...parts: (string | Buffer)[]): string => {
 }
 
 /** Returns varve's read of a request; undefined if it is rejected or unknown. */
-export function parsedReadOf (sent: RawRequest): Read | undefined {
+export function parsedReadOf (sent: ModelRequest): Read | undefined {
   try {
     const match = matchEndpoint(sent.target, sent.method)
     if (match === undefined) return undefined
@@ -31,18 +31,19 @@ export function parsedReadOf (sent: RawRequest): Read | undefined {
 }
 
 /** True if varve knows the endpoint of a request. */
-export const isKnownEndpoint = ({ target, method }: RawRequest): boolean => matchEndpoint(target, method) !== undefined
+export const isKnownEndpoint = ({ target, method }: ModelRequest): boolean =>
+  matchEndpoint(target, method) !== undefined
 
 /** Responses seen so far, to detect mix-ups. */
 export class SeenResponses {
   readonly #tags = new Map<string, string>()
-  readonly #keys = new Map<string, { readonly answer: string, readonly sent: RawRequest }>()
+  readonly #keys = new Map<string, { readonly digest: string, readonly sent: ModelRequest }>()
 
   /** Records an ETag; returns an error if it stands for two bodies, types or codings. */
   recordEtag (etag: string, type: string, coding: string, body: Buffer): string | undefined {
     const stands = digestOf(type, coding, body)
     const before = this.#tags.get(etag)
-    if (before !== undefined && before !== stands) return `the ETag ${etag} stands for two answers`
+    if (before !== undefined && before !== stands) return `the ETag ${etag} stands for two responses`
     this.#tags.set(etag, stands)
     return undefined
   }
@@ -55,7 +56,7 @@ export class SeenResponses {
 
   /** Records the upstream's history response under varve's key; two different responses must not share one. */
   recordKey (
-    sent: RawRequest,
+    sent: ModelRequest,
     read: Read,
     { status, body, headers }: SandboxResponse,
     release: string
@@ -63,12 +64,12 @@ export class SeenResponses {
     const keys = keysOf(read, { id: 4, generation: 1 })
     const cursor = headers.find(([name]) => name === 'x-aptos-cursor')?.[1] ?? ''
     const key = `${status === 200 ? keys.value : keys.text} ${isRendered(read) ? release : ''}`
-    const answer = digestOf(String(status), cursor, body)
+    const digest = digestOf(String(status), cursor, body)
     const before = this.#keys.get(key)
-    if (before !== undefined && before.answer !== answer) {
-      return `${JSON.stringify(before.sent)} is answered otherwise by the node, and has the same key`
+    if (before !== undefined && before.digest !== digest) {
+      return `${JSON.stringify(before.sent)} gets another response from the upstream, and has the same key`
     }
-    this.#keys.set(key, { answer, sent })
+    this.#keys.set(key, { digest, sent })
     return undefined
   }
 }

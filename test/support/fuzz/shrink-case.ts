@@ -1,11 +1,11 @@
+import { Tally } from '../model/tally.js'
 import { type FuzzCase, defaultSetting, type FuzzStep } from './fuzz-case.js'
 import { type RedisProvider } from './case-redis.js'
 import { CaseRunner } from './case-runner.js'
-import { FuzzTally } from './tally.js'
 
 /** Runs an exact case; returns the reason of its failure, or undefined. */
 export async function failureOf ({ setting, steps }: FuzzCase, redis: RedisProvider): Promise<string | undefined> {
-  const play = await CaseRunner.start({ ...defaultSetting, ...setting }, new FuzzTally(), redis)
+  const play = await CaseRunner.start({ ...defaultSetting, ...setting }, new Tally(), redis)
   try {
     for (const step of steps) await play.runStep(step)
     await play.finish()
@@ -55,25 +55,26 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
 const given = (setting: object): FuzzCase['setting'] =>
   Object.fromEntries(Object.entries(setting).filter(([, value]) => value !== undefined))
 
-const requestsOf = (step: FuzzStep | undefined): number => step !== undefined && 'ask' in step ? step.ask.length : 0
+const requestsOf = (step: FuzzStep | undefined): number =>
+  step !== undefined && 'requests' in step ? step.requests.length : 0
 
 /** Returns each request alone, all but one, and the step without the ledger's change. */
 function partsOf (step: FuzzStep | undefined): FuzzStep[] {
-  if (step === undefined || !('ask' in step)) return []
-  const { ask, meanwhile, ...to } = step
-  const alone = ask.length > 1 ? ask.map(each => ({ ...to, ask: [each] })) : []
-  const without = ask.length > 2 ? ask.map((_, at) => ({ ...step, ask: ask.toSpliced(at, 1) })) : []
-  return [...alone, ...(meanwhile === undefined ? [] : [{ ...to, ask }]), ...without]
+  if (step === undefined || !('requests' in step)) return []
+  const { requests, meanwhile, ...to } = step
+  const alone = requests.length > 1 ? requests.map(each => ({ ...to, requests: [each] })) : []
+  const without = requests.length > 2 ? requests.map((_, at) => ({ ...step, requests: requests.toSpliced(at, 1) })) : []
+  return [...alone, ...(meanwhile === undefined ? [] : [{ ...to, requests }]), ...without]
 }
 
 /** Returns a request without one of its header fields. */
 function simplerAt (step: FuzzStep | undefined, at: number): FuzzStep[] {
-  if (step === undefined || !('ask' in step)) return []
-  const sent = step.ask[at]
+  if (step === undefined || !('requests' in step)) return []
+  const sent = step.requests[at]
   return sent === undefined
     ? []
     : sent.headers.map((_, nth) => ({
       ...step,
-      ask: step.ask.with(at, { ...sent, headers: sent.headers.toSpliced(nth, 1) })
+      requests: step.requests.with(at, { ...sent, headers: sent.headers.toSpliced(nth, 1) })
     }))
 }

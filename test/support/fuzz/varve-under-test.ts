@@ -4,12 +4,12 @@ import { configSchema } from '../../../src/config/schema.js'
 import { type AuditResult } from '../../../src/proxy/audit-sampler.js'
 import { classOf } from '../../../src/api/read.js'
 import { sendRequest } from '../client.js'
+import { type ModelRequest } from '../model/request.js'
+import { Observations, type ServedPosition } from '../model/served-position.js'
+import { outcomeOf } from '../model/tally.js'
 import { until } from '../until.js'
 import { type FuzzSetting } from './fuzz-case.js'
 import { parsedReadOf } from './seen-responses.js'
-import { type RawRequest } from './raw-request.js'
-import { type FuzzPosition } from './fuzz-position.js'
-import { outcomeOf } from './tally.js'
 import { type RawResponse, RawConnections } from './raw-connections.js'
 
 const token = 'fuzz'
@@ -28,10 +28,11 @@ export class VarveUnderTest {
   readonly #varve: Varve
   readonly #log: ReadonlyArray<Record<string, unknown>>
   readonly #setting: FuzzSetting
-  #kept = new Set<string>()
+  #cached = new Set<string>()
   #audits = 0
-  /** Last position stamped on a response of this varve. */
-  served: FuzzPosition | undefined
+  readonly observations = new Observations()
+  /** Furthest oldest height that a response was stamped with. */
+  oldestHeight = 0
 
   private constructor (setting: FuzzSetting, varve: Varve, log: ReadonlyArray<Record<string, unknown>>) {
     this.#setting = setting
@@ -42,18 +43,18 @@ export class VarveUnderTest {
 
   static async start (
     setting: FuzzSetting,
-    nodeUrl: string,
+    upstreamUrl: string,
     meeting: RedisLocation | undefined
   ): Promise<VarveUnderTest> {
-    const { heldMs, pinsPages, isObserving, memoryKb, auditShare } = setting
+    const { microCacheMs, pinsPages, isObserving, memoryKb, auditShare } = setting
     const log: Array<Record<string, unknown>> = []
     const config = configSchema.parse({
       listen: '127.0.0.1:0',
       admin: { listen: '127.0.0.1:0', token },
-      upstreams: [{ name: 'node', url: nodeUrl }],
+      upstreams: [{ name: 'node', url: upstreamUrl }],
       mode: isObserving ? 'observe' : 'serve',
       head: { pollMs },
-      latest: { infoMs: heldMs, indexMs: heldMs, gasMs: heldMs },
+      latest: { infoMs: microCacheMs, indexMs: microCacheMs, gasMs: microCacheMs },
       pages: { pinned: pinsPages },
       audit: { share: auditShare },
       // Raises the Redis timeout: a healthy Redis may be slow on a busy machine.
@@ -75,29 +76,31 @@ export class VarveUnderTest {
   }
 
   /** Records a response. */
-  observe (sent: RawRequest, { headers }: RawResponse, shown: FuzzPosition | undefined): void {
+  observe (sent: ModelRequest, { headers }: RawResponse, served: ServedPosition | undefined): void {
     const outcome = outcomeOf(headers['cache-status'])
     const read = parsedReadOf(sent)
-    if (outcome === 'stored' && read?.minVersion === undefined) this.#kept.add(JSON.stringify(sent))
+    if (outcome === 'stored' && read?.minVersion === undefined) this.#cached.add(JSON.stringify(sent))
     // Excludes moving reads, which cannot be repeated.
     if (outcome?.endsWith('hit') === true && read !== undefined && classOf(read) !== 'moving') this.#audits++
-    if (shown !== undefined) this.served = furthest(this.served, shown)
+    if (served === undefined) return
+    this.observations.observe(served)
+    this.oldestHeight = Math.max(this.oldestHeight, served.oldestHeight)
   }
 
   /** True if an identical request must be a hit, because memory has room for all. */
-  isCached (sent: RawRequest): boolean {
-    return this.#setting.memoryKb === undefined && this.#kept.has(JSON.stringify(sent))
+  isCached (sent: ModelRequest): boolean {
+    return this.#setting.memoryKb === undefined && this.#cached.has(JSON.stringify(sent))
   }
 
   /** Last cached read, which may still be cached. */
-  get lastCached (): RawRequest | undefined {
-    const last = [...this.#kept].at(-1)
-    return last === undefined ? undefined : JSON.parse(last) as RawRequest
+  get lastCached (): ModelRequest | undefined {
+    const last = [...this.#cached].at(-1)
+    return last === undefined ? undefined : JSON.parse(last) as ModelRequest
   }
 
   /** Expects no cached reads from now on. */
-  forgetCached (): void {
-    this.#kept = new Set()
+  dropCached (): void {
+    this.#cached = new Set()
   }
 
   /** Returns the release that varve has learned for its upstream. */
@@ -152,11 +155,4 @@ export class VarveUnderTest {
 
 function valueIn (text: string, series: string): number {
   return Number(text.split('\n').find(line => line.startsWith(`${series} `))?.slice(series.length + 1) ?? NaN)
-}
-
-/** Returns the furthest of each half of the position, whichever response had it. */
-function furthest (before: FuzzPosition | undefined, shown: FuzzPosition): FuzzPosition {
-  if (before === undefined) return shown
-  const head = shown.version > before.version ? shown : before
-  return { height: head.height, version: head.version, oldest: Math.max(before.oldest, shown.oldest) }
 }

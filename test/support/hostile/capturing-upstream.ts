@@ -16,7 +16,7 @@ export interface CapturingUpstream {
   /** Bytes that could not be parsed with certainty: must stay empty. */
   readonly unreadable: string[]
   script: ScriptedResponse | undefined
-  /** Number of connections that wait for the rest of a request or for a response. */
+  /** Number of connections that wait for the end of a request or for a response. */
   inFlight: () => number
 }
 
@@ -25,7 +25,7 @@ export async function startCapturingUpstream (t: Test): Promise<CapturingUpstrea
   const received: string[] = []
   const unreadable: string[] = []
   const begun = new Map<Socket, string>()
-  let answered = 0
+  let responseCount = 0
   const server = createServer(socket => {
     begun.set(socket, '')
     socket.on('error', () => {})
@@ -41,10 +41,10 @@ export async function startCapturingUpstream (t: Test): Promise<CapturingUpstrea
         }
         const isOwn = /^GET \/v1(?:\/blocks\/by_height\/\d+\S*)? HTTP/.test(request)
         if (!isOwn) received.push(request)
-        if (isOwn || node.script === undefined) socket.write(respondTo(request, ++answered))
+        if (isOwn || upstream.script === undefined) socket.write(respondTo(request, ++responseCount))
         else {
-          socket.write(node.script.raw)
-          if (node.script.closes) socket.end()
+          socket.write(upstream.script.raw)
+          if (upstream.script.closes) socket.end()
         }
       }
       begun.set(socket, text)
@@ -59,14 +59,14 @@ export async function startCapturingUpstream (t: Test): Promise<CapturingUpstrea
       server.close(resolve)
     })
   })
-  const node: CapturingUpstream = {
+  const upstream: CapturingUpstream = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
     unreadable,
     script: undefined,
     inFlight: () => [...begun.values()].filter(text => text !== '').length
   }
-  return node
+  return upstream
 }
 
 function requestIn (text: string): string | undefined {

@@ -33,15 +33,15 @@ export async function converse (
     const socket = connect({ host: hostname, port: Number(port), noDelay: true, allowHalfOpen: true })
     const methods = methodsIn(Buffer.concat(pieces).toString('latin1'))
     let text = ''
-    let isAllSaid = false
-    let isNextAsked = false
-    const askNext = (): void => {
+    let isAllSent = false
+    let isNextRequested = false
+    const requestNext = (): void => {
       const { responses: [first] } = splitResponses(text, methods, false)
       if (
-        first === undefined || !isAllSaid || isNextAsked || then !== undefined ||
+        first === undefined || !isAllSent || isNextRequested || then !== undefined ||
         first.headers.get('connection') === 'close'
       ) return
-      isNextAsked = true
+      isNextRequested = true
       socket.write(next)
     }
     const timer = setTimeout(() => {
@@ -49,7 +49,7 @@ export async function converse (
     }, limitMs)
     socket.on('data', chunk => {
       text += chunk.toString('latin1')
-      askNext()
+      requestNext()
     })
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') reject(error)
@@ -59,26 +59,27 @@ export async function converse (
     })
     socket.on('close', () => {
       clearTimeout(timer)
-      const { responses, rest } = splitResponses(text, isNextAsked ? [...methods, 'GET'] : methods, true)
-      const isNextAnswered = isNextAsked && responses.at(-1)?.head.includes('\r\nConnection: close\r\n') === true &&
+      const { responses, rest } = splitResponses(text, isNextRequested ? [...methods, 'GET'] : methods, true)
+      const hasNextResponse = isNextRequested &&
+        responses.at(-1)?.head.includes('\r\nConnection: close\r\n') === true &&
         responses.length > 1 && responses.at(-1)?.status === 200
       resolve({
-        responses: isNextAnswered ? responses.slice(0, -1) : responses,
-        next: isNextAnswered ? responses.at(-1) : undefined,
-        isClosedByPeer: !isNextAnswered,
+        responses: hasNextResponse ? responses.slice(0, -1) : responses,
+        next: hasNextResponse ? responses.at(-1) : undefined,
+        isClosedByPeer: !hasNextResponse,
         rest
       })
     })
-    say(socket, pieces).then(() => {
-      isAllSaid = true
-      askNext()
+    sendPieces(socket, pieces).then(() => {
+      isAllSent = true
+      requestNext()
       if (then === 'end') socket.end()
       else if (then === 'reset') socket.resetAndDestroy()
     }, reject)
   })
 }
 
-async function say (socket: ReturnType<typeof connect>, [first, ...others]: readonly Buffer[]): Promise<void> {
+async function sendPieces (socket: ReturnType<typeof connect>, [first, ...others]: readonly Buffer[]): Promise<void> {
   const write = async (piece: Buffer): Promise<void> => {
     await new Promise<void>(resolve => {
       socket.write(piece, () => {

@@ -29,20 +29,20 @@ export class HostileHarness {
   readonly varve: TestVarve
   /** Violations of the invariants of all conversations. */
   readonly failures: string[] = []
-  #kept = ''
+  #nextBody = ''
   #reads = 0
 
-  private constructor (node: CapturingUpstream, varve: TestVarve) {
-    this.upstream = node
+  private constructor (upstream: CapturingUpstream, varve: TestVarve) {
+    this.upstream = upstream
     this.varve = varve
   }
 
   static async start (t: Test): Promise<HostileHarness> {
-    const node = await startCapturingUpstream(t)
+    const upstream = await startCapturingUpstream(t)
     // Turns audits off, which would detect an upstream that never repeats a response.
-    const varve = await varveAt(t, node.url, { upstream: { timeoutMs: 2000 }, audit: { share: 0 } })
-    const bench = new HostileHarness(node, varve)
-    bench.#kept = (await varve.get(nextTarget)).body
+    const varve = await varveAt(t, upstream.url, { upstream: { timeoutMs: 2000 }, audit: { share: 0 } })
+    const bench = new HostileHarness(upstream, varve)
+    bench.#nextBody = (await varve.get(nextTarget)).body
     return bench
   }
 
@@ -52,31 +52,31 @@ export class HostileHarness {
     { encoding, then, check: { slow } }: Pick<HostileCase, 'encoding' | 'then' | 'check'> = { check: {} }
   ): Promise<HostileExchange> {
     const from = this.upstream.received.length
-    const said = await converse(this.varve.url, piecesOf(raw, encoding), {
+    const conversation = await converse(this.varve.url, piecesOf(raw, encoding), {
       then,
       next: plainGet(nextTarget, 'Connection: close\r\n'),
       limitMs: slow === true ? slowLimitMs : limitMs
     })
-    this.#check(said)
-    return { ...said, upstreamRequests: this.upstream.received.slice(from) }
+    this.#check(conversation)
+    return { ...conversation, upstreamRequests: this.upstream.received.slice(from) }
   }
 
   /** Sends a request that must have a single response. */
-  async sendPlain (raw: string): Promise<HostileExchange & { readonly answer: HostileResponse }> {
-    const said = await this.send(raw)
-    const [answer] = said.responses
-    if (answer === undefined || said.responses.length > 1) {
-      throw new Error(`${said.responses.length} answers to ${raw.slice(0, 200)}`)
+  async sendPlain (raw: string): Promise<HostileExchange & { readonly response: HostileResponse }> {
+    const exchange = await this.send(raw)
+    const [response] = exchange.responses
+    if (response === undefined || exchange.responses.length > 1) {
+      throw new Error(`${exchange.responses.length} responses to ${raw.slice(0, 200)}`)
     }
-    return { ...said, answer }
+    return { ...exchange, response }
   }
 
   /** Checks every response and that both sides are in step: the next request gets its own response only. */
   #check ({ responses, next, rest }: Conversation): void {
     this.failures.push(...responses.flatMap(invariantViolations))
-    if (rest !== '') this.failures.push(`what is no answer: ${rest.slice(0, 200)}`)
-    if (next !== undefined && next.body !== this.#kept) {
-      this.failures.push(`the next request on the connection got another's answer: ${next.body.slice(0, 200)}`)
+    if (rest !== '') this.failures.push(`not a response: ${rest.slice(0, 200)}`)
+    if (next !== undefined && next.body !== this.#nextBody) {
+      this.failures.push(`the next request on the connection got another's response: ${next.body.slice(0, 200)}`)
     }
   }
 
@@ -96,12 +96,12 @@ export class HostileHarness {
   async checkEnd (t: Test): Promise<void> {
     t.same(this.varve.log.filter(({ level }) => Number(level) >= 50), [], 'the log has no error')
     t.same(this.upstream.unreadable, [], 'every upstream request had one length')
-    await until(() => this.upstream.inFlight() === 0, 'no request to the node is left half said')
+    await until(() => this.upstream.inFlight() === 0, 'no upstream request is left half sent')
     await until(async () => {
       const { upstreams } = JSON.parse(await (await fetch(`${this.varve.adminUrl}/status.json`)).text()) as {
         upstreams: Array<{ inFlight: number, waiting: number }>
       }
       return upstreams.every(({ inFlight, waiting }) => inFlight === 0 && waiting === 0)
-    }, 'no question to the node is left under way')
+    }, 'no upstream request is left in progress')
   }
 }

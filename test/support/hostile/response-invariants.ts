@@ -39,7 +39,7 @@ const positionNames = [
   'oldest-block-height'
 ].map(name => `x-node-${name}`)
 
-const said = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
+const knownStatus = /^varve; (?:hit; detail=(?:memory|pruned)|fwd=uri-miss|fwd=bypass)/
 const ofOneConnection = /^(?:set-cookie|trailer|te|upgrade|proxy-[a-z]+|x-powered-by|server):/im
 
 /** Returns violations of the invariants of every response on the public listener. */
@@ -48,21 +48,22 @@ export function invariantViolations ({ status, head: lines, headers, body }: Hos
   // Skips forwarded responses, which have the upstream's own position.
   const stamped = cacheStatus.includes('fwd=bypass') ? [] : positionNames.filter(name => headers.has(name))
   const wrong = [
-    !said.test(cacheStatus) && ownOutcomeIn(cacheStatus) === undefined && 'it does not say what became of the request',
-    status === 500 && 'something happened that nobody foresaw',
+    !knownStatus.test(cacheStatus) && ownOutcomeIn(cacheStatus) === undefined &&
+    'it does not name the outcome of the request',
+    status === 500 && 'something unforeseen happened',
     ofOneConnection.test(lines) && 'it hands on what is of one connection or client',
     /[^\x20-\x7e\r\n]/.test(lines) && 'its lines are no plain text',
-    (lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []).length > 1 && 'its end is told in two ways',
+    (lines.match(/^(?:content-length|transfer-encoding):/gim) ?? []).length > 1 && 'its end is framed in two ways',
     stamped.length > 0 && !isDeepStrictEqual(stamped, positionNames) && 'its position is not whole',
     stamped.length > 0 && headers.get('x-node-ledger-version') !== String(headVersion) &&
     'its position is behind the one that was shown',
-    status >= 400 && ownOutcomeIn(cacheStatus) !== undefined && body !== '' && !isNodesError(body) &&
+    status >= 400 && ownOutcomeIn(cacheStatus) !== undefined && body !== '' && !isUpstreamError(body) &&
     'an error of varve\'s has not the node\'s shape'
   ].filter(text => text !== false)
   return wrong.map(text => `${text}: ${lines}\n${body.slice(0, 200)}`)
 }
 
-function isNodesError (body: string): boolean {
+function isUpstreamError (body: string): boolean {
   const error = JSON.parse(body) as Record<string, unknown>
   return isDeepStrictEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']) &&
     codes.has(String(error['error_code']))

@@ -16,22 +16,22 @@ export async function runCase (
   t: Test,
   bench: HostileHarness,
   given: HostileCase,
-  { exception, said }: {
+  { exception, exchange }: {
     readonly exception?: CheckException | undefined,
-    readonly said?: Promise<HostileExchange> | undefined
+    readonly exchange?: Promise<HostileExchange> | undefined
   } = {}
 ): Promise<void> {
   const { [exception?.not ?? 'alive']: _not, ...rest } = given.check
   const { upstream } = bench
   const since = upstream.received.length
   const primed = given.prime === undefined ? undefined : await bench.sendPlain(given.prime)
-  const raw = given.raw.replaceAll('<<ETAG>>', primed?.answer.headers.get('etag') ?? '')
+  const raw = given.raw.replaceAll('<<ETAG>>', primed?.response.headers.get('etag') ?? '')
   const hostile = { ...given, raw, check: { ...rest, ...exception?.instead } }
   const { check } = hostile
   const script = hostile.upstream_answer
   upstream.script = script === undefined ? undefined : { raw: script, closes: check.close_upstream === true }
-  const first = await (said ?? bench.send(hostile.raw, hostile))
-  checkAnswers(t, hostile, first)
+  const first = await (exchange ?? bench.send(hostile.raw, hostile))
+  checkResponses(t, hostile, first)
   if (check.repeat !== undefined) await checkRepeat(t, bench, hostile, first, check.repeat)
   if (check.upstream !== undefined) {
     t.ok(
@@ -48,12 +48,12 @@ export async function runCase (
   }
   await checkOthers(t, bench, hostile, first)
   await bench.checkAlive(t)
-  await checkAfterWellSpelled(t, bench, hostile, first)
+  await checkAfterWellFormed(t, bench, hostile, first)
   t.same(bench.failures.splice(0), [], 'every response keeps the invariants, every connection is in step')
 }
 
 /** Checks the responses to the bytes, together and one by one. */
-function checkAnswers (
+function checkResponses (
   t: Test,
   { raw, expect, then, check }: HostileCase,
   { responses, isClosedByPeer }: HostileExchange
@@ -61,8 +61,8 @@ function checkAnswers (
   const [first] = responses
   const statuses = responses.map(({ status }) => status)
   // Reads the status from the description if a case has no other check.
-  const refused = /^Refused with (\d{3});/.exec(expect)?.[1]
-  if (refused !== undefined) t.same(statuses, [Number(refused)], 'the status in the description')
+  const rejectedWith = /^Refused with (\d{3});/.exec(expect)?.[1]
+  if (rejectedWith !== undefined) t.same(statuses, [Number(rejectedWith)], 'the status in the description')
   if (check.status !== undefined) {
     t.ok(
       check.status.includes(first?.status ?? 0),
@@ -74,9 +74,9 @@ function checkAnswers (
   if (check.closes !== undefined) t.equal(isClosedByPeer, check.closes, 'varve closes the connection, or not')
   if (check.response_has !== undefined) t.match(first?.head, check.response_has, 'the head contains')
   if (check.body_has !== undefined) t.match(first?.body, check.body_has, 'the body contains')
-  for (const answer of responses) {
-    if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never, 'no head contains')
-    if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never, 'no body contains')
+  for (const response of responses) {
+    if (check.response_never !== undefined) t.notMatch(response.head, check.response_never, 'no head contains')
+    if (check.body_never !== undefined) t.notMatch(response.body, check.body_never, 'no body contains')
   }
   if (then === undefined) {
     t.ok(
@@ -100,7 +100,7 @@ async function checkRepeat (
   }
 }
 
-/** Repeats the request: it is a hit of the first response, or not, as the case says. */
+/** Repeats the request: it is a hit of the first response, or not, as the case expects. */
 async function checkAgain (
   t: Test,
   bench: HostileHarness,
@@ -116,7 +116,7 @@ async function checkAgain (
   }
   if (again.upstreamRequests.length > 0) return
   t.ok(
-    again.responses.every(isRefusal) && first.responses.every(isRefusal),
+    again.responses.every(isRejection) && first.responses.every(isRejection),
     `the same request reaches the upstream or is rejected each time; stored, it would be ${
       hostile.check.if_stored ?? 'wrong'
     }`
@@ -134,42 +134,42 @@ async function checkOthers (
   if (check.must_not_share_with !== undefined) {
     const other = await bench.sendPlain(check.must_not_share_with)
     t.ok(
-      other.upstreamRequests.length > 0 || isRefusal(other.answer),
+      other.upstreamRequests.length > 0 || isRejection(other.response),
       'the other request reaches the upstream, or is rejected'
     )
     t.notOk(
-      other.answer.status === 200 && bodiesOf(first).includes(other.answer.body),
+      other.response.status === 200 && bodiesOf(first).includes(other.response.body),
       'and does not get this response'
     )
-    checkForm(t, other.answer, check.other_must_be)
+    checkForm(t, other.response, check.other_must_be)
   }
   if (check.same_as !== undefined) {
-    const { answer, upstreamRequests } = await bench.sendPlain(check.same_as)
+    const { response, upstreamRequests } = await bench.sendPlain(check.same_as)
     t.same(
-      [upstreamRequests.length, answer.body],
+      [upstreamRequests.length, response.body],
       [0, first.responses[0]?.body],
       'another variant of the same read is a hit'
     )
-    checkForm(t, answer, check.other_must_be)
+    checkForm(t, response, check.other_must_be)
   }
   if (check.still_kept !== undefined) {
     t.match(
       await bench.sendPlain(check.still_kept),
-      { upstreamRequests: { length: 0 }, answer: { status: 200 } },
+      { upstreamRequests: { length: 0 }, response: { status: 200 } },
       'entries from before are still cached'
     )
   }
   if (check.other_body_nonempty !== undefined) {
     t.match(
       await bench.sendPlain(check.other_body_nonempty),
-      { answer: { status: 200, body: /./ } },
+      { response: { status: 200, body: /./ } },
       'the other request has a body'
     )
   }
   if (check.must_not_store_status !== undefined) {
-    const [answer] = (await bench.send(hostile.raw, hostile)).responses
-    t.not(answer?.status, check.must_not_store_status, 'the status is not cached')
-    t.ok(answer?.body, 'nor is the missing body')
+    const [response] = (await bench.send(hostile.raw, hostile)).responses
+    t.not(response?.status, check.must_not_store_status, 'the status is not cached')
+    t.ok(response?.body, 'nor is the missing body')
   }
   if (check.body_never_next !== undefined) {
     for (let round = 0; round < 3; round++) {
@@ -201,29 +201,31 @@ async function checkOrder (
   first: HostileExchange
 ): Promise<void> {
   const alone: string[] = []
-  for (const request of raw.split(/(?<=\r\n\r\n)(?=GET )/)) alone.push((await bench.sendPlain(request)).answer.body)
+  for (const request of raw.split(/(?<=\r\n\r\n)(?=GET )/)) alone.push((await bench.sendPlain(request)).response.body)
   t.same(bodiesOf(first), alone, 'responses come in the order of the requests')
 }
 
 /** Checks the parsed-request cache: a request rejected or keyed apart stays so after a canonical one was cached. */
-async function checkAfterWellSpelled (
+async function checkAfterWellFormed (
   t: Test,
   bench: HostileHarness,
   hostile: HostileCase,
   first: HostileExchange
 ): Promise<void> {
   const { check } = hostile
-  const isOwnAnswer = first.responses.every(({ status }) => status < 500) && first.responses.length > 0
-  if (!isOwnAnswer || hostile.upstream_answer !== undefined || hostile.then !== undefined || check.slow === true) return
+  const isOwnResponse = first.responses.every(({ status }) => status < 500) && first.responses.length > 0
+  if (!isOwnResponse || hostile.upstream_answer !== undefined || hostile.then !== undefined || check.slow === true) {
+    return
+  }
   const others = new Set<string>()
-  for (const well of [check.must_not_share_with, check.same_as, check.still_kept, plainOf(hostile.raw)]) {
-    if (well === undefined) continue
+  for (const wellFormed of [check.must_not_share_with, check.same_as, check.still_kept, plainOf(hostile.raw)]) {
+    if (wellFormed === undefined) continue
     // Sends it twice: the first read is cached, the second enters the parsed-request cache.
-    const { responses: [, kept] } = await bench.send(well + well)
+    const { responses: [, second] } = await bench.send(wellFormed + wellFormed)
     if (
-      well === check.must_not_share_with && kept?.status === 200 &&
-      kept.headers.get('cache-status')?.includes('hit') === true
-    ) others.add(kept.body)
+      wellFormed === check.must_not_share_with && second?.status === 200 &&
+      second.headers.get('cache-status')?.includes('hit') === true
+    ) others.add(second.body)
   }
   for (let round = 0; round < 2; round++) {
     const again = await bench.send(hostile.raw, hostile)
@@ -239,15 +241,15 @@ async function checkAfterWellSpelled (
         'after a canonical request was cached the status is the same'
       )
     }
-    for (const answer of again.responses) {
-      if (check.response_never !== undefined) t.notMatch(answer.head, check.response_never)
-      if (check.body_never !== undefined) t.notMatch(answer.body, check.body_never)
-      t.notOk(answer.body !== '' && others.has(answer.body), 'and not another\'s response')
+    for (const response of again.responses) {
+      if (check.response_never !== undefined) t.notMatch(response.head, check.response_never)
+      if (check.body_never !== undefined) t.notMatch(response.body, check.body_never)
+      t.notOk(response.body !== '' && others.has(response.body), 'and not another\'s response')
     }
     if (check.response_has !== undefined) t.match(again.responses[0]?.head, check.response_has)
     if (check.cacheable === false) {
       t.ok(
-        again.upstreamRequests.length > 0 || again.responses.every(isRefusal),
+        again.upstreamRequests.length > 0 || again.responses.every(isRejection),
         'it still reaches the upstream, or is rejected'
       )
     }
@@ -270,7 +272,7 @@ function plainOf (raw: string): string | undefined {
   }\r\n\r\n${body}`
 }
 
-function isRefusal ({ status, headers }: HostileResponse): boolean {
+function isRejection ({ status, headers }: HostileResponse): boolean {
   return status >= 400 && ownOutcomeIn(headers.get('cache-status')) !== undefined
 }
 

@@ -10,13 +10,13 @@ export interface ChainSample {
 /** Grows nodes together at an even pace and records the head of the first one. */
 export class ChainGrowth {
   readonly samples: ChainSample[] = []
-  readonly #nodes: readonly Sandbox[]
+  readonly #upstreams: readonly Sandbox[]
   readonly #everyMs: number
   #timer: NodeJS.Timeout | undefined
   readonly #writing: NodeJS.Timeout
 
-  constructor (nodes: readonly Sandbox[], everyMs: number) {
-    this.#nodes = nodes
+  constructor (upstreams: readonly Sandbox[], everyMs: number) {
+    this.#upstreams = upstreams
     this.#everyMs = everyMs
     this.#writing = setInterval(() => {
       this.#write()
@@ -25,7 +25,7 @@ export class ChainGrowth {
 
   start (): void {
     this.#timer = setInterval(() => {
-      for (const { ledger } of this.#nodes) ledger.grow()
+      for (const { ledger } of this.#upstreams) ledger.grow()
     }, this.#everyMs)
   }
 
@@ -48,7 +48,7 @@ export class ChainGrowth {
   }
 
   #write (): void {
-    const ledger = this.#nodes[0]?.ledger
+    const ledger = this.#upstreams[0]?.ledger
     if (ledger !== undefined) {
       this.samples.push({
         at: Date.now() / 1000,

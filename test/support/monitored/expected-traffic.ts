@@ -52,19 +52,19 @@ export class Traffic {
     wording: RequestParts = {}
   ): Promise<TrafficResponse> {
     const begun = performance.now()
-    const heard = await exchange(varve.url, target, wording)
+    const response = await exchange(varve.url, target, wording)
     // Yields two turns: the server counts a response in the next turn of the loop, after the client may have it.
-    for (let turns = 0; turns < 2; turns++) await turn()
+    for (let passes = 0; passes < 2; passes++) await turn()
     const seconds = (performance.now() - begun) / 1000
-    if (heard.status !== foreseen.status) {
-      throw new Error(`${target} was to be ${foreseen.status} and is ${heard.status}: ${heard.body}`)
+    if (response.status !== foreseen.status) {
+      throw new Error(`${target} was to be ${foreseen.status} and is ${response.status}: ${response.body}`)
     }
-    const said = outcomeIn(String(heard.headers['cache-status']))
-    if (said !== undefined && said !== foreseen.outcome) {
-      throw new Error(`${target} was to be ${foreseen.outcome} and is ${String(heard.headers['cache-status'])}`)
+    const outcome = outcomeIn(String(response.headers['cache-status']))
+    if (outcome !== undefined && outcome !== foreseen.outcome) {
+      throw new Error(`${target} was to be ${foreseen.outcome} and is ${String(response.headers['cache-status'])}`)
     }
     this.requests.push({ ...foreseen, instance: new URL(varve.adminUrl).host, seconds })
-    return heard
+    return response
   }
 
   /** Returns the number of requests that match. */

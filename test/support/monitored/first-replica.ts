@@ -28,16 +28,16 @@ export async function firstReplicaReads (scene: Scenario): Promise<void> {
   const { environment: { first }, facts } = scene
   const history = historyReads(scene)
   for (const line of history) await sendPlanned(scene, first, line, 'miss')
-  facts.add('kept by first', history.length)
-  facts.add('blocks kept by first', 6)
+  facts.add('stored by first', history.length)
+  facts.add('blocks stored by first', 6)
   for (let round = 0; round < 2; round++) {
     for (const line of history) await sendPlanned(scene, first, line, 'hit_memory')
   }
   for (const account of [1, 2, 3]) await sendPlanned(scene, first, latestModulesRead(account), 'forwarded')
-  facts.add('of the moment at first', 3)
+  facts.add('latest at first', 3)
   const gas: PlannedRead = { endpoint: 'estimate_gas_price', target: '/v1/estimate_gas_price' }
   await sendPlanned(scene, first, gas, 'forwarded')
-  facts.add('of the moment at first')
+  facts.add('latest at first')
   for (let round = 0; round < 3; round++) await sendPlanned(scene, first, gas, 'hit_memory')
   await threeAtOnce(scene)
   await rejectedReads(scene)
@@ -61,7 +61,7 @@ async function threeAtOnce (scene: Scenario): Promise<void> {
   await pause(200)
   for (const hold of holds) hold.release()
   await Promise.all([leading, ...joining])
-  facts.add('kept by first')
+  facts.add('stored by first')
 }
 
 /** Sends requests that varve rejects, and three at once from a client of one request a second. */
@@ -79,8 +79,8 @@ async function rejectedReads (scene: Scenario): Promise<void> {
     await sendPlanned(scene, first, blockRead(version(nth)), 'limited', { status: 429, client: appClient.name }, key)
   }
   facts.add('limited by key', 2)
-  facts.add('kept by first')
-  facts.add('blocks kept by first')
+  facts.add('stored by first')
+  facts.add('blocks stored by first')
 }
 
 /** Waits for a version that comes with the next blocks, and for one that does not. */
@@ -90,10 +90,10 @@ async function versionWaitReads (scene: Scenario): Promise<void> {
   // Pauses the growth, so that the next block does not come before the read.
   growth.pause()
   const { version } = whole.ledger.head
-  const waiting = sendPlanned(scene, first, blockRead(lowest), 'hit_memory', {}, atLeast(version + 1n))
+  const pending = sendPlanned(scene, first, blockRead(lowest), 'hit_memory', {}, atLeast(version + 1n))
   await until(async () => await first.metric('varve_waiting_for_version') === 1, 'it waits')
   growth.start()
-  await waiting
+  await pending
   await sendPlanned(
     scene,
     first,
@@ -118,6 +118,6 @@ async function stale (scene: Scenario): Promise<void> {
   })
   await sendPlanned(scene, first, latestModulesRead(4), 'forwarded')
   fault.remove()
-  facts.add('of the moment at first')
+  facts.add('latest at first')
   facts.add('stale')
 }

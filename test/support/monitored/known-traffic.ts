@@ -34,7 +34,10 @@ export interface KnownTraffic {
   /** The same for all requests that match. */
   count(is?: (sent: SentRequest) => boolean): number
   /** Returns the least and greatest number of requests by the upstreams' own counts. */
-  upstreamRequests(node: keyof MonitoredEnvironment['upstreams'] | 'all', endpoint?: string): readonly [number, number]
+  upstreamRequests(
+    upstream: keyof MonitoredEnvironment['upstreams'] | 'all',
+    endpoint?: string
+  ): readonly [number, number]
   /** Processor time in seconds and memory in bytes of the process that runs everything. */
   readonly process: { readonly cpu: number, readonly memory: number }
 }

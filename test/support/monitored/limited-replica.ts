@@ -6,8 +6,8 @@ import { tightConcurrent } from './monitored-environment.js'
 /** Number of module reads of the limited replica; some thirty fill its memory. */
 const many = 40
 
-/** Number of reads that may wait for each one in progress. */
-const waitingPerConnection = 7
+/** Number of reads in flight and queued for each upstream slot. */
+const queuedPerConnection = 8
 
 /** Exceeds the limits of this replica: its memory overflows, and a client of one request a second sends three. */
 export async function limitedReplicaReads (scene: Scenario): Promise<void> {
@@ -26,7 +26,7 @@ export async function limitedReplicaReads (scene: Scenario): Promise<void> {
   for (const more of [1, 2]) {
     await sendPlanned(scene, tight, modulesRead(version(many + more)), 'limited', { status: 429 }, from(200))
   }
-  facts.add('kept by tight', many + 1)
+  facts.add('stored by tight', many + 1)
   facts.add('limited by address', 2)
 }
 
@@ -40,7 +40,7 @@ export interface HangingReads {
 export const hangingOnFirst = 3
 
 /** Number of reads of the limited replica that wait for a slot. */
-export const queuedOnTight = waitingPerConnection * tightConcurrent
+export const queuedOnTight = queuedPerConnection * (tightConcurrent + 1) - tightConcurrent
 
 /** Makes module reads hang at the upstreams until the queue is full and two reads are rejected. */
 export async function hangUpstreams (scene: Scenario): Promise<HangingReads> {

@@ -21,7 +21,7 @@ export const hedgeMs = 400
 /** Upstream timeout, long enough that hanging reads never time out on a busy machine. */
 const timeoutMs = 60_000
 
-/** Upstream concurrency of the third replica. */
+/** Upstream slots of the third replica that reads may use; one more is always free for polls. */
 export const tightConcurrent = 2
 
 /** Name and key of the known client. */
@@ -63,7 +63,12 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     growth.stop()
   })
   const redis = await startRedis(t)
-  const at = (node: Sandbox, name: string, more: object = {}): object => ({ name, url: node.url, timeoutMs, ...more })
+  const at = (upstream: Sandbox, name: string, more: object = {}): object => ({
+    name,
+    url: upstream.url,
+    timeoutMs,
+    ...more
+  })
   const upstreams = [at(whole, 'whole'), at(behind, 'behind'), at(dead, 'dead'), at(strange, 'strange')] as never
   const shared = { upstreams, head: { pollMs: 250 }, cache: { redis: { url: redis.url } }, hedge: { share: 0 } }
   const first = await varveAt(t, '', {
@@ -86,7 +91,7 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
   writeFileSync(files.certFile, certificate)
   writeFileSync(files.keyFile, certificateKey)
   const tight = await varveAt(t, '', {
-    upstreams: [at(whole, 'whole', { maxConcurrent: tightConcurrent })] as never,
+    upstreams: [at(whole, 'whole', { maxConcurrent: tightConcurrent + 1 })] as never,
     head: { pollMs: 250 },
     hedge: { share: 0 },
     tls: files,
@@ -95,13 +100,13 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     trustProxy: ['loopback'],
     limits: { client: { requestsPerSecond: 1, burst: 1 } }
   })
-  // Waits for all upstreams: while one has never answered, no version is gone for certain.
+  // Waits for all upstreams: while one has never responded, no version is gone for certain.
   for (const varve of [first, second]) {
     await until(
       async () =>
         await varve.metric('varve_upstream_up{upstream="dead"}') === 1 &&
         await varve.metric('varve_upstream_state{upstream="strange",state="quarantined"}') === 1,
-      'all were heard of'
+      'all were polled'
     )
   }
   dead.faults.add({ kind: 'reset' })

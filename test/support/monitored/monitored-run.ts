@@ -61,19 +61,19 @@ export async function runMonitored (environment: MonitoredEnvironment): Promise<
     instance,
     expectedIncrease: (who, count) => count * stretchOf(instance(who)),
     count: (is = () => true) => sent.filter(is).reduce((sum, { instance }) => sum + stretchOf(instance), 0),
-    upstreamRequests: (node, endpoint) => [
+    upstreamRequests: (upstream, endpoint) => [
       // Subtracts hanging reads, which are not counted before their response.
-      Math.max(0, total(ended, node, endpoint) - total(settled, node, endpoint) - 20) * Math.min(...factors),
+      Math.max(0, total(ended, upstream, endpoint) - total(settled, upstream, endpoint) - 20) * Math.min(...factors),
       // Includes reads without a slot, which are counted but not sent.
-      (total(after, node, endpoint) - total(before, node, endpoint) + 2) * Math.max(...factors)
+      (total(after, upstream, endpoint) - total(before, upstream, endpoint) + 2) * Math.max(...factors)
     ],
     process: { cpu: (user + system) / 1e6, memory: process.memoryUsage.rss() }
   }
   return { known, range, scenarioRun }
 }
 
-function total (counts: RequestCounts, node: keyof RequestCounts | 'all', endpoint?: string): number {
-  const those = node === 'all' ? Object.values(counts) : [counts[node]]
+function total (counts: RequestCounts, upstream: keyof RequestCounts | 'all', endpoint?: string): number {
+  const those = upstream === 'all' ? Object.values(counts) : [counts[upstream]]
   return those.flatMap(one => Object.entries(one)).filter(([name]) =>
     endpoint === undefined || labelOf(name) === endpoint
   ).reduce((sum, [, count]) => sum + count, 0)

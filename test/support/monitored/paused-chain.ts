@@ -55,8 +55,8 @@ export async function readWhilePaused (scene: Scenario, { version, below }: Prun
     await sendPlanned(scene, varve, blockRead(version), outcome, { pruned: { answer: 'cache', below } })
   }
   facts.add('audits unavailable')
-  facts.add('recalled by first')
-  facts.add('recalled by second')
+  facts.add('looked up by first')
+  facts.add('looked up by second')
   for (const distance of [70, 70, 70, 70, 70, 70, 5000, 5000]) {
     await sendPlanned(scene, first, blockRead(ledger.oldest.version - BigInt(distance)), 'gone', {
       status: 410,

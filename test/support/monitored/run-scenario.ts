@@ -33,7 +33,7 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
   const before = await redisWritesOf(first)
   await firstReplicaReads(scene)
   await until(
-    async () => await redisWritesOf(first) - before === scene.facts.countOf('kept by first'),
+    async () => await redisWritesOf(first) - before === scene.facts.countOf('stored by first'),
     'the first has shared what it read'
   )
   await secondReplicaReads(scene)
@@ -65,9 +65,9 @@ async function stopWithinHead ({ environment: { first }, traffic, facts }: Scena
   const begun = performance.now()
   const socket = connect(Number(port), hostname)
   socket.write('GET /v1 HTTP/1.1\r\n')
-  const [told] = await once(socket, 'data')
+  const [response] = await once(socket, 'data')
   await once(socket.resume(), 'close')
-  if (!String(told).startsWith('HTTP/1.1 408')) throw new Error(String(told))
+  if (!String(response).startsWith('HTTP/1.1 408')) throw new Error(String(response))
   traffic.requests.push({
     instance: new URL(first.adminUrl).host,
     endpoint: 'other',

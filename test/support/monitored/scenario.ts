@@ -80,8 +80,8 @@ export async function sendPlanned (
   more: Partial<ExpectedResponse> = {},
   headers: Record<string, string> = {}
 ): Promise<void> {
-  const asksNode = outcome === 'miss' || outcome === 'forwarded'
-  const leastMs = asksNode ? endpoint === 'account_modules' ? modulesDelayMs : upstreamDelayMs : 0
+  const goesUpstream = outcome === 'miss' || outcome === 'forwarded'
+  const leastMs = goesUpstream ? endpoint === 'account_modules' ? modulesDelayMs : upstreamDelayMs : 0
   await traffic.send(varve, target, { endpoint, outcome, status: 200, leastMs, ...more }, {
     ...wording,
     headers: { ...wording?.headers, ...headers }

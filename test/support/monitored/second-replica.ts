@@ -11,7 +11,7 @@ export async function secondReplicaReads (scene: Scenario): Promise<void> {
   for (const outcome of ['hit_redis', 'hit_memory'] as const) {
     for (const line of historyReads(scene)) await untilAudited(scene, 'equal', line, outcome)
   }
-  facts.add('recalled by second', historyReads(scene).length)
+  facts.add('looked up by second', historyReads(scene).length)
   facts.add('audits equal', 2 * historyReads(scene).length)
   await falsifyResponses(scene)
   await corruptEntries(scene)
@@ -42,8 +42,8 @@ async function corruptEntries (scene: Scenario): Promise<void> {
   await redis.client.del(listKey)
   await redis.client.lpush(listKey, 'x')
   for (const line of [junk, list]) await sendPlanned(scene, second, line, 'miss')
-  facts.add('kept by first', 2)
-  facts.add('kept by second', 2)
+  facts.add('stored by first', 2)
+  facts.add('stored by second', 2)
   facts.add('corrupt')
   facts.add('redis get fails')
 }
@@ -63,7 +63,7 @@ async function hedge (scene: Scenario): Promise<void> {
   await reading
   former?.release()
   facts.add('hedges won')
-  facts.add('kept by second')
+  facts.add('stored by second')
 }
 
 // Number of tries, because a busy machine may skip audits several times in a row.

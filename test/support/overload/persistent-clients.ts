@@ -14,7 +14,7 @@ export class PersistentClient {
 
   constructor (socket: Socket) {
     this.socket = socket.on('error', () => {}).on('data', (chunk: Buffer) => {
-      this.#hear(chunk)
+      this.#receive(chunk)
     }).on('close', () => {
       this.#settle?.('closed')
     })
@@ -23,14 +23,14 @@ export class PersistentClient {
   /** Returns the whole head of the response; `closed` if the connection ended before. */
   async get (target: string): Promise<string> {
     if (this.socket.destroyed) return 'closed'
-    const answered = new Promise<string>(resolve => {
+    const response = new Promise<string>(resolve => {
       this.#settle = resolve
     })
     this.socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
-    return await answered
+    return await response
   }
 
-  #hear (chunk: Buffer): void {
+  #receive (chunk: Buffer): void {
     this.#text += chunk.toString('latin1')
     const end = this.#text.indexOf('\r\n\r\n') + 4
     if (end < 4 || this.#text.length < end + Number(/^content-length: (\d+)/mi.exec(this.#text)?.[1])) return

@@ -44,7 +44,7 @@ export function slowBehaviours (large: string): SlowBehaviour[] {
   })
   return [
     {
-      name: 'says nothing',
+      name: 'sends nothing',
       begin: socket => {
         socket.resume()
       },
@@ -54,18 +54,18 @@ export function slowBehaviours (large: string): SlowBehaviour[] {
     sends('a second head by bytes', `${get(small)}GET /`, 'x'),
     sends('a body by bytes', `${post('Content-Length: 1000')}{`, 'x'),
     sends(
-      'a body that nobody waits for by bytes',
+      'a body that no reader awaits by bytes',
       `GET ${small} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n`,
       'x'
     ),
-    sends('a body that is refused for its length', post('Content-Length: 1000000000'), muchText),
+    sends('a body that is rejected for its length', post('Content-Length: 1000000000'), muchText),
     sends(
-      'chunks that are refused for their length',
+      'chunks that are rejected for their length',
       post('Transfer-Encoding: chunked'),
       `${much.toString(16)}\r\n${muchText}\r\n`
     ),
     sends(
-      'a head that is refused for its length',
+      'a head that is rejected for its length',
       `GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(20_000)}`,
       muchText
     ),

@@ -1,4 +1,4 @@
-/** A fenced block of a page. */
+/** A code block of a page. */
 export interface CodeBlock {
   readonly page: string
   /** First line. */
@@ -23,7 +23,7 @@ export interface ExpectedOutput {
 }
 
 /** Author's instructions for a block in HTML comments. */
-interface Marks {
+interface BlockOptions {
   notRun?: string
   file?: string
   exitCode?: number
@@ -40,15 +40,15 @@ export type BlockLanguage = keyof typeof blockActions
 export function blocksIn (page: string, text: string): CodeBlock[] {
   const blocks: CodeBlock[] = []
   const lines = text.split('\n')
-  let marks: Marks = {}
+  let options: BlockOptions = {}
   // Tracks the block directly above, because only it can have output.
   let above: CodeBlock | undefined
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at] ?? ''
     const [, indent = '', fence, language = ''] = /^( *)(`{3,})\s*([^`]*?)\s*$/.exec(line) ?? []
     if (fence === undefined) {
-      const isComment = readMark(line, marks)
-      if (line.trim() !== '' && !isComment) [marks, above] = [{}, undefined]
+      const isComment = readOption(line, options)
+      if (line.trim() !== '' && !isComment) [options, above] = [{}, undefined]
       continue
     }
     const end = lines.findIndex((other, nth) => nth > at && other.trim() === fence)
@@ -58,7 +58,7 @@ export function blocksIn (page: string, text: string): CodeBlock[] {
     if (language === '' && above !== undefined && actionOf(above) === 'run' && above.expectedOutput === undefined) {
       blocks[blocks.length - 1] = {
         ...above,
-        expectedOutput: { text: inner, numbersDiffer: marks.numbersDiffer === true }
+        expectedOutput: { text: inner, numbersDiffer: options.numbersDiffer === true }
       }
       above = undefined
     } else {
@@ -67,14 +67,14 @@ export function blocksIn (page: string, text: string): CodeBlock[] {
         line: at + 1,
         language,
         text: inner,
-        skipReason: marks.notRun,
-        file: marks.file,
-        exitCode: marks.exitCode ?? 0,
+        skipReason: options.notRun,
+        file: options.file,
+        exitCode: options.exitCode ?? 0,
         expectedOutput: undefined
       }
       blocks.push(above)
     }
-    marks = {}
+    options = {}
     at = end
   }
   return blocks
@@ -113,20 +113,20 @@ function hangIn (text: string): string | undefined {
   return undefined
 }
 
-function readMark (line: string, marks: Marks): boolean {
+function readOption (line: string, options: BlockOptions): boolean {
   const [, name, , value = ''] = /^ *<!-- ([a-z ]+?)(: *(.*?))? *-->$/.exec(line) ?? []
   switch (name) {
     case 'not run':
-      marks.notRun = value.trim()
+      options.notRun = value.trim()
       break
     case 'file':
-      marks.file = value
+      options.file = value
       break
     case 'exit code':
-      marks.exitCode = Number(value)
+      options.exitCode = Number(value)
       break
     case 'numbers differ':
-      marks.numbersDiffer = true
+      options.numbersDiffer = true
   }
   return /^ *<!--.*-->$/.test(line)
 }

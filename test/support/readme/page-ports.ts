@@ -35,7 +35,7 @@ export class PagePorts {
   /** Restores documented ports in an output. */
   withDocumentedPorts (text: string): string {
     return [...this.#ports].reduce(
-      (shown, [page, port]) => shown.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`),
+      (text, [page, port]) => text.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${page}`),
       text
     )
   }

@@ -21,7 +21,7 @@ export class PageRunner {
   readonly #places: PagePorts
   readonly #env: NodeJS.ProcessEnv
   #varve: PageServer | undefined
-  #node: PageServer | undefined
+  #server: PageServer | undefined
 
   constructor (t: Test, clone: string, places: PagePorts) {
     this.#clone = clone
@@ -29,7 +29,7 @@ export class PageRunner {
     this.#env = envOf(clone, places)
     t.teardown(() => {
       this.#varve?.kill()
-      this.#node?.kill()
+      this.#server?.kill()
     })
   }
 
@@ -71,7 +71,7 @@ export class PageRunner {
   /** Ends all servers of the page. */
   async close (): Promise<void> {
     await this.#varve?.stop()
-    await this.#node?.stop()
+    await this.#server?.stop()
   }
 
   async #run ({ text, expectedOutput, exitCode }: CodeBlock): Promise<string | undefined> {
@@ -102,7 +102,7 @@ export class PageRunner {
   async #start (command: string): Promise<void> {
     if (isSandboxCommand(command)) {
       const listen = command.includes('--listen') ? '' : ` --listen 127.0.0.1:${this.#places.port(8081)}`
-      this.#node = await PageServer.start(`${this.#places.withFreePorts(command)}${listen}`, this.#clone, this.#env)
+      this.#server = await PageServer.start(`${this.#places.withFreePorts(command)}${listen}`, this.#clone, this.#env)
       return
     }
     // Ends the server before: readers do so too, since both use one address.

@@ -20,14 +20,14 @@ export function isSandboxCommand (command: string): boolean {
 /** A server that a page starts. */
 export class PageServer {
   readonly #child: ChildProcess
-  #said = ''
+  #output = ''
 
   private constructor (command: string, cwd: string, env: NodeJS.ProcessEnv) {
     // Starts a process group, as a terminal does: Ctrl-C reaches all of it.
     this.#child = spawn('sh', ['-c', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', text => {
-        this.#said += String(text)
+        this.#output += String(text)
       })
     }
   }
@@ -48,13 +48,13 @@ export class PageServer {
   async stop (): Promise<void> {
     const { pid, exitCode } = this.#child
     if (pid === undefined || exitCode !== null) {
-      throw new Error(`a server has ended by itself with ${exitCode}:\n${this.#said}`)
+      throw new Error(`a server has ended by itself with ${exitCode}:\n${this.#output}`)
     }
     const ended = once(this.#child, 'close', { signal: AbortSignal.timeout(stopMs) })
     process.kill(-pid, 'SIGINT')
     await ended
-    if (!/"msg":"stopped"|a made-up node on/.test(this.#said)) {
-      throw new Error(`a server has not stopped as it should:\n${this.#said}`)
+    if (!/"msg":"stopped"|a made-up node on/.test(this.#output)) {
+      throw new Error(`a server has not stopped as it should:\n${this.#output}`)
     }
   }
 
@@ -67,10 +67,10 @@ export class PageServer {
   async #listens (command: string): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
-        reject(new Error(`after ${startMs} ms it does not listen: ${command}\n${this.#said}`))
+        reject(new Error(`after ${startMs} ms it does not listen: ${command}\n${this.#output}`))
       }, startMs)
       const look = (): void => {
-        if (listening.test(this.#said)) end(resolve)
+        if (listening.test(this.#output)) end(resolve)
       }
       const end = (how: () => void): void => {
         clearTimeout(timer)
@@ -80,7 +80,7 @@ export class PageServer {
       this.#child.stdout?.on('data', look)
       this.#child.once('close', code => {
         end(() => {
-          reject(new Error(`ended with ${code}: ${command}\n${this.#said}`))
+          reject(new Error(`ended with ${code}: ${command}\n${this.#output}`))
         })
       })
     })

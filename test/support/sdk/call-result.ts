@@ -7,10 +7,10 @@ export type Sdk = typeof import('@aptos-labs/ts-sdk')
 /** Returns a client of a node, or of varve. */
 export function clientOf (
   { Aptos, AptosConfig, Network }: Sdk,
-  nodeUrl: string,
+  upstreamUrl: string,
   clientConfig: ClientConfig = {}
 ): Aptos {
-  return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${nodeUrl}/v1`, clientConfig }))
+  return new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: `${upstreamUrl}/v1`, clientConfig }))
 }
 
 /** Returns the result or error of a call as text: equal if a caller could see no difference. */

@@ -11,7 +11,7 @@ export interface ChainFixture {
   readonly futureVersion: string
   /** An old transaction, and a pending one. */
   readonly hash: string
-  readonly waitingHash: string
+  readonly pendingHash: string
 }
 
 /** A call of the client, to a node and through varve, in Node.js and in a page. */
@@ -30,7 +30,7 @@ export interface Call {
 const account = '0x1'
 const handle = '0x5eed'
 const seven = { key_type: 'u64', value_type: 'u64', key: '7' }
-const nobody = `0x${'77'.repeat(32)}`
+const unusedAddress = `0x${'77'.repeat(32)}`
 // Writes the address in full, as the client demands for all but the first few.
 const player = `0x${'cafe'.padStart(64, '0')}`
 const sender = `0x${'a11ce'.padStart(64, '0')}`
@@ -43,7 +43,10 @@ export const readCalls: readonly Call[] = [
   { title: 'ledger info', make: async aptos => await aptos.getLedgerInfo() },
   { title: 'gas', make: async aptos => await aptos.getGasPriceEstimation() },
   { title: 'modules', make: async aptos => await aptos.getAccountModules({ accountAddress: account }) },
-  { title: 'modules of nobody', make: async aptos => await aptos.getAccountModules({ accountAddress: nobody }) },
+  {
+    title: 'modules of an unused address',
+    make: async aptos => await aptos.getAccountModules({ accountAddress: unusedAddress })
+  },
   {
     title: 'a page of modules',
     showsCursor: true,
@@ -64,7 +67,10 @@ export const readCalls: readonly Call[] = [
     make: async aptos => await aptos.getAccountModule({ accountAddress: account, moduleName: 'coin' })
   },
   { title: 'account', make: async aptos => await aptos.getAccountInfo({ accountAddress: player }) },
-  { title: 'account of nobody', make: async aptos => await aptos.getAccountInfo({ accountAddress: nobody }) },
+  {
+    title: 'account without resources',
+    make: async aptos => await aptos.getAccountInfo({ accountAddress: unusedAddress })
+  },
   { title: 'resources', make: async aptos => await aptos.getAccountResources({ accountAddress: player }) },
   {
     title: 'a page of resources',
@@ -124,14 +130,14 @@ export const readCalls: readonly Call[] = [
       })
   },
   {
-    title: 'view of the moment',
+    title: 'latest view',
     make: async aptos =>
       await aptos.view({
         payload: { function: '0x1::coin::balance', typeArguments: [coin], functionArguments: [player] }
       })
   },
   {
-    title: 'view of the moment, in JSON',
+    title: 'latest view, in JSON',
     make: async aptos => await aptos.viewJson({ payload: { function: '0x1::block::get_current_block_height' } })
   },
   {
@@ -214,7 +220,7 @@ export const readCalls: readonly Call[] = [
   },
   {
     title: 'whether one waits that does',
-    make: async (aptos, { waitingHash }) => await aptos.isPendingTransaction({ transactionHash: waitingHash })
+    make: async (aptos, { pendingHash }) => await aptos.isPendingTransaction({ transactionHash: pendingHash })
   },
   {
     title: 'waiting for a transaction that is committed',
@@ -224,7 +230,7 @@ export const readCalls: readonly Call[] = [
 ]
 
 /** Reads that the node rejects. */
-export const nodeErrorCalls: readonly Call[] = [
+export const upstreamErrorCalls: readonly Call[] = [
   {
     title: 'table item that is not there',
     make: async (aptos, { version }) =>
@@ -251,7 +257,7 @@ export const nodeErrorCalls: readonly Call[] = [
   {
     title: 'latest resource that is not there',
     make: async aptos =>
-      await aptos.getAccountResource({ accountAddress: nobody, resourceType: `0x1::coin::CoinStore<${coin}>` })
+      await aptos.getAccountResource({ accountAddress: unusedAddress, resourceType: `0x1::coin::CoinStore<${coin}>` })
   },
   {
     title: 'resource of a version to come',
@@ -295,7 +301,7 @@ export const nodeErrorCalls: readonly Call[] = [
   },
   {
     title: 'the account that a key was first of',
-    make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: nobody })).toString()
+    make: async aptos => (await aptos.lookupOriginalAccountAddress({ authenticationKey: unusedAddress })).toString()
   },
   {
     title: 'view that aborts',
@@ -306,7 +312,7 @@ export const nodeErrorCalls: readonly Call[] = [
       })
   },
   {
-    title: 'view of the moment that aborts',
+    title: 'latest view that aborts',
     make: async aptos =>
       await aptos.viewJson({ payload: { function: `${oracle}::at_most_a_hundred`, functionArguments: ['101'] } })
   },
@@ -376,7 +382,7 @@ export const nodeErrorCalls: readonly Call[] = [
   },
   {
     title: 'transaction of an unknown hash',
-    make: async aptos => await aptos.getTransactionByHash({ transactionHash: nobody })
+    make: async aptos => await aptos.getTransactionByHash({ transactionHash: unusedAddress })
   },
   {
     title: 'transactions from a version to come',
@@ -421,7 +427,7 @@ export const varveErrorCalls: readonly Call[] = [
 
 /** Returns a call by its title. */
 export function callOf (title: string): Call {
-  const call = [...readCalls, ...nodeErrorCalls].find(call => call.title === title)
+  const call = [...readCalls, ...upstreamErrorCalls].find(call => call.title === title)
   if (call === undefined) throw new Error(`there is no call ${title}`)
   return call
 }

@@ -1,6 +1,6 @@
 import { type Test } from 'tap'
 import { endpointNames } from '../../../src/api/endpoints.js'
-import { transactionHash } from '../../../sandbox/kinds/committed.js'
+import { transactionHash } from '../../../sandbox/transactions.js'
 import { type EndpointName, type Sandbox } from '#sandbox'
 import { pendingTransactions } from '../../../sandbox/transactions.js'
 import { type Call, type ChainFixture } from './calls.js'
@@ -10,7 +10,7 @@ import { type SdkReader } from './fresh-client.js'
 export function chainFixtureOf ({ ledger }: Sandbox): ChainFixture {
   const block = ledger.block(446)
   const { version, blockHeight } = ledger.oldest
-  const [waiting] = pendingTransactions(ledger, ledger.height)
+  const [pending] = pendingTransactions(ledger, ledger.height)
   return {
     version: String(block.firstVersion + 2n),
     // Uses another block: a stored one would need no upstream.
@@ -19,7 +19,7 @@ export function chainFixtureOf ({ ledger }: Sandbox): ChainFixture {
     prunedHeight: String(blockHeight - 1n),
     futureVersion: String(ledger.head.version + 1_000_000n),
     hash: transactionHash(ledger, block.firstVersion + 1n),
-    waitingHash: String(waiting?.hash)
+    pendingHash: String(pending?.hash)
   }
 }
 
@@ -40,16 +40,16 @@ export async function checkSameThroughVarve (
 ): Promise<void> {
   for (const call of calls) {
     const truth = await direct.run(call)
-    t.equal(truth.told.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)
+    t.equal(truth.result.indexOf(`{"${outcome}":`), 0, `${call.title}: ${outcome}`)
     // Requires a request: a result from the client's memory would always be equal.
     t.ok(truth.sent.length > 0, `${call.title}: sends requests`)
     sandbox.requests.reset()
     t.same(await first.run(call), truth, `${call.title}: the first time`)
-    const asked = sandbox.requests.countFor(call.storedAs ?? 'other')
+    const requestCount = sandbox.requests.countFor(call.storedAs ?? 'other')
     t.same(await second.run(call), truth, `${call.title}: the second time`)
     if (!isStoredCall(call)) continue
-    t.ok(asked > 0, `${call.title}: goes upstream`)
-    t.equal(sandbox.requests.countFor(call.storedAs), asked, `${call.title}: and not again`)
+    t.ok(requestCount > 0, `${call.title}: goes upstream`)
+    t.equal(sandbox.requests.countFor(call.storedAs), requestCount, `${call.title}: and not again`)
   }
 }
 

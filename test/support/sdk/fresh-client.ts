@@ -8,7 +8,7 @@ import { clientOf, type Sdk, callResult } from './call-result.js'
 /** A client without memory. */
 export interface SdkReader {
   /** Runs a call; returns its result and the sent methods and targets. */
-  run(call: Call): Promise<{ told: string, sent: string[] }>
+  run(call: Call): Promise<{ result: string, sent: string[] }>
 }
 
 const require = createRequire(import.meta.url)
@@ -22,11 +22,11 @@ export function freshSdk (): Sdk {
 }
 
 /** Creates a client without memory in Node.js. */
-export function readerInNode (t: Test, nodeUrl: string, ground: ChainFixture): SdkReader {
+export function readerInNode (t: Test, upstreamUrl: string, ground: ChainFixture): SdkReader {
   // Hides the client's notice on custom networks.
   t.capture(console, 'info')
   const sdk = freshSdk()
-  const aptos = clientOf(sdk, nodeUrl)
+  const aptos = clientOf(sdk, upstreamUrl)
   return {
     async run (call) {
       const sent: string[] = []
@@ -36,9 +36,9 @@ export function readerInNode (t: Test, nodeUrl: string, ground: ChainFixture): S
       }
       // Records requests of one call at a time; varve's own use another client.
       subscribe('http.client.request.start', note)
-      const told = await callResult(sdk, aptos, call, ground)
+      const result = await callResult(sdk, aptos, call, ground)
       unsubscribe('http.client.request.start', note)
-      return { told, sent }
+      return { result, sent }
     }
   }
 }

@@ -2,12 +2,12 @@ import { callOf, type ChainFixture } from './calls.js'
 import { clientOf, type Sdk, callResult } from './call-result.js'
 
 // Globals of the page, where the client was loaded before.
-const page = globalThis as unknown as { sdk: Sdk, tell: unknown }
+const page = globalThis as unknown as { sdk: Sdk, runCall: unknown }
 const clients = new Map<string, ReturnType<typeof clientOf>>()
 
 /** Runs a call by its title. */
-page.tell = async (nodeUrl: string, title: string, ground: ChainFixture): Promise<string> => {
-  const aptos = clients.get(nodeUrl) ?? clientOf(page.sdk, nodeUrl)
-  clients.set(nodeUrl, aptos)
+page.runCall = async (upstreamUrl: string, title: string, ground: ChainFixture): Promise<string> => {
+  const aptos = clients.get(upstreamUrl) ?? clientOf(page.sdk, upstreamUrl)
+  clients.set(upstreamUrl, aptos)
   return await callResult(page.sdk, aptos, callOf(title), ground)
 }

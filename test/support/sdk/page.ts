@@ -43,25 +43,25 @@ export async function pageWithSdk (t: Test, reaches: readonly string[]): Promise
 export async function readerInPage (
   context: BrowserContext,
   pageUrl: string,
-  nodeUrl: string,
+  upstreamUrl: string,
   ground: ChainFixture
 ): Promise<SdkReader & { page: Page }> {
   const page = await context.newPage()
   let sent: string[] = []
   page.on('request', request => {
     const { origin, pathname, search } = new URL(request.url())
-    if (origin === nodeUrl) sent.push(`${request.method()} ${pathname}${search}`)
+    if (origin === upstreamUrl) sent.push(`${request.method()} ${pathname}${search}`)
   })
   await page.goto(pageUrl)
-  await page.waitForFunction('globalThis.tell !== undefined')
+  await page.waitForFunction('globalThis.runCall !== undefined')
   return {
     page,
     async run ({ title }) {
       sent = []
-      const told = await page.evaluate<string>(
-        `tell(${JSON.stringify(nodeUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`
+      const result = await page.evaluate<string>(
+        `runCall(${JSON.stringify(upstreamUrl)}, ${JSON.stringify(title)}, ${JSON.stringify(ground)})`
       )
-      return { told, sent }
+      return { result, sent }
     }
   }
 }

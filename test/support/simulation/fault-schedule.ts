@@ -1,12 +1,22 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Fault, type PrunedEventsMode } from '#sandbox'
-import { type SeededRandom } from './seeded-random.js'
-import { type Chain } from './chain.js'
+import { type SeededRandom } from '../model/seeded-random.js'
+import { type Chain } from '../model/chain.js'
 import { type SimulatedPool } from './simulated-pool.js'
 import { type SimulatedUpstream } from './simulated-upstream.js'
 
 /** Faults of one upstream, and of all. */
-export const faultNames = ['kill', 'freeze', 'lag', 'stall', 'prune', 'upgrade', 'restore', 'sick', 'reset'] as const
+export const faultNames = [
+  'kill',
+  'freeze',
+  'lag',
+  'stall',
+  'prune',
+  'upgrade',
+  'restore',
+  'unhealthy',
+  'reset'
+] as const
 
 /** Name of a fault. */
 export type FaultName = typeof faultNames[number]
@@ -19,17 +29,17 @@ export interface FaultPlan {
   readonly onFault: (fault: FaultName) => void
 }
 
-// Delay before a longer chain: varve reads anchors two seconds after a start or reset, and without them cannot tell
+// Delay before a longer chain: varve reads anchors two seconds after a start or reset, and without them cannot know
 // such a chain.
 const anchoredMs = 6000
 const loudMs = 14_000
 // Smallest windows: they must include the newest anchor, which is up to ten seconds old, or older after an outage.
-const leastKept = [80, 140] as const
-// Quiet time, long enough to learn a release (law 8: at least every 15 s) and to read after that.
+const leastBlocks = [80, 140] as const
+// Quiet time, long enough to learn a release (law 8, rendering can change: at most 15 s) and to read after that.
 const softMs = 24_000
 // Starts with the faults that a short run must include.
-const loudFirst: readonly FaultName[] = ['kill', 'freeze', 'prune', 'upgrade', 'sick']
-const loudThen: readonly FaultName[] = ['kill', 'lag', 'stall', 'restore', 'sick']
+const loudFirst: readonly FaultName[] = ['kill', 'freeze', 'prune', 'upgrade', 'unhealthy']
+const loudThen: readonly FaultName[] = ['kill', 'lag', 'stall', 'restore', 'unhealthy']
 // Faults during which an upstream still responds.
 const soft: readonly FaultName[] = ['lag', 'stall', 'lag', 'stall', 'lag', 'stall', 'lag', 'stall']
 const failures: readonly Fault[] = [
@@ -48,7 +58,7 @@ const lies: readonly Fault[] = [{ kind: 'html' }, { kind: 'panic200' }, {
 }]
 
 /** Injects faults into an upstream, by the seed, until the end: a whole deck, then again in another order. */
-export async function injectFaults (node: SimulatedUpstream, chance: SeededRandom, plan: FaultPlan): Promise<void> {
+export async function injectFaults (upstream: SimulatedUpstream, chance: SeededRandom, plan: FaultPlan): Promise<void> {
   const started = performance.now()
   let deck: FaultName[] = []
   let isLoud = true
@@ -65,8 +75,8 @@ export async function injectFaults (node: SimulatedUpstream, chance: SeededRando
     }
     isLoud = shouldBeLoud
     const fault = deck.shift() ?? 'lag'
-    await node.runExclusively(async () => {
-      await suffer(node, fault, chance, plan, isLoud)
+    await upstream.runExclusively(async () => {
+      await suffer(upstream, fault, chance, plan, isLoud)
     })
   }
 }
@@ -83,12 +93,12 @@ export async function injectResets (chance: SeededRandom, plan: FaultPlan): Prom
     const era = chain.startEra(isLonger ? chance.integerBetween(5, 40) : -chance.integerBetween(40, 300))
     sinceMs = chance.integerBetween(8000, 16_000)
     onFault('reset')
-    for (const node of chance.shuffled(pool.upstreams)) {
-      await node.runExclusively(async () => {
-        await node.kill()
-        await node.restore(era)
+    for (const upstream of chance.shuffled(pool.upstreams)) {
+      await upstream.runExclusively(async () => {
+        await upstream.kill()
+        await upstream.restore(era)
         await waited(chance.integerBetween(50, 600), plan)
-        await node.restart()
+        await upstream.restart()
       })
     }
     pool.noteResetDone()
@@ -96,7 +106,7 @@ export async function injectResets (chance: SeededRandom, plan: FaultPlan): Prom
 }
 
 async function suffer (
-  node: SimulatedUpstream,
+  upstream: SimulatedUpstream,
   fault: FaultName,
   chance: SeededRandom,
   plan: FaultPlan,
@@ -109,46 +119,48 @@ async function suffer (
   onFault(fault)
   switch (fault) {
     case 'kill':
-      await node.kill()
+      await upstream.kill()
       await forAWhile()
-      return await node.restart()
+      return await upstream.restart()
     case 'freeze':
-      node.freeze()
+      upstream.freeze()
       await forAWhile()
-      return node.thaw(chance.happens(0.5))
+      return upstream.thaw(chance.happens(0.5))
     case 'lag':
     case 'stall':
-      if (fault === 'lag') node.lag(chance.integerBetween(1, 40))
-      else node.stall()
+      if (fault === 'lag') upstream.lag(chance.integerBetween(1, 40))
+      else upstream.stall()
       await forAWhile()
-      return node.catchUp()
+      return upstream.catchUp()
     case 'prune':
-      return node.prune(
-        chance.integerBetween(...leastKept),
-        chance.pick<PrunedEventsMode>(['error500', 'gone410', 'empty', 'gaps', 'kept'])
+      return upstream.prune(
+        chance.integerBetween(...leastBlocks),
+        chance.pick<PrunedEventsMode>(['error500', 'gone410', 'empty', 'gaps', 'served'])
       )
     case 'upgrade':
       // Restarts the upstream on it, or swaps it behind the same address.
-      if (isLoud) await node.kill()
-      node.upgrade(
-        chance.happens(0.5) || pool.upstreams.length === 1 ? pool.newRelease() : pool.releases.at(-1) ?? node.release
+      if (isLoud) await upstream.kill()
+      upstream.upgrade(
+        chance.happens(0.5) || pool.upstreams.length === 1
+          ? pool.newRelease()
+          : pool.releases.at(-1) ?? upstream.release
       )
-      return isLoud ? await node.restart() : undefined
+      return isLoud ? await upstream.restart() : undefined
     case 'restore':
-      await node.kill()
-      await node.restore(chain.eras[node.era] ?? chain.current)
-      return await node.restart()
-    case 'sick':
+      await upstream.kill()
+      await upstream.restore(chain.eras[upstream.era] ?? chain.current)
+      return await upstream.restart()
+    case 'unhealthy':
       // Fails all reads, or only one kind while the upstream is healthy otherwise.
       for (const sickness of [...chance.shuffled(failures).slice(0, 2), ...lies]) {
-        node.injectFault({
+        upstream.injectFault({
           ...sickness,
           share: chance.pick([0.2, 0.5]),
           ...chance.pick([{}, {}, { match: 'account_modules' }, { match: 'block_by_height' }])
         })
       }
       await forAWhile()
-      return node.recover()
+      return upstream.recover()
     case 'reset':
   }
 }

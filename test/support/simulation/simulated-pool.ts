@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Test } from 'tap'
 import { renderingOf } from '../../../sandbox/release.js'
-import { type Chain, type Era } from './chain.js'
+import { type Chain, type Era } from '../model/chain.js'
 import { type UpstreamMoment } from './upstream-history.js'
 import { SimulatedUpstream } from './simulated-upstream.js'
 
@@ -15,7 +15,7 @@ export interface TimeSpan {
 export const recoveryMs = 2250
 /** Time until a reset is noticed: when a fixed upstream is compared, or at the next poll. */
 export const noticeResetMs = recoveryMs + 1250
-/** Time for which a release counts as running after its end (law 8: learned at least every 15 s). */
+/** Time for which an ended release counts as running, as polls are 15 s apart (law 8: rendering can change). */
 export const releaseMs = 16_500
 /** Block interval; a block later than this shows that the machine was busy. */
 export const blockMs = 200
@@ -34,18 +34,20 @@ export class SimulatedPool {
   readonly #stalls: TimeSpan[] = []
   readonly #oldests = new Set<string>()
 
-  private constructor (chain: Chain, nodes: readonly SimulatedUpstream[]) {
+  private constructor (chain: Chain, upstreams: readonly SimulatedUpstream[]) {
     this.#chain = chain
-    this.upstreams = nodes
+    this.upstreams = upstreams
     this.#noteOldest()
   }
 
   static async start (t: Test, chain: Chain, count: number, windowBlocksOf = usualWindow): Promise<SimulatedPool> {
-    const nodes: SimulatedUpstream[] = []
+    const upstreams: SimulatedUpstream[] = []
     for (let at = 0; at < count; at++) {
-      nodes.push(await SimulatedUpstream.start(t, `node-${at + 1}`, windowBlocksOf(at), chain.current, releaseOf(0)))
+      upstreams.push(
+        await SimulatedUpstream.start(t, `node-${at + 1}`, windowBlocksOf(at), chain.current, releaseOf(0))
+      )
     }
-    return new SimulatedPool(chain, nodes)
+    return new SimulatedPool(chain, upstreams)
   }
 
   grow (): void {
@@ -53,7 +55,7 @@ export class SimulatedPool {
     if (now - this.#grownAt > lateMs) this.#stalls.push({ from: this.#grownAt, to: now })
     this.#grownAt = now
     this.#chain.grow()
-    for (const node of this.upstreams) node.grow()
+    for (const upstream of this.upstreams) upstream.grow()
     this.#noteOldest()
   }
 
@@ -109,7 +111,7 @@ export class SimulatedPool {
     return this.#isAny(span, graceMs, moment => moment.condition === 'up' && moment.era === index && has(moment))
   }
 
-  /** True if every upstream may be known to lack a version: none on that chain had it in its last report (law 11). */
+  /** True if no upstream of that chain reported a version lately, so a 410 is allowed (law 11: "gone" is a fact). */
   mayBePrunedEverywhere ({ index }: Era, { from, to }: TimeSpan, version: bigint): boolean {
     return this.upstreams.every(({ history }) =>
       history.known(from, to, recoveryMs).some(({ era, oldest }) => era !== index || oldest > version)
@@ -168,8 +170,8 @@ export class SimulatedPool {
 
 // Returns a release that renders differently from the one before.
 function releaseOf (nth: number): string {
-  for (let turn = 0;; turn++) {
-    const release = createHash('sha1').update(`release ${nth} ${turn}`).digest('hex')
+  for (let attempt = 0;; attempt++) {
+    const release = createHash('sha1').update(`release ${nth} ${attempt}`).digest('hex')
     const { isEnum, variants } = renderingOf(release)
     if (Number(isEnum) + Number(variants) === nth % 3) return release
   }

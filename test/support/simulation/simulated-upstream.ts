@@ -1,13 +1,13 @@
 import { type Test } from 'tap'
 import { type Fault, type PrunedEventsMode, type Sandbox } from '#sandbox'
 import { freePort } from '../free-port.js'
-import { type Era } from './chain.js'
+import { type Era } from '../model/chain.js'
 import { TcpGate } from './tcp-gate.js'
 import { UpstreamHistory } from './upstream-history.js'
 import { sandboxPortOf, startSandboxOn } from './start-sandbox-on.js'
 
-/** Condition of an upstream: `sick` responds, but wrongly. */
-export type Condition = 'up' | 'killed' | 'frozen' | 'sick'
+/** Condition of an upstream: `unhealthy` responds, but wrongly. */
+export type Condition = 'up' | 'killed' | 'frozen' | 'unhealthy'
 
 /** An upstream, and the record of its condition over time. */
 export class SimulatedUpstream {
@@ -21,7 +21,7 @@ export class SimulatedUpstream {
   #condition: Condition = 'up'
   #lagBlocks = 0
   #isStalled = false
-  #turn: Promise<void> = Promise.resolve()
+  #queue: Promise<void> = Promise.resolve()
 
   private constructor (name: string, windowBlocks: number, era: Era, sandbox: Sandbox, gate: TcpGate) {
     this.name = name
@@ -41,13 +41,13 @@ export class SimulatedUpstream {
     const sandbox = await startSandboxOn(era, windowBlocks, release)
     const gate = new TcpGate(await freePort(), sandboxPortOf(sandbox))
     await gate.open()
-    const node = new SimulatedUpstream(name, windowBlocks, era, sandbox, gate)
+    const upstream = new SimulatedUpstream(name, windowBlocks, era, sandbox, gate)
     t.teardown(async () => {
       await gate.close()
-      await node.#sandbox.close()
+      await upstream.#sandbox.close()
     })
-    node.#note()
-    return node
+    upstream.#note()
+    return upstream
   }
 
   get url (): string {
@@ -73,8 +73,8 @@ export class SimulatedUpstream {
 
   /** Runs one fault at a time. */
   async runExclusively (happen: () => Promise<void>): Promise<void> {
-    const mine = this.#turn.then(happen)
-    this.#turn = mine.catch(() => {})
+    const mine = this.#queue.then(happen)
+    this.#queue = mine.catch(() => {})
     await mine
   }
 
@@ -111,7 +111,7 @@ export class SimulatedUpstream {
   }
 
   injectFault (fault: Fault): void {
-    this.#become('sick')
+    this.#become('unhealthy')
     this.#sandbox.faults.add(fault)
   }
 
@@ -141,10 +141,10 @@ export class SimulatedUpstream {
   }
 
   /** Prunes all but the newest blocks, with one of the known responses for pruned events. */
-  prune (keptBlocks: number, prunedEvents: PrunedEventsMode): void {
+  prune (remainingBlocks: number, prunedEvents: PrunedEventsMode): void {
     const { ledger } = this.#sandbox
     ledger.prunedEvents = prunedEvents
-    ledger.pruneTo(ledger.height - keptBlocks)
+    ledger.pruneTo(ledger.height - remainingBlocks)
     this.#note()
   }
 

@@ -1,22 +1,13 @@
-import { type Sandbox, type SandboxOptions, startSandbox } from '#sandbox'
-import { chainId, type Era } from './chain.js'
+import { type Sandbox, startSandbox } from '#sandbox'
+import { type Era } from '../model/chain.js'
 
 /** Starts an embedded node on the chain of an era, up to its current head. */
 export async function startSandboxOn (
-  { seed, startUsec, archive }: Era,
+  { settings, startUsec, archive }: Era,
   windowBlocks: number,
   release: string
 ): Promise<Sandbox> {
-  const options: SandboxOptions = {
-    seed,
-    chainId,
-    release,
-    windowBlocks,
-    blocks: archive.height + 1,
-    prunedBlocks: 0,
-    blockMs: 0,
-    startVersion: 0n
-  }
+  const options = { ...settings, release, windowBlocks, blocks: archive.height + 1, prunedBlocks: 0 }
   // Passes startUsec to the ledger, although it is no public option.
   return await startSandbox(Object.assign(options, { startUsec }))
 }

@@ -3,14 +3,14 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 
 interface Pair {
   readonly client: Socket
-  readonly node: Socket
+  readonly upstream: Socket
 }
 
-/** A proxy before an upstream at a fixed address: it can refuse connections, or accept them and stay silent. */
+/** A proxy before an upstream at a fixed address: it can reject connections, or accept them and stay silent. */
 export class TcpGate {
   readonly port: number
   readonly #sockets = new Set<Socket>()
-  readonly #waiting = new Set<Socket>()
+  readonly #pending = new Set<Socket>()
   #target: number
   #server: Server | undefined
   #isFrozen = false
@@ -30,7 +30,7 @@ export class TcpGate {
     this.#server = server
   }
 
-  /** Closes every connection and refuses new ones. */
+  /** Closes every connection and rejects new ones. */
   async close (): Promise<void> {
     const server = this.#server
     this.#server = undefined
@@ -53,8 +53,8 @@ export class TcpGate {
   thaw (): void {
     this.#isFrozen = false
     for (const socket of this.#sockets) socket.resume()
-    for (const client of this.#waiting) this.#join(client)
-    this.#waiting.clear()
+    for (const client of this.#pending) this.#join(client)
+    this.#pending.clear()
   }
 
   /** Closes every connection, as a restarting node does. */
@@ -68,21 +68,21 @@ export class TcpGate {
   }
 
   #take (client: Socket): void {
-    this.#hold(client)
+    this.#withhold(client)
     if (!this.#isFrozen) return this.#join(client)
     client.pause()
-    this.#waiting.add(client)
+    this.#pending.add(client)
   }
 
   #join (client: Socket): void {
     if (client.destroyed) return
-    const node = connect(this.#target, '127.0.0.1')
-    this.#hold(node)
-    this.#tie({ client, node })
+    const upstream = connect(this.#target, '127.0.0.1')
+    this.#withhold(upstream)
+    this.#tie({ client, upstream })
   }
 
-  #tie ({ client, node }: Pair): void {
-    for (const [from, to] of [[client, node], [node, client]] as const) {
+  #tie ({ client, upstream }: Pair): void {
+    for (const [from, to] of [[client, upstream], [upstream, client]] as const) {
       from.on('data', (bytes: Buffer) => {
         to.write(bytes)
       })
@@ -95,13 +95,13 @@ export class TcpGate {
     }
   }
 
-  #hold (socket: Socket): void {
+  #withhold (socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
     socket.on('error', () => {})
     socket.on('close', () => {
       this.#sockets.delete(socket)
-      this.#waiting.delete(socket)
+      this.#pending.delete(socket)
     })
   }
 }

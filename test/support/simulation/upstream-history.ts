@@ -11,7 +11,7 @@ export interface UpstreamMoment {
 }
 
 // Longer than any grace period.
-const keptMs = 60_000
+const historyMs = 60_000
 
 /** Record of an upstream's condition in the last minute, so that a read is judged by its whole duration. */
 export class UpstreamHistory {
@@ -20,7 +20,7 @@ export class UpstreamHistory {
   note (moment: UpstreamMoment): void {
     this.#list.push(moment)
     if (this.#list.length < 2000) return
-    const first = this.#list.findLastIndex(({ at }) => at < moment.at - keptMs)
+    const first = this.#list.findLastIndex(({ at }) => at < moment.at - historyMs)
     // Finds the last healthy moment, by which varve knows an upstream that has been down for long.
     const lastUp = this.#list.findLastIndex(({ condition }) => condition === 'up')
     this.#list = this.#list.slice(Math.max(0, Math.min(first, lastUp)))
@@ -37,7 +37,7 @@ export class UpstreamHistory {
     const ceased = this.#list.findLastIndex(({ at, condition }) => at <= from && condition === 'up')
     const end = this.#list[ceased + 1]?.at ?? from
     return this.between(Math.min(from, end) - graceMs, to).filter(({ condition }) =>
-      condition === 'up' || condition === 'sick'
+      condition === 'up' || condition === 'unhealthy'
     )
   }
 }

@@ -2,10 +2,11 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type TestResponse } from '../client.js'
-import { type SeededRandom } from '../simulation/seeded-random.js'
-import { renderRequest, type ModelRequest } from '../simulation/render-request.js'
-import { drawRead } from '../simulation/read-spec.js'
+import { drawRead } from '../model/draw-read.js'
+import { drawStyle, renderRequest } from '../model/render-request.js'
+import { type ModelRequest, rawRequestBytes } from '../model/request.js'
+import { type ModelResponse } from '../model/response-difference.js'
+import { type SeededRandom } from '../model/seeded-random.js'
 import { type SoakRun } from './soak-run.js'
 import { isUnavailable } from './judge-under-load.js'
 
@@ -22,12 +23,11 @@ export async function runLeavingClients (
   const { hostname, port } = new URL(program.url)
   const gone: Array<Promise<void>> = []
   while (!signal.aborted) {
-    const texts = Array.from(
+    const bytes = Buffer.concat(Array.from(
       { length: chance.integerBetween(1, mostSentAhead) },
-      () => wireOf(renderRequest(drawRead(chance, world.pool, world.chain.current), chance))
-    )
-    const text = texts.join('')
-    const sent = chance.happens(0.2) ? text.slice(0, chance.integerBetween(1, text.length - 1)) : text
+      () => rawRequestBytes(renderRequest(drawRead(chance, world.source), drawStyle(chance)))
+    ))
+    const sent = chance.happens(0.2) ? bytes.subarray(0, chance.integerBetween(1, bytes.length - 1)) : bytes
     const stayMs = chance.happens(0.3) ? 0 : chance.integerBelow(longestStayMs)
     gone.push((async () => {
       const socket = connect(Number(port), hostname)
@@ -36,7 +36,7 @@ export async function runLeavingClients (
       await pause(stayMs)
       if (chance.happens(0.5)) socket.resetAndDestroy()
       else socket.destroy()
-      tally.abandoned('rude')
+      tally.note('left: rude')
     })())
     await pause(chance.integerBelow(2 * leaveEveryMs))
   }
@@ -62,14 +62,14 @@ export async function runLargeReads (
 
 /** A large response, its request, and its body as each release renders it. */
 export interface LargeRead {
-  readonly spelt: ModelRequest
+  readonly request: ModelRequest
   readonly version: bigint
   readonly rightOf: (release: string) => Buffer
 }
 
 async function readLarge (
   { program, world, tally }: SoakRun,
-  { spelt: { target }, version, rightOf }: LargeRead,
+  { request: { target }, version, rightOf }: LargeRead,
   how: 'at once' | 'in sips' | 'in part'
 ): Promise<void> {
   const from = performance.now()
@@ -94,18 +94,18 @@ async function readLarge (
       world.pool.releases.map(rightOf).some(right =>
         (isPart || size === right.length) && body.equals(right.subarray(0, size))
       )
-    const got: TestResponse = { status, headers, rawNames: [], body: text, bytes: Buffer.from(text) }
-    tally.answer(`large ${how}`, got, performance.now() - from)
-    if (!isRight) tally.fail(`a large body of ${size} bytes, read ${how}, is not what the chain says`, target)
+    const got: ModelResponse = { status, headers, bytes: Buffer.from(text) }
+    tally.countResponse(`large ${how}`, got)
+    if (!isRight) tally.fail(`a large body of ${size} bytes, read ${how}, is not the state of the chain`, target)
     if (
       status === 410 && world.pool.mayBePrunedEverywhere(world.chain.current, { from, to: performance.now() }, version)
     ) return
-    if (isUnavailable(got)) tally.tolerate('refused')
+    if (isUnavailable(got)) tally.note('tolerated: unavailable')
     else if (status !== 200) mustBeTroubled(`${status} ${text}`)
   } catch (error) {
     // Requires a fault: a body that breaks off must never look complete, so its connection ends.
     mustBeTroubled(String(error))
-    tally.abandoned('large, broken off,')
+    tally.note('left: large, broken off')
   } finally {
     sent.destroy()
   }
@@ -113,18 +113,7 @@ async function readLarge (
   function mustBeTroubled (what: string): void {
     const span = { from: from - 2000, to: performance.now() }
     if (!world.pool.wasAnyUpstream(span, ({ condition }) => condition !== 'up')) {
-      tally.fail(`a large answer came to nothing, ${what}, though no node had any trouble`, target)
+      tally.fail(`a large response failed, ${what}, though no node had any trouble`, target)
     }
   }
-}
-
-function wireOf ({ method, target, headers, body }: ModelRequest): string {
-  const all = {
-    host: 'varve',
-    ...headers,
-    ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) })
-  }
-  return `${method} ${target} HTTP/1.1\r\n${
-    Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  }\r\n${body ?? ''}`
 }

@@ -6,25 +6,25 @@ export const stateMs = 250
 export const token = 's0ak'
 
 /** Returns a configuration with small limits and lifetimes; each turn gives another one for a reload. */
-export function configurationOf (nodes: readonly SimulatedUpstream[], redisUrl: string, turn: number): object {
+export function configurationOf (upstreams: readonly SimulatedUpstream[], redisUrl: string, round: number): object {
   return {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0', token },
     head: { pollMs: 1000 },
     // Limits slots, so that bursts queue at slow upstreams; sometimes an upstream is replaced under its name.
-    upstreams: nodes.map(({ name, url }, at) => ({
+    upstreams: upstreams.map(({ name, url }, at) => ({
       name,
       url,
-      timeoutMs: at === turn % 5 ? 1001 : 1000,
+      timeoutMs: at === round % 5 ? 1001 : 1000,
       maxConcurrent: 8,
       requestsPerSecond: 500
     })),
-    hedge: { share: 0.1, burst: 10, afterMs: 100 + turn % 3 },
+    hedge: { share: 0.1, burst: 10, afterMs: 100 + round % 3 },
     waitForVersion: { ms: 400, blocks: 2 },
     cache: { memory: { maxMb: 1 }, maxEntryMb: 1, redis: { url: redisUrl, timeoutMs: 200 } },
     latest: { stateMs, infoMs: 1000, gasMs: 500 },
     pages: { pinned: true },
     audit: { share: 0.2 },
-    downstream: { cacheControl: turn % 2 === 0 ? 'revalidate' : 'immutable' }
+    downstream: { cacheControl: round % 2 === 0 ? 'revalidate' : 'immutable' }
   }
 }

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type SeededRandom } from '../simulation/seeded-random.js'
+import { type Tally } from '../model/tally.js'
+import { type SeededRandom } from '../model/seeded-random.js'
 import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
 import { type RedisProcess } from '../redis-process.js'
 import { waitUnlessAborted } from './operator.js'
-import { type SoakTally } from './soak-tally.js'
 
 const redisFaults = ['restart', 'freeze', 'flush', 'cut', 'cut'] as const
 
@@ -11,14 +11,14 @@ const redisFaults = ['restart', 'freeze', 'flush', 'cut', 'cut'] as const
 export async function injectRedisFaults (
   redis: RedisProcess,
   chance: SeededRandom,
-  tally: SoakTally,
+  tally: Tally,
   signal: AbortSignal
 ): Promise<void> {
   let deck: Array<typeof redisFaults[number]> = []
   while (await waitUnlessAborted(chance.integerBetween(500, 2500), signal)) {
     if (deck.length === 0) deck = chance.shuffled(redisFaults)
     const fault = deck.shift() ?? 'flush'
-    tally.fault(`redis ${fault}`)
+    tally.note(`fault: redis ${fault}`)
     switch (fault) {
       case 'restart':
         if (chance.happens(0.5)) await redis.stop()
@@ -44,21 +44,21 @@ export async function injectRedisFaults (
 
 /** Slows one upstream after another: nothing fails, but many reads wait. */
 export async function slowUpstreams (
-  nodes: readonly SimulatedUpstream[],
+  upstreams: readonly SimulatedUpstream[],
   chance: SeededRandom,
-  tally: SoakTally,
+  tally: Tally,
   signal: AbortSignal
 ): Promise<void> {
   while (await waitUnlessAborted(chance.integerBetween(2000, 5000), signal)) {
-    const slow = chance.shuffled(nodes).slice(0, chance.integerBetween(1, nodes.length))
-    await Promise.all(slow.map(async node => {
-      await node.runExclusively(async () => {
+    const slow = chance.shuffled(upstreams).slice(0, chance.integerBetween(1, upstreams.length))
+    await Promise.all(slow.map(async upstream => {
+      await upstream.runExclusively(async () => {
         if (signal.aborted) return
-        tally.fault('slow')
+        tally.note('fault: slow')
         // Delays finished responses: a response made late would belong to a moment that the model does not know.
-        node.injectFault({ kind: 'slow', late: true, ms: chance.integerBetween(100, 600), share: 0.7 })
+        upstream.injectFault({ kind: 'slow', late: true, ms: chance.integerBetween(100, 600), share: 0.7 })
         await pause(chance.integerBetween(500, 1500))
-        node.recover()
+        upstream.recover()
       })
     }))
   }

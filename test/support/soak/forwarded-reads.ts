@@ -1,10 +1,10 @@
 import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { sendRequest, type TestResponse } from '../client.js'
-import { type SeededRandom } from '../simulation/seeded-random.js'
+import { expectedResponse } from '../model/oracle.js'
+import { type ModelRequest, testRequestOf } from '../model/request.js'
+import { type SeededRandom } from '../model/seeded-random.js'
 import { recoveryMs, type TimeSpan } from '../simulation/simulated-pool.js'
-import { expectedResponse } from '../simulation/oracle.js'
-import { type ModelRequest } from '../simulation/render-request.js'
 import { type SoakRun } from './soak-run.js'
 import { isUnavailable } from './judge-under-load.js'
 
@@ -23,8 +23,8 @@ export async function runForwardedReads (soak: SoakRun, chance: SeededRandom, si
     const height = archive.height + 2 - chance.integerBelow(mostBehind)
     const accept = chance.happens(0.3) ? 'application/x-bcs' : 'application/json'
     const target = chance.happens(passedShare) ? `/v1/-/healthy?nth=${height}` : `/v1/blocks/by_height/${height}`
-    const spelt: ModelRequest = { method: 'GET', target, headers: { accept }, body: undefined }
-    const read = readForwarded(soak, spelt, height, agent).finally(() => {
+    const request: ModelRequest = { method: 'GET', target, headers: [['accept', accept]] }
+    const read = readForwarded(soak, request, height, agent).finally(() => {
       inFlight.delete(read)
     })
     inFlight.add(read)
@@ -36,33 +36,33 @@ export async function runForwardedReads (soak: SoakRun, chance: SeededRandom, si
 
 async function readForwarded (
   { program, world, tally }: SoakRun,
-  spelt: ModelRequest,
+  request: ModelRequest,
   height: number,
   agent: Agent
 ): Promise<void> {
   const { pool, chain } = world
-  const isPassed = !spelt.target.includes('/by_height/')
+  const isPassed = !request.target.includes('/by_height/')
   const from = performance.now()
-  const got = await sendRequest(program.url, spelt.target, { headers: spelt.headers, agent }).catch((error: unknown) =>
-    String(error)
-  )
+  const got = await sendRequest(program.url, request.target, { ...testRequestOf(request), agent }).catch((
+    error: unknown
+  ) => String(error))
   const span = { from, to: performance.now() }
   const isClear = !pool.wasAnyUpstream({ from: from - recoveryMs, to: span.to }, ({ condition }) => condition !== 'up')
   if (typeof got === 'string') {
     // Expects a truncated upstream response to break the connection.
-    tally.abandoned(isPassed ? 'passed, broken off,' : 'by height, broken off,')
-    if (isClear) tally.fail(`a read broke off, ${got}, though no node had any trouble`, spelt.target)
+    tally.note(isPassed ? 'left: passed, broken off' : 'left: by height, broken off')
+    if (isClear) tally.fail(`a read broke off, ${got}, though no node had any trouble`, request.target)
     return
   }
-  tally.answer(isPassed ? 'passed' : 'by height', got, span.to - from)
-  const right = expectedResponse(chain.current, spelt, chain.current.archive.height)
+  tally.countResponse(isPassed ? 'passed' : 'by height', got)
+  const right = expectedResponse(chain.current, request, { height: chain.current.archive.height })
   if (got.status === 200 && got.bytes.equals(right.body)) return
   // Skips failing upstreams, whose responses are forwarded unchanged.
-  if (pool.wasAnyUpstream(span, ({ condition }) => condition === 'sick')) return
+  if (pool.wasAnyUpstream(span, ({ condition }) => condition === 'unhealthy')) return
   const wrong = judge(got, isClear, span)
-  if (isClear && isUnavailable(got)) tally.tolerate('refused')
+  if (isClear && isUnavailable(got)) tally.note('tolerated: unavailable')
   else if (wrong !== undefined) {
-    tally.fail(`${isPassed ? 'passed' : 'by height'}: ${wrong}`, `${spelt.target} ${got.body.slice(0, 200)}`)
+    tally.fail(`${isPassed ? 'passed' : 'by height'}: ${wrong}`, `${request.target} ${got.body.slice(0, 200)}`)
   }
 
   function judge ({ status, body }: TestResponse, isClear: boolean, span: TimeSpan): string | undefined {

@@ -1,20 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Client } from 'undici'
 import { type SandboxResponse } from '../../../sandbox/response.js'
-import { type TestResponse } from '../client.js'
-import { type SeededRandom } from '../simulation/seeded-random.js'
-import { expectedResponse } from '../simulation/oracle.js'
-import { describeJudgedRead } from '../simulation/run-reads.js'
-import { servedPositionOf } from '../simulation/served-position.js'
-import { renderRequest, type ModelRequest } from '../simulation/render-request.js'
-import { drawRead, type ReadSpec } from '../simulation/read-spec.js'
+import { drawRead } from '../model/draw-read.js'
+import { expectedResponse } from '../model/oracle.js'
+import { type ReadSpec } from '../model/read-spec.js'
+import { drawStyle, renderRequest } from '../model/render-request.js'
+import { type ModelRequest, testRequestOf } from '../model/request.js'
+import { decodedBody, type ModelResponse } from '../model/response-difference.js'
+import { type SeededRandom } from '../model/seeded-random.js'
+import { servedPositionOf } from '../model/served-position.js'
+import { describePoolRead } from '../simulation/run-reads.js'
 import { type SoakRun } from './soak-run.js'
 import { judgeUnderLoad } from './judge-under-load.js'
 
 interface Known {
-  readonly wish: ReadSpec
-  readonly spelt: ModelRequest
+  readonly spec: ReadSpec
+  readonly request: ModelRequest
   readonly right: SandboxResponse
   etag: string | undefined
 }
@@ -25,12 +26,12 @@ export type ReadPace = 'paced' | 'flooding'
 const clients = 3
 const ahead = 8
 const meanPauseMs = 12
-// Number of hot reads: with the other reads, as much as memory holds.
+// Number of hot reads: with the other reads, as much as fits in memory.
 const known = 150
 // Share of batches that replace a hot read.
 const renewedShare = 0.25
 // Share of unique request variants: nodes ignore unknown parameters.
-const ownSpellingShare = 0.3
+const ownVariantShare = 0.3
 const codedShare = 0.15
 const validatedShare = 0.1
 // Distances below the head that every upstream has reached and no window excludes.
@@ -54,8 +55,8 @@ export async function runHotReads (
       await Promise.all(Array.from({ length: ahead }, async () => {
         const each = list[chance.integerBelow(list.length)]
         if (each === undefined) return
-        const { target } = each.spelt
-        const own = isFlood || chance.happens(ownSpellingShare)
+        const { target } = each.request
+        const own = isFlood || chance.happens(ownVariantShare)
           ? `${target}${target.includes('?') ? '&' : '?'}nth=${serialFrom}${serial++}`
           : target
         await readHot(soak, client, each, own, preferencesOf(each, chance))
@@ -79,81 +80,67 @@ async function readHot (
   target: string,
   wishes: Record<string, string>
 ): Promise<void> {
-  const { tally, floors, world } = soak
-  const { wish, spelt, right } = each
-  const { floor } = floors
+  const { tally, world } = soak
+  const { spec, request: variant, right } = each
+  const { floor: servedFloor } = world.observations
   const from = performance.now()
-  let got: TestResponse
+  let got: ModelResponse
   try {
-    got = await request(client, spelt, target, wishes)
+    got = await request(client, variant, target, wishes)
   } catch (error) {
-    return tally.fail(`sent ahead: ${String(error)}`, `${spelt.method} ${target}`)
+    return tally.fail(`sent ahead: ${String(error)}`, `${variant.method} ${target}`)
   }
   const span = { from, to: performance.now() }
-  tally.answer('hot', got, span.to - span.from)
-  const shown = servedPositionOf(got, world.chain)
+  tally.countResponse('hot', got)
+  const sent = { ...variant, headers: [...variant.headers, ...Object.entries(wishes)] }
+  const body = decodedBody(sent, got)
+  const served = servedPositionOf(got, world.chain)
   const isUnchanged = got.status === 304 && wishes['if-none-match'] === each.etag && got.headers['etag'] === each.etag
-  const isRight = (isUnchanged || (got.status === right.status && got.bytes.equals(right.body))) &&
-    typeof shown === 'object' && shown.version >= (floor.versions.at(-1) ?? -1n)
+  const isRight =
+    (isUnchanged || (got.status === right.status && typeof body === 'object' && body.equals(right.body))) &&
+    typeof served === 'object' && served.version >= (servedFloor.versions.at(-1) ?? -1n)
   if (isRight) {
-    if (wishes['accept-encoding'] === undefined) each.etag = got.headers['etag']
-    return floors.observe(shown)
+    if (wishes['accept-encoding'] === undefined) each.etag = String(got.headers['etag'])
+    return world.observations.observe(served)
   }
-  const given = {
-    spec: wish,
-    request: spelt,
-    span,
-    servedFloor: floor,
-    wasCached: () => false,
-    response: got,
-    least: undefined,
-    isPinned: false
-  }
-  const { failure, tolerated } = judgeUnderLoad(given, world, floors)
-  if (tolerated !== undefined) tally.tolerate(tolerated)
+  const given = { spec, request: sent, span, servedFloor, wasCached: () => false, response: got }
+  const { failure, tolerated } = judgeUnderLoad(given, world, undefined)
+  if (tolerated !== undefined) tally.note(`tolerated: ${tolerated}`)
   if (failure !== undefined) {
-    tally.fail(`sent ahead: ${failure}`, `${JSON.stringify(wishes)} ${describeJudgedRead(given, world)}`)
+    tally.fail(`sent ahead: ${failure}`, `${JSON.stringify(wishes)} ${describePoolRead(given, world)}`)
   }
 }
 
 async function request (
   client: Client,
-  { method, headers, body }: ModelRequest,
+  sent: ModelRequest,
   path: string,
   wishes: Record<string, string>
-): Promise<TestResponse> {
-  const answer = await client.request({
+): Promise<ModelResponse> {
+  const { method = 'GET', headers, body } = testRequestOf(sent)
+  const { statusCode: status, headers: received, body: bytes } = await client.request({
     method,
     path,
     headers: { ...headers, ...wishes },
     body: body ?? null,
     idempotent: true
   })
-  const sent = Buffer.from(await answer.body.arrayBuffer())
-  const coding = answer.headers['content-encoding']
-  const bytes = coding === 'gzip' ? gunzipSync(sent) : coding === 'br' ? brotliDecompressSync(sent) : sent
-  return {
-    status: answer.statusCode,
-    headers: answer.headers as TestResponse['headers'],
-    rawNames: [],
-    body: bytes.toString(),
-    bytes
-  }
+  return { status, headers: received, bytes: Buffer.from(await bytes.arrayBuffer()) }
 }
 
 /** Draws a read of existing history that no release renders differently. */
 function draw ({ world }: SoakRun, chance: SeededRandom): Known {
   const era = world.chain.current
   for (;;) {
-    const drawn = drawRead(chance, world.pool, era)
-    const isPlain = drawn.kind === 'table' || (drawn.kind === 'block' && !drawn.hasTransactions) ||
+    const drawn = drawRead(chance, world.source)
+    const isPlain = drawn.kind === 'table' || (drawn.kind === 'block' && drawn.transactions !== 'true') ||
       (drawn.kind === 'modules' && drawn.form === 'bcs' && drawn.cursor === undefined)
     if (!isPlain) continue
     const version = era.archive.head.version - leastBehind -
       BigInt(chance.integerBelow(Number(mostBehind - leastBehind)))
-    const wish = { ...drawn, version }
-    const spelt = renderRequest(wish, chance)
-    const right = expectedResponse(era, spelt, era.archive.height)
-    if (right.status === 200) return { wish, spelt, right, etag: undefined }
+    const spec = { ...drawn, version }
+    const request = renderRequest(spec, drawStyle(chance))
+    const right = expectedResponse(era, request, { height: era.archive.height })
+    if (right.status === 200) return { spec, request, right, etag: undefined }
   }
 }

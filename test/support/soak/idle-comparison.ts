@@ -29,10 +29,10 @@ const mega = 1024 * 1024
  */
 export async function idleSnapshot (
   program: VarveProcess,
-  configOf: (turn: number) => object,
+  configOf: (round: number) => object,
   openAtStart: number
 ): Promise<ProcessSnapshot> {
-  for (const turn of [1, 0]) await program.reload(configOf(turn))
+  for (const round of [1, 0]) await program.reload(configOf(round))
   let last = ''
   await until(
     async () => {
@@ -51,7 +51,7 @@ export async function idleSnapshot (
   // Waits: the measurement stalls varve.
   await until(
     async () => sumOfSeries(await seriesOf(program), 'varve_ledger_position_age_seconds') < freshSeconds,
-    'it has heard of the nodes again'
+    'it has polled the upstreams again'
   )
   return look
 }

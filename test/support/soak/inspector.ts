@@ -1,20 +1,20 @@
 import { once } from 'node:events'
 import { WebSocket } from 'undici'
 
-// Counts all live objects of these kinds, also those that only a leaked list still holds.
+// Counts all live objects of these kinds, also those that only a leaked list still references.
 const counted = {
   timers: 'Object.getPrototypeOf(setTimeout(() => {}, 0))',
   sockets: 'process.getBuiltinModule("net").Socket.prototype'
 }
 
-const asked = `({
+const resourceProbe = `({
   external: process.memoryUsage().external,
   rss: process.memoryUsage.rss(),
   spaces: process.getBuiltinModule('v8').getHeapSpaceStatistics().map(space => [space.space_name, space.space_used_size]),
   list: process.getActiveResourcesInfo()
 })`
 
-interface Told {
+interface HeapReport {
   readonly external: number
   readonly rss: number
   readonly spaces: Array<[name: string, bytes: number]>
@@ -37,17 +37,17 @@ export async function measureProcess (inspectorUrl: string): Promise<ProcessUsag
   const inspector = await Inspector.open(inspectorUrl)
   try {
     // Collects twice: the first collection may release buffers outside the heap.
-    for (let turn = 0; turn < 2; turn++) await inspector.call('HeapProfiler.collectGarbage')
-    const told = await inspector.evaluate(asked) as Told
+    for (let collection = 0; collection < 2; collection++) await inspector.call('HeapProfiler.collectGarbage')
+    const report = await inspector.evaluate(resourceProbe) as HeapReport
     const resources: Record<string, number> = {}
-    for (const kind of told.list) resources[kind] = (resources[kind] ?? 0) + 1
+    for (const kind of report.list) resources[kind] = (resources[kind] ?? 0) + 1
     return {
       // Excludes compiled code, which grows whenever something runs first and cannot be freed.
-      bytes: told.spaces.filter(([name]) => !name.startsWith('code')).reduce(
+      bytes: report.spaces.filter(([name]) => !name.startsWith('code')).reduce(
         (sum, [, bytes]) => sum + bytes,
-        told.external
+        report.external
       ),
-      rssBytes: told.rss,
+      rssBytes: report.rss,
       timers: await inspector.countOf(counted.timers),
       sockets: await inspector.countOf(counted.sockets),
       resources
@@ -57,7 +57,7 @@ export async function measureProcess (inspectorUrl: string): Promise<ProcessUsag
   }
 }
 
-interface Said {
+interface InspectorMessage {
   readonly id?: number
   readonly result?: unknown
   readonly error?: { readonly message: string }
@@ -68,14 +68,14 @@ interface Remote {
 
 class Inspector {
   readonly #socket: WebSocket
-  readonly #waiting = new Map<number, (said: Said) => void>()
+  readonly #pending = new Map<number, (message: InspectorMessage) => void>()
   #last = 0
 
   private constructor (socket: WebSocket) {
     this.#socket = socket
     socket.addEventListener('message', ({ data }) => {
-      const said = JSON.parse(String(data)) as Said
-      if (said.id !== undefined) this.#waiting.get(said.id)?.(said)
+      const message = JSON.parse(String(data)) as InspectorMessage
+      if (message.id !== undefined) this.#pending.get(message.id)?.(message)
     })
   }
 
@@ -87,12 +87,12 @@ class Inspector {
 
   async call (method: string, params: object = {}): Promise<unknown> {
     const id = ++this.#last
-    const answered = new Promise<Said>(resolve => {
-      this.#waiting.set(id, resolve)
+    const response = new Promise<InspectorMessage>(resolve => {
+      this.#pending.set(id, resolve)
     })
     this.#socket.send(JSON.stringify({ id, method, params }))
-    const { result, error } = await answered
-    this.#waiting.delete(id)
+    const { result, error } = await response
+    this.#pending.delete(id)
     if (error !== undefined) throw new Error(`${method}: ${error.message}`)
     return result
   }

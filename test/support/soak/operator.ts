@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sendRequest } from '../client.js'
-import { type SeededRandom } from '../simulation/seeded-random.js'
-import { renderRequest } from '../simulation/render-request.js'
-import { drawRead } from '../simulation/read-spec.js'
+import { drawRead } from '../model/draw-read.js'
+import { plainRequest } from '../model/render-request.js'
+import { type SeededRandom } from '../model/seeded-random.js'
 import { token } from './configuration.js'
 import { type SoakRun } from './soak-run.js'
 
@@ -35,32 +35,32 @@ export async function runPurges (
   while (!signal.aborted) {
     if (!await waitUnlessAborted(chance.integerBelow(2 * purgeEveryMs), signal)) return
     const isAll = chance.happens(purgeAllShare)
-    const wish = drawRead(chance, world.pool, world.chain.current)
+    const wish = drawRead(chance, world.source)
     if (wish.kind === 'nonsense') continue
-    const { method, target, body } = renderRequest(wish)
+    const { method, target, body } = plainRequest(wish)
     const wanted = isAll ? { all: true } : { method, url: target, ...(body !== undefined && { body }) }
-    const { status, body: said } = await sendRequest(program.adminUrl, '/purge', {
+    const { status, body: text } = await sendRequest(program.adminUrl, '/purge', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify(wanted)
     })
-    tally.fault(isAll ? 'purge of all' : 'purge')
+    tally.note(isAll ? 'fault: purge of all' : 'fault: purge')
     // Accepts 202: purges of an unreachable Redis are applied later.
-    const isTaken = (status === 200 || status === 202) && said.startsWith('{"purged":true')
+    const isTaken = (status === 200 || status === 202) && text.startsWith('{"purged":true')
     const isForNothing = status === 400 && (wish.kind === 'gas' || wish.kind === 'info')
-    if (!isTaken && !isForNothing) tally.fail(`a purge says ${status}`, `${JSON.stringify(wanted)} ${said}`)
+    if (!isTaken && !isForNothing) tally.fail(`a purge returns ${status}`, `${JSON.stringify(wanted)} ${text}`)
   }
 }
 
 /** Reloads varve with another configuration now and then. */
 export async function runReloads (
   { program, tally }: SoakRun,
-  configOf: (turn: number) => object,
+  configOf: (round: number) => object,
   signal: AbortSignal
 ): Promise<void> {
-  for (let turn = 1; await waitUnlessAborted(reloadEveryMs, signal); turn++) {
-    tally.fault('reload')
-    await program.reload(configOf(turn))
+  for (let round = 1; await waitUnlessAborted(reloadEveryMs, signal); round++) {
+    tally.note('fault: reload')
+    await program.reload(configOf(round))
   }
 }
 

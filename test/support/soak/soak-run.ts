@@ -1,12 +1,7 @@
-import { type Simulation } from '../simulation/judge.js'
-import { type ServedFloors } from './served-floors.js'
+import { type ReadRun } from '../simulation/run-reads.js'
 import { type VarveProcess } from './varve-process.js'
-import { type SoakTally } from './soak-tally.js'
 
-/** A run: its reads, its judges and its counts. */
-export interface SoakRun {
+/** A run: its process, its reads, its judges and its counts. */
+export interface SoakRun extends ReadRun {
   readonly program: VarveProcess
-  readonly world: Simulation
-  readonly floors: ServedFloors
-  readonly tally: SoakTally
 }

@@ -22,13 +22,16 @@ export interface StartOptions {
   readonly flags?: readonly string[]
   /** Limit of open files. */
   readonly descriptors?: number
+  /** File of a cgroup that the process joins before it starts. */
+  readonly cgroupFile?: string | undefined
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** Starts the compiled program with a configuration file, and waits until it can serve reads. */
 export async function startVarveProcess (
   t: Test,
   config: object,
-  { flags = [], descriptors }: StartOptions = {}
+  { flags = [], descriptors, cgroupFile, env = {} }: StartOptions = {}
 ): Promise<VarveProcess> {
   const file = join(t.testdir({ 'varve.yaml': JSON.stringify(config) }), 'varve.yaml')
   const line = [
@@ -40,23 +43,27 @@ export async function startVarveProcess (
     '--config',
     file
   ]
-  const [command = '', ...args] = descriptors === undefined
+  const limits = [
+    ...(descriptors === undefined ? [] : [`ulimit -n ${descriptors}`]),
+    ...(cgroupFile === undefined ? [] : [`echo $$ > ${cgroupFile}`])
+  ]
+  const [command = '', ...args] = limits.length === 0
     ? line
-    : ['/bin/sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...line]
-  const child = spawn(command, args, { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
+    : ['/bin/sh', '-c', [...limits, 'exec "$0" "$@"'].join(' && '), ...line]
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => {
     child.kill('SIGKILL')
   })
   const program = new VarveProcess(child, file)
   await until(() => program.isListening, `it listens:\n${program.stderrLines.join('\n')}`)
-  await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'it can answer reads')
+  await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'it can serve reads')
   return program
 }
 
 /** A varve process. */
 export class VarveProcess {
   readonly ended: Promise<number | null>
-  /** Lines on standard error: none while all is well. */
+  /** Lines on standard error: none while all is healthy. */
   readonly stderrLines: string[] = []
   /** Address of its inspector. */
   inspectorUrl = ''
@@ -103,23 +110,23 @@ export class VarveProcess {
 
   /** Reloads it with another configuration. */
   async reload (config: object): Promise<void> {
-    const before = this.#said(reloadedMessage)
+    const before = this.#countOf(reloadedMessage)
     writeFileSync(this.#file, JSON.stringify(config))
     this.#child.kill('SIGHUP')
-    await until(() => this.#said(reloadedMessage) > before, reloadedMessage, reloadMs)
+    await until(() => this.#countOf(reloadedMessage) > before, reloadedMessage, reloadMs)
   }
 
   terminate (): void {
     this.#child.kill('SIGTERM')
   }
 
-  #said (msg: string): number {
+  #countOf (msg: string): number {
     return this.#counts.get(msg) ?? 0
   }
 
   #read (line: LogLine): void {
     const msg = String(line['msg'])
-    this.#counts.set(msg, this.#said(msg) + 1)
+    this.#counts.set(msg, this.#countOf(msg) + 1)
     if (Number(line['level']) >= errorLevel) this.errors.push(line)
     if (msg !== 'listening') return
     this.#url = String(line['url'])

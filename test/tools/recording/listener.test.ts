@@ -5,12 +5,12 @@ import t from 'tap'
 import { openListener } from '../../../src/tools/recording/open-listener.js'
 
 t.test('closing drains requests in flight, accepts no new ones, and cuts those that take too long', async t => {
-  const waiting: ServerResponse[] = []
-  const asked = new EventTarget()
+  const pending: ServerResponse[] = []
+  const requests = new EventTarget()
   const open = await openListener({ host: '::1', port: 0 }, (request, response) => {
     if (request.url === '/at-once') response.end('ok')
-    else waiting.push(response)
-    asked.dispatchEvent(new Event('asked'))
+    else pending.push(response)
+    requests.dispatchEvent(new Event('request'))
   })
   t.match(open.url, /^http:\/\/\[::1\]:\d+$/)
   const port = Number(new URL(open.url).port)
@@ -21,26 +21,26 @@ t.test('closing drains requests in flight, accepts no new ones, and cuts those t
       text += String(chunk)
     })
     socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
-    await once(asked, 'asked')
+    await once(requests, 'request')
     return { socket, text: () => text }
   }
-  const kept = await connection('/at-once')
-  await once(kept.socket, 'data')
+  const idle = await connection('/at-once')
+  await once(idle.socket, 'data')
   const [first, second] = [await connection('/waits'), await connection('/hangs')]
   const closed = open.close(500)
-  const ends = [first, second, kept].map(async ({ socket }) => {
+  const ends = [first, second, idle].map(async ({ socket }) => {
     await once(socket, 'close')
   })
-  kept.socket.write('GET /late HTTP/1.1\r\nHost: x\r\n\r\n')
+  idle.socket.write('GET /late HTTP/1.1\r\nHost: x\r\n\r\n')
   await ends[2]
-  t.notMatch(kept.text(), /HTTP[^]*HTTP/)
+  t.notMatch(idle.text(), /HTTP[^]*HTTP/)
   await t.rejects(once(connect(port, '::1'), 'connect'), { code: 'ECONNREFUSED' })
-  waiting[0]?.end('long '.repeat(100_000))
+  pending[0]?.end('long '.repeat(100_000))
   await closed
   await Promise.all(ends)
   t.match(first.text(), /long $/)
   t.ok(first.text().length > 500_000)
   t.equal(second.text(), '')
-  t.equal(waiting.length, 2)
+  t.equal(pending.length, 2)
   await open.close(0)
 })

@@ -15,7 +15,7 @@ import { until } from '../../support/until.js'
 const mega = 1024 * 1024
 
 /** Starts a node whose responses have the length that their target names. */
-async function longNode (t: Test): Promise<string> {
+async function startLongUpstream (t: Test): Promise<string> {
   const server = createServer((request, response) => {
     request.resume()
     response.writeHead(200, { 'content-type': 'text/plain' }).end(
@@ -33,7 +33,7 @@ async function longNode (t: Test): Promise<string> {
 }
 
 t.test('a response over --max-body-mb passes whole but unrecorded; a request over it gets a 413', async t => {
-  const recording = await startRecorder(t, await longNode(t), ['--max-body-mb', '1'])
+  const recording = await startRecorder(t, await startLongUpstream(t), ['--max-body-mb', '1'])
   t.equal((await sendRequest(recording.url, '/v1/1500000')).body.length, 1_500_000)
   t.equal((await sendRequest(recording.url, `/v1/${mega}`)).body.length, mega)
   t.match(await sendRequest(recording.url, '/v1/view', { body: Buffer.alloc(mega + 1) }), {
@@ -42,21 +42,21 @@ t.test('a response over --max-body-mb passes whole but unrecorded; a request ove
       /^\{"message":"the request body cannot be passed on: it is longer than 1048576 bytes","error_code":"web_framework_error","vm_error_code":null\}$/
   })
   t.equal(await recording.stop(), 0)
-  t.match(recording.exchanges().map(({ answer }) => answer?.leftOut ?? answer?.body?.length), [
+  t.match(recording.exchanges().map(({ response }) => response?.leftOut ?? response?.body?.length), [
     'it is longer than 1048576 bytes: 1500000',
     mega
   ])
-  const node = await startReplay(t, recording.file)
-  t.match(await sendRequest(node.url, '/v1/1500000'), {
+  const replay = await startReplay(t, recording.file)
+  t.match(await sendRequest(replay.url, '/v1/1500000'), {
     status: 404,
     body:
       /"varve replay cannot answer GET \/v1\/1500000: its response was left out of the recording: it is longer than 1048576 bytes: 1500000"/
   })
-  t.equal((await sendRequest(node.url, `/v1/${mega}`)).body.length, mega)
+  t.equal((await sendRequest(replay.url, `/v1/${mega}`)).body.length, mega)
 })
 
 t.test('a file at --max-mb is written no further, and everything still passes', async t => {
-  const recording = await startRecorder(t, await longNode(t), ['--max-mb', '1'])
+  const recording = await startRecorder(t, await startLongUpstream(t), ['--max-mb', '1'])
   for (let nth = 0; nth < 4; nth++) t.equal((await sendRequest(recording.url, '/v1/400000')).body.length, 400_000)
   t.match(await sendRequest(recording.url, '/v1/1'), { status: 200 })
   t.equal(await recording.stop(), 0)
@@ -69,8 +69,8 @@ t.test('a file at --max-mb is written no further, and everything still passes', 
 })
 
 t.test('bodies in flight share a limit: one beyond it is left out and releases its bytes', t => {
-  const room = new MemoryLimit(10)
-  const [first, second] = [new GatheredBody(8, room), new GatheredBody(8, room)]
+  const limit = new MemoryLimit(10)
+  const [first, second] = [new GatheredBody(8, limit), new GatheredBody(8, limit)]
   first.add(Buffer.from('123456'))
   second.add(Buffer.from('1234'))
   second.add(Buffer.from('5'))
@@ -78,8 +78,8 @@ t.test('bodies in flight share a limit: one beyond it is left out and releases i
   first.add(Buffer.from('789'))
   first.add(Buffer.from('0'))
   t.same([first.omittedReason, first.length], ['it is longer than 8 bytes', 10])
-  t.ok(room.tryReserve(10))
-  t.notOk(room.tryReserve(1))
+  t.ok(limit.tryReserve(10))
+  t.notOk(limit.tryReserve(1))
   t.end()
 })
 
@@ -99,7 +99,7 @@ t.test('the file is private to its owner, and an existing one is replaced only w
   t.equal(await command.code, 0)
   t.match([statSync(file).mode & 0o777, readFileSync(file, 'utf8')], [
     0o600,
-    /^\{"form":"varve-recording","version":1,"made":"20\d\d-[^"]*Z","by":"varve \d[^"]*"\}\n/
+    /^\{"form":"varve-recording","version":2,"made":"20\d\d-[^"]*Z","by":"varve \d[^"]*"\}\n/
   ])
 })
 
@@ -154,7 +154,7 @@ async function fillDisk (t: Test, after: number): Promise<void> {
 }
 
 t.test('a full disk ends the command with an error and exit code 1; whole lines stay', async t => {
-  const url = await longNode(t)
+  const url = await startLongUpstream(t)
   const recording = await startRecorder(t, url)
   await until(() => readFileSync(recording.file, 'utf8').split('\n').length === 3, 'the index is written')
   const folder = recording.file
@@ -230,7 +230,7 @@ t.test('an incomplete or invalid command line is rejected with exit code 2', asy
   ]
   for (const [args, err] of wrong) t.match(await runCommand(t, args), { code: 2, out: '', err }, args.join(' '))
   t.notOk(existsSync(out))
-  const taken = new URL(await longNode(t)).host
+  const taken = new URL(await startLongUpstream(t)).host
   t.match(await runCommand(t, ['record', ...both, '--listen', taken]), {
     code: 1,
     out: '',
@@ -239,7 +239,7 @@ t.test('an incomplete or invalid command line is rejected with exit code 2', asy
     )
   })
   t.notOk(existsSync(out), 'no file is left behind')
-  writeFileSync(out, '{"form":"varve-recording","version":1,"made":"2026-11-22T10:00:00.000Z","by":"me"}\n')
+  writeFileSync(out, '{"form":"varve-recording","version":2,"made":"2026-11-22T10:00:00.000Z","by":"me"}\n')
   t.match(await runCommand(t, ['replay', out, '--listen', taken]), {
     code: 1,
     out: '',

@@ -106,17 +106,17 @@ t.test('no secret is in the file, wherever a request or a response carries it', 
   const pairs = recording.exchanges()
   t.equal(pairs.length, 7)
   const file = readFileSync(recording.file, 'utf8')
-  const said = recording.command.out() + recording.command.err()
+  const output = recording.command.out() + recording.command.err()
   // Text of a response is not known to be secret; here it repeats the client's address, which is no credential.
   const untold = [secrets.client]
-  const decoded = pairs.map(({ answer }) => Buffer.from(answer?.base64 ?? '', 'base64').toString('latin1')).join('')
+  const decoded = pairs.map(({ response }) => Buffer.from(response?.base64 ?? '', 'base64').toString('latin1')).join('')
   for (const [name, secret] of Object.entries(secrets).filter(([, secret]) => !untold.includes(secret))) {
-    for (const spelling of [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64')]) {
-      t.notOk((file + decoded).includes(spelling), name)
+    for (const form of [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64')]) {
+      t.notOk((file + decoded).includes(form), name)
     }
-    t.notOk(said.includes(secret), name)
+    t.notOk(output.includes(secret), name)
   }
-  const lines = pairs.flatMap(({ request, answer }) => [...request.headers, ...answer?.headers ?? []])
+  const lines = pairs.flatMap(({ request, response }) => [...request.headers, ...response?.headers ?? []])
   t.notMatch(
     JSON.stringify(lines),
     new RegExp(`${secrets.set}|${secrets.client}|session|referer|forwarded|real-ip`, 'i')
@@ -130,7 +130,7 @@ t.test('no secret is in the file, wherever a request or a response carries it', 
     '/***',
     '/v1/view'
   ])
-  t.match(pairs.map(({ answer }) => answer?.leftOut), [
+  t.match(pairs.map(({ response }) => response?.leftOut), [
     undefined,
     'it repeats a secret',
     'it repeats a secret',
@@ -139,8 +139,8 @@ t.test('no secret is in the file, wherever a request or a response carries it', 
     undefined,
     undefined
   ])
-  t.match(pairs[0]?.answer?.body, /\*\*\*/)
-  t.same(pairs[0]?.answer?.headers.slice(0, 3), [['x-echo', '*** ***'], ['location', 'https://h/***/v1'], [
+  t.match(pairs[0]?.response?.body, /\*\*\*/)
+  t.same(pairs[0]?.response?.headers.slice(0, 3), [['x-echo', '*** ***'], ['location', 'https://h/***/v1'], [
     'www-authenticate',
     'Bearer realm="***"'
   ]])
@@ -149,14 +149,14 @@ t.test('no secret is in the file, wherever a request or a response carries it', 
     'gzip, br'
   ]])
 
-  const node = await startReplay(t, recording.file)
-  t.match(await sendRequest(node.url, '/v1/text?ledger_version=1&api_key=another&start=2', { headers }), {
+  const replay = await startReplay(t, recording.file)
+  t.match(await sendRequest(replay.url, '/v1/text?ledger_version=1&api_key=another&start=2', { headers }), {
     status: 200,
     headers: { 'x-echo': '*** ***' },
-    body: pairs[0]?.answer?.body
+    body: pairs[0]?.response?.body
   }, 'another key is the same request')
-  t.match(await sendRequest(node.url, '/a-key/v1/prefixed', { headers }), { status: 200 })
-  t.match(await sendRequest(node.url, '/v1/gzip', { headers }), {
+  t.match(await sendRequest(replay.url, '/a-key/v1/prefixed', { headers }), { status: 200 })
+  t.match(await sendRequest(replay.url, '/v1/gzip', { headers }), {
     status: 404,
     body: /its response was left out of the recording: it repeats a secret/
   })
@@ -221,7 +221,7 @@ t.test('short values, and values that are no secret by name, stay', t => {
   t.match(
     out.encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'gzip']]),
     { leftOut: /^its coding cannot/ },
-    'nor a body that is not coded as it says'
+    'nor a body that is not coded as declared'
   )
   t.match(new SecretRedactor([]).encodeBody(Buffer.from([0xff, 1]), [['content-encoding', 'zstd']]), { base64: '/wE=' })
   t.match(new SecretRedactor(['%E0%A4%A']).redact('%E0%A4%A'), '***')
@@ -240,9 +240,9 @@ t.test('short values, and values that are no secret by name, stay', t => {
 })
 
 t.test('of a query only known parameters, short values and numbers are recorded, never a key', t => {
-  const told =
+  const target =
     '/v1/transactions?start=12345678901&limit=00000000007&x=1&junk&network=0xabcdef0123456789&_=1700000000000'
-  t.equal(targetToRecord(told), told)
+  t.equal(targetToRecord(target), target)
   for (
     const part of [
       'accessKey=s3cret-1234',

@@ -6,17 +6,17 @@ import { runCommand } from '../../cli/command.js'
 import { sendRequest, tableItemLookup } from '../../support/client.js'
 import { startReplay, type RunningReplay } from '../../support/recorder-and-replay.js'
 
-const first = { form: 'varve-recording', version: 1, made: '2026-11-22T10:00:00.000Z', by: 'varve 0.1.0' }
+const first = { form: 'varve-recording', version: 2, made: '2026-11-22T10:00:00.000Z', by: 'varve 0.1.0' }
 const line = (
   target: string,
   body: string,
-  more: { request?: object, answer?: object, pair?: object } = {}
+  more: { request?: object, response?: object, pair?: object } = {}
 ): object => ({
   at: 0,
   head: 0,
   took: 0,
   request: { method: 'GET', target, headers: [], ...more.request },
-  answer: { status: 200, headers: [['content-length', '1']], body, ...more.answer },
+  response: { status: 200, headers: [['content-length', '1']], body, ...more.response },
   ...more.pair
 })
 
@@ -26,14 +26,18 @@ function fileOf (t: Test, lines: readonly object[], end = '\n'): string {
   return file
 }
 
-async function nodeOf (t: Test, lines: readonly object[], flags: readonly string[] = []): Promise<RunningReplay> {
+async function startReplayOf (
+  t: Test,
+  lines: readonly object[],
+  flags: readonly string[] = []
+): Promise<RunningReplay> {
   return await startReplay(t, fileOf(t, [first, ...lines]), flags)
 }
 
 t.test('several responses to one request are returned in order, and the last one for ever', async t => {
-  const node = await nodeOf(t, ['1', '2', '3'].map(body => line('/v1', body)))
+  const replay = await startReplayOf(t, ['1', '2', '3'].map(body => line('/v1', body)))
   const bodies = []
-  for (let nth = 0; nth < 5; nth++) bodies.push((await sendRequest(node.url, '/v1')).body)
+  for (let nth = 0; nth < 5; nth++) bodies.push((await sendRequest(replay.url, '/v1')).body)
   t.same(bodies, ['1', '2', '3', '3', '3'])
 })
 
@@ -42,14 +46,14 @@ t.test('the identical request is matched first, else one with the same meaning',
   const table = (body: string): object => ({
     request: { method: 'POST', headers: [['content-type', 'application/json']], body }
   })
-  const node = await nodeOf(t, [
+  const replay = await startReplayOf(t, [
     line('/v1/accounts/0x1/modules?ledger_version=5', 'canonical'),
     line('/v1/accounts/01/modules?ledger_version=5', 'odd'),
     line('/v1/blocks/by_version/7', 'bcs', accept('application/x-bcs')),
     line('/v1/blocks/by_version/7', 'json', accept('application/json')),
     line('/v1/blocks/by_version/7', 'nothing new', {
       request: { headers: [['accept', 'application/json'], ['if-none-match', '"x"']] },
-      answer: { status: 304, body: undefined }
+      response: { status: 304, body: undefined }
     }),
     line('/v1/blocks/by_version/8', 'for that origin', {
       request: { headers: [['accept', 'application/json'], ['origin', 'https://a']] }
@@ -58,7 +62,7 @@ t.test('the identical request is matched first, else one with the same meaning',
     line('/v1/view', 'viewed', table('{"function":"0x1::a::b"}')),
     line('/v1/other?b=1&a=2', 'other')
   ])
-  const answers: Array<[string, Parameters<typeof sendRequest>[2], string | number]> = [
+  const cases: Array<[string, Parameters<typeof sendRequest>[2], string | number]> = [
     ['/v1/accounts/01/modules?ledger_version=5', {}, 'odd'],
     ['/v1/accounts/0x1/modules?ledger_version=5', {}, 'canonical'],
     [
@@ -83,55 +87,57 @@ t.test('the identical request is matched first, else one with the same meaning',
     ['/v1/accounts/0xzz/modules', {}, 404],
     ['http://any.example/v1/other?b=1&a=2', {}, 'other']
   ]
-  for (const [target, how, expected] of answers) {
-    const { status, body } = await sendRequest(node.url, target, how)
+  for (const [target, how, expected] of cases) {
+    const { status, body } = await sendRequest(replay.url, target, how)
     t.equal(typeof expected === 'number' ? status : body, expected, target)
   }
 })
 
 t.test('a request that is not recorded gets a 404 in node shape, is reported once, and counted', async t => {
-  const node = await nodeOf(t, [line('/v1/a', '1'), line('/v1/never', '1')])
-  t.match(await sendRequest(node.url, '/v1/a'), { status: 200 })
+  const replay = await startReplayOf(t, [line('/v1/a', '1'), line('/v1/never', '1')])
+  t.match(await sendRequest(replay.url, '/v1/a'), { status: 200 })
   for (let nth = 0; nth < 2; nth++) {
-    t.match(await sendRequest(node.url, '/v1/b?api_key=s3cret'), {
+    t.match(await sendRequest(replay.url, '/v1/b?api_key=s3cret'), {
       status: 404,
       headers: { 'content-type': 'application/json' },
       body: '{"message":"varve replay cannot answer GET /v1/b?api_key=***: it is not in the ' +
         'recording","error_code":"web_framework_error","vm_error_code":null}'
     })
   }
-  for (let nth = 0; nth < 30; nth++) await sendRequest(node.url, `/v1/c${nth}`)
+  for (let nth = 0; nth < 30; nth++) await sendRequest(replay.url, `/v1/c${nth}`)
   t.match(
-    await sendRequest(node.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }),
+    await sendRequest(replay.url, '/v1/a', { body: Buffer.alloc(65 * 1024 * 1024) }),
     { status: 404 },
     'at any length'
   )
-  t.equal(await node.stop(), 0)
+  t.equal(await replay.stop(), 0)
   t.equal(
-    node.command.err(),
+    replay.command.err(),
     `  not answered: GET /v1/b?api_key=***: it is not in the recording\n${
       Array.from({ length: 19 }, (_, nth) => `  not answered: GET /v1/c${nth}: it is not in the recording\n`).join('')
     }  ... and more like these, which are only counted\n`
   )
   t.match(
-    node.command.out(),
+    replay.command.out(),
     /^varve replay: http:\/\/127\.0\.0\.1:\d+ serves the responses of .*report\.jsonl\n {2}2 responses to 2 requests, recorded by varve 0\.1\.0 from 2026-11-22T10:00:00\.000Z on\n[^]*\n34 requests: 1 answered, 33 not in the recording; 1 of its responses was never requested\n$/
   )
 })
 
 t.test('with --timing a response takes as long as recorded, and a client that leaves ends the wait', async t => {
   const slow = line('/v1/slow', '1', { pair: { head: 200, took: 1500 } })
-  const node = await nodeOf(t, [slow, line('/v1/never', '1', { pair: { head: 60_000, took: 60_000 } })], ['--timing'])
+  const replay = await startReplayOf(t, [slow, line('/v1/never', '1', { pair: { head: 60_000, took: 60_000 } })], [
+    '--timing'
+  ])
   const began = performance.now()
-  const answer = await fetch(`${node.url}/v1/slow`)
+  const response = await fetch(`${replay.url}/v1/slow`)
   const headMs = performance.now() - began
-  await answer.text()
+  await response.text()
   const tookMs = performance.now() - began
   t.ok(headMs >= 195 && headMs < 1400, `the head after ${headMs} ms`)
   t.ok(tookMs >= 1490, `all after ${tookMs} ms`)
-  await t.rejects(fetch(`${node.url}/v1/never`, { signal: AbortSignal.timeout(100) }))
-  t.equal(await node.stop(), 0)
-  const hurried = await nodeOf(t, [slow])
+  await t.rejects(fetch(`${replay.url}/v1/never`, { signal: AbortSignal.timeout(100) }))
+  t.equal(await replay.stop(), 0)
+  const hurried = await startReplayOf(t, [slow])
   const beganHurried = performance.now()
   await sendRequest(hurried.url, '/v1/slow')
   t.ok(performance.now() - beganHurried < 1400, 'nothing waits without --timing')
@@ -153,13 +159,13 @@ t.test('a torn last line is skipped with a notice; any other fault names its lin
     [[[]], 'line 1: expected the first line of a recording'],
     [[good], 'line 1: form: expected "varve-recording"'],
     [
-      [{ ...first, version: 2 }, good],
-      'line 1: version: expected 1: a file of another release of varve may have another form'
+      [{ ...first, version: 1 }, good],
+      'line 1: version: expected 2: another release of varve made this file, record it again'
     ],
     [[{ ...first, made: 'today' }], 'line 1: made: expected a time such as 2026-11-22T10:00:00.000Z'],
     [`${JSON.stringify(first)}\n\n${JSON.stringify(good)}\n`, 'line 2: expected a line of JSON'],
     [[first, { ...good, tok: 1 }], 'line 2: tok: unknown member'],
-    [[first, good, line('/v1', '', { answer: { body: 1 } })], 'line 3: answer.body: expected a text'],
+    [[first, good, line('/v1', '', { response: { body: 1 } })], 'line 3: response.body: expected a text'],
     [[first, line('v1', '')], 'line 2: request.target: expected a target from / on, such as /v1'],
     [
       [first, line('/v1', '', { request: { method: 'get' } })],
@@ -170,23 +176,29 @@ t.test('a torn last line is skipped with a notice; any other fault names its lin
       'line 2: request.headers: expected a list of header lines, each ["name", "value"]'
     ],
     [
-      [first, line('/v1', '', { answer: { headers: [['a b', 'c']] } })],
-      'line 2: answer.headers.0.0: expected a header name'
+      [first, line('/v1', '', { response: { headers: [['a b', 'c']] } })],
+      'line 2: response.headers.0.0: expected a header name'
     ],
     [
-      [first, line('/v1', '', { answer: { headers: [['a', 'c\r\nd: e']] } })],
-      'line 2: answer.headers.0.1: expected a header value without line breaks'
+      [first, line('/v1', '', { response: { headers: [['a', 'c\r\nd: e']] } })],
+      'line 2: response.headers.0.1: expected a header value without line breaks'
     ],
     [
-      [first, line('/v1', '', { answer: { headers: [['a']] } })],
-      'line 2: answer.headers.0: expected a name and a value'
+      [first, line('/v1', '', { response: { headers: [['a']] } })],
+      'line 2: response.headers.0: expected a name and a value'
     ],
-    [[first, line('/v1', '', { answer: { status: 100 } })], 'line 2: answer.status: expected a status from 200 to 999'],
-    [[first, line('/v1', '', { answer: { base64: 'AA==' } })], 'line 2: expected one of body, base64 and leftOut'],
-    [[first, line('/v1', '', { answer: { body: undefined, base64: '?' } })], 'line 2: answer.base64: expected base64'],
-    [[first, line('/v1', '', { answer: { broken: 'me' } })], 'line 2: answer.broken: expected one of node, client'],
-    [[first, line('/v1', '', { pair: { answer: undefined } })], 'line 2: expected either answer or none'],
-    [[first, line('/v1', '', { pair: { none: 'lost' } })], 'line 2: expected either answer or none'],
+    [
+      [first, line('/v1', '', { response: { status: 100 } })],
+      'line 2: response.status: expected a status from 200 to 999'
+    ],
+    [[first, line('/v1', '', { response: { base64: 'AA==' } })], 'line 2: expected one of body, base64 and leftOut'],
+    [
+      [first, line('/v1', '', { response: { body: undefined, base64: '?' } })],
+      'line 2: response.base64: expected base64'
+    ],
+    [[first, line('/v1', '', { response: { broken: 'me' } })], 'line 2: response.broken: expected one of node, client'],
+    [[first, line('/v1', '', { pair: { response: undefined } })], 'line 2: expected either response or none'],
+    [[first, line('/v1', '', { pair: { none: 'lost' } })], 'line 2: expected either response or none'],
     [[first, line('/v1', '', { pair: { took: -1 } })], 'line 2: took: expected a number of milliseconds'],
     [
       [first, line('/v1', '', { pair: { took: 'long' } }), good, line('x', '')],
@@ -221,10 +233,12 @@ t.test('a line may arrive in any pieces', async t => {
     for (let at = 0; at < text.length; at += 3) yield text.subarray(at, at + 3)
   }
   const { exchanges } = await readRecording(pieces())
-  t.same(exchanges.map(({ answer }) => answer?.body), ['\u00e9\u2028', '2'])
+  t.same(exchanges.map(({ response }) => response?.body), ['\u00e9\u2028', '2'])
 })
 
 t.test('a request without its body in the file matches nothing, and its response is never sent', async t => {
-  const node = await nodeOf(t, [line('/v1/view', '1', { request: { method: 'POST', leftOut: 'it repeats a secret' } })])
-  t.match(await sendRequest(node.url, '/v1/view', { method: 'POST' }), { status: 404 })
+  const replay = await startReplayOf(t, [
+    line('/v1/view', '1', { request: { method: 'POST', leftOut: 'it repeats a secret' } })
+  ])
+  t.match(await sendRequest(replay.url, '/v1/view', { method: 'POST' }), { status: 404 })
 })

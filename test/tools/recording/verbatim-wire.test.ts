@@ -17,7 +17,7 @@ const head = (lines: string): string => `HTTP/1.1 ${lines}\r\n`
 const noSuch = `${head('404 Not Found')}content-length: 0\r\n\r\n`
 
 /** Response of the node to each target, byte for byte, with the end of the connection where that ends it. */
-const answers: Record<string, Buffer> = {
+const responses: Record<string, Buffer> = {
   '/v1/length': Buffer.from(
     `${head('200 OK')}Content-Type: application/json\r\nX-Twice: a\r\nX-Other: \xe9\r\nx-twice: b\r\nContent-Length: ${
       Buffer.byteLength(json)
@@ -41,14 +41,14 @@ const answers: Record<string, Buffer> = {
   '/v1/deflate': withBody('content-encoding: deflate', deflateSync(json)),
   '/v1/zstd': withBody('content-encoding: zstd', bcs)
 }
-answers['/v1/length'] = Buffer.concat([answers['/v1/length'] ?? bcs, Buffer.from(json)])
+responses['/v1/length'] = Buffer.concat([responses['/v1/length'] ?? bcs, Buffer.from(json)])
 
 function withBody (line: string, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${head('200 OK')}${line}\r\ncontent-length: ${body.length}\r\n\r\n`), body])
 }
 
 /** Returns what belongs to the node's response and not to its connection. */
-function told (text: string): { head: string[], body: string } {
+function parseResponse (text: string): { head: string[], body: string } {
   const [lines = '', ...rest] = text.split('\r\n\r\n')
   const body = rest.join('\r\n\r\n')
   // Without a body Transfer-Encoding belongs to the connection.
@@ -71,14 +71,14 @@ t.test('a response passes, is recorded and is replayed byte for byte', async t =
     socket.on('error', () => {})
     socket.on('data', chunk => {
       const [, method, target = ''] = /^(\S+) (\S+)/.exec(chunk.toString('latin1')) ?? []
-      const answer = answers[target] ?? Buffer.from(noSuch)
-      socket.write(method === 'HEAD' ? answer.subarray(0, answer.indexOf('\r\n\r\n') + 4) : answer)
+      const response = responses[target] ?? Buffer.from(noSuch)
+      socket.write(method === 'HEAD' ? response.subarray(0, response.indexOf('\r\n\r\n') + 4) : response)
       if (target === '/v1/close' || /\r\nConnection: close/i.test(chunk.toString('latin1'))) socket.end()
     })
   })
   const recording = await startRecorder(t, url)
-  const questions = ['GET', 'HEAD'].flatMap(method =>
-    Object.keys(answers).map(target =>
+  const requests = ['GET', 'HEAD'].flatMap(method =>
+    Object.keys(responses).map(target =>
       bare(
         method,
         target,
@@ -90,29 +90,29 @@ t.test('a response passes, is recorded and is replayed byte for byte', async t =
       )
     )
   )
-  const direct = new Map<string, ReturnType<typeof told>>()
-  for (const question of questions) {
-    direct.set(question, told(await sendRaw(url, question)))
-    t.same(told(await sendRaw(recording.url, question)), direct.get(question), question)
+  const direct = new Map<string, ReturnType<typeof parseResponse>>()
+  for (const request of requests) {
+    direct.set(request, parseResponse(await sendRaw(url, request)))
+    t.same(parseResponse(await sendRaw(recording.url, request)), direct.get(request), request)
   }
   t.equal(await recording.stop(), 0)
-  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/bcs')?.answer, {
+  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/bcs')?.response, {
     base64: bcs.toString('base64'),
     body: undefined
   })
-  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/length')?.answer, {
+  t.match(recording.exchanges().find(({ request }) => request.target === '/v1/length')?.response, {
     body: json,
     headers: [['Content-Type', 'application/json'], ['X-Twice', 'a'], ['X-Other', '\xe9'], ['x-twice', 'b']]
   })
-  const node = await startReplay(t, recording.file)
-  for (const question of questions) {
-    t.same(told(await sendRaw(node.url, question)), direct.get(question), `again ${question}`)
+  const replay = await startReplay(t, recording.file)
+  for (const request of requests) {
+    t.same(parseResponse(await sendRaw(replay.url, request)), direct.get(request), `again ${request}`)
   }
-  t.equal(await node.stop(), 0)
+  t.equal(await replay.stop(), 0)
   t.match(
-    node.command.out(),
+    replay.command.out(),
     new RegExp(
-      `\n${questions.length} requests: ${questions.length} answered, 0 not in the recording; 1 of its ` +
+      `\n${requests.length} requests: ${requests.length} answered, 0 not in the recording; 1 of its ` +
         'responses was never requested\n$'
     )
   )
@@ -171,12 +171,12 @@ t.test('a truncated response is truncated for the client, and again in the repla
   await goesAsItWent(recording.url)
   t.equal(await recording.stop(), 0)
   const pairs = recording.exchanges().filter((_, nth) => nth % 2 === 0)
-  t.match(pairs.map(({ none, answer }) => none ?? answer?.broken), ['node', 'node', 'node', 'lost', 'lost', 'lost'])
+  t.match(pairs.map(({ none, response }) => none ?? response?.broken), ['node', 'node', 'node', 'lost', 'lost', 'lost'])
   t.match(pairs.map(({ why }) => why), [undefined, undefined, undefined, 'ECONNRESET', 'ECONNRESET', /^HPE_/])
   t.match(recording.command.err(), /^ {2}upstream does not respond: GET \/v1\/none: ECONNRESET$/m)
   t.equal(recording.command.err().split('/v1/none').length, 2, 'it is reported once')
-  const node = await startReplay(t, recording.file)
-  await goesAsItWent(node.url)
+  const replay = await startReplay(t, recording.file)
+  await goesAsItWent(replay.url)
 })
 
 t.test('a response delimited by connection close that a reset cuts is reset again, never whole', async t => {
@@ -202,17 +202,17 @@ t.test('a response delimited by connection close that a reset cuts is reset agai
   const recording = await startRecorder(t, url)
   await isReset(recording.url)
   await recording.stop()
-  t.match(recording.exchanges(), [{ answer: { body: 'half', broken: 'node' } }])
+  t.match(recording.exchanges(), [{ response: { body: 'half', broken: 'node' } }])
   // Replays with timing, since Node shows a reset right after bytes as an end.
-  const node = await startReplay(t, recording.file, ['--timing'])
-  await isReset(node.url)
+  const replay = await startReplay(t, recording.file, ['--timing'])
+  await isReset(replay.url)
 })
 
-t.test('a refused connection and a silent node are recorded and replayed as such', async t => {
+t.test('a rejected connection and a silent node are recorded and replayed as such', async t => {
   const nowhere = await startRecorder(t, 'http://127.0.0.1:9')
   await t.rejects(sendRequest(nowhere.url, '/v1/info'), { code: 'ECONNRESET' })
   t.equal(await nowhere.stop(), 0)
-  t.match(nowhere.exchanges(), [{ none: 'lost', why: 'ECONNREFUSED', answer: undefined, head: undefined }])
+  t.match(nowhere.exchanges(), [{ none: 'lost', why: 'ECONNREFUSED', response: undefined, head: undefined }])
   t.match(nowhere.command.err(), /upstream does not respond: GET \/v1\/info: ECONNREFUSED\n/)
   await t.rejects(sendRequest((await startReplay(t, nowhere.file)).url, '/v1/info'), { code: 'ECONNRESET' })
 
@@ -231,7 +231,7 @@ t.test('a refused connection and a silent node are recorded and replayed as such
   )
   const impatient = async (base: string, target: string, isEnough: () => boolean): Promise<string> => {
     const leaving = sendRaw(base, bare('GET', target), text => text.includes('half'))
-    await until(isEnough, 'it is asked')
+    await until(isEnough, 'it is requested')
     return await (target === '/v1/long' ? leaving : Promise.race([
       leaving,
       new Promise<string>(resolve => {
@@ -240,18 +240,18 @@ t.test('a refused connection and a silent node are recorded and replayed as such
     ]))
   }
   // The first request is the recorder's own, which it awaits as long as it runs.
-  await until(() => reached === 1, 'the index is asked for')
+  await until(() => reached === 1, 'the index is requested')
   t.match(await impatient(silent.url, '/v1/long', () => reached === 2), /half$/)
   await ended[1]
   await until(() => silent.exchanges().length === 1, 'it is written')
-  t.match(silent.exchanges()[0], { answer: { body: 'half', broken: 'client' } })
+  t.match(silent.exchanges()[0], { response: { body: 'half', broken: 'client' } })
   const leaver = new AbortController()
   await t.rejects(fetchUntil(silent.url, '/v1/silent', leaver, async () => {
-    await until(() => reached === 3, 'it is asked')
+    await until(() => reached === 3, 'it is requested')
   }))
   await ended[2]
   await until(() => silent.exchanges().length === 2, 'it is written')
-  t.match(silent.exchanges()[1], { none: 'silent', answer: undefined, why: undefined })
+  t.match(silent.exchanges()[1], { none: 'silent', response: undefined, why: undefined })
   t.equal(await silent.stop(), 0)
   t.match(
     readFileSync(silent.file, 'utf8').split('\n').at(-2),
@@ -268,17 +268,17 @@ async function fetchUntil (
   leaver: AbortController,
   isEnough: () => Promise<void>
 ): Promise<unknown> {
-  const asking = fetch(`${base}${target}`, { signal: leaver.signal })
+  const pending = fetch(`${base}${target}`, { signal: leaver.signal })
   isEnough().then(() => {
     leaver.abort()
   }, () => {})
-  return await asking
+  return await pending
 }
 
 t.test('a TLS node with an untrusted certificate gets no request', async t => {
-  let asked = 0
+  let requestCount = 0
   const server = createServer({ cert: certificate, key: certificateKey }, (_request, response) => {
-    asked++
+    requestCount++
     response.end()
   })
   await new Promise<void>(resolve => {
@@ -299,7 +299,7 @@ t.test('a TLS node with an untrusted certificate gets no request', async t => {
     /forwards to https:\/\/127\.0\.0\.1:\d+\/\*\*\*,/,
     'a path that may contain a key is not shown'
   )
-  t.equal(asked, 0)
+  t.equal(requestCount, 0)
 })
 
 t.test('pipelined requests get responses in order, and each is recorded', async t => {
@@ -321,8 +321,8 @@ t.test('pipelined requests get responses in order, and each is recorded', async 
   t.same(bodies(await sendRaw(recording.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
   await recording.stop()
   t.same(recording.exchanges().map(({ request }) => request.target).sort(), ['/v1/1', '/v1/2', '/v1/3'])
-  const node = await startReplay(t, recording.file)
-  t.same(bodies(await sendRaw(node.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
+  const replay = await startReplay(t, recording.file)
+  t.same(bodies(await sendRaw(replay.url, pipelined)), ['/v1/1', '/v1/2', '/v1/3'])
 })
 
 t.test('a request passes unchanged, except for connection headers and configured ones', async t => {
@@ -340,7 +340,7 @@ t.test('a request passes unchanged, except for connection headers and configured
     '--header',
     'Accept: text/plain'
   ])
-  await until(() => seen.length === 1, 'the index is asked for')
+  await until(() => seen.length === 1, 'the index is requested')
   await sendRaw(
     recording.url,
     Buffer.from(
@@ -375,13 +375,13 @@ t.test('a request passes unchanged, except for connection headers and configured
 })
 
 t.test('a read on a keep-alive connection that the node has closed is retried', async t => {
-  const asked: string[] = []
+  const received: string[] = []
   let isLosing = false
   const url = await listenRaw(t, socket => {
     socket.on('error', () => {})
     let nth = 0
     socket.on('data', chunk => {
-      asked.push(String(chunk))
+      received.push(String(chunk))
       // Closes the connection at its second request.
       if (isLosing && nth > 0) socket.destroy()
       else socket.write(`${head('200 OK')}content-length: 2\r\n\r\nok`)
@@ -389,11 +389,11 @@ t.test('a read on a keep-alive connection that the node has closed is retried', 
     })
   })
   const recording = await startRecorder(t, url)
-  await until(() => asked.length === 1, 'the index is asked for')
+  await until(() => received.length === 1, 'the index is requested')
   isLosing = true
-  const before = asked.length
+  const before = received.length
   t.match(await sendRequest(recording.url, '/v1/info'), { status: 200, body: 'ok' })
-  t.equal(asked.length, before + 2, 'once on the idle connection, once on a new one')
+  t.equal(received.length, before + 2, 'once on the idle connection, once on a new one')
   t.match(await sendRequest(recording.url, '/v1/view', { body: '{}' }), { status: 200, body: 'ok' })
   await t.rejects(
     sendRequest(recording.url, '/v1/transactions', { body: '{}' }),
@@ -410,7 +410,7 @@ t.test('a compressed recording is decompressed for a client that does not accept
     await listenRaw(t, socket => {
       socket.on('error', () => {})
       socket.on('data', chunk => {
-        socket.write(answers[/ (\S+)/.exec(String(chunk))?.[1] ?? ''] ?? noSuch)
+        socket.write(responses[/ (\S+)/.exec(String(chunk))?.[1] ?? ''] ?? noSuch)
       })
     })
   )
@@ -418,9 +418,9 @@ t.test('a compressed recording is decompressed for a client that does not accept
     await sendRequest(recording.url, `/v1/${coding}`, { headers: { 'accept-encoding': 'gzip, br, deflate, zstd' } })
   }
   await recording.stop()
-  const node = await startReplay(t, recording.file)
+  const replay = await startReplay(t, recording.file)
   for (const coding of ['gzip', 'br', 'deflate']) {
-    const { headers, body } = await sendRequest(node.url, `/v1/${coding}`, {
+    const { headers, body } = await sendRequest(replay.url, `/v1/${coding}`, {
       headers: { 'accept-encoding': 'identity' }
     })
     t.match([headers['content-encoding'], headers['content-length'], body], [
@@ -428,12 +428,12 @@ t.test('a compressed recording is decompressed for a client that does not accept
       String(Buffer.byteLength(json)),
       json
     ])
-    t.match(await sendRequest(node.url, `/v1/${coding}`, { headers: { 'accept-encoding': coding } }), {
+    t.match(await sendRequest(replay.url, `/v1/${coding}`, { headers: { 'accept-encoding': coding } }), {
       headers: { 'content-encoding': coding }
     })
   }
   t.match(
-    await sendRequest(node.url, '/v1/zstd'),
+    await sendRequest(replay.url, '/v1/zstd'),
     { headers: { 'content-encoding': 'zstd' }, bytes: bcs },
     'an unknown coding is returned as it is'
   )
@@ -452,6 +452,6 @@ t.test('an edited body needs no new length', async t => {
   await sendRequest(recording.url, '/v1/info')
   await recording.stop()
   writeFileSync(recording.file, readFileSync(recording.file, 'utf8').replaceAll('[\\"1\\"]', '[\\"1234\\"]'))
-  const node = await startReplay(t, recording.file)
-  t.match(await sendRequest(node.url, '/v1/info'), { body: '["1234"]', headers: { 'content-length': '8' } })
+  const replay = await startReplay(t, recording.file)
+  t.match(await sendRequest(replay.url, '/v1/info'), { body: '["1234"]', headers: { 'content-length': '8' } })
 })

@@ -22,7 +22,7 @@ t.test('text of a foreign response cannot control the terminal that shows it', a
 })
 
 t.test('a missing or unreadable file is named with exit code 2, before anything is fetched', async t => {
-  const node = await startStubUpstream(t, (_request, response) => {
+  const upstream = await startStubUpstream(t, (_request, response) => {
     response.end()
   })
   const folder = mkdtempSync(join(tmpdir(), 'varve-warm-'))
@@ -37,13 +37,13 @@ t.test('a missing or unreadable file is named with exit code 2, before anything 
       'there is no such file (ENOENT)'
     ]] as const
   ) {
-    t.same(await runCommand(t, ['warm', file, name, '--url', node.url]), {
+    t.same(await runCommand(t, ['warm', file, name, '--url', upstream.url]), {
       code: 2,
       out: '',
       err: `varve: cannot read ${name}: ${reason}; see varve warm --help\n`
     })
   }
-  t.same(node.requests, [])
+  t.same(upstream.requests, [])
 })
 
 t.test('an invalid line is named by file and line, the others are fetched, and the exit code is 1', async t => {

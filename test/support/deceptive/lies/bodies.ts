@@ -10,26 +10,26 @@ import {
   versionOf as version
 } from '../read-kinds.js'
 import { type Lie, type ExpectedOutcome } from '../try-lies.js'
-import { thenKeep, responseBytes } from '../response-bytes.js'
+import { thenKeepAlive, responseBytes } from '../response-bytes.js'
 
 const only =
-  (names: readonly string[], seen: (said: string, truth: TrueResponse) => ExpectedOutcome) =>
-  (say: (nth: number) => string): Pick<Lie, 'respond' | 'cacheable' | 'forwarded'> => ({
-    respond: truth => thenKeep(responseBytes(truth, { body: say(truth.nth) })),
-    cacheable: (truth, kind: ReadKind) => names.includes(kind.name) ? seen(say(truth.nth), truth) : undefined,
+  (names: readonly string[], seen: (body: string, truth: TrueResponse) => ExpectedOutcome) =>
+  (bodyOf: (nth: number) => string): Pick<Lie, 'respond' | 'cacheable' | 'forwarded'> => ({
+    respond: truth => thenKeepAlive(responseBytes(truth, { body: bodyOf(truth.nth) })),
+    cacheable: (truth, kind: ReadKind) => names.includes(kind.name) ? seen(bodyOf(truth.nth), truth) : undefined,
     forwarded: undefined
   })
-const refused = (...names: string[]): ReturnType<typeof only> => only(names, () => 'refused')
+const rejected = (...names: string[]): ReturnType<typeof only> => only(names, () => 'rejected')
 const handed = (...names: string[]): ReturnType<typeof only> => only(names, body => ({ status: 200, body }))
 
-const refusedBlock = refused('block', 'block of a height')
+const rejectedBlock = rejected('block', 'block of a height')
 const handedBlock = handed('block', 'block of a height')
 const handedPage = handed('events')
 
 /** Blocks that are not the requested one, or not certainly. */
 export const blockLies: readonly Lie[] = [
-  { name: 'the block before', ...refusedBlock(nth => blockBody(nth - 1)), reason: 'wrong_block' },
-  { name: 'the block after', ...refusedBlock(nth => blockBody(nth + 1)), reason: 'wrong_block' },
+  { name: 'the block before', ...rejectedBlock(nth => blockBody(nth - 1)), reason: 'wrong_block' },
+  { name: 'the block after', ...rejectedBlock(nth => blockBody(nth + 1)), reason: 'wrong_block' },
   {
     name: 'a block of no versions',
     ...handedBlock(nth =>
@@ -69,12 +69,12 @@ export const blockLies: readonly Lie[] = [
   },
   {
     name: 'another height with the same versions',
-    ...refused('block of a height')(nth => blockBody(nth, { block_height: String(nth + 1) })),
+    ...rejected('block of a height')(nth => blockBody(nth, { block_height: String(nth + 1) })),
     reason: 'wrong_block'
   },
   {
     name: 'a height whose versions are above the head',
-    ...refused('block of a height')(nth => blockBody(nth, { first_version: '1000001', last_version: '1000002' })),
+    ...rejected('block of a height')(nth => blockBody(nth, { first_version: '1000001', last_version: '1000002' })),
     reason: 'wrong_block'
   },
   {
@@ -89,7 +89,7 @@ export const blockLies: readonly Lie[] = [
   },
   { name: 'a negative version', ...handedBlock(nth => blockBody(nth, { first_version: '-1' })), reason: 'unreadable' },
   {
-    name: 'transactions that were not asked for',
+    name: 'transactions that were not requested',
     ...handedBlock(nth => blockBody(nth, { transactions: [{}] })),
     reason: 'unreadable'
   },
@@ -118,7 +118,7 @@ export const pageLies: readonly Lie[] = [
   { name: 'a page from an earlier start', ...handedPage(page(eventOf(4), eventOf(5))), reason: 'gapped_page' },
   { name: 'a page from a later start', ...handedPage(page(eventOf(6), eventOf(7))), reason: 'pruned_page' },
   {
-    name: 'more events than were asked for',
+    name: 'more events than were requested',
     ...handedPage(page(eventOf(5), eventOf(6), eventOf(7))),
     reason: 'gapped_page'
   },
@@ -182,7 +182,7 @@ export const pageLies: readonly Lie[] = [
   }
 ]
 
-const refusedTransaction = refused('transaction', 'transaction of a hash')
+const rejectedTransaction = rejected('transaction', 'transaction of a hash')
 const handedTransaction = handed('transaction', 'transaction of a hash')
 const pending = (nth: number, change: Record<string, unknown> = {}): string =>
   transactionBody(nth, { type: 'pending_transaction', version: undefined, ...change })
@@ -195,25 +195,25 @@ const handedRun = handed('transactions')
 
 /** Transactions that are not the requested ones, or not certainly. */
 export const transactionLies: readonly Lie[] = [
-  { name: 'another transaction', ...refusedTransaction(nth => transactionBody(nth + 1)), reason: 'wrong_transaction' },
+  { name: 'another transaction', ...rejectedTransaction(nth => transactionBody(nth + 1)), reason: 'wrong_transaction' },
   {
     name: 'the version before',
-    ...refused('transaction')(nth => transactionBody(nth, { version: String(version(nth) - 1) })),
+    ...rejected('transaction')(nth => transactionBody(nth, { version: String(version(nth) - 1) })),
     reason: 'wrong_transaction'
   },
   {
     name: 'another hash',
-    ...refused('transaction of a hash')(nth => transactionBody(nth, { hash: hex(nth + 1) })),
+    ...rejected('transaction of a hash')(nth => transactionBody(nth, { hash: hex(nth + 1) })),
     reason: 'wrong_transaction'
   },
   {
     name: 'another hash that is pending',
-    ...refused('transaction of a hash')(nth => pending(nth + 1)),
+    ...rejected('transaction of a hash')(nth => pending(nth + 1)),
     reason: 'wrong_transaction'
   },
   {
     name: 'what is pending has no version',
-    ...refused('transaction')(nth => pending(nth)),
+    ...rejected('transaction')(nth => pending(nth)),
     reason: 'wrong_transaction'
   },
   { name: 'what is pending', ...handed('transaction of a hash')(nth => pending(nth)), reason: 'pending_transaction' },
@@ -286,7 +286,7 @@ export const transactionLies: readonly Lie[] = [
   { name: 'a transaction twice', ...handedRun(run([0], [0])), reason: 'gapped_page' },
   { name: 'a list from an earlier version', ...handedRun(run([-1], [0])), reason: 'gapped_page' },
   { name: 'a list from a later version', ...handedRun(run([1], [2])), reason: 'pruned_page' },
-  { name: 'more transactions than were asked for', ...handedRun(run([0], [1], [2])), reason: 'gapped_page' },
+  { name: 'more transactions than were requested', ...handedRun(run([0], [1], [2])), reason: 'gapped_page' },
   {
     name: 'a list with what is pending',
     ...handedRun(run([0], [1, { type: 'pending_transaction', version: undefined }])),
@@ -306,7 +306,7 @@ const notFound = (
 ): Lie => ({
   name,
   respond: (truth, kind) =>
-    thenKeep(
+    thenKeepAlive(
       responseBytes(truth, { first: 'HTTP/1.1 404 Not Found', type: 'application/json', body: bodyOf(kind), ...change })
     ),
   cacheable: (_truth, kind) => kind.notFound === undefined ? undefined : { status: 404, body: bodyOf(kind) },
@@ -320,7 +320,7 @@ export const notFoundLies: readonly Lie[] = [
   notFound({ type: 'text/plain' }, 'status', 'a not-found in another media type'),
   notFound({ type: null }, 'status', 'a not-found without a media type'),
   notFound({ type: 'application/json, text/html' }, 'status', 'a not-found of two media types'),
-  notFound({ lines: ['content-encoding: gzip'] }, 'wrong_coding', 'a not-found that says it is coded'),
+  notFound({ lines: ['content-encoding: gzip'] }, 'wrong_coding', 'a not-found that claims a coding'),
   notFound(
     {},
     'status',
@@ -351,5 +351,5 @@ export const notFoundLies: readonly Lie[] = [
     'the word on an account that is not there',
     kind => missingIn(kind).replace(kind.notFound ?? '', 'account_not_found')
   ),
-  notFound({ lines: ['cache-control: no-store'] }, 'vetoed', 'a not-found that is not to be kept')
+  notFound({ lines: ['cache-control: no-store'] }, 'vetoed', 'a not-found that must not be stored')
 ]

@@ -1,5 +1,5 @@
 import { type Lie } from '../try-lies.js'
-import { encodeChunked, thenEnd, thenHang, thenKeep, responseBytes } from '../response-bytes.js'
+import { encodeChunked, thenEnd, thenHang, thenKeepAlive, responseBytes } from '../response-bytes.js'
 
 const te = ['transfer-encoding: chunked']
 const whole = ({ body }: { body: string }): { status: number, body: string } => ({ status: 200, body })
@@ -9,7 +9,7 @@ export const lengthLies: readonly Lie[] = [
   {
     name: 'a length beyond the body, and the end',
     respond: truth => thenEnd(responseBytes(truth, { framing: ['content-length: 999'] })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken',
     reason: 'incomplete',
     status: 'truncated'
@@ -17,55 +17,55 @@ export const lengthLies: readonly Lie[] = [
   {
     name: 'no length and the end, as HTTP/1.0 has it',
     respond: truth => thenEnd(responseBytes(truth, { first: 'HTTP/1.0 200 OK', framing: [] })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: whole,
     reason: 'incomplete'
   },
   {
     name: 'no length and the end',
     respond: truth => thenEnd(responseBytes(truth, { framing: [] })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: whole,
     reason: 'incomplete'
   },
   {
     name: 'two equal lengths',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           framing: [`content-length: ${truth.body.length}`, `content-length: ${truth.body.length}`]
         })
       ),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   {
     name: 'two lengths',
     respond: truth =>
-      thenKeep(responseBytes(truth, { framing: [`content-length: ${truth.body.length}`, 'content-length: 1'] })),
-    cacheable: 'refused',
-    forwarded: 'refused',
+      thenKeepAlive(responseBytes(truth, { framing: [`content-length: ${truth.body.length}`, 'content-length: 1'] })),
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   ...['+5', '5, 5', '0x5', '-5', '5 5', '5;', '', '1e1', '٥', '99999999999999999999999'].map((length): Lie => (
     {
       name: `a length of "${length}"`,
       respond: truth => thenEnd(responseBytes(truth, { framing: [`content-length: ${length}`] })),
-      cacheable: 'refused',
-      forwarded: 'refused',
+      cacheable: 'rejected',
+      forwarded: 'rejected',
       status: /^\d/.test(length) && length !== '0x5' ? 'truncated' : 'invalid_response'
     }
   )),
   {
     name: 'a length with blanks around it',
-    respond: truth => thenKeep(responseBytes(truth, { framing: [`content-length: \t ${truth.body.length} \t`] })),
-    cacheable: 'refused',
-    forwarded: 'refused'
+    respond: truth => thenKeepAlive(responseBytes(truth, { framing: [`content-length: \t ${truth.body.length} \t`] })),
+    cacheable: 'rejected',
+    forwarded: 'rejected'
   },
   {
     name: 'a length with zeros before it',
-    respond: truth => thenKeep(responseBytes(truth, { framing: [`content-length: 000${truth.body.length}`] })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { framing: [`content-length: 000${truth.body.length}`] })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
@@ -78,22 +78,22 @@ export const lengthLies: readonly Lie[] = [
   {
     name: 'a length and chunks',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           framing: [`content-length: ${truth.body.length}`, ...te],
           body: encodeChunked(truth.body)
         })
       ),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   {
     name: 'chunks and a length',
     respond: truth =>
-      thenKeep(responseBytes(truth, { framing: [...te, 'content-length: 3'], body: encodeChunked(truth.body) })),
-    cacheable: 'refused',
-    forwarded: 'refused',
+      thenKeepAlive(responseBytes(truth, { framing: [...te, 'content-length: 3'], body: encodeChunked(truth.body) })),
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'invalid_response'
   }
 ]
@@ -105,7 +105,7 @@ export const chunkLies: readonly Lie[] = [
   {
     name: 'chunks without a last one, and the end',
     respond: truth => thenEnd(responseBytes(truth, { framing: te, body: `${size(truth)}\r\n${truth.body}\r\n` })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken',
     reason: 'incomplete',
     status: 'truncated'
@@ -113,7 +113,7 @@ export const chunkLies: readonly Lie[] = [
   {
     name: 'a chunk cut short',
     respond: truth => thenEnd(responseBytes(truth, { framing: te, body: `fff\r\n${truth.body}` })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken',
     reason: 'incomplete',
     status: 'truncated'
@@ -121,7 +121,7 @@ export const chunkLies: readonly Lie[] = [
   {
     name: 'the last chunk without its end',
     respond: truth => thenEnd(responseBytes(truth, { framing: te, body: `${size(truth)}\r\n${truth.body}\r\n0\r\n` })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken',
     reason: 'incomplete',
     status: 'truncated'
@@ -130,27 +130,29 @@ export const chunkLies: readonly Lie[] = [
     {
       name: `a chunk of size "${bad}"`,
       respond: truth => thenEnd(responseBytes(truth, { framing: te, body: `${bad}\r\n${truth.body}\r\n0\r\n\r\n` })),
-      cacheable: 'refused',
+      cacheable: 'rejected',
       forwarded: 'broken'
     }
   )),
   {
     name: 'a chunk that is longer than its size',
-    respond: truth => thenKeep(responseBytes(truth, { framing: te, body: `1\r\n${truth.body}\r\n0\r\n\r\n` })),
-    cacheable: 'refused',
+    respond: truth => thenKeepAlive(responseBytes(truth, { framing: te, body: `1\r\n${truth.body}\r\n0\r\n\r\n` })),
+    cacheable: 'rejected',
     forwarded: 'broken'
   },
   {
     name: 'a chunk with an extension',
     respond: truth =>
-      thenKeep(responseBytes(truth, { framing: te, body: `${size(truth)};evil=1\r\n${truth.body}\r\n0;evil\r\n\r\n` })),
+      thenKeepAlive(
+        responseBytes(truth, { framing: te, body: `${size(truth)};evil=1\r\n${truth.body}\r\n0;evil\r\n\r\n` })
+      ),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   {
     name: 'a chunk with an extension of 64 KB',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           framing: te,
           body: `${size(truth)};e=${'x'.repeat(65_536)}\r\n${truth.body}\r\n0\r\n\r\n`
@@ -162,21 +164,21 @@ export const chunkLies: readonly Lie[] = [
   {
     name: 'lines that end in a bare line feed',
     respond: truth =>
-      thenKeep(responseBytes(truth, { framing: te, body: encodeChunked(truth.body) }).replaceAll('\r\n', '\n')),
-    cacheable: 'refused',
-    forwarded: 'refused'
+      thenKeepAlive(responseBytes(truth, { framing: te, body: encodeChunked(truth.body) }).replaceAll('\r\n', '\n')),
+    cacheable: 'rejected',
+    forwarded: 'rejected'
   },
   {
     name: 'chunks that end in a bare line feed',
     respond: truth =>
       thenEnd(responseBytes(truth, { framing: te, body: encodeChunked(truth.body).replaceAll('\r\n', '\n') })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken'
   },
   {
-    name: 'trailers that say where the chain stands',
+    name: 'trailers with a chain position',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: ['trailer: x-aptos-ledger-version'],
           framing: te,
@@ -188,7 +190,7 @@ export const chunkLies: readonly Lie[] = [
   },
   {
     name: 'a trailer that is announced behind a length',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['trailer: x-evil'] })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['trailer: x-evil'] })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
@@ -196,7 +198,7 @@ export const chunkLies: readonly Lie[] = [
     name: 'trailers without end',
     respond: truth =>
       thenEnd(responseBytes(truth, { framing: te, body: encodeChunked(truth.body, `x: ${'y'.repeat(70_000)}\r\n`) })),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: 'broken',
     status: 'invalid_response'
   },
@@ -214,8 +216,8 @@ export const chunkLies: readonly Lie[] = [
       name: `the transfer coding "${coding}"`,
       respond: truth =>
         thenEnd(responseBytes(truth, { framing: [`transfer-encoding: ${coding}`], body: encodeChunked(truth.body) })),
-      cacheable: 'refused',
-      forwarded: 'refused',
+      cacheable: 'rejected',
+      forwarded: 'rejected',
       status: 'invalid_response'
     }
   )),
@@ -223,14 +225,14 @@ export const chunkLies: readonly Lie[] = [
     name: 'two transfer codings in two lines',
     respond: truth =>
       thenEnd(responseBytes(truth, { framing: ['transfer-encoding: gzip', ...te], body: encodeChunked(truth.body) })),
-    cacheable: 'refused',
-    forwarded: 'refused'
+    cacheable: 'rejected',
+    forwarded: 'rejected'
   },
   {
     name: 'a head that never ends',
     respond: truth => thenHang(responseBytes(truth).split('\r\n').slice(0, 5).join('\r\n')),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'timeout'
   }
 ]

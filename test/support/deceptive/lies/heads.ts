@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { type TrueResponse } from '../read-kinds.js'
 import { type Lie, type ExpectedOutcome } from '../try-lies.js'
-import { thenEnd, thenKeep, responseBytes } from '../response-bytes.js'
+import { thenEnd, thenKeepAlive, responseBytes } from '../response-bytes.js'
 
 const errorBody = '{"message":"evil","error_code":"internal_error","vm_error_code":null}'
 
@@ -12,7 +12,7 @@ export const headerLies: readonly Lie[] = [
   {
     name: 'lines that stay with the node',
     respond: truth =>
-      thenKeep(responseBytes(truth, {
+      thenKeepAlive(responseBytes(truth, {
         lines: [
           'set-cookie: evil=1',
           'set-cookie: evil=2',
@@ -42,7 +42,7 @@ export const headerLies: readonly Lie[] = [
   {
     name: 'a line that is listed as one of the connection',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: ['connection: keep-alive, content-type, x-evil, x-aptos-ledger-version', 'x-evil: evil']
         })
@@ -54,43 +54,43 @@ export const headerLies: readonly Lie[] = [
     {
       name: `a value with ${JSON.stringify(bad)} in it`,
       respond: truth => thenEnd(responseBytes(truth, { lines: [`x-aptos-cursor: aa${bad}x-evil: 1`] })),
-      cacheable: 'refused',
-      forwarded: 'refused',
+      cacheable: 'rejected',
+      forwarded: 'rejected',
       status: 'invalid_response'
     }
   )),
   ...['x-aptos cursor: 1', ': 1', 'x-aptos-cursor', 'x-aptos-cursor : 1', 'x(y): 1', ' folded'].map((bad): Lie => (
     {
-      name: `a line that says "${bad}"`,
+      name: `a line with "${bad}"`,
       respond: truth => thenEnd(responseBytes(truth, { lines: [bad] })),
-      cacheable: 'refused',
-      forwarded: 'refused',
+      cacheable: 'rejected',
+      forwarded: 'rejected',
       status: 'invalid_response'
     }
   )),
   {
     name: 'a cursor beyond ASCII',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: \xe2\x86\x92'] })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['x-aptos-cursor: \xe2\x86\x92'] })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   {
     name: 'a media type beyond ASCII',
-    respond: truth => thenKeep(responseBytes(truth, { type: `${truth.type}; a=\xe2\x86\x92` })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { type: `${truth.type}; a=\xe2\x86\x92` })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   // Allows a missing position, because node info needs none.
   {
     name: 'two cursors',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] })),
-    cacheable: (_truth, { name }) => name === 'info' ? 'truth' : 'refused',
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['x-aptos-cursor: aa', 'x-aptos-cursor: bb'] })),
+    cacheable: (_truth, { name }) => name === 'info' ? 'truth' : 'rejected',
     forwarded: 'truth'
   },
   {
-    name: 'two of each line that a client believes',
+    name: 'two of each line that a client trusts',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: [
             'etag: a',
@@ -112,7 +112,7 @@ export const headerLies: readonly Lie[] = [
   {
     name: 'two hundred lines',
     respond: truth =>
-      thenKeep(responseBytes(truth, { lines: Array.from({ length: 200 }, (_, at) => `x-evil-${at}: 1`) })),
+      thenKeepAlive(responseBytes(truth, { lines: Array.from({ length: 200 }, (_, at) => `x-evil-${at}: 1`) })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
@@ -120,21 +120,21 @@ export const headerLies: readonly Lie[] = [
     name: 'thousands of lines',
     respond: truth =>
       thenEnd(responseBytes(truth, { lines: Array.from({ length: 2000 }, (_, at) => `x-evil-${at}: 1`) })),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'invalid_response'
   },
   {
     name: 'a line of 1 MB',
     respond: truth => thenEnd(responseBytes(truth, { lines: [`x-evil: ${'x'.repeat(1_000_000)}`] })),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'invalid_response'
   },
   {
     name: 'lines by the names of all objects',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: ['__proto__: evil', 'constructor: evil', 'tostring: evil', 'hasownproperty: evil']
         })
@@ -145,7 +145,7 @@ export const headerLies: readonly Lie[] = [
   {
     name: 'a hundred early hints',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         `${
           'HTTP/1.1 103 Early Hints\r\nlink: </evil>\r\nset-cookie: evil=1\r\nx-aptos-ledger-version: 7\r\n\r\n'.repeat(
             100
@@ -157,15 +157,15 @@ export const headerLies: readonly Lie[] = [
   },
   {
     name: 'a hundred times 102',
-    respond: truth => thenKeep(`${'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)}${responseBytes(truth)}`),
+    respond: truth => thenKeepAlive(`${'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)}${responseBytes(truth)}`),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   {
-    name: 'a 100 that nobody waited for',
-    respond: truth => thenKeep(`${'HTTP/1.1 100 Continue\r\n\r\n'.repeat(100)}${responseBytes(truth)}`),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    name: 'an unexpected 100',
+    respond: truth => thenKeepAlive(`${'HTTP/1.1 100 Continue\r\n\r\n'.repeat(100)}${responseBytes(truth)}`),
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   {
@@ -177,15 +177,15 @@ export const headerLies: readonly Lie[] = [
           lines: ['upgrade: evil', 'connection: upgrade']
         })
       ),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   {
     name: 'a word on the way, and nothing after it',
     respond: () => thenEnd('HTTP/1.1 103 Early Hints\r\n\r\n'),
-    cacheable: 'refused',
-    forwarded: 'refused',
+    cacheable: 'rejected',
+    forwarded: 'rejected',
     status: 'truncated'
   },
   ...[
@@ -204,8 +204,8 @@ export const headerLies: readonly Lie[] = [
     {
       name: `the first line "${first}"`,
       respond: truth => thenEnd(responseBytes(truth, { first })),
-      cacheable: 'refused',
-      forwarded: 'refused'
+      cacheable: 'rejected',
+      forwarded: 'rejected'
     }
   ))
 ]
@@ -216,10 +216,10 @@ export const statusLies: readonly Lie[] = [
     {
       name: `${code} without a body`,
       respond: truth =>
-        thenKeep(
+        thenKeepAlive(
           responseBytes(truth, { first: `HTTP/1.1 ${code} Odd`, lines: ['location: /evil'], framing: [], body: '' })
         ),
-      cacheable: 'refused',
+      cacheable: 'rejected',
       forwarded: { status: code, body: '' },
       reason: 'status',
       status: String(code)
@@ -228,8 +228,8 @@ export const statusLies: readonly Lie[] = [
   ...[204, 304].map((code): Lie => (
     {
       name: `${code} with a body`,
-      respond: truth => thenKeep(responseBytes(truth, { first: `HTTP/1.1 ${code} Odd` })),
-      cacheable: 'refused',
+      respond: truth => thenKeepAlive(responseBytes(truth, { first: `HTTP/1.1 ${code} Odd` })),
+      cacheable: 'rejected',
       forwarded: { status: code, body: '' }
     }
   )),
@@ -237,13 +237,13 @@ export const statusLies: readonly Lie[] = [
     {
       name: `${code}`,
       respond: truth =>
-        thenKeep(
+        thenKeepAlive(
           responseBytes(truth, {
             first: `HTTP/1.1 ${code} Odd`,
             lines: ['location: http://127.0.0.1:1/evil', 'content-range: bytes 0-1/2', 'set-cookie: evil=1']
           })
         ),
-      cacheable: 'refused',
+      cacheable: 'rejected',
       forwarded: handed(code),
       reason: 'status',
       status: String(code)
@@ -285,7 +285,7 @@ export const statusLies: readonly Lie[] = [
     {
       name: `${code}`,
       respond: truth =>
-        thenKeep(
+        thenKeepAlive(
           responseBytes(truth, {
             first: `HTTP/1.1 ${code} evil`,
             body: errorBody,
@@ -314,9 +314,9 @@ export const mediaTypeLies: readonly Lie[] = [
   ].map((type): Lie => (
     {
       name: `the media type ${type}`,
-      respond: truth => thenKeep(responseBytes(truth, { type })),
+      respond: truth => thenKeepAlive(responseBytes(truth, { type })),
       cacheable: truth =>
-        truth.type === 'application/x-bcs' && type?.startsWith('application/x-bcs') === true ? 'truth' : 'refused',
+        truth.type === 'application/x-bcs' && type?.startsWith('application/x-bcs') === true ? 'truth' : 'rejected',
       forwarded: handed(200),
       reason: 'wrong_type'
     }
@@ -324,32 +324,32 @@ export const mediaTypeLies: readonly Lie[] = [
   {
     name: 'JSON for BCS, and BCS for JSON',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, { type: truth.type === 'application/x-bcs' ? 'application/json' : 'application/x-bcs' })
       ),
-    cacheable: 'refused',
+    cacheable: 'rejected',
     forwarded: handed(200),
     reason: 'wrong_type'
   },
   {
     name: 'two media types',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['content-type: text/evil'] })),
-    cacheable: 'refused',
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['content-type: text/evil'] })),
+    cacheable: 'rejected',
     forwarded: handed(200),
     reason: 'wrong_type'
   },
   {
     name: 'two media types, the first with a parameter',
     respond: truth =>
-      thenKeep(responseBytes(truth, { type: `${truth.type}; a=b`, lines: ['content-type: text/evil'] })),
-    cacheable: 'refused',
+      thenKeepAlive(responseBytes(truth, { type: `${truth.type}; a=b`, lines: ['content-type: text/evil'] })),
+    cacheable: 'rejected',
     forwarded: handed(200),
     reason: 'wrong_type'
   },
   {
     name: 'an odd charset',
     respond: truth =>
-      thenKeep(responseBytes(truth, { type: `${truth.type.split(';', 1).join('')};charset="utf-16"; q` })),
+      thenKeepAlive(responseBytes(truth, { type: `${truth.type.split(';', 1).join('')};charset="utf-16"; q` })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
@@ -357,26 +357,26 @@ export const mediaTypeLies: readonly Lie[] = [
     {
       name: `the coding ${coding}`,
       respond: truth =>
-        thenKeep(
+        thenKeepAlive(
           responseBytes(truth, {
             lines: [`content-encoding: ${coding}`],
             body: gzipSync(truth.body).toString('latin1')
           })
         ),
-      cacheable: 'refused',
+      cacheable: 'rejected',
       forwarded: { status: 200, body: undefined },
       reason: 'wrong_coding'
     }
   )),
   {
     name: 'the coding identity',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['content-encoding: identity'] })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['content-encoding: identity'] })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   {
     name: 'the coding of nothing',
-    respond: truth => thenKeep(responseBytes(truth, { lines: ['content-encoding:'] })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: ['content-encoding:'] })),
     cacheable: 'truth',
     forwarded: 'truth'
   }

@@ -1,11 +1,11 @@
 import { type Lie, type ExpectedOutcome } from '../try-lies.js'
-import { thenKeep, responseBytes } from '../response-bytes.js'
+import { thenKeepAlive, responseBytes } from '../response-bytes.js'
 import { headPosition, type ReadKind, type TrueResponse } from '../read-kinds.js'
 
 // Expects no effect on node info, which needs no position, and on forwarded reads, which are not judged by it. The
 // false position is not shown.
 const unplaced: Pick<Lie, 'cacheable' | 'forwarded'> = {
-  cacheable: (_truth: TrueResponse, { name }: ReadKind): ExpectedOutcome => name === 'info' ? 'truth' : 'refused',
+  cacheable: (_truth: TrueResponse, { name }: ReadKind): ExpectedOutcome => name === 'info' ? 'truth' : 'rejected',
   forwarded: 'truth'
 }
 
@@ -61,38 +61,38 @@ const changes: ReadonlyArray<readonly [string, Readonly<Record<string, string | 
 export const positionLies: readonly Lie[] = [
   ...changes.map(([name, stamps]): Lie => ({
     name,
-    respond: truth => thenKeep(responseBytes(truth, { stamps })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { stamps })),
     ...unplaced,
     reason: 'no_position'
   })),
   {
     name: 'no position at all',
-    respond: truth => thenKeep(responseBytes({ ...truth, positionHeaders: {} })),
+    respond: truth => thenKeepAlive(responseBytes({ ...truth, positionHeaders: {} })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'a position line twice',
-    respond: truth => thenKeep(responseBytes(truth, { lines: both('1000000') })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: both('1000000') })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'a position line twice with another value',
-    respond: truth => thenKeep(responseBytes(truth, { lines: both('7') })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: both('7') })),
     ...unplaced,
     reason: 'no_position'
   },
   {
     name: 'an epoch twice',
-    respond: truth => thenKeep(responseBytes(truth, { lines: both('7', 'epoch') })),
+    respond: truth => thenKeepAlive(responseBytes(truth, { lines: both('7', 'epoch') })),
     cacheable: 'truth',
     forwarded: 'truth'
   },
   {
     name: 'two families that contradict each other',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: Object.entries({ ...headPosition, 'x-aptos-ledger-version': '1000001' }).map(([name, value]) =>
             `${name.replace('x-aptos', 'x-node')}: ${value}`
@@ -105,7 +105,7 @@ export const positionLies: readonly Lie[] = [
   {
     name: 'two families that contradict each other in their oldest version',
     respond: truth =>
-      thenKeep(
+      thenKeepAlive(
         responseBytes(truth, {
           lines: Object.entries({ ...headPosition, 'x-aptos-ledger-oldest-version': '11' }).map(([name, value]) =>
             `${name.replace('x-aptos', 'x-evil')}: ${value}`
@@ -130,10 +130,10 @@ export const foreignPositionLies: ReadonlyArray<readonly [string, Readonly<Recor
     'x-aptos-ledger-timestampusec': '5000001'
   }],
   ['a head of 2^64-1', { 'x-aptos-ledger-version': '18446744073709551615' }],
-  ['a window below what is asked for', {
+  ['a window below what is requested', {
     'x-aptos-ledger-version': '2',
     'x-aptos-ledger-oldest-version': '1',
     'x-aptos-ledger-timestampusec': '2'
   }],
-  ['a window above what is asked for', { 'x-aptos-ledger-oldest-version': '999999' }]
+  ['a window above what is requested', { 'x-aptos-ledger-oldest-version': '999999' }]
 ]

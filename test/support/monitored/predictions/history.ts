@@ -9,13 +9,13 @@ const bounds = [...definitionOf('varve_pruned_distance_versions').bounds ?? [], 
 const isLost = ({ pruned }: SentRequest): boolean => pruned !== undefined && pruned.answer !== 'cache'
 const head = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.head.version)
 const oldest = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.oldest.version)
-const asked = ({ scene }: KnownTraffic): number => Number(scene.lowest)
+const lowestRead = ({ scene }: KnownTraffic): number => Number(scene.lowest)
 const blocks = ({ environment: { upstreams: { whole: { ledger } } } }: KnownTraffic): number =>
   Number(ledger.head.blockHeight - ledger.oldest.blockHeight)
 const pace = (k: KnownTraffic, of: 'head' | 'oldest'): number => k.environment.growth.rate(of, k.at - k.seconds, k.at)
 // Allows 5 %: half-second scrapes and a block delay of 250 ms distort the regression line.
 const about = (value: number): [number, number] => [value * 0.95, value * 1.05]
-const fallsOut = (k: KnownTraffic): [number, number] => about((asked(k) - oldest(k)) / pace(k, 'oldest'))
+const fallsOut = (k: KnownTraffic): [number, number] => about((lowestRead(k) - oldest(k)) / pace(k, 'oldest'))
 const distances = (k: KnownTraffic): Array<[number, number]> =>
   bounds.map((
     bound,
@@ -33,7 +33,7 @@ export const history: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Pruned but cached/A': k => singleSeries(k.count(({ pruned }) => pruned?.answer === 'cache')),
   'Window/A': k => singleSeries(head(k) - oldest(k)),
   'Window in time/A': k => singleSeries(about((head(k) - oldest(k)) / pace(k, 'head'))),
-  'Margin above the window\'s end/A': k => singleSeries(asked(k) - oldest(k)),
+  'Margin above the window\'s end/A': k => singleSeries(lowestRead(k) - oldest(k)),
   'Pruned in/A': k => singleSeries(fallsOut(k)),
   'Reads of pruned history by source/A': k =>
     seriesFor(
@@ -54,7 +54,7 @@ export const history: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
     seriesFor('endpoint', endpoints, of => of === 'block_by_version' ? quantileOf(0.9, distances(k)) : NaN),
   'Versions/A': k => singleSeries(head(k)),
   'Versions/B': k => singleSeries(oldest(k)),
-  'Versions/C': k => singleSeries(asked(k)),
+  'Versions/C': k => singleSeries(lowestRead(k)),
   'Window in versions/A': k => byInstance(k, head(k) - oldest(k)),
   'Window in blocks/A': k => byInstance(k, blocks(k)),
   'Pruned in, over time/A': k => singleSeries(fallsOut(k)),

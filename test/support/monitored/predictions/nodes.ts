@@ -13,7 +13,7 @@ import { tightConcurrent } from '../monitored-environment.js'
 
 const names = ['whole', 'behind', 'dead', 'strange'] as const
 type Name = typeof names[number]
-const byNode = (value: (of: Name) => ExpectedValue): ExpectedSeries[] => seriesFor('upstream', names, value)
+const byUpstream = (value: (of: Name) => ExpectedValue): ExpectedSeries[] => seriesFor('upstream', names, value)
 const head = ({ environment }: KnownTraffic, of: Name): number =>
   of === 'strange' ? NaN : Number(environment.upstreams[of].ledger.head.version)
 const oldest = ({ environment }: KnownTraffic, of: Name): number =>
@@ -36,16 +36,17 @@ const failed = (k: KnownTraffic, status: string): ExpectedValue => {
 }
 
 /** Predictions for every query of this dashboard. */
-export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
+export const upstreams: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   // Counts the limited replica's only upstream.
   'Upstreams up/A': () => singleSeries(1),
   'Upstreams up/B': () => singleSeries(4),
   'Quarantined/A': () => singleSeries(1),
   'Position age/A': k => singleSeries([0, k.seconds]),
-  'Busiest upstream/A': () => singleSeries(1),
+  // Reads use all slots but one, which is free for polls.
+  'Busiest upstream/A': () => singleSeries([tightConcurrent / (tightConcurrent + 1), 1]),
   'Stale latest/A': k => singleSeries(k.expectedIncrease('first', k.facts.countOf('stale'))),
   'Chain resets/A': () => singleSeries(0),
-  'State/A': () => byNode(of => ({ whole: 1, behind: 1, dead: 5, strange: 4 })[of]),
+  'State/A': () => byUpstream(of => ({ whole: 1, behind: 1, dead: 5, strange: 4 })[of]),
   'Failures/A': k => failures.map(([upstream, status]) => ({ labels: { upstream, status }, value: failed(k, status) })),
   'Upstream requests by status/A': k => [
     ...seriesFor('status', ['no_slot', '500', 'truncated'], status => failed(k, status)),
@@ -64,13 +65,13 @@ export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       value: [0, k.expectedIncrease('second', k.facts.countOf('hedges won')) / k.seconds]
     }
   ],
-  'Position/A': k => byNode(of => head(k, of)),
-  'Lag/A': k => byNode(of => head(k, 'whole') - head(k, of)),
-  'Oldest version/A': k => byNode(of => oldest(k, of)),
-  'Window/A': k => byNode(of => head(k, of) - oldest(k, of)),
-  'Latency/A': () => byNode(median),
-  'Latency/B': k => byNode(of => slowest(k, of)),
-  'Requests by upstream/A': k => byNode(of => scaled(k.upstreamRequests(of), 1 / k.seconds)),
+  'Position/A': k => byUpstream(of => head(k, of)),
+  'Lag/A': k => byUpstream(of => head(k, 'whole') - head(k, of)),
+  'Oldest version/A': k => byUpstream(of => oldest(k, of)),
+  'Window/A': k => byUpstream(of => head(k, of) - oldest(k, of)),
+  'Latency/A': () => byUpstream(median),
+  'Latency/B': k => byUpstream(of => slowest(k, of)),
+  'Requests by upstream/A': k => byUpstream(of => scaled(k.upstreamRequests(of), 1 / k.seconds)),
   'Hedges/A': k =>
     seriesFor(
       'result',
@@ -78,9 +79,11 @@ export const nodes: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       of => of === 'won' ? k.expectedIncrease('second', k.facts.countOf('hedges won')) / k.seconds : 0
     ),
   'In flight by upstream/A': () =>
-    byNode(of => of === 'whole' ? withPolls(hangingOnFirst + tightConcurrent, 2) : withPolls(0, 2)),
-  'In flight by upstream/B': () => byNode(of => of === 'whole' ? 2 * 256 + tightConcurrent : 2 * 256),
-  'Queued/A': () => byNode(of => of === 'whole' ? withPolls(queuedOnTight, 1) : 0),
+    byUpstream(of => of === 'whole' ? withPolls(hangingOnFirst + tightConcurrent, 2) : withPolls(0, 2)),
+  'In flight by upstream/B': () => byUpstream(of => of === 'whole' ? 2 * 256 + tightConcurrent + 1 : 2 * 256),
+  'Queued/A': () => byUpstream(of => of === 'whole' ? withPolls(queuedOnTight, 1) : 0),
+  'Slots held by streams/A': () => byUpstream(() => 0),
+  'Slots held by streams/B': () => byUpstream(() => 0),
   'No slot/A': k => singleSeries(failed(k, 'no_slot'), { upstream: 'whole' }),
   'Waits for a version/A': k =>
     seriesFor(

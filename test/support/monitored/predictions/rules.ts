@@ -14,12 +14,12 @@ import { quantileBounds } from '../quantiles.js'
 import { type SentRequest } from '../expected-traffic.js'
 
 const endpoints = [...endpointNames, 'other'] as const
-const nodesOf = {
+const upstreamsOf = {
   first: ['whole', 'behind', 'dead', 'strange'],
   second: ['whole', 'behind', 'dead', 'strange'],
   tight: ['whole']
 } as const
-type Name = typeof nodesOf.first[number]
+type Name = typeof upstreamsOf.first[number]
 type Is = (sent: SentRequest) => boolean
 
 const isHit: Is = ({ outcome }) => outcome.startsWith('hit_')
@@ -35,13 +35,16 @@ const by = (
   value: (who: ReplicaName) => ExpectedValue,
   more: Record<string, string> = {}
 ): ExpectedSeries[] => replicaNames.map(who => ({ labels: { instance: k.instance(who), ...more }, value: value(who) }))
-const byNode = (
+const byUpstream = (
   k: KnownTraffic,
   value: (of: Name, who: ReplicaName) => ExpectedValue,
   more: Record<string, string> = {}
 ): ExpectedSeries[] =>
   replicaNames.flatMap(who =>
-    nodesOf[who].map(of => ({ labels: { instance: k.instance(who), upstream: of, ...more }, value: value(of, who) }))
+    upstreamsOf[who].map(of => ({
+      labels: { instance: k.instance(who), upstream: of, ...more },
+      value: value(of, who)
+    }))
   )
 const byEndpoint = (k: KnownTraffic, value: (who: ReplicaName, endpoint: string) => ExpectedValue): ExpectedSeries[] =>
   endpoints.flatMap(endpoint => by(k, who => value(who, endpoint), { endpoint }))
@@ -55,10 +58,10 @@ const fact = (k: KnownTraffic, who: ReplicaName, of: string, owner: ReplicaName)
   who === owner ? k.expectedIncrease(who, k.facts.countOf(of)) : 0
 const of = (endpoint: string, is: Is): Is => sent => sent.endpoint === endpoint && is(sent)
 
-const head = ({ environment }: KnownTraffic, node: Name = 'whole'): number =>
-  node === 'strange' ? NaN : Number(environment.upstreams[node].ledger.head.version)
+const head = ({ environment }: KnownTraffic, upstream: Name = 'whole'): number =>
+  upstream === 'strange' ? NaN : Number(environment.upstreams[upstream].ledger.head.version)
 const oldest = ({ environment }: KnownTraffic): number => Number(environment.upstreams.whole.ledger.oldest.version)
-const asked = ({ scene }: KnownTraffic): number => Number(scene.lowest)
+const lowestRead = ({ scene }: KnownTraffic): number => Number(scene.lowest)
 const pace = (k: KnownTraffic, of: 'head' | 'oldest'): number => k.environment.growth.rate(of, k.at - k.seconds, k.at)
 // Allows 20 % less: one of the two ranges of the slower pace begins a second before the chain resumes.
 const slowerPace = (k: KnownTraffic): [number, number] => [pace(k, 'oldest') * 0.8, pace(k, 'oldest') * 1.05]
@@ -67,20 +70,23 @@ const between = (least: number, most: number): [number, number] => [least, most]
 const above = (
   k: KnownTraffic,
   who: ReplicaName
-): [number, number] => [asked(k) - oldest(k), (who === 'second' ? head(k) : asked(k)) - oldest(k)]
+): [number, number] => [lowestRead(k) - oldest(k), (who === 'second' ? head(k) : lowestRead(k)) - oldest(k)]
 const historyLeft = (k: KnownTraffic): ExpectedSeries[] =>
   by(k, who => between(above(k, who)[0] / slowerPace(k)[1], above(k, who)[1] / slowerPace(k)[0]))
 const lag = (k: KnownTraffic): ExpectedSeries[] =>
-  byNode(
+  byUpstream(
     k,
-    node =>
-      node === 'strange'
+    upstream =>
+      upstream === 'strange'
         ? NaN
-        : between((head(k) - head(k, node)) / pace(k, 'head') * 0.9, (head(k) - head(k, node)) / pace(k, 'head') * 1.1)
+        : between(
+          (head(k) - head(k, upstream)) / pace(k, 'head') * 0.9,
+          (head(k) - head(k, upstream)) / pace(k, 'head') * 1.1
+        )
   )
 const errors = (k: KnownTraffic): ExpectedSeries[] =>
-  byNode(k, (node, who) => node === 'dead' ? 1 : node === 'whole' && who === 'first' ? [0.001, 0.2] : 0)
-const isUp = (node: Name): number => Number(node === 'whole' || node === 'behind')
+  byUpstream(k, (upstream, who) => upstream === 'dead' ? 1 : upstream === 'whole' && who === 'first' ? [0.001, 0.2] : 0)
+const isUp = (upstream: Name): number => Number(upstream === 'whole' || upstream === 'behind')
 const p99 = (k: KnownTraffic, is: Is): ExpectedValue => quantileBounds(0.99, k, is)
 const job = (k: KnownTraffic, is: Is = all): ExpectedSeries[] =>
   singleSeries(k.count(sent => isHit(sent) && is(sent)) / k.count(sent => isKeepable(sent) && is(sent)))
@@ -101,8 +107,8 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       endpoints.flatMap(endpoint => job(k, of(endpoint, all)).map(({ value }) => ({ labels: { endpoint }, value })))
     ),
   'job:varve_hit:ratio_rate5m': k => job(k),
-  'instance:varve_node_reads_saved:rate5m': k => by(k, who => rate(k, who, isSaved)),
-  'job:varve_node_reads_saved:rate5m': k => singleSeries(k.count(isSaved) / k.seconds),
+  'instance:varve_upstream_reads_saved:rate5m': k => by(k, who => rate(k, who, isSaved)),
+  'job:varve_upstream_reads_saved:rate5m': k => singleSeries(k.count(isSaved) / k.seconds),
   'instance:varve_requests:rate5m': k => by(k, who => rate(k, who, all)),
   'instance_outcome:varve_request_duration_seconds:p99_rate5m': k =>
     known(
@@ -113,7 +119,8 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'job_outcome:varve_request_duration_seconds:p99_rate5m': k =>
     known(outcomeNames.map(outcome => ({ labels: { outcome }, value: p99(k, sent => sent.outcome === outcome) }))),
   'instance:varve_requests_failed:ratio_rate5m': k => by(k, who => part(k, who, isFailed, all)),
-  'instance_upstream:varve_upstream_asked:rate5m': k => byNode(k, node => [0, k.upstreamRequests(node)[1] / k.seconds]),
+  'instance_upstream:varve_upstream_requests:rate5m': k =>
+    byUpstream(k, upstream => [0, k.upstreamRequests(upstream)[1] / k.seconds]),
   'instance_upstream:varve_upstream_errors:ratio_rate5m': errors,
   'instance_upstream:varve_upstream_lag:seconds': lag,
   'instance:varve_ledger_oldest_version:min_deriv30m': k => by(k, () => slowerPace(k)),
@@ -124,18 +131,21 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveAbsent: () => [],
   VarveRestarts: never,
   VarveNotReady: k => by(k, () => head(k)),
-  VarveReadsFail: k => by(k, who => part(k, who, isFailed, all)),
-  VarveNoNodeAnswers: k => by(k, () => 1),
-  VarveNodeDown: k => byNode(k, isUp),
-  VarveNodeFenced: k => byNode(k, node => Number(node === 'strange'), { state: 'quarantined' }),
-  VarveNodeRests: k => byNode(k, () => 0, { state: 'backing_off' }),
-  VarveNodeLags: lag,
-  VarveNodeErrors: errors,
-  VarveReadsWaitForNode: k => byNode(k, () => 0),
-  VarveNodeBudgetExhausted: k => singleSeries([0.001, 0.2], { instance: k.instance('tight'), upstream: 'whole' }),
+  VarveReadsFailing: k => by(k, who => part(k, who, isFailed, all)),
+  VarveLevelRed: k => by(k, () => [0, 2]),
+  VarveLevelAmber: k => by(k, () => [0, 2]),
+  VarveNoUpstreamUp: k => by(k, () => 1),
+  VarveUpstreamDown: k => byUpstream(k, isUp),
+  VarveUpstreamQuarantined: k => byUpstream(k, upstream => Number(upstream === 'strange'), { state: 'quarantined' }),
+  VarveUpstreamBackingOff: k => byUpstream(k, () => 0, { state: 'backing_off' }),
+  VarveUpstreamLagging: lag,
+  VarveUpstreamErrors: errors,
+  VarveReadsQueued: k => byUpstream(k, () => 0),
+  VarveUpstreamSlotsExhausted: k => singleSeries([0.001, 0.2], { instance: k.instance('tight'), upstream: 'whole' }),
+  VarveStreamsHoldSlots: k => byUpstream(k, () => [0, 1]),
   VarvePositionStale: k => by(k, () => [0, k.seconds]),
   // Expects a block each 200 ms at two scrapes a second; during paused reads the head does not move.
-  VarveHeadStandsStill: k => by(k, () => [4, 2 * k.seconds]),
+  VarveHeadStalled: k => by(k, () => [4, 2 * k.seconds]),
   VarveStaleLatest: k => by(k, who => fact(k, who, 'stale', 'first') / count(k, who, isForwarded)),
   VarveChainReset: never,
   VarveHistoryLost: k => by(k, who => rate(k, who, isLost)),
@@ -144,12 +154,13 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveHitRateFell: k => job(k),
   VarveCacheTooSmall: k =>
     by(k, who => who === 'tight' ? [1, k.seconds * 10] : [Infinity, Infinity], { tier: 'memory' }),
-  VarveAuditFoundDifferent: k => by(k, who => fact(k, who, 'audits different', 'second'), { result: 'different' }),
+  VarveAuditMismatch: k => by(k, who => fact(k, who, 'audits different', 'second'), { result: 'different' }),
   VarveRedisDown: k => by(k, () => 1),
   VarveRedisErrors: k => by(k, who => who === 'second' ? [0.001, 0.2] : 0),
   VarveCorruptEntries: k => by(k, who => fact(k, who, 'corrupt', 'second')),
-  VarveSheds: never,
-  VarveEventLoopLate: k => by(k, () => [0, 2]),
+  VarveSheddingLoad: never,
+  VarveInFlightBytesExhausted: k => by(k, () => 0),
+  VarveEventLoopLagging: k => by(k, () => [0, 2]),
   VarveConnectionsFull: never,
   VarveClientsLimited: k =>
     by(
@@ -161,8 +172,8 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveLogLinesLost: never,
   VarveUnhandledFailure: k => ['request', 'rejection', 'exception'].flatMap(kind => by(k, () => 0, { kind })),
   VarveWorkerLost: never,
-  VarveReloadRefused: k => by(k, () => 1),
-  VarveCertificateEndsInTwoWeeks: certificateLeft,
-  VarveCertificateEndsInTwoDays: certificateLeft,
+  VarveReloadRejected: k => by(k, () => 1),
+  VarveCertificateExpiresInTwoWeeks: certificateLeft,
+  VarveCertificateExpiresInTwoDays: certificateLeft,
   VarveMemoryGrows: k => by(k, () => [k.process.memory * 0.5, k.process.memory * 1.5])
 }

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
+import { diskOperations } from '../../../../src/cache/disk-files.js'
 import { auditResults } from '../../../../src/proxy/audit-sampler.js'
 import { cutReasons } from '../../../../src/metrics/cut-reasons.js'
-import { notStoredReasons } from '../../../../src/api/lifetime.js'
+import { notStoredReasons } from '../../../../src/api/store-verdict.js'
 import { redisOperations, type RedisOperation } from '../../../../src/redis/operation-names.js'
 import { certificate } from '../../certificate.js'
 import {
@@ -19,10 +20,13 @@ import { type SentRequest } from '../expected-traffic.js'
 import { hangingOnFirst, queuedOnTight } from '../limited-replica.js'
 import { tightConcurrent } from '../monitored-environment.js'
 
+// Default of limits.inFlightMb.
+const defaultInFlightBytes = 64 * 1024 * 1024
+
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../../package.json'), 'utf8')) as {
   version: string
 }
-const room = (2 * 256 + 1) * 1024 * 1024
+const capacityBytes = (2 * 256 + 1) * 1024 * 1024
 const sum = (k: KnownTraffic, what: Partial<Record<ReplicaName, string[]>>): number =>
   replicaNames.reduce(
     (total, who) =>
@@ -33,20 +37,20 @@ const byInstance = (k: KnownTraffic, value: (who: ReplicaName) => ExpectedValue)
   replicaNames.map(who => ({ labels: { instance: k.instance(who) }, value: value(who) }))
 const written = (k: KnownTraffic): number =>
   sum(k, {
-    first: ['kept by first', 'of the moment at first', 'recalled by first'],
-    second: ['kept by second', 'recalled by second'],
-    tight: ['kept by tight']
+    first: ['stored by first', 'latest at first', 'looked up by first'],
+    second: ['stored by second', 'looked up by second'],
+    tight: ['stored by tight']
   })
 const shared = (k: KnownTraffic): number =>
-  sum(k, { first: ['kept by first'], second: ['kept by second'], tight: ['kept by tight'] })
+  sum(k, { first: ['stored by first'], second: ['stored by second'], tight: ['stored by tight'] })
 // Counts evictions: entries before the span plus stored ones minus those after it.
 const evicted = (k: KnownTraffic): number =>
   k.expectedIncrease(
     'tight',
-    k.facts.countOf('entries of tight before') + k.facts.countOf('kept by tight') -
+    k.facts.countOf('entries of tight before') + k.facts.countOf('stored by tight') -
       k.facts.countOf('entries of tight after')
   )
-const notKept = (k: KnownTraffic, of: string): number =>
+const notStored = (k: KnownTraffic, of: string): number =>
   of === 'status'
     ? k.count(({ pruned }) => pruned?.answer === 'upstream')
     : k.expectedIncrease('first', k.facts.countOf(of))
@@ -73,8 +77,8 @@ function operations (k: KnownTraffic, of: RedisOperation): ExpectedValue {
       return shared(k)
     case 'index':
       return [
-        k.expectedIncrease('first', k.facts.countOf('blocks kept by first')),
-        k.expectedIncrease('first', k.facts.countOf('blocks kept by first')) +
+        k.expectedIncrease('first', k.facts.countOf('blocks stored by first')),
+        k.expectedIncrease('first', k.facts.countOf('blocks stored by first')) +
         k.count(sent => sent.outcome === 'miss' && isPage(sent))
       ]
     // Counts entries that an audit found different: nothing else is deleted.
@@ -105,7 +109,7 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Releases/A': () => singleSeries(3, { version }),
   'Releases/B': () => singleSeries(0),
   'Redis/A': () => singleSeries(1),
-  'Memory full/A': () => singleSeries([200_000 / room, 4_000_000 / room]),
+  'Memory full/A': () => singleSeries([200_000 / capacityBytes, 4_000_000 / capacityBytes]),
   'Wrong hits found/A': k => singleSeries(k.expectedIncrease('second', k.facts.countOf('audits different'))),
   'Unexpected errors/A': () => singleSeries(0),
   'Certificate expires in/A': k => singleSeries(Date.parse(new X509Certificate(certificate).validTo) / 1000 - k.at),
@@ -114,12 +118,17 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'CPU/A': k => byInstance(k, () => [k.process.cpu / k.seconds * 0.7, k.process.cpu / k.seconds * 1.3]),
   'Event loop/A': k => byInstance(k, () => [0, 2]),
   'Cached bytes/A': () => singleSeries([200_000, 4_000_000], { tier: 'memory' }),
-  'Cached bytes/B': () => singleSeries(room, { tier: 'memory' }),
+  'Cached bytes/B': () => singleSeries(capacityBytes, { tier: 'memory' }),
   'Entries/A': k => singleSeries(k.facts.countOf('entries after'), { tier: 'memory' }),
   'Writes and evictions/A': k =>
-    seriesFor('tier', ['memory', 'redis'], of => (of === 'memory' ? written(k) : shared(k)) / k.seconds),
-  'Writes and evictions/B': k => singleSeries(evicted(k) / k.seconds, { tier: 'memory' }),
-  'Not stored by reason/A': k => seriesFor('reason', notStoredReasons, of => notKept(k, of) / k.seconds),
+    seriesFor(
+      'tier',
+      ['memory', 'disk', 'redis'],
+      of => ({ memory: written, disk: () => 0, redis: shared })[of](k) / k.seconds
+    ),
+  'Writes and evictions/B': k =>
+    seriesFor('tier', ['memory', 'disk'], of => of === 'memory' ? evicted(k) / k.seconds : 0),
+  'Not stored by reason/A': k => seriesFor('reason', notStoredReasons, of => notStored(k, of) / k.seconds),
   'Audits/A': k =>
     seriesFor('result', auditResults, of => k.expectedIncrease('second', k.facts.countOf(`audits ${of}`)) / k.seconds),
   'Corrupt entries/A': k => singleSeries(k.expectedIncrease('second', k.facts.countOf('corrupt')) / k.seconds),
@@ -137,6 +146,13 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
     ),
   // Bounds latencies by the Redis timeout of half a second.
   'Redis latency/A': () => seriesFor('operation', redisOperations, of => of === 'connect' ? NaN : [0, 0.5]),
+  'Disk errors/A': () => seriesFor('operation', diskOperations, () => 0),
+  'Dropped writes/A': () => singleSeries(0, { tier: 'disk' }),
+  'Bytes in flight/A': () => singleSeries([0, 3 * defaultInFlightBytes]),
+  'Bytes in flight/B': () => singleSeries(3 * defaultInFlightBytes),
+  // One upstream is always down, and some reads are rejected on purpose.
+  'Severity/A': () => singleSeries([1, 2]),
+  'Rejected for want of bytes/A': () => singleSeries(0),
   'Connections/A': k =>
     byInstance(k, who => ({ first: hangingOnFirst, second: 0, tight: tightConcurrent + queuedOnTight })[who]),
   'Connections closed/A': k =>

@@ -1,0 +1,137 @@
+import { eventRoot as rootOfEvents } from '../accumulator.js'
+import { addressBytes, addressOf } from '../address.js'
+import { integerBytes, textBytes, u64Bytes } from '../bcs.js'
+import { digest } from '../digest.js'
+import { eventBytes, eventRecord, eventsOfVersion } from '../ledger-events.js'
+import { type Ledger } from '../ledger.js'
+import { type Committed } from '../schema/committed.js'
+import { type EventRecord } from '../schema/event.js'
+import { requireTypeTag } from '../type-tag.js'
+import { typeTagBytes } from '../type-tag-bytes.js'
+import { hasherOf, printHash } from '../typed-hash.js'
+import { type Outcome } from './outcome.js'
+import { optionBytes, variant } from './request-bytes.js'
+import { type TransactionLocation } from './transaction-location.js'
+import { changesOf, type SettledWrite, settledWrites, writeSetBytes } from './write-set-changes.js'
+
+/** A committed transaction with everything that its hashes are of. */
+export interface Executed {
+  readonly location: TransactionLocation
+  readonly outcome: Outcome
+  readonly writes: readonly SettledWrite[]
+  readonly writeSet: Buffer
+  readonly events: readonly Emitted[]
+  readonly info: TransactionInfo
+}
+
+/** An event inside a transaction, in its two forms; it has no version. */
+export interface Emitted {
+  readonly record: EventRecord
+  readonly bytes: Buffer
+}
+
+/** Outcome and hashes of a transaction, which its leaf in the accumulator is of. */
+export interface TransactionInfo {
+  readonly gas: bigint
+  /** Text of `vm_status` for a transaction that failed. */
+  readonly failure: string | undefined
+  readonly hash: Buffer
+  readonly eventRoot: Buffer
+  readonly stateChange: Buffer
+  /** Undefined except at the end of a block. */
+  readonly checkpoint: Buffer | undefined
+}
+
+const hashWriteSet = hasherOf('WriteSet')
+const hashEvent = hasherOf('ContractEvent')
+const hashInfo = hasherOf('TransactionInfo')
+
+/** Returns the hash of a transaction; it depends on seed and version alone, so pending transactions have it too. */
+export function transactionHash (ledger: Ledger, version: bigint): string {
+  return printHash(hashOf(ledger, version))
+}
+
+/** Hashes what a transaction did. */
+export function execute (location: TransactionLocation, outcome: Outcome): Executed {
+  const { ledger, block, version } = location
+  const writes = settledWrites(outcome.writes)
+  const writeSet = writeSetBytes(writes)
+  const events = [
+    // These bytes begin with the version.
+    ...eventsOfVersion(ledger, block, version).map(event => ({
+      record: eventRecord(event),
+      bytes: eventBytes(event).subarray(8)
+    })),
+    ...outcome.moduleEvents().map(record => ({ record, bytes: moduleEventBytes(record) }))
+  ]
+  return {
+    location,
+    outcome,
+    writes,
+    writeSet,
+    events,
+    info: {
+      gas: outcome.gas,
+      failure: outcome.failure,
+      hash: hashOf(ledger, version),
+      eventRoot: rootOfEvents(events.map(({ bytes }) => hashEvent(bytes))),
+      stateChange: hashWriteSet(writeSet),
+      checkpoint: version === block.lastVersion ? digest(ledger.seed, 'checkpoint', version) : undefined
+    }
+  }
+}
+
+/** Builds the members that all committed transactions share. */
+export function committedMembersOf ({ location, outcome, writes, info }: Executed): Committed {
+  return {
+    version: String(location.version),
+    hash: printHash(info.hash),
+    state_change_hash: printHash(info.stateChange),
+    event_root_hash: printHash(info.eventRoot),
+    state_checkpoint_hash: info.checkpoint === undefined ? null : printHash(info.checkpoint),
+    gas_used: String(outcome.gas),
+    success: outcome.failure === undefined,
+    vm_status: outcome.failure ?? 'Executed successfully',
+    // The chain fills it in, since it depends on all transactions before.
+    accumulator_root_hash: '',
+    changes: changesOf(writes, location.ledger.release)
+  }
+}
+
+/** Encodes the outcome and the hashes of a transaction, as `TransactionInfo`. */
+export function infoBytes ({ gas, failure, hash, eventRoot, stateChange, checkpoint }: TransactionInfo): Buffer {
+  return Buffer.concat([
+    Buffer.from([0]),
+    u64Bytes(gas),
+    statusBytes(failure),
+    hash,
+    eventRoot,
+    stateChange,
+    optionBytes(checkpoint),
+    optionBytes(undefined)
+  ])
+}
+
+/** Returns the leaf of a transaction in the accumulator. */
+export function leafOf ({ info }: Executed): Buffer {
+  return hashInfo(infoBytes(info))
+}
+
+// Drawn, since a real one is of the whole transaction, and a search by hash would have to build them all.
+function hashOf ({ seed, chainId }: Ledger, version: bigint): Buffer {
+  return digest(seed, chainId, 'hash', version)
+}
+
+function statusBytes (failure: string | undefined): Buffer {
+  if (failure === undefined) return variant(0)
+  const module = Buffer.concat([Buffer.from([0]), addressBytes(addressOf('42')), textBytes('game')])
+  if (failure === 'Out of gas') return variant(1)
+  if (failure.startsWith('Move abort')) return variant(2, module, u64Bytes(0x50003n), optionBytes(undefined))
+  if (failure.startsWith('Execution failed in')) return variant(3, module, integerBytes(0n, 2), integerBytes(7n, 2))
+  return variant(4, optionBytes(undefined))
+}
+
+// The data of module events is made up, so its bytes are its JSON text.
+function moduleEventBytes ({ type, data }: EventRecord): Buffer {
+  return variant(1, typeTagBytes(requireTypeTag(type)), textBytes(JSON.stringify(data)))
+}

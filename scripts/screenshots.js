@@ -1,0 +1,10 @@
+import { singly } from './suites.js'
+import { close, runTap } from './tap.js'
+
+// Draws the status page of every level in both themes and at phone width, and writes the pictures to docs/images.
+close(
+  await runTap(singly(['test/http/status-pictures.slow.test.ts']), {
+    timeoutSeconds: 180,
+    env: { SCREENSHOTS: new URL('../docs/images', import.meta.url).pathname }
+  })
+)

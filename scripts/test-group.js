@@ -1,0 +1,23 @@
+import { env } from 'node:process'
+import { pathToFileURL } from 'node:url'
+
+// Imports test files in turn in this process, which `run-files.js` starts.
+const { files, endOfFile, timeoutSeconds } = JSON.parse(env.TEST_GROUP)
+// Keeps programs under test from inheriting it.
+delete env.TEST_GROUP
+// Names the folders of tap's fixtures, which must differ between processes.
+process.argv[1] = files[0]
+const { default: t } = await import('tap')
+
+for (const file of files) {
+  t.setTimeout(timeoutSeconds * 1000)
+  try {
+    await import(pathToFileURL(file).href)
+  } catch (error) {
+    t.test('the file can be loaded', async () => {
+      throw error
+    })
+  }
+  // Runs after the file's tests, since top-level tests run one at a time.
+  await t.test(endOfFile, async () => {})
+}

@@ -1,0 +1,47 @@
+import { readFileSync } from 'node:fs'
+import { withMermaid } from 'vitepress-plugin-mermaid'
+
+const docs = new URL('../pages/', import.meta.url)
+const repository = process.env['REPOSITORY_URL'] ?? 'https://varve.example'
+
+/** Reads the sections and pages of docs/README.md, so that the site has no second table of contents. */
+function sidebar () {
+  const [, ...sections] = readFileSync(new URL('README.md', docs), 'utf8').split(/^## /m)
+  return sections.flatMap(section => {
+    const [title] = section.split('\n', 1)
+    const items = [...section.matchAll(/\[([^\]]+)\]\(([a-z-]+)\.md\)/g)].map(([, text, link]) => ({
+      text,
+      link: `/${link}`
+    }))
+    return items.length === 0 ? [] : [{ text: title, items }]
+  })
+}
+
+/** Links to files outside docs, which are no pages of the site, lead to the repository. */
+function linkToRepository (markdown) {
+  markdown.core.ruler.push('repository-links', ({ tokens }) => {
+    for (const { children } of tokens) {
+      for (const token of children ?? []) {
+        const target = token.type === 'link_open' ? token.attrGet('href') : null
+        if (target?.startsWith('../')) token.attrSet('href', `${repository}/blob/main/${target.slice(3)}`)
+        else if (/^[a-z-]+\.yaml$/.test(target ?? '')) token.attrSet('href', `${repository}/blob/main/docs/${target}`)
+      }
+    }
+  })
+}
+
+export default withMermaid({
+  title: 'varve',
+  description: 'The caching read proxy for ledger nodes',
+  srcDir: 'pages',
+  outDir: 'dist',
+  cleanUrls: true,
+  rewrites: { 'README.md': 'index.md' },
+  markdown: { config: linkToRepository },
+  themeConfig: {
+    search: { provider: 'local' },
+    sidebar: sidebar(),
+    outline: [2, 3],
+    socialLinks: []
+  }
+})

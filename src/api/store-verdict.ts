@@ -1,0 +1,244 @@
+import { type Head } from './position.js'
+import { mediaTypes } from './accept.js'
+import {
+  type UpstreamResponse,
+  errorCodeOf,
+  headerOf,
+  isContentEncoded,
+  isNotFound,
+  mediaTypeOf
+} from './upstream-response.js'
+import { type BlockHead, readBlockHead } from './block-head.js'
+import { type EventPage, readEventPage } from './event-page.js'
+import { namesStream, type Read } from './read.js'
+import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
+
+/**
+ * Reasons for not storing a response: the closed list of metric, log and Cache-Status (law 3: only proven history is
+ * stored).
+ */
+export const notStoredReasons = [
+  'status',
+  'no_position',
+  'wrong_chain',
+  'wrong_type',
+  'wrong_coding',
+  'vetoed',
+  'outside_window',
+  'too_large',
+  'over_budget',
+  'purged',
+  'incomplete',
+  'wrong_block',
+  'newest_block',
+  'truncated_block',
+  'wrong_transaction',
+  'pending_transaction',
+  'empty_page',
+  'short_page',
+  'gapped_page',
+  'pruned_page',
+  'unreadable'
+] as const
+
+/** Reason from the closed list. */
+export type NotStoredReason = typeof notStoredReasons[number]
+
+/** Settings that decide how long a response is stored. */
+export interface LifetimeOptions {
+  /**
+   * Lifetime of a full page of events, because a path can lead to another stream later (docs/node-behaviour.md, "Event
+   * streams").
+   */
+  readonly eventsTtlMs: number
+}
+
+/** Lifetime of a stored response, and the history that it covers. */
+export interface Lifetime {
+  /** Undefined if the entry never expires. */
+  readonly ttlMs: number | undefined
+  /** Block in the response, which is valid for every version inside. */
+  readonly block: BlockHead | undefined
+  /** Lowest version in the response, for reads that name no version. */
+  readonly lowestVersion: bigint | undefined
+  /** Page of events in the response. */
+  readonly page: EventPage | undefined
+}
+
+/** Verdict on a response: its lifetime, or the reason why it is not stored. */
+export type StoreVerdict =
+  | { readonly lifetime: Lifetime, readonly notStored: undefined }
+  | { readonly lifetime: undefined, readonly notStored: NotStoredReason }
+
+/** Response of an upstream with its verdict. */
+export interface JudgedResponse {
+  readonly response: UpstreamResponse
+  readonly verdict: StoreVerdict
+}
+
+// Names in Vary that are in the key or never sent upstream; with any other, the key does not determine the response.
+const harmlessVary = new Set(['accept', 'accept-encoding', 'origin'])
+
+/**
+ * Returns the reason why a response cannot be correct, so it is neither stored nor sent (docs/node-behaviour.md, "False
+ * successes").
+ */
+export function impossibleReason (read: Read, response: UpstreamResponse): NotStoredReason | undefined {
+  // Accepts only 200 below 400, because requests carry no Range and no condition, and redirects are not followed.
+  if (response.status !== 200) return response.status < 400 ? 'status' : undefined
+  if (!response.isFramed) return 'incomplete'
+  if (isContentEncoded(response)) return 'wrong_coding'
+  // Allows node info without a position; there only the body shows an error.
+  if (response.stamped === undefined && (read.endpoint.name !== 'info' || errorCodeOf(response) !== undefined)) {
+    return 'no_position'
+  }
+  // Rejects versions above the stamped head: no node knows them, and sending that head would deny the version (law 4:
+  // headers are the present, bodies are the past).
+  if (
+    response.stamped !== undefined && read.requestedVersion !== undefined &&
+    read.requestedVersion > response.stamped.position.head.version
+  ) return 'outside_window'
+  return mediaTypeOf(response) === mediaTypes[read.accept] ? undefined : 'wrong_type'
+}
+
+/**
+ * Judges a response that is not impossible: returns the lifetime of proven history, else the reason against storing
+ * (law 3: only proven history is stored).
+ */
+export function judge (read: Read, response: UpstreamResponse, options: LifetimeOptions): StoreVerdict {
+  const notStored = neverStoredReason(read, response)
+  if (notStored !== undefined) return notStorable(notStored)
+  // A response without a position proves nothing about any version.
+  if (response.stamped === undefined) return notStorable('no_position')
+  const { head, oldest } = response.stamped.position
+  if (read.page !== undefined) {
+    return judgePage(read, read.page, readEventPage(response.body), oldest.version, head.version, options)
+  }
+  const { keyedBy } = read.endpoint
+  if (keyedBy === 'hash' && read.mayBeMoving) {
+    return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
+  }
+  if (keyedBy === 'height') return judgeBlock(read, readBlockHead(response.body, read.accept), oldest.version, head)
+  if (
+    read.requestedVersion === undefined || read.requestedVersion < oldest.version ||
+    read.requestedVersion > head.version
+  ) {
+    return notStorable('outside_window')
+  }
+  if (keyedBy === 'list') return judgeList(read, read.requestedVersion, readTransactions(response.body), head.version)
+  if (keyedBy === 'block') return judgeBlock(read, readBlockHead(response.body, read.accept), oldest.version, head)
+  if (keyedBy === 'transaction' && read.accept === 'json') {
+    return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
+  }
+  return storable({})
+}
+
+/** Returns the reason why not even the micro-cache may store a response; undefined if it may. */
+export function neverStoredReason ({ endpoint }: Read, response: UpstreamResponse): NotStoredReason | undefined {
+  if (response.status !== 200 && !isNotFound(response, endpoint.notFoundCode)) return 'status'
+  if (!response.isFramed) return 'incomplete'
+  if (isContentEncoded(response)) return 'wrong_coding'
+  if (response.rest !== undefined) return response.isOverBudget === true ? 'over_budget' : 'too_large'
+  return response.ignoresCacheControl !== true && forbidsStoring(response) ? 'vetoed' : undefined
+}
+
+function judgeBlock (
+  { requestedVersion, height, query }: Read,
+  block: BlockHead | undefined,
+  oldest: bigint,
+  head: Head
+): StoreVerdict {
+  if (block === undefined) return notStorable('unreadable')
+  const isRequestedBlock = height === undefined
+    ? requestedVersion !== undefined && requestedVersion >= block.first && requestedVersion <= block.last
+    : height === block.height
+  // No node knows a block above its own head.
+  if (!isRequestedBlock || block.first > head.version) return notStorable('wrong_block')
+  if (block.last < oldest) return notStorable('outside_window')
+  // A block is final once another follows; the stamped version and height must both show it (docs/node-behaviour.md,
+  // "Blocks").
+  if (block.last >= head.version || block.height >= head.blockHeight) return notStorable('newest_block')
+  // Nodes cut long blocks without any sign; the version range gives the true count (docs/node-behaviour.md, "Blocks").
+  const wantsTransactions = query.length > 0
+  if (wantsTransactions && !block.counts.includes(Number(block.last - block.first) + 1)) {
+    return notStorable('truncated_block')
+  }
+  if (!wantsTransactions && block.counts.length > 0) return notStorable('unreadable')
+  return storable({ block })
+}
+
+function judgeTransaction (
+  { path, requestedVersion }: Read,
+  transaction: Transaction | undefined,
+  oldest: bigint,
+  head: bigint
+): StoreVerdict {
+  if (transaction === undefined) return notStorable('unreadable')
+  const { version, hash } = transaction
+  if (requestedVersion === undefined ? !path.endsWith(`/${hash}`) : version !== requestedVersion) {
+    return notStorable('wrong_transaction')
+  }
+  if (version === undefined) return notStorable('pending_transaction')
+  return version < oldest || version > head ? notStorable('outside_window') : storable({ lowestVersion: version })
+}
+
+function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefined, head: bigint): StoreVerdict {
+  if (run === undefined) return notStorable('unreadable')
+  const { count, first, last, isContiguous } = run
+  if (first === undefined || last === undefined) return notStorable('empty_page')
+  if (first > start) return notStorable('pruned_page')
+  const limit = query.find(([name]) => name === 'limit')?.[1]
+  if (first < start || !isContiguous || count > Number(limit ?? count)) return notStorable('gapped_page')
+  if (last > head) return notStorable('outside_window')
+  // A list that ends below the head was cut by a limit, perhaps the node's own; at the head more may follow.
+  return last === head && count < Number(limit ?? count + 1)
+    ? notStorable('short_page')
+    : storable({ lowestVersion: start })
+}
+
+function judgePage (
+  read: Read,
+  requestedPage: NonNullable<Read['page']>,
+  page: EventPage | undefined,
+  oldest: bigint,
+  head: bigint,
+  { eventsTtlMs }: LifetimeOptions
+): StoreVerdict {
+  // Rejects events of a stream other than the path names.
+  if (page === undefined || (namesStream(read) && page.count > 0 && page.stream !== read.path)) {
+    return notStorable('unreadable')
+  }
+  const { first, lowestVersion, highestVersion } = page
+  // A node that pruned the requested events may start at the first that it has (docs/node-behaviour.md, "Pruned
+  // events").
+  if (first !== undefined && first > requestedPage.start) return notStorable('pruned_page')
+  if (page.count < requestedPage.limit) return notStorable(page.count === 0 ? 'empty_page' : 'short_page')
+  if (page.count > requestedPage.limit || first !== requestedPage.start || !page.isContiguous) {
+    return notStorable('gapped_page')
+  }
+  if (lowestVersion === undefined || highestVersion === undefined || lowestVersion < oldest || highestVersion > head) {
+    return notStorable('outside_window')
+  }
+  return storable({ ttlMs: eventsTtlMs, lowestVersion, page })
+}
+
+function storable (lifetime: Partial<Lifetime>): StoreVerdict {
+  return {
+    lifetime: { ttlMs: undefined, block: undefined, lowestVersion: undefined, page: undefined, ...lifetime },
+    notStored: undefined
+  }
+}
+
+function notStorable (notStored: NotStoredReason): StoreVerdict {
+  return { lifetime: undefined, notStored }
+}
+
+function forbidsStoring (response: UpstreamResponse): boolean {
+  const directives = headerItems(headerOf(response, 'cache-control')).map(item => item.split('=', 1).join(''))
+  if (directives.some(name => name === 'no-store' || name === 'private' || name === 'no-cache')) return true
+  return headerItems(headerOf(response, 'vary')).some(name => !harmlessVary.has(name))
+}
+
+function headerItems (header: string | undefined): string[] {
+  return (header ?? '').toLowerCase().split(',').map(item => item.trim()).filter(item => item !== '')
+}

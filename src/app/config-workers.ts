@@ -1,0 +1,99 @@
+import { type Config } from '../config/schema.js'
+import { pollBoundsOf } from '../upstreams/polling-policy.js'
+import { SharedPoller } from '../upstreams/shared-poller.js'
+import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
+import { type ChainResetCount } from '../workers/messages.js'
+import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
+import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
+import { namedUpstreamsOf } from './upstream-lifecycle.js'
+import { inFlightMbOf } from '../config/memory-needs.js'
+import { workerBoundsOf } from '../config/upstream-shares.js'
+
+// Memory is counted in whole bytes.
+const bytesPerMb = 1024 * 1024
+
+// Responses to polls are small.
+const maxPollBytes = 65_536
+
+/** Message of a worker that concerns workers of every configuration. */
+export type SharedMessage = Exclude<WorkerMessage, { kind: 'poll' | 'head' }>
+
+/** Parts of the primary process that the workers of every configuration share. */
+export interface SharedParts {
+  readonly workerPool: WorkerPool
+  readonly metrics: UpstreamMetrics
+  readonly now: () => number
+  readonly resetCount: () => ChainResetCount
+  readonly cordoned: () => readonly string[]
+  readonly onMessage: (message: SharedMessage, from: WorkerProcess) => void
+}
+
+/** Workers of one configuration, each with its share of the limits; upstreams and heads are theirs alone. */
+export class ConfigWorkers implements WorkerPoolOptions {
+  readonly count: number
+  readonly poller: SharedPoller
+  readonly #config: Config
+  readonly #sandboxUrl: string | undefined
+  readonly #shared: SharedParts
+
+  constructor (config: Config, sandboxUrl: string | undefined, shared: SharedParts) {
+    const { workerPool, metrics, now } = shared
+    this.count = config.workers
+    this.#config = config
+    this.#sandboxUrl = sandboxUrl
+    this.#shared = shared
+    const clients = namedUpstreamsOf(config, sandboxUrl).map(upstream =>
+      new UpstreamClient(
+        { ...upstream, ...pollBoundsOf(upstream, config.head.pollMs), maxBufferedBytes: maxPollBytes, now },
+        metrics
+      )
+    )
+    this.poller = new SharedPoller(clients, now, (upstream, target, result) => {
+      workerPool.broadcast(this, { kind: 'poll_result', upstream, target, result })
+    })
+  }
+
+  startMessage (): ReturnType<WorkerPoolOptions['startMessage']> {
+    const config = workerConfigOf(this.#config)
+    return {
+      kind: 'start',
+      config,
+      sandboxUrl: this.#sandboxUrl,
+      resetCount: this.#shared.resetCount(),
+      cordoned: this.#shared.cordoned()
+    }
+  }
+
+  onMessage (message: WorkerMessage, from: WorkerProcess): void {
+    switch (message.kind) {
+      case 'poll':
+        return this.poller.poll(message.upstream, message.target, message.timeoutMs)
+      case 'head':
+        return this.#shared.workerPool.broadcast(this, message, from)
+      case 'chain_reset':
+        this.#shared.onMessage(message, from)
+        return this.#shared.workerPool.broadcast(this, message, from)
+      case 'take':
+      case 'refund':
+      case 'invalidated':
+      case 'final_report':
+        this.#shared.onMessage(message, from)
+    }
+  }
+}
+
+/** Returns the configuration of one worker, with its share of each limit of the process group. */
+export function workerConfigOf (config: Config): Config {
+  const { workers, upstreams, cache, hedge, limits, head: { pollMs } } = config
+  return {
+    ...config,
+    upstreams: upstreams.map(upstream => ({ ...upstream, ...workerBoundsOf(upstream, pollMs, workers) })),
+    limits: {
+      ...limits,
+      connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),
+      inFlightMb: inFlightMbOf(config) / workers
+    },
+    hedge: { ...hedge, burst: Math.min(hedge.burst, Math.max(1, Math.floor(hedge.burst / workers))) },
+    cache: { ...cache, memory: { maxMb: Math.floor(cache.memory.maxMb * bytesPerMb / workers) / bytesPerMb } }
+  }
+}

@@ -1,0 +1,143 @@
+import { probeRequest } from '../upstreams/upstream-request.js'
+import { UpstreamClient } from '../upstreams/upstream-client.js'
+import { UpstreamFailure } from '../upstreams/upstream-failure.js'
+import { type Position } from '../api/position.js'
+import { indexTarget } from '../api/request-targets.js'
+import { readRelease } from '../api/upstream-response.js'
+import { type Config, hasRedis } from '../config/schema.js'
+import { inspectRedis } from '../redis/health.js'
+import { certificateOf } from './components.js'
+import { redisConnectionOptionsOf } from './redis-backend.js'
+import { type NamedUpstream } from './monitored-upstream.js'
+import { namedUpstreamsOf } from './upstream-lifecycle.js'
+
+/** What `varve check --online` found about one thing that the configuration names. */
+export interface OnlineFinding {
+  readonly what: 'upstream' | 'redis' | 'certificate'
+  readonly name: string
+  readonly facts: Readonly<Record<string, string | number>>
+  /** What is wrong; empty if all is well. */
+  readonly problems: readonly string[]
+}
+
+/** Clocks of a check. */
+export interface OnlineClocks {
+  readonly now: () => number
+  readonly wallClockMs: () => number
+}
+
+interface ProbedUpstream {
+  readonly upstream: NamedUpstream
+  readonly position: Position | undefined
+  readonly release: string | undefined
+  readonly latencyMs: number | undefined
+  readonly problem: string | undefined
+}
+
+const maxProbeBytes = 1024 * 1024
+const usecPerSecond = 1_000_000n
+
+/** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
+export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
+  const [upstreams, redis] = await Promise.all([
+    Promise.all(namedUpstreamsOf(config, undefined).map(async upstream => await probe(upstream, clocks))),
+    hasRedis(config) ? [await checkRedis(config, clocks)] : []
+  ])
+  return [...upstreamFindings(upstreams, config.chainId), ...redis, ...checkCertificate(config, clocks)]
+}
+
+// Probes twice: opening the connection belongs to the first request only.
+async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<ProbedUpstream> {
+  const client = new UpstreamClient({ ...upstream, maxBufferedBytes: maxProbeBytes, now }, { fetched: () => {} })
+  try {
+    await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
+    const startedMs = now()
+    const { status, stamped, body } = await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
+    return {
+      upstream,
+      position: stamped?.position,
+      release: readRelease(body),
+      latencyMs: now() - startedMs,
+      problem: status >= 400
+        ? `HTTP ${status}`
+        : stamped === undefined
+        ? 'no position headers: expected a full node'
+        : undefined
+    }
+  } catch (error) {
+    const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
+    return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
+  } finally {
+    await client.close()
+  }
+}
+
+function upstreamFindings (probed: readonly ProbedUpstream[], configuredChain: number | null): OnlineFinding[] {
+  const chainId = configuredChain ?? probed.find(({ position }) => position !== undefined)?.position?.chainId
+  const onChain = probed.flatMap(({ position }) =>
+    position !== undefined && position.chainId === chainId ? [position] : []
+  )
+  const newestUsec = onChain.map(({ head }) => head.timestampUsec).reduce((a, b) => a > b ? a : b, 0n)
+  return probed.map(({ upstream, position, release, latencyMs, problem }) => {
+    const isOnChain = position?.chainId === chainId
+    const lagSeconds = position === undefined || !isOnChain
+      ? undefined
+      : Number((newestUsec - position.head.timestampUsec) / usecPerSecond)
+    return {
+      what: 'upstream',
+      name: upstream.name,
+      facts: {
+        ...position !== undefined && {
+          chain: position.chainId,
+          version: String(position.head.version),
+          oldestVersion: String(position.oldest.version)
+        },
+        ...release !== undefined && { release },
+        ...lagSeconds !== undefined && { lagSeconds },
+        ...latencyMs !== undefined && { latencyMs: Math.round(latencyMs * 100) / 100 }
+      },
+      problems: [
+        ...problem === undefined ? [] : [problem],
+        ...position === undefined || isOnChain ? [] : [`serves chain ${position.chainId}, expected ${chainId}`],
+        ...lagSeconds === undefined || lagSeconds <= upstream.maxLagSeconds
+          ? []
+          : [`lags ${lagSeconds} s behind the newest upstream, more than maxLagSeconds`]
+      ]
+    }
+  })
+}
+
+async function checkRedis ({ cache: { redis } }: Config, { now }: OnlineClocks): Promise<OnlineFinding> {
+  const name = redis.sentinel.name ?? (redis.cluster.length > 0 ? 'cluster' : 'server')
+  try {
+    const { version, policy, warnings } = await inspectRedis(redisConnectionOptionsOf(redis, now))
+    return {
+      what: 'redis',
+      name,
+      facts: { ...version !== undefined && { version }, ...policy !== undefined && { policy } },
+      problems: warnings
+    }
+  } catch (error) {
+    return { what: 'redis', name, facts: {}, problems: [(error as Error).message] }
+  }
+}
+
+function checkCertificate (config: Config, { now, wallClockMs }: OnlineClocks): OnlineFinding[] {
+  const { certFile } = config.tls
+  if (certFile === null) return []
+  try {
+    const certificate = certificateOf(config, now, { info: () => {}, error: () => {} })
+    const notAfterMs = (certificate?.notAfterSeconds ?? 0) * 1000
+    return [{
+      what: 'certificate',
+      name: certFile,
+      facts: {
+        notAfter: new Date(notAfterMs).toISOString(),
+        days: Math.floor((notAfterMs - wallClockMs()) / 86_400_000)
+      },
+      problems: certificate?.warnings ?? []
+    }]
+  } catch (error) {
+    return [{ what: 'certificate', name: certFile, facts: {}, problems: [(error as Error).message] }]
+  }
+}

@@ -1,0 +1,37 @@
+import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
+import { type Config } from '../config/schema.js'
+import { type ProxySettings } from '../proxy/proxy-context.js'
+import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
+
+const bytesPerMb = 1024 * 1024
+// Memory for parsed requests, as a share of the memory tier and in addition to it.
+const parsedRequestShare = 1 / 8
+const minParsedRequestBytes = 4 * bytesPerMb
+
+/** Builds the cache of parsed requests, sized as a share of the memory tier. */
+export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
+  return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
+}
+
+/** Picks the settings that decide how reads are served. */
+export function proxySettingsOf (
+  { mode, audit, waitForVersion, latest, pages, pruned, headers }: Config
+): ProxySettings {
+  return {
+    isObserving: mode === 'observe',
+    promoteLatest: latest.promote,
+    auditShare: audit.share,
+    stateMs: latest.stateMs,
+    infoMs: latest.infoMs,
+    indexMs: latest.indexMs,
+    gasMs: latest.gasMs,
+    waitMs: waitForVersion.ms,
+    waitBlocks: waitForVersion.blocks,
+    eventsTtlMs: pages.eventsTtlSeconds * 1000,
+    eventsDefault: pages.eventsDefault,
+    servePruned: pruned.serveCached,
+    answerLocally: pruned.answerLocally,
+    pinsPages: pages.pinned,
+    emit: headers.emit
+  }
+}

@@ -1,0 +1,203 @@
+import { createHash } from 'node:crypto'
+import { appendFile, mkdir, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { withTimeout } from '../with-timeout.js'
+
+/** Operations of the disk tier, as its error counter names them. */
+export const diskOperations = ['read', 'write', 'remove', 'scan'] as const
+
+/** One of the closed list. */
+export type DiskOperation = typeof diskOperations[number]
+
+/** Settings of the files of a disk tier. */
+export interface DiskFilesOptions {
+  /** Folder of the tier; it exists, and has a folder `tmp`. */
+  readonly path: string
+  readonly wallClockMs: () => number
+  readonly onError: (operation: DiskOperation) => void
+}
+
+// Node.js has four threads for files, DNS look-ups and compression: a disk that hangs must leave two of them free.
+const maxConcurrentReads = 2
+const maxWaitingReads = 512
+// A slower read is a miss (law 6: the cache can only help).
+const readTimeoutMs = 250
+// Small files need one read; a longer one is read again with its size.
+const readAheadBytes = 16_384
+/** File systems give files and folders whole blocks. */
+export const blockBytes = 4096
+/** Names with this prefix are indexes, and their files have the suffix. */
+export const indexPrefix = 'index '
+export const indexSuffix = '.index'
+
+/** Error for a look-up that the disk does not get to in time. */
+class DiskBusyError extends Error {}
+
+/**
+ * Files of the disk tier: one per name, in two levels of folders. A file is written under a temporary name and then
+ * renamed, so that no reader and no crash ever meets part of one.
+ */
+export class DiskFiles {
+  readonly #options: DiskFilesOptions
+  readonly #waiting: Array<() => void> = []
+  #reading = 0
+  #temporary = 0
+  // Set by a read that took too long, until any read ends.
+  #isHanging = false
+
+  constructor (options: DiskFilesOptions) {
+    this.#options = options
+  }
+
+  /** Returns the path of a file in a space, which is a folder of its own. */
+  pathOf (space: string, name: string): string {
+    const digest = createHash('sha256').update(name).digest('hex').slice(0, 40)
+    const file = `${digest.slice(3)}${name.startsWith(indexPrefix) ? indexSuffix : ''}`
+    return join(this.#options.path, 'entries', space, digest.slice(0, 1), digest.slice(1, 3), file)
+  }
+
+  /** True while reads do not come back. */
+  get isHanging (): boolean {
+    return this.#isHanging
+  }
+
+  /** Reads a file, and marks it as used; undefined if there is none. Rejects if the disk fails or is too slow. */
+  async read (space: string, name: string): Promise<Buffer | undefined> {
+    try {
+      if (this.#isHanging) throw new DiskBusyError('the disk does not respond')
+      // Wraps the result, because a timeout is undefined too.
+      const reading = this.#readInTurn(this.pathOf(space, name)).then(bytes => ({ bytes }))
+      // A failure after the time limit belongs to no look-up.
+      reading.catch(() => {})
+      const result = await withTimeout(readTimeoutMs, reading)
+      if (result !== undefined) return result.bytes
+      this.#isHanging = true
+      throw new DiskBusyError('timed out')
+    } catch (error) {
+      if (isAbsent(error)) return undefined
+      this.#options.onError('read')
+      throw error
+    }
+  }
+
+  /** Writes a file, and returns the bytes that it needs on the disk; rejects if the disk does. */
+  async write (space: string, name: string, bytes: Buffer): Promise<number> {
+    const path = this.pathOf(space, name)
+    const temporary = join(this.#options.path, 'tmp', String(++this.#temporary))
+    return await this.#counted('write', async () => {
+      try {
+        await writeFile(temporary, bytes)
+        return bytesOnDisk(bytes.length) + await inFolderOf(path, async () => {
+          await rename(temporary, path)
+        })
+      } catch (error) {
+        await rm(temporary, { force: true }).catch(() => {})
+        throw error
+      }
+    })
+  }
+
+  /** Appends to a file, and returns the bytes that new folders need on the disk; rejects if the disk does. */
+  async append (space: string, name: string, bytes: Buffer): Promise<number> {
+    const path = this.pathOf(space, name)
+    return await this.#counted('write', async () =>
+      await inFolderOf(path, async () => {
+        await appendFile(path, bytes)
+      }))
+  }
+
+  /** Removes a file, durable once it resolves, and returns its bytes on the disk; rejects if the disk does. */
+  async remove (space: string, name: string): Promise<number> {
+    const path = this.pathOf(space, name)
+    return await this.#counted('remove', async () => {
+      try {
+        const { size } = await stat(path)
+        await unlink(path)
+        await syncFolder(dirname(path))
+        return bytesOnDisk(size)
+      } catch (error) {
+        if (isAbsent(error)) return 0
+        throw error
+      }
+    })
+  }
+
+  async #counted<T> (operation: DiskOperation, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run()
+    } catch (error) {
+      this.#options.onError(operation)
+      throw error
+    }
+  }
+
+  async #readInTurn (path: string): Promise<Buffer> {
+    await this.#takeTurn()
+    try {
+      return await this.#readNow(path)
+    } finally {
+      this.#isHanging = false
+      this.#reading--
+      this.#waiting.shift()?.()
+    }
+  }
+
+  async #readNow (path: string): Promise<Buffer> {
+    const file = await open(path, 'r')
+    try {
+      const start = Buffer.allocUnsafe(readAheadBytes)
+      const { bytesRead } = await file.read(start, 0, readAheadBytes, 0)
+      const nowSeconds = this.#options.wallClockMs() / 1000
+      // Eviction reads this time. A file system that rejects it, such as a read-only one, evicts nothing.
+      file.utimes(nowSeconds, nowSeconds).catch(() => {})
+      if (bytesRead < readAheadBytes) return start.subarray(0, bytesRead)
+      // Reads from the start again: a read at a position does not move the file's own.
+      return await file.readFile()
+    } finally {
+      await file.close()
+    }
+  }
+
+  async #takeTurn (): Promise<void> {
+    if (this.#reading >= maxConcurrentReads) {
+      if (this.#waiting.length >= maxWaitingReads) throw new DiskBusyError('too many reads wait for the disk')
+      await new Promise<void>(resolve => {
+        this.#waiting.push(resolve)
+      })
+    }
+    this.#reading++
+  }
+}
+
+/** Runs an action in the folder of a path, which is made if it is missing; returns the bytes that new folders need. */
+async function inFolderOf (path: string, action: () => Promise<void>): Promise<number> {
+  try {
+    await action()
+    return 0
+  } catch (error) {
+    if (!isAbsent(error)) throw error
+    await mkdir(dirname(path), { recursive: true })
+    await action()
+    return blockBytes
+  }
+}
+
+/** Returns the bytes that a file of a size needs on the disk: whole blocks. */
+export function bytesOnDisk (size: number): number {
+  return Math.ceil(size / blockBytes) * blockBytes
+}
+
+/** Makes the names in a folder survive a power loss. */
+export async function syncFolder (path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+/** Returns true for an error about a file or folder that does not exist. */
+export function isAbsent (error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}

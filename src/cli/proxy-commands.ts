@@ -1,0 +1,186 @@
+import { type Flags } from '../config/load.js'
+import { UsageError } from '../app/io.js'
+import { type AdminFlags } from '../tools/admin/admin-client.js'
+import { type CheckFlags } from './check.js'
+import { type Command, type Flag } from './command.js'
+
+const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+const admin: Flag = {
+  name: 'admin',
+  value: 'URL',
+  text: 'admin listener of the running varve, default http://127.0.0.1:9464',
+  variable: 'VARVE_ADMIN'
+}
+
+/** Commands that are the proxy, check its configuration, or control a running one. */
+export const proxyCommands: readonly Command[] = [{
+  name: 'serve',
+  summary: 'the caching read proxy',
+  aside: ' (the default command)',
+  usage: ['varve [serve] [flags]'],
+  flags: [
+    {
+      name: 'config',
+      value: 'FILE',
+      text: 'settings; config/varve.yaml lists every key',
+      variable: 'VARVE_CONFIG'
+    },
+    {
+      name: 'upstream',
+      value: 'URL',
+      text: 'a full node; may be given more than once; commas separate URLs in the variable',
+      variable: 'VARVE_UPSTREAM',
+      isRepeatable: true
+    },
+    {
+      name: 'sandbox',
+      text: 'instead of an upstream: an embedded node with made-up data',
+      variable: 'VARVE_SANDBOX=1'
+    },
+    {
+      name: 'listen',
+      value: 'HOST:PORT',
+      text: 'public listener, default 127.0.0.1:8080',
+      variable: 'VARVE_LISTEN'
+    },
+    { name: 'admin', value: 'HOST:PORT', text: 'admin listener, default 127.0.0.1:9464', variable: 'VARVE_ADMIN' },
+    { name: 'disk', value: 'PATH', text: 'folder of a tier that outlives restarts', variable: 'VARVE_DISK' },
+    { name: 'redis', value: 'URL', text: 'tier that replicas share', variable: 'VARVE_REDIS' },
+    {
+      name: 'workers',
+      value: 'N',
+      text: 'processes that share the listener, default 1',
+      variable: 'VARVE_WORKERS'
+    },
+    {
+      name: 'log-level',
+      value: 'LEVEL',
+      text: `${logLevels.join(', ')}; default info`,
+      variable: 'VARVE_LOG_LEVEL',
+      choices: logLevels
+    }
+  ],
+  notes: [
+    'A flag overrides the environment, which overrides the file, which overrides the default. ' +
+    'SIGHUP reloads the configuration; SIGTERM and Ctrl-C exit after requests in flight have finished. ' +
+    'Port 0 picks a free port. Without an upstream varve needs --sandbox, and marks each response as made-up data. ' +
+    'Unknown VARVE_* variables are rejected, as unknown flags are. ' +
+    'Log lines are readable at a terminal (without colours if NO_COLOR is set), and JSON objects elsewhere.'
+  ],
+  examples: [
+    'varve --upstream http://127.0.0.1:8081',
+    'varve --sandbox',
+    'varve serve --upstream http://127.0.0.1:8081 --redis redis://127.0.0.1:6379 --workers 2',
+    'varve serve --config config/one-node.yaml --listen 0.0.0.0:8080'
+  ],
+  run: async ({ flags }, io) => await (await import('../app/serve.js')).serve(flags as Flags, io)
+}, {
+  name: 'check',
+  operands: '[FILE]',
+  summary: 'validates a configuration',
+  usage: ['varve check [FILE] [flags]'],
+  words: 'files',
+  flags: [
+    { name: 'config', value: 'FILE', text: 'the same as FILE', variable: 'VARVE_CONFIG' },
+    {
+      name: 'online',
+      text: 'also contacts every upstream and Redis, loads certificate and key, and prints what it finds'
+    },
+    { name: 'json', text: 'prints one JSON object: settings, warnings, mistakes and findings' },
+    {
+      name: 'allow-missing-secrets',
+      text: 'accepts secrets whose variable or file is missing, as in a review before deployment'
+    }
+  ],
+  notes: [
+    'Prints the effective settings, secrets masked; or lists every mistake with file, line, column and key. Without ' +
+    'a FILE it checks the environment and the defaults. With --online the findings follow as comments.',
+    'Exit 0: valid, and online all is well; 1: valid, but something that it names has a problem; 2: mistakes.'
+  ],
+  examples: [
+    'varve check config/varve.yaml',
+    'varve check --online --config config/one-node.yaml',
+    'VARVE_LISTEN=0.0.0.0:8080 varve check --json'
+  ],
+  run: async ({ flags, words }, io) => {
+    const { config } = flags as CheckFlags
+    const files = config === undefined ? words : [...words, config]
+    if (files.length > 1) throw new UsageError(`check takes one file, not ${files.length}`)
+    return await (await import('./check.js')).check(files[0], flags as CheckFlags, io)
+  }
+}, {
+  name: 'schema',
+  summary: 'prints the JSON Schema of the configuration',
+  usage: ['varve schema'],
+  flags: [],
+  notes: [
+    'Editors with a YAML language server read it through the first line of each file in config/: keys complete, ' +
+    'mistakes are marked, and each key shows its meaning.'
+  ],
+  examples: ['varve schema'],
+  run: async (_call, io) => (await import('./schema.js')).schema(io)
+}, {
+  name: 'explain',
+  operands: 'METHOD PATH',
+  summary: 'how varve would serve a request',
+  aside: ', without contacting an upstream',
+  usage: ['varve explain METHOD PATH [flags]'],
+  words: 'any',
+  flags: [
+    { name: 'data', value: 'JSON', text: 'the body of a POST' },
+    { name: 'accept', value: 'TYPE', text: 'the client\'s Accept' },
+    { name: 'config', value: 'FILE', text: 'settings; passThrough, pages, latest and limits affect the result' }
+  ],
+  notes: [
+    'PATH may be a whole URL. Prints the endpoint, the canonical upstream request, the key, the class (immutable, ' +
+    'page, moving, pass-through, refused) and the reason. The exit code is 0 for every class.'
+  ],
+  examples: [
+    'varve explain GET \'/v1/accounts/1/modules?ledger_version=%2B007\'',
+    'varve explain POST /v1/tables/0x5eed/item?ledger_version=7 ' +
+    '--data \'{"key_type":"u64","value_type":"u64","key":"07"}\''
+  ],
+  run: async ({ flags, words: [method, target, ...others] }, io) => {
+    if (method === undefined || target === undefined || others.length > 0) {
+      throw new UsageError('explain takes a METHOD and a PATH')
+    }
+    const { data, accept, config } = flags as Record<string, string | undefined>
+    const { explain } = await import('./explain.js')
+    return explain({ method: method.toUpperCase(), target, data, accept, config }, io)
+  }
+}, {
+  name: 'status',
+  summary: 'the state of a running varve on one screen',
+  usage: ['varve status [flags]'],
+  flags: [
+    admin,
+    { name: 'watch', text: 'prints it again every two seconds, until Ctrl-C' },
+    { name: 'json', text: 'prints /status.json instead, on one line' }
+  ],
+  notes: ['Exit 0: varve serves reads; 1: it does not, or its admin listener cannot be reached.'],
+  examples: ['varve status', 'varve status --admin http://127.0.0.1:9464 --watch', 'varve status --json'],
+  run: async ({ flags }, io) => await (await import('./status.js')).status(flags as AdminFlags, io)
+}, {
+  name: 'purge',
+  operands: 'METHOD URL',
+  summary: 'removes a read from the cache of a running varve',
+  usage: ['varve purge METHOD URL [flags]', 'varve purge --all [flags]'],
+  words: 'any',
+  flags: [
+    admin,
+    { name: 'data', value: 'JSON', text: 'the body of a POST' },
+    { name: 'all', text: 'purges everything: a new generation begins' }
+  ],
+  notes: [
+    'VARVE_ADMIN_TOKEN in the environment is sent as the admin token. One version of a block purges the block in ' +
+    'all its forms. Exit 0: purged in every replica; 1: rejected, or some replicas purge it only once Redis is ' +
+    'reachable.'
+  ],
+  examples: [
+    'varve purge GET \'/v1/accounts/0x1/modules?ledger_version=2000\'',
+    'varve purge POST \'/v1/tables/0x5eed/item?ledger_version=2000\' ' +
+    '--data \'{"key_type":"u64","value_type":"u64","key":"7"}\'',
+    'varve purge --all --admin http://127.0.0.1:9464'
+  ],
+  run: async ({ flags, words }, io) => await (await import('./purge.js')).purge(flags as AdminFlags, words, io)
+}]

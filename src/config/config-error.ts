@@ -1,0 +1,41 @@
+/** Place in the configuration file, both counted from 1. */
+export interface Place {
+  readonly line: number
+  readonly column: number
+}
+
+/** Path of a key, and what was expected there. */
+export interface Mistake {
+  readonly path: string
+  readonly message: string
+  /** Place of the value, or of an unknown key; undefined for a key that is not in the file. */
+  readonly place?: Place | undefined
+  /** A valid setting of the key. */
+  readonly example?: string | undefined
+  /** Key that an unknown one may mean. */
+  readonly nearest?: string | undefined
+}
+
+/** Formats a mistake in a file as compilers do: FILE:LINE:COLUMN: KEY: MESSAGE. */
+export function mistakeText ({ path, message, place, example, nearest }: Mistake, file: string | undefined): string {
+  const at = place === undefined || file === undefined ? '' : `${file}:${place.line}:${place.column}: `
+  const hint = nearest !== undefined
+    ? `; did you mean ${nearest}?`
+    : example === undefined
+    ? ''
+    : `; for example ${example}`
+  return `${at}${path}: ${message}${hint}`
+}
+
+/** Error for a configuration that varve does not fully understand. */
+export class ConfigError extends Error {
+  readonly mistakes: readonly Mistake[]
+  /** Configuration file; undefined without one, or if the mistakes name it. */
+  readonly file: string | undefined
+
+  constructor (mistakes: readonly Mistake[], file?: string) {
+    super(mistakes.map(mistake => mistakeText(mistake, file)).join('\n'))
+    this.mistakes = mistakes
+    this.file = file
+  }
+}

@@ -1,0 +1,34 @@
+import { type TierName, type TierStatus } from '../cache/tier.js'
+import { type Tracker } from '../chain/tracker.js'
+import { type RecentSnapshot } from '../metrics/recent-counts.js'
+import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { type Upstream } from '../upstreams/upstream.js'
+import { type DrainFlag } from './drain-flag.js'
+
+/** Release and mode of this varve. */
+export interface VarveInfo {
+  readonly version: string
+  readonly mode: 'serve' | 'observe'
+  /** Name of the machine, which distinguishes replicas. */
+  readonly host: string
+  /** True if the upstream is the embedded sandbox, whose chain is made up. */
+  readonly isSandbox: boolean
+}
+
+/** Sources of readiness and status. */
+export interface StatusSources {
+  readonly tracker: Tracker
+  readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
+  readonly drain: DrainFlag
+  readonly clients: { readonly isFull: boolean }
+  readonly loadShedder: { readonly isShedding: boolean }
+  readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes' | 'isExhausted'>
+  readonly info: () => VarveInfo
+  readonly recent: { readonly snapshot: RecentSnapshot }
+  /** Tiers in use. */
+  readonly tiers: ReadonlyArray<{ readonly name: TierName, readonly status: TierStatus }>
+  /** Reasons why lower tiers are degraded. */
+  readonly degradedTiers: () => readonly string[]
+  /** Reasons why the certificate needs attention. */
+  readonly degradedCertificate: () => readonly string[]
+}

@@ -1,0 +1,271 @@
+import { type Inspection } from '../upstreams/attempt-runner.js'
+import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { QuarantinedError } from '../upstreams/chain-guard.js'
+import { ImpossibleResponseError, UpstreamFailure } from '../upstreams/upstream-failure.js'
+import { type UpstreamRequest } from '../upstreams/upstream-request.js'
+import { mediaTypes } from '../api/accept.js'
+import {
+  deniesVersion,
+  reportsInvalidInput,
+  reportsNotFound,
+  reportsPruned,
+  type UpstreamResponse
+} from '../api/upstream-response.js'
+import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
+import { eventSelectionOf, type Read, targetOf } from '../api/read.js'
+import { type ErrorResponse, unavailableError } from '../api/error-response.js'
+import { type PinnedRead, type ReadClient, isReset, noClient } from './pinned-read.js'
+import { type ProxyContext } from './proxy-context.js'
+import { judgeEvents, type MissingHistory } from './events/event-pages.js'
+
+/** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
+export interface FetchedJudged extends JudgedResponse {
+  readonly isStale: boolean
+}
+
+/**
+ * Fetches a read and judges its response. Rejects with 503 if the upstreams deny a served version (law 11: "gone" and
+ * "not there" are facts, not guesses).
+ */
+export async function fetchJudged (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
+  if (pinned.read.mayBeMoving || pinned.readClass === 'moving') return await fetchLatest(context, pinned)
+  return { ...await fetchUnlessDenied(context, pinned, undefined), isStale: false }
+}
+
+/**
+ * Fetches a latest read (law 5: a latest read is never older than its request). A response behind the served head fails
+ * over, and is then retried once. Rejects with 503 below the client's minimum version.
+ */
+async function fetchLatest (context: ProxyContext, pinned: PinnedRead): Promise<FetchedJudged> {
+  const { read } = pinned
+  const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
+  const judged = await fetchUnlessDenied(context, pinned, { servedVersion })
+  if (!isStale(context, pinned, servedVersion, judged)) return { ...judged, isStale: false }
+  // Skips a useless retry: another replica may have served a head that no upstream of this process has reached.
+  const retried = servedVersion === undefined || context.upstreamPool.mayHaveReached(servedVersion)
+    ? await fetchUnlessDenied(context, pinned, { servedVersion }).catch(() => undefined)
+    : undefined
+  if (retried === undefined) return acceptStale(context, read, judged)
+  const [newer, other] = isNewer(retried.response, judged.response) ? [retried, judged] : [judged, retried]
+  discardBody(other)
+  return isStale(context, pinned, servedVersion, newer)
+    ? acceptStale(context, read, newer)
+    : { ...newer, isStale: false }
+}
+
+/** Returns true if a latest response is too old. A full page is history at any head; a reset voids the served head. */
+function isStale (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  servedVersion: bigint | undefined,
+  { response, verdict }: JudgedResponse
+): boolean {
+  const { read } = pinned
+  if (read.mayBeMoving && verdict.lifetime !== undefined) return false
+  return isBelowMinVersion(response, read.minVersion) ||
+    (!isReset(context, pinned) && isBehindVersion(response, servedVersion))
+}
+
+function acceptStale (context: ProxyContext, read: Read, stale: JudgedResponse): FetchedJudged {
+  if (isBelowMinVersion(stale.response, read.minVersion)) {
+    discardBody(stale)
+    throw laggingError()
+  }
+  context.metrics.staleLatest()
+  return { ...stale, isStale: true }
+}
+
+/** Requirements of a latest read: the lowest head that its response may have. */
+interface LatestRequirements {
+  readonly servedVersion: bigint | undefined
+}
+
+async function fetchUnlessDenied (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  latest: LatestRequirements | undefined
+): Promise<JudgedResponse> {
+  const judged = await fetchAndLearn(context, pinned, latest)
+  if (judged !== undefined) return judged
+  // The version at a served height is unknown; the served head is its upper bound.
+  const version = pinned.read.requestedVersion ?? context.tracker.position?.head.version
+  const retried = version !== undefined && context.upstreamPool.mayHaveReached(version)
+    ? await fetchAndLearn(context, pinned, latest)
+    : undefined
+  if (retried === undefined) throw laggingError()
+  return retried
+}
+
+/** Builds the 503 for a version that was served or is required, and that the upstreams lack. */
+export function laggingError (): ErrorResponse {
+  return unavailableError('all upstreams lag behind the requested version')
+}
+
+/**
+ * Throws a 503 for an upstream request while the process has no time or bytes left for it (law 10: nothing grows
+ * without bound).
+ */
+export function requireCapacity ({ rejectIfOverloaded, inFlight, metrics }: ProxyContext, { id }: ReadClient): void {
+  rejectIfOverloaded?.()
+  if (inFlight.admits(id)) return
+  metrics.overBudget()
+  throw unavailableError('limits.inFlightMb is used up: serving cached responses only, retry later')
+}
+
+/** Fetches and learns from every response; undefined if the upstreams deny a version that was already served. */
+async function fetchAndLearn (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  latest: LatestRequirements | undefined
+): Promise<JudgedResponse | undefined> {
+  const { read, client } = pinned
+  requireCapacity(context, client)
+  const generationBefore = context.tracker.chain?.generation
+  const fetched = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
+    version: read.requestedVersion,
+    minVersion: latest?.servedVersion,
+    events: eventSelectionOf(read)
+  }, response => learnAndJudge(context, pinned, latest, response)).catch((error: unknown) => {
+    const impossible = error instanceof ImpossibleResponseError ? error.inspection as Judgement : undefined
+    if (impossible?.isDenied === true) return undefined
+    throw impossible?.impossible === undefined
+      ? errorResponseFor(context, read, error)
+      : impossibleResponseError(context, read, impossible.impossible)
+  })
+  if (fetched === undefined) return undefined
+  const { response, inspection } = fetched
+  // After a reset during the fetch the chain of the response is unknown, so it is fetched again (law 7: chains never
+  // mix).
+  if (context.tracker.chain?.generation !== generationBefore) {
+    discardBody(fetched)
+    return await fetchAndLearn(context, pinned, latest)
+  }
+  if (response.status === 410) context.prunedErrors.learn(response)
+  return { response, verdict: inspection?.judged.verdict ?? judge(read, response, context.settings) }
+}
+
+/** Judgement of one response, with the reasons why it may not be passed on. */
+interface Judgement extends Inspection {
+  readonly judged: JudgedResponse
+  readonly isDenied: boolean
+  readonly impossible: NotStoredReason | undefined
+}
+
+/** Learns the position of a response, and judges whether another upstream may do better. */
+function learnAndJudge (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  latest: LatestRequirements | undefined,
+  response: UpstreamResponse
+): Judgement {
+  const { read } = pinned
+  const learned = response.stamped && context.tracker.learn(response.stamped.position, response.stamped.family)
+  const { verdict, missing } = judgeEvents(context, pinned, response, judge(read, response, context.settings))
+  const judged = { response, verdict }
+  const isDenied = deniesServedVersion(context, read, response)
+  const impossible = learned === 'other_chain'
+    ? 'wrong_chain'
+    : impossibleReason(read, response) ?? wrongContentReason(verdict)
+  const flaw = isDenied || impossible !== undefined
+    ? 'impossible'
+    : improvableFlaw(context, pinned, latest, judged, missing)
+  return { flaw, judged, isDenied, impossible }
+}
+
+/** Returns the flaw of a possible response: another upstream may have more history or a higher head. */
+function improvableFlaw (
+  context: ProxyContext,
+  pinned: PinnedRead,
+  latest: LatestRequirements | undefined,
+  judged: JudgedResponse,
+  missing: MissingHistory | undefined
+): Inspection['flaw'] {
+  if (reportsPruned(judged.response)) return 'pruned'
+  if (missing === 'pruned' || latest === undefined || !isStale(context, pinned, latest.servedVersion, judged)) {
+    return missing
+  }
+  return missing === 'partial' ? 'partial_lagging' : 'lagging'
+}
+
+// An impossible response is not sent to the client either: 503 is better than a wrong body.
+function impossibleResponseError (context: ProxyContext, read: Read, reason: NotStoredReason): ErrorResponse {
+  context.metrics.notStored(read.endpoint.name, reason)
+  return unavailableError('the upstream sent a response that cannot be true')
+}
+
+/** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
+export function upstreamRequestOf (read: Read, { id: clientId, bytes }: ReadClient = noClient): UpstreamRequest {
+  const { endpoint: { name, method }, accept, body } = read
+  const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
+  return {
+    endpoint: name,
+    method,
+    target: targetOf(read),
+    headers,
+    body: body?.sent,
+    clientId,
+    bytes,
+    isIdempotent: true
+  }
+}
+
+function errorResponseFor (context: ProxyContext, read: Read, error: unknown): ErrorResponse {
+  if (error instanceof QuarantinedError) context.metrics.notStored(read.endpoint.name, 'wrong_chain')
+  if (error instanceof UpstreamFailure && error.reason === 'truncated') {
+    context.metrics.notStored(read.endpoint.name, 'incomplete')
+  }
+  return unavailableError(
+    describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ?? 'no upstream could answer'
+  )
+}
+
+// Content of another block or transaction is impossible; other verdicts only prevent storing.
+function wrongContentReason ({ notStored }: JudgedResponse['verdict']): NotStoredReason | undefined {
+  return notStored === 'wrong_block' || notStored === 'wrong_transaction' ? notStored : undefined
+}
+
+/**
+ * Returns true if a response denies a served version or height, as lagging nodes do (law 11: "gone" and "not there" are
+ * facts, not guesses).
+ */
+export function deniesServedVersion (
+  context: ProxyContext,
+  { requestedVersion, height }: Pick<Read, 'requestedVersion' | 'height'>,
+  response: UpstreamResponse
+): boolean {
+  const head = context.tracker.position?.head
+  if (head === undefined) return false
+  const wasServed = requestedVersion === undefined
+    ? height !== undefined && height <= head.blockHeight
+    : requestedVersion <= head.version
+  // A list that starts above a node's head is an invalid input: docs/node-behaviour.md, "Transactions".
+  return wasServed &&
+    (deniesVersion(response) || (isBehindVersion(response, requestedVersion) && reportsInvalidInput(response)))
+}
+
+export function isBehindVersion (response: UpstreamResponse, version: bigint | undefined): boolean {
+  return response.stamped !== undefined && version !== undefined && response.stamped.position.head.version < version
+}
+
+/**
+ * Returns true if a response was read below the minimum version. A not-found without a position counts, because its
+ * version is unknown.
+ */
+export function isBelowMinVersion (response: UpstreamResponse, minVersion: bigint | undefined): boolean {
+  if (minVersion === undefined) return false
+  return isBehindVersion(response, minVersion) || (response.stamped === undefined && reportsNotFound(response))
+}
+
+function highestVersion (a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  return a === undefined || (b !== undefined && b > a) ? b : a
+}
+
+// A response without a position, such as a gateway's 429, proves no head.
+function isNewer (a: UpstreamResponse, b: UpstreamResponse): boolean {
+  return a.stamped !== undefined && isBehindVersion(b, a.stamped.position.head.version)
+}
+
+/** Destroys the rest of a body that no client gets. */
+function discardBody ({ response }: Pick<JudgedResponse, 'response'>): void {
+  response.rest?.destroy()
+}

@@ -1,0 +1,141 @@
+import { type Entry, makeEntry } from '../cache/entry.js'
+import { decodeStreamName } from '../cache/stream-name-entry.js'
+import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
+import { readEventPage } from '../api/event-page.js'
+import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf } from '../api/read.js'
+import { commit } from './commit.js'
+import { readMicroCache } from './micro-cache.js'
+import { type CachedEntry } from './outcomes.js'
+import { makePerResponseHeaders } from './per-response-headers.js'
+import { isReset, type PinnedRead } from './pinned-read.js'
+import { type ProxyContext } from './proxy-context.js'
+import { mayServePruned, prunedDistance } from './pruned-history.js'
+
+/**
+ * Looks a read up in memory; moving reads in the micro-cache. Request variants share a 200; a not-found quotes its
+ * text, so only equal texts share it (law 1: what is keyed is what is sent).
+ */
+export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
+  if (pinned.readClass !== 'moving') {
+    const entry = lookUpHistory(context, pinned)
+    return entry && describe(context, pinned, 'memory', entry)
+  }
+  const entry = readMicroCache(context, pinned)
+  return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
+}
+
+function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
+  const { memory } = context
+  const { read: { page }, keys } = pinned
+  if (page === undefined) return memory.get(lookupOf(pinned))
+  // A page without a guid is stored only under its own path.
+  const ownPage = memory.getByKey(keys.value)
+  const stream = ownPage === undefined ? streamOf(context, pinned) : undefined
+  return stream === undefined ? ownPage : memory.get({ by: 'events', events: pageIntervalOf(stream, page) })
+}
+
+/** Returns where every tier looks a read up; pages are also found under the stream that their path leads to. */
+export function lookupOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): Lookup {
+  return keys.intervalFamily === undefined || requestedVersion === undefined
+    ? { by: 'key', keys }
+    : { by: 'version', family: keys.intervalFamily, version: requestedVersion }
+}
+
+/** Looks equal reads up once in the tiers below memory; joins a fetch in flight instead of looking for its result. */
+export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+  const { read, readClass, keys } = pinned
+  if (
+    context.lowerTiers.length === 0 || readClass === 'moving' ||
+    context.historyCoalescer.has(coalescingKeyOf(read, keys.value))
+  ) return undefined
+  const { result } = await context.lowerTierCoalescer.run(keys.text, async () => {
+    for (const tier of context.lowerTiers) {
+      const cached = await lookUpInTier(context, tier, pinned)
+      if (cached !== undefined) return cached
+    }
+    return undefined
+  })
+  return result
+}
+
+/** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */
+async function lookUpInTier (
+  context: ProxyContext,
+  tier: LowerTier,
+  pinned: PinnedRead
+): Promise<CachedEntry | undefined> {
+  const { read: { page }, keys, eventsFamily } = pinned
+  const sinceCount = context.invalidator.count
+  const stream = streamOf(context, pinned)
+  const found = await tier.get(
+    page === undefined || eventsFamily === undefined
+      ? lookupOf(pinned)
+      : stream !== undefined
+      ? { by: 'events', events: pageIntervalOf(stream, page) }
+      // Looks for the stream name of the path first, then for a page without a guid.
+      : { by: 'key', keys: { ...keys, value: eventsFamily } }
+  )
+  // The chain may have been reset by now, and the path may lead to another stream.
+  if (found === undefined || isReset(context, pinned)) return undefined
+  if (stream !== undefined && streamOf(context, pinned) !== stream) return undefined
+  // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
+  if (!context.tracker.learnProven(found.stored.stamped)) return undefined
+  if (found.stored.key === eventsFamily) {
+    if (context.invalidator.count !== sinceCount) return undefined
+    learnStreamName(context, eventsFamily, found)
+    return streamOf(context, pinned) === undefined ? undefined : await lookUpInTier(context, tier, pinned)
+  }
+  // Ignores pages with a guid that earlier varve versions stored under their path.
+  if (page !== undefined && stream === undefined && readEventPage(found.stored.body)?.stream !== undefined) {
+    return undefined
+  }
+  const cached = describe(context, pinned, tier.name, entryFromFound(context, found))
+  // Fetches an entry again that was purged during its look-up.
+  return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
+}
+
+/** Returns the stream of a page's path; undefined if it is unknown or expired, and for other reads. */
+function streamOf ({ streamNames }: ProxyContext, { read, eventsFamily }: PinnedRead): string | undefined {
+  if (eventsFamily === undefined || namesStream(read)) return eventsFamily
+  return streamNames.find(eventsFamily)?.stream
+}
+
+/** Learns the stream of a path from another process, unless a later response of this one contradicts it. */
+function learnStreamName ({ streamNames }: ProxyContext, path: string, { stored, ttlMs }: FoundEntry): void {
+  const stream = decodeStreamName(stored)
+  if (stream !== undefined) streamNames.learn(path, stream, stored.stamped.position.head.version, ttlMs)
+}
+
+function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {
+  const { key, status, contentType, body, release, lowestVersion, validity } = stored
+  return makeEntry({
+    key,
+    status,
+    contentType,
+    body,
+    release,
+    lowestVersion,
+    validity,
+    perResponseHeaders: makePerResponseHeaders(stored, context.settings.emit, context.tracker.family),
+    expiresAtMs: context.now() + ttlMs
+  })
+}
+
+/** Describes how an entry may be served; undefined if it may not, because the upstreams have pruned it. */
+function describe (
+  context: ProxyContext,
+  { read }: PinnedRead,
+  tier: TierName,
+  entry: Entry
+): CachedEntry | undefined {
+  const prunedVersions = prunedDistance(context.tracker.position, read, entry)
+  if (prunedVersions !== undefined) {
+    return mayServePruned(context, read, entry)
+      ? { tier, entry, kind: 'pruned', prunedVersions, isRetired: false }
+      : undefined
+  }
+  // Law 8: rendering can change, history cannot.
+  const isRetired = isRendered(read, entry.status) && entry.release !== undefined &&
+    context.releases.isRetiredRelease(entry.release) && !context.failedRefreshes.isBackingOff(entry)
+  return { tier, entry, kind: 'history', prunedVersions, isRetired }
+}

@@ -1,0 +1,64 @@
+import { type ChainGeneration } from '../chain/tracker.js'
+import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
+import { type Position } from '../api/position.js'
+import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
+import { unavailableError } from '../api/error-response.js'
+import { type ProxyContext } from './proxy-context.js'
+
+/** Client that sent a read. */
+export interface ReadClient {
+  /** Identity for fair queueing at busy upstreams; undefined for work of no client. */
+  readonly id: string | undefined
+  /** Bytes fetched for the request, which it holds until it is answered; undefined for work of no client. */
+  readonly bytes?: RequestBytes | undefined
+  /**
+   * Charges the client before an upstream request, and rejects beyond its limit; undefined if there is nothing to
+   * charge.
+   */
+  readonly admit: (() => Promise<void>) | undefined
+}
+
+/** Stands for the client of varve's own work. */
+export const noClient: ReadClient = { id: undefined, admit: undefined }
+
+/** Read of a client in one chain and generation, which its keys name (law 7: chains never mix). */
+export interface PinnedRead {
+  readonly read: Read
+  readonly readClass: ReadClass
+  readonly chain: ChainGeneration
+  readonly keys: ReadKeys
+  /** Family of the pages of its path, which for a handle is the key of its stream name; undefined without events. */
+  readonly eventsFamily: string | undefined
+  readonly client: ReadClient
+}
+
+/** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */
+export async function pinRead (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
+  if (context.tracker.chain === undefined) await context.resolveChain()
+  const { chain } = context.tracker
+  if (chain === undefined) {
+    throw unavailableError(
+      describeChainMismatch(context.upstreamPool.upstreams, context.tracker) ??
+        'no upstream has been reached yet, so the chain is unknown'
+    )
+  }
+  return pinTo(chain, read, client)
+}
+
+/** Pins a read to a known chain. */
+export function pinTo (chain: ChainGeneration, read: Read, client = noClient): PinnedRead {
+  const eventsFamily = read.endpoint.keyedBy === 'page' ? streamIndexKeyOf(chain, read.path) : undefined
+  return { read, readClass: classOf(read), chain, keys: keysOf(read, chain), eventsFamily, client }
+}
+
+/** Returns true if the chain has been reset since the read was pinned. */
+export function isReset ({ tracker }: Pick<ProxyContext, 'tracker'>, { chain }: Pick<PinnedRead, 'chain'>): boolean {
+  return tracker.chain?.generation !== chain.generation
+}
+
+/** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */
+export async function servedPosition (context: ProxyContext): Promise<Position | undefined> {
+  if (context.tracker.position === undefined) await context.resolveChain()
+  return context.tracker.position
+}

@@ -1,0 +1,58 @@
+import { type Entry } from '../cache/entry.js'
+import { type Position } from '../api/position.js'
+import { type Read } from '../api/read.js'
+import { reportsPruned } from '../api/upstream-response.js'
+import { type FetchResult } from './outcomes.js'
+import { type ProxyContext } from './proxy-context.js'
+
+/** Versions that an entry describes, for reads that name none. */
+type VersionBounds = Pick<Entry, 'lowestVersion' | 'validity'>
+
+/** Returns the version that a read names, else the lowest version that its entry describes. */
+export function lowestVersionOf ({ requestedVersion }: Read, cached?: VersionBounds): bigint | undefined {
+  return requestedVersion ?? cached?.lowestVersion ??
+    (cached?.validity?.kind === 'versions' ? cached.validity.first : undefined)
+}
+
+/** Returns true if a pruned entry may be served; one that every upstream has pruned needs `servePruned`. */
+export function mayServePruned (context: ProxyContext, read: Read, cached: VersionBounds): boolean {
+  const version = lowestVersionOf(read, cached)
+  return context.settings.servePruned || (version !== undefined && !context.upstreamPool.isPrunedEverywhere(version))
+}
+
+/** Returns the number of versions from a read, or its entry, to the oldest version; undefined inside the window. */
+export function prunedDistance (
+  position: Position | undefined,
+  read: Read,
+  cached?: VersionBounds
+): bigint | undefined {
+  const version = lowestVersionOf(read, cached)
+  return version !== undefined && position !== undefined && version < position.oldest.version
+    ? position.oldest.version - version
+    : undefined
+}
+
+/** Returns the pruned distance if varve may respond 410 without an upstream request; else undefined. */
+export function locallyPrunedDistance (context: ProxyContext, read: Read): bigint | undefined {
+  const distance = prunedDistance(context.tracker.position, read)
+  // Requires both: the served position, which is of our chain, and the last known window of every upstream.
+  return context.settings.answerLocally && read.requestedVersion !== undefined &&
+      context.upstreamPool.isPrunedEverywhere(read.requestedVersion)
+    ? distance
+    : undefined
+}
+
+/** Throws and counts the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
+export function rejectPruned (context: ProxyContext, read: Read): void {
+  const { requestedVersion } = read
+  const distance = locallyPrunedDistance(context, read)
+  if (distance === undefined || requestedVersion === undefined) return
+  context.metrics.pruned(read.endpoint.name, 'local', distance)
+  throw context.prunedErrors.errorFor(requestedVersion, requestedVersion + distance)
+}
+
+/** Counts a response of an upstream that lacks pruned history. */
+export function countPrunedResponse (context: ProxyContext, read: Read, { response, notStored }: FetchResult): void {
+  if (notStored !== 'pruned_page' && !reportsPruned(response)) return
+  context.metrics.pruned(read.endpoint.name, 'upstream', prunedDistance(context.tracker.position, read))
+}

@@ -1,0 +1,133 @@
+import { formatCount, formatDuration, groupDigits } from '../warm/progress.js'
+
+/** Parts of /status.json that the screen shows; a varve of another release may lack some. */
+interface Status {
+  readonly ready?: boolean
+  readonly level?: string
+  readonly degraded?: readonly string[]
+  readonly draining?: boolean
+  readonly varve?: { readonly version?: string, readonly mode?: string, readonly host?: string }
+  readonly chain?: { readonly id?: number | string, readonly generation?: number | string }
+  readonly position?: {
+    readonly version: string,
+    readonly oldestVersion: string,
+    readonly blockHeight: string,
+    readonly ageMs: number
+  }
+  readonly upstreams?: ReadonlyArray<Readonly<Record<string, string | number | boolean | undefined>>>
+  readonly tiers?: Readonly<
+    Record<string, {
+      readonly entries?: number,
+      readonly bytes?: number,
+      readonly maxBytes?: number,
+      readonly state?: string,
+      readonly reason?: string
+    }>
+  >
+  readonly recent?: {
+    readonly stepMs?: number,
+    readonly outcomes?: Readonly<Record<string, readonly number[]>>
+  }
+  readonly workers?: readonly unknown[]
+}
+
+const upstreamColumns = [
+  ['name', 'upstream'],
+  ['state', 'state'],
+  ['version', 'version'],
+  ['lagSeconds', 'lag s'],
+  ['latencyMs', 'ms'],
+  ['p95Ms', 'p95 ms'],
+  ['inFlight', 'in flight'],
+  ['waiting', 'queued'],
+  ['reason', '']
+] as const
+
+/** Prints /status.json as one screen of text. */
+export function statusScreenOf (json: unknown): string {
+  const status = json as Status
+  const { varve = {}, chain, position, tiers = {}, recent, upstreams = [], workers } = status
+  return [
+    `varve ${varve.version ?? ''} on ${varve.host ?? 'this machine'}: ${stateOf(status)}`,
+    ...(status.degraded ?? []).map(text => `  ! ${text}`),
+    '',
+    ...rows([
+      ['mode', varve.mode],
+      ['workers', workers === undefined ? undefined : String(workers.length)],
+      ['chain', chain?.id === undefined ? undefined : `${chain.id}, generation ${chain.generation ?? '?'}`],
+      ['version', position && positionText(position)],
+      ...Object.entries(tiers).map(([name, tier]) => [name, tierText(tier)] as const),
+      ['requests', requestsText(recent)],
+      ['hit rate', hitRateText(recent)]
+    ]),
+    '',
+    ...table(upstreams)
+  ].map(line => `${line.trimEnd()}\n`).join('')
+}
+
+function stateOf ({ ready, level, draining }: Status): string {
+  return `${ready === true ? 'ready' : 'not ready'}${draining === true ? ', draining' : ''}${
+    level === undefined ? '' : `, ${level}`
+  }`
+}
+
+function positionText ({ version, oldestVersion, blockHeight, ageMs }: NonNullable<Status['position']>): string {
+  return `${groupDigits(BigInt(version))} (block ${groupDigits(BigInt(blockHeight))}), oldest ${
+    groupDigits(BigInt(oldestVersion))
+  }, updated ${formatDuration(ageMs)} ago`
+}
+
+function tierText ({ entries, bytes, maxBytes, state, reason }: NonNullable<Status['tiers']>[string]): string {
+  const size = entries === undefined
+    ? undefined
+    : `${formatCount(entries, 'entry', 'entries')}, ${megabytes(bytes ?? 0)}${
+      maxBytes === undefined ? '' : ` of ${megabytes(maxBytes)}`
+    }`
+  return [state, size, reason].filter(part => part !== undefined).join(', ')
+}
+
+// The unit of cache.memory.maxMb.
+function megabytes (bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(1)} MB`
+}
+
+function sumOf (recent: Status['recent'], isCounted: (outcome: string) => boolean): number {
+  return Object.entries(recent?.outcomes ?? {}).filter(([name]) => isCounted(name)).flatMap(([, steps]) => steps)
+    .reduce((sum, count) => sum + count, 0)
+}
+
+function requestsText (recent: Status['recent']): string | undefined {
+  const steps = Math.max(0, ...Object.values(recent?.outcomes ?? {}).map(({ length }) => length))
+  if (steps === 0) return undefined
+  const failed = sumOf(recent, name => name === 'unavailable')
+  return `${groupDigits(sumOf(recent, () => true))} in ${formatDuration(steps * (recent?.stepMs ?? 0))}, ${
+    groupDigits(failed)
+  } failed`
+}
+
+function hitRateText (recent: Status['recent']): string | undefined {
+  const hits = sumOf(recent, name => name.startsWith('hit_'))
+  const reads = hits + sumOf(recent, name => name === 'miss' || name === 'collapsed')
+  return reads === 0 ? undefined : `${Math.floor(hits / reads * 1000) / 10} %`
+}
+
+function rows (pairs: ReadonlyArray<readonly [string, string | undefined]>): string[] {
+  const shown = pairs.filter(([, text]) => text !== undefined)
+  const width = Math.max(...shown.map(([name]) => name.length))
+  return shown.map(([name, text = '']) => `  ${name.padEnd(width)}  ${text}`)
+}
+
+function stateOfUpstream ({ state, cordoned }: NonNullable<Status['upstreams']>[number]): string {
+  return `${state ?? ''}${cordoned === true ? ', cordoned' : ''}`
+}
+
+function table (upstreams: NonNullable<Status['upstreams']>): string[] {
+  const lines = [
+    upstreamColumns.map(([, title]) => title as string),
+    ...upstreams.map(upstream =>
+      upstreamColumns.map(([key]) => key === 'state' ? stateOfUpstream(upstream) : String(upstream[key] ?? ''))
+    )
+  ]
+  const widths = upstreamColumns.map((_, at) => Math.max(...lines.map(line => line[at]?.length ?? 0)))
+  return lines.map(line => `  ${line.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ')}`)
+}

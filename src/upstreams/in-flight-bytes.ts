@@ -1,0 +1,192 @@
+/** Bytes that one holder has taken from the budget; a second release does nothing. */
+export interface HeldBytes {
+  release(): void
+}
+
+/** A buffer outside the cache, counted once however many fetches and responses hold it. */
+interface HeldBuffer {
+  readonly clientId: string | undefined
+  fetches: number
+  responses: number
+  writes: number
+}
+
+/** Bytes that one streamed response takes: its read-ahead, a chunk of the upstream and the client's socket buffer. */
+export const streamBytes = 128 * 1024
+
+// Beyond this share responses are streamed instead of stored; the rest is for streams and small responses.
+const bufferedShare = 3 / 4
+// Share that slow readers, and the fetches of one client, may take while others need the budget.
+const clientShare = 1 / 2
+// Share that writes to Redis may take; they can wait or be dropped, and responses cannot.
+const queuedShare = 1 / 8
+// Reports the budget as exhausted for this long, since requests come and go between two looks at it.
+const reportForMs = 10_000
+
+/**
+ * Budget for bytes outside the cache (law 10: nothing grows without bound): responses gathered, streamed or being sent,
+ * request bodies, and writes to Redis.
+ */
+export class InFlightBytes {
+  readonly #now: () => number
+  readonly #buffers = new Map<ArrayBufferLike, HeldBuffer>()
+  readonly #bytesOfClient = new Map<string, number>()
+  #maxBytes: number
+  #bytes = 0
+  #fetchedBytes = 0
+  #queuedBytes = 0
+  #exhaustedAtMs = -Infinity
+
+  constructor (maxBytes: number, now: () => number) {
+    this.#maxBytes = maxBytes
+    this.#now = now
+  }
+
+  get bytes (): number {
+    return this.#bytes
+  }
+
+  get maxBytes (): number {
+    return this.#maxBytes
+  }
+
+  /** Bytes that clients may leave unread for longer than some seconds. */
+  get maxUnreadBytes (): number {
+    return this.#maxBytes * clientShare
+  }
+
+  /** True for ten seconds after a response was not stored, or a request rejected, for want of bytes. */
+  get isExhausted (): boolean {
+    return this.#now() - this.#exhaustedAtMs < reportForMs
+  }
+
+  setMaxBytes (maxBytes: number): void {
+    this.#maxBytes = maxBytes
+  }
+
+  /**
+   * True if a client may start a fetch. Hits never count here: a client that reads them slowly must not cost others
+   * their misses. A client beyond half of the budget gets no more while the budget is short.
+   */
+  admits (clientId: string | undefined): boolean {
+    const isShort = this.#fetchedBytes >= this.#maxBytes * bufferedShare
+    const hasShare = (this.#bytesOfClient.get(clientId ?? '') ?? 0) < this.#maxBytes * clientShare
+    return this.#count(this.#fetchedBytes < this.#maxBytes && (!isShort || hasShare))
+  }
+
+  /** True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. */
+  canBuffer (more: number, held = 0): boolean {
+    return this.#count(held + more <= streamBytes || this.#bytes + more <= this.#maxBytes * bufferedShare)
+  }
+
+  /** Takes bytes that no buffer of their own stands for. */
+  take (bytes: number, clientId: string | undefined): HeldBytes {
+    this.#addFetched(bytes, clientId)
+    this.#bytes += bytes
+    return once(() => {
+      this.#addFetched(-bytes, clientId)
+      this.#bytes -= bytes
+    })
+  }
+
+  /** Holds the buffer of a fetched body. */
+  holdFetched (buffer: ArrayBufferLike, clientId: string | undefined): HeldBytes {
+    const held = this.#heldBuffer(buffer, clientId)
+    if (++held.fetches === 1) this.#addFetched(buffer.byteLength, held.clientId)
+    return once(() => {
+      if (--held.fetches === 0) this.#addFetched(-buffer.byteLength, held.clientId)
+      this.#dropIfUnused(buffer, held)
+    })
+  }
+
+  /** Holds the buffer of a body that is being sent, fetched for this response or not. */
+  holdSent (buffer: ArrayBufferLike): HeldBytes {
+    const held = this.#heldBuffer(buffer, undefined)
+    held.responses++
+    return once(() => {
+      held.responses--
+      this.#dropIfUnused(buffer, held)
+    })
+  }
+
+  /** Holds the buffer of a write to a lower tier; undefined beyond the share of writes, or where bytes are short. */
+  holdQueued (buffer: ArrayBufferLike): HeldBytes | undefined {
+    const known = this.#buffers.get(buffer)
+    if ((known?.writes ?? 0) === 0) {
+      const { byteLength } = buffer
+      // Admits the first in any case, since an entry may be larger than the share.
+      const hasShare = this.#queuedBytes === 0 || this.#queuedBytes + byteLength <= this.#maxBytes * queuedShare
+      const more = known === undefined ? byteLength : 0
+      if (!hasShare || this.#bytes + more > this.#maxBytes * bufferedShare) return undefined
+      this.#queuedBytes += byteLength
+    }
+    const held = this.#heldBuffer(buffer, undefined)
+    held.writes++
+    return once(() => {
+      if (--held.writes === 0) this.#queuedBytes -= buffer.byteLength
+      this.#dropIfUnused(buffer, held)
+    })
+  }
+
+  #heldBuffer (buffer: ArrayBufferLike, clientId: string | undefined): HeldBuffer {
+    const known = this.#buffers.get(buffer)
+    if (known !== undefined) return known
+    const held = { clientId, fetches: 0, responses: 0, writes: 0 }
+    this.#buffers.set(buffer, held)
+    this.#bytes += buffer.byteLength
+    return held
+  }
+
+  #dropIfUnused (buffer: ArrayBufferLike, { fetches, responses, writes }: HeldBuffer): void {
+    if (fetches + responses + writes > 0) return
+    this.#buffers.delete(buffer)
+    this.#bytes -= buffer.byteLength
+  }
+
+  #addFetched (bytes: number, clientId: string | undefined): void {
+    this.#fetchedBytes += bytes
+    if (clientId === undefined) return
+    const left = (this.#bytesOfClient.get(clientId) ?? 0) + bytes
+    if (left === 0) this.#bytesOfClient.delete(clientId)
+    else this.#bytesOfClient.set(clientId, left)
+  }
+
+  #count (isGranted: boolean): boolean {
+    if (!isGranted) this.#exhaustedAtMs = this.#now()
+    return isGranted
+  }
+}
+
+/** Bytes of one client request: what was fetched for it is held until its response is over. */
+export class RequestBytes {
+  readonly clientId: string
+  readonly #held: HeldBytes[] = []
+  #isOver = false
+
+  constructor (clientId: string) {
+    this.clientId = clientId
+  }
+
+  /** Takes over bytes; after the end of the response releases them at once. */
+  add (held: HeldBytes): void {
+    if (this.#isOver) held.release()
+    else this.#held.push(held)
+  }
+
+  /** Releases everything; the response is over. */
+  end (): void {
+    this.#isOver = true
+    for (const held of this.#held.splice(0)) held.release()
+  }
+}
+
+function once (release: () => void): HeldBytes {
+  let isReleased = false
+  return {
+    release: () => {
+      if (isReleased) return
+      isReleased = true
+      release()
+    }
+  }
+}

@@ -1,0 +1,93 @@
+/** Facts about an upstream that decide on its polls. */
+export interface PolledUpstream {
+  readonly isUp: boolean
+  readonly isVerified: boolean
+  readonly health: { readonly isUp: boolean, readonly isBackingOff: boolean }
+  readonly windowTracker: { readonly ageMs: number }
+}
+
+/** Limits for requests to one upstream. */
+export interface UpstreamBounds {
+  readonly maxConcurrent: number
+  readonly requestsPerSecond: number | null
+}
+
+// An upstream that recovers must be used again within two seconds, whatever `pollMs` is.
+const maxIntervalMs = 1000
+// Refreshes the release at least this often, whatever the traffic (law 8: rendering can change, history cannot).
+const readReleaseEveryMs = 15_000
+// A poll that hangs must not delay the next one, so several may be in flight.
+const maxInFlight = 8
+const hangsAfterMs = 0.9 * maxIntervalMs
+// Caps a poll at 7 s: with a poll a second, at most eight hang at once. The first poll gets the full timeout.
+const maxPollMs = 7000
+// A poll needs one request, at times two.
+const requestsPerPoll = 2
+// Polls use at most a sixteenth of an upstream's connections and half of its requests per second.
+const connectionShare = 1 / 16
+const rateShare = 1 / 2
+// A result this recent also serves other workers, and version waits.
+const freshMs = 50
+
+/** Interval of polls while a request waits for a version: regular polls are too rare for a wait of half a second. */
+export const waiterPollEveryMs = 100
+/** Limits polls of quarantined upstreams, which reads cause, to one round per interval. */
+export const quarantinedPollEveryMs = 250
+/** Heads that decide if an upstream is reachable: each within this time, and two, since one failure proves nothing. */
+export const reachability = { timeoutMs: 1000, polls: 2 } as const
+
+/** Interval at which an upstream's poll may become due. */
+export function pollIntervalMs (pollMs: number): number {
+  return Math.min(pollMs, maxIntervalMs)
+}
+
+/**
+ * Polls upstreams that are down or unverified, and idle ones, whose position no response has confirmed. One that rate
+ * limits us is polled for its release alone until its backoff ends.
+ */
+export function isPollDue (
+  { health, isUp, isVerified, windowTracker }: PolledUpstream,
+  pollMs: number,
+  sinceSentMs: number
+): boolean {
+  return sinceSentMs >= readReleaseEveryMs ||
+    (!health.isBackingOff && (!isUp || !isVerified || windowTracker.ageMs >= pollMs))
+}
+
+/**
+ * Polls healthy upstreams for a request that waits. Skips down ones, which have their own polls, rate-limited ones, and
+ * busy ones, whose slots belong to reads.
+ */
+export function isPolledForWaiters ({ isUp, health }: PolledUpstream, isBusy: boolean): boolean {
+  return isUp && !health.isBackingOff && !isBusy
+}
+
+/** Counts an upstream as silent that answers polls without a position; one that limits us or fails is not silent. */
+export function lacksPosition ({ health }: PolledUpstream): boolean {
+  return health.isUp && !health.isBackingOff
+}
+
+/** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */
+export function mayOverlap (inFlight: number, sinceSentMs: number): boolean {
+  return sinceSentMs >= hangsAfterMs && inFlight < maxInFlight
+}
+
+/** Returns true if a result of another process's poll serves this one too. */
+export function isFreshResult (ageMs: number): boolean {
+  return ageMs < freshMs
+}
+
+/** Timeout of a poll, from the timeout of the upstream's requests. */
+export function pollTimeoutMs (timeoutMs: number, isFirst = false): number {
+  return isFirst ? timeoutMs : Math.min(timeoutMs, maxPollMs)
+}
+
+/** Returns the share of an upstream's limits for the process that polls it for all workers. */
+export function pollBoundsOf ({ maxConcurrent, requestsPerSecond }: UpstreamBounds, pollMs: number): UpstreamBounds {
+  const pollsPerSecond = Math.ceil(requestsPerPoll * 1000 / pollIntervalMs(pollMs))
+  return {
+    maxConcurrent: Math.max(1, Math.min(maxInFlight, Math.floor(maxConcurrent * connectionShare))),
+    requestsPerSecond: requestsPerSecond &&
+      Math.max(1, Math.min(Math.floor(requestsPerSecond * rateShare), pollsPerSecond))
+  }
+}

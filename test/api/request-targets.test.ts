@@ -1,0 +1,50 @@
+import t from 'tap'
+import { matchEndpoint } from '../../src/api/read-request.js'
+import {
+  blockByHeightTarget,
+  blockByVersionTarget,
+  gasEstimateTarget,
+  gatewayPrefixOf,
+  indexTarget,
+  isReadByPost,
+  isStreamPath,
+  streamPathOf
+} from '../../src/api/request-targets.js'
+
+const account = `0x${'0'.repeat(63)}1`
+
+t.test('every printed target leads to its endpoint', async t => {
+  for (
+    const [target, name] of [
+      [indexTarget, 'index'],
+      [gasEstimateTarget, 'estimate_gas_price'],
+      [blockByHeightTarget(7n), 'block_by_height'],
+      [blockByVersionTarget(7n, false), 'block_by_version'],
+      [blockByVersionTarget(7n, true), 'block_by_version'],
+      [streamPathOf(account, 3n), 'events_by_creation_number']
+    ] as const
+  ) t.equal(matchEndpoint(target, 'GET')?.endpoint.name, name, target)
+})
+
+t.test('a stream path is canonical: a whole address and a number', async t => {
+  t.ok(isStreamPath(streamPathOf(account, 3n)))
+  for (const path of [streamPathOf('0x1', 3n), streamPathOf(account, ''), `${streamPathOf(account, 3n)}/4`, '/v1']) {
+    t.notOk(isStreamPath(path), path)
+  }
+})
+
+t.test('views and table items may be sent again, a transaction may not', async t => {
+  for (const target of ['/v1/view', '/v1/view?ledger_version=7', '/key/v1/tables/0x1/item']) {
+    t.ok(isReadByPost(target), target)
+  }
+  for (const target of ['/v1/transactions', '/v1/viewer', '/v1']) t.notOk(isReadByPost(target), target)
+})
+
+t.test('the path before /v1 belongs to a gateway', async t => {
+  t.equal(gatewayPrefixOf('/'), '')
+  t.equal(gatewayPrefixOf('/v1'), '')
+  t.equal(gatewayPrefixOf('/key/v1/accounts/0x1'), '/key')
+  t.equal(gatewayPrefixOf('/v1/key/v1/accounts/0x1'), '/v1/key')
+  t.equal(gatewayPrefixOf('/a/v1/b/v1/c'), '/a/v1/b', 'unknown segments: the last')
+  t.equal(gatewayPrefixOf('/other'), undefined)
+})

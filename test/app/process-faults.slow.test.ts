@@ -1,0 +1,532 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { openSync, readdirSync, readFileSync } from 'node:fs'
+import { Agent } from 'node:http'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { withTimeout } from '../../src/with-timeout.js'
+import { sendRequest } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { until } from '../support/until.js'
+
+const cli = join(import.meta.dirname, '../../dist/cli.js')
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+
+/** The compiled program as a system runs it. */
+interface Running {
+  readonly child: ChildProcess
+  readonly url: string
+  readonly adminUrl: string
+  readonly ended: Promise<{ code: number | null, signal: string | null }>
+  out(): string
+  err(): string
+  metric(series: string): Promise<number>
+  pids(workers: number): Promise<number[]>
+}
+
+interface How {
+  readonly args?: readonly string[]
+  readonly nodeArgs?: readonly string[]
+  /** File descriptor for log lines, in place of a pipe that the test reads. */
+  readonly stdout?: number
+  readonly files?: number
+}
+
+/** Starts varve on ports of its own; without a log to read it is up once it responds. */
+async function program (
+  t: Test,
+  upstreamUrl: string,
+  { args = [], nodeArgs = [], stdout, files }: How = {}
+): Promise<Running> {
+  const [url, adminUrl] = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`]
+  const all = [
+    ...nodeArgs,
+    cli,
+    '--upstream',
+    upstreamUrl,
+    '--listen',
+    new URL(url).host,
+    '--admin',
+    new URL(adminUrl).host,
+    ...args
+  ]
+  const [command, given] = files === undefined
+    ? [process.execPath, all]
+    : ['/bin/sh', ['-c', `ulimit -n ${files}; exec "$0" "$@"`, process.execPath, ...all]]
+  const child = spawn(command, given, { env: {}, stdio: ['ignore', stdout ?? 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let [out, err] = ['', '']
+  child.stdout?.on('data', text => {
+    out += String(text)
+  })
+  child.stderr?.on('data', text => {
+    err += String(text)
+  })
+  const ended = new Promise<{ code: number | null, signal: string | null }>(resolve =>
+    child.once('exit', (code, signal) => {
+      resolve({ code, signal })
+    })
+  )
+  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, 'it is ready')
+  return {
+    child,
+    url,
+    adminUrl,
+    ended,
+    out: () => out,
+    err: () => err,
+    metric: async series =>
+      Number(
+        (await sendRequest(adminUrl, '/metrics')).body.split('\n').find(line => line.startsWith(`${series} `))?.slice(
+          series.length + 1
+        )
+      ),
+    // Omits a worker that once misses the deadline for its report.
+    pids: async workers => {
+      let pids: number[] = []
+      await until(
+        async () =>
+          (pids =
+            (JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> })
+              .workers.map(({ pid }) => pid)).length === workers,
+        'all workers respond'
+      )
+      return pids
+    }
+  }
+}
+
+function isGone (pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch {
+    return true
+  }
+}
+
+t.test('a taken port ends varve with 1 and one sentence before it contacts upstreams or Redis', async t => {
+  let received = 0
+  const listener = createServer(socket => {
+    received++
+    socket.destroy()
+  })
+  const taken = createServer()
+  for (const server of [listener, taken]) {
+    await new Promise<void>(resolve => {
+      server.listen(0, '127.0.0.1', resolve)
+    })
+    t.teardown(() => server.close())
+  }
+  const [listenerHost, port] = [listener, taken].map(server => `127.0.0.1:${(server.address() as AddressInfo).port}`)
+  for (const workers of ['1', '2']) {
+    for (
+      const [public_, admin, key] of [[port, '127.0.0.1:0', 'listen'], ['127.0.0.1:0', port, 'admin.listen']] as const
+    ) {
+      const child = spawn(process.execPath, [
+        cli,
+        '--workers',
+        workers,
+        '--upstream',
+        `http://${listenerHost}`,
+        '--redis',
+        `redis://${listenerHost}`,
+        '--listen',
+        String(public_),
+        '--admin',
+        String(admin)
+      ], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
+      let err = ''
+      child.stderr.on('data', text => {
+        err += String(text)
+      })
+      t.equal(await new Promise(resolve => child.once('close', resolve)), 1)
+      t.match(
+        err,
+        new RegExp(`^varve: cannot listen on ${String(port)} \\(${key}\\): .*EADDRINUSE.*\\n$`),
+        `${workers} ${key}`
+      )
+    }
+  }
+  t.equal(received, 0)
+})
+
+t.test('a full disk for the log loses lines, which are counted, and nothing else', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  for (const workers of ['1', '2']) {
+    const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
+    const varve = await program(t, upstream.url, {
+      stdout: openSync('/dev/full', 'w'),
+      args: ['--config', config, '--workers', workers]
+    })
+    for (let nth = 0; nth < 50; nth++) t.match(await sendRequest(varve.url, modules(2000)), { status: 200 })
+    t.ok(await varve.metric('varve_log_lines_lost_total') >= 50)
+    varve.child.kill('SIGTERM')
+    t.same(await varve.ended, { code: 0, signal: null })
+    t.equal(varve.err(), '')
+  }
+})
+
+t.test('a log reader that is gone or stuck loses lines and delays no reads nor grows memory', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const config = join(t.testdir({ 'v.yaml': 'log: { access: true }' }), 'v.yaml')
+  for (const how of ['gone', 'stuck']) {
+    const varve = await program(t, upstream.url, { args: ['--config', config] })
+    if (how === 'gone') varve.child.stdout?.destroy()
+    else varve.child.stdout?.pause()
+    const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+    t.teardown(() => {
+      agent.destroy()
+    })
+    const statuses = new Set<number>()
+    // Writes three times what may wait, at some 250 bytes a line.
+    const lane = async (): Promise<void> => {
+      for (let nth = 0; nth < 3000; nth++) statuses.add((await sendRequest(varve.url, modules(2000), { agent })).status)
+    }
+    await Promise.all([lane(), lane(), lane(), lane()])
+    t.same([...statuses], [200])
+    const lost = await varve.metric('varve_log_lines_lost_total')
+    t.ok(lost > 5000, `${lost} lines ${how}`)
+    if (how === 'stuck') {
+      varve.child.stdout?.resume()
+      await until(
+        () => /"lost":\d+,"msg":"log lines lost: the log buffer was full/.test(varve.out()),
+        'it goes on where it is read again'
+      )
+    }
+    varve.child.kill('SIGTERM')
+    t.same(await varve.ended, { code: 0, signal: null })
+  }
+})
+
+t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also while it starts', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  for (const workers of ['1', '2']) {
+    for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
+      const varve = await program(t, upstream.url, { args: ['--workers', workers] })
+      const pids = workers === '1' ? [] : await varve.pids(Number(workers))
+      varve.child.kill(signal)
+      await until(() => varve.out().includes('"stopping"'), 'it has received it')
+      varve.child.kill(signal)
+      t.same(await varve.ended, { code, signal: null })
+      t.notMatch(varve.out(), /"msg":"stopped"/, 'it did not wait for the first drain')
+      await until(() => pids.every(isGone), 'no worker is left')
+    }
+  }
+  const silent = createServer(() => {})
+  await new Promise<void>(resolve => {
+    silent.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => silent.close())
+  for (const workers of ['1', '2']) {
+    const child = spawn(process.execPath, [
+      cli,
+      '--workers',
+      workers,
+      '--upstream',
+      `http://127.0.0.1:${(silent.address() as AddressInfo).port}`,
+      '--listen',
+      '127.0.0.1:0',
+      '--admin',
+      '127.0.0.1:0'
+    ], { env: {}, stdio: ['ignore', 'pipe', 'inherit'] })
+    await new Promise<void>(resolve => {
+      child.stdout.on('data', text => {
+        if (String(text).includes('"listening"')) resolve()
+      })
+    })
+    child.kill('SIGTERM')
+    await pause(100)
+    t.equal(child.exitCode, null, 'it still waits for the upstream')
+    const ended = new Promise(resolve => child.once('exit', resolve))
+    // Repeats the signal: a busy machine may have delivered the first one only now.
+    await until(
+      async () => {
+        child.kill('SIGTERM')
+        return await withTimeout(100, ended) !== undefined
+      },
+      'it has ended',
+      2000
+    )
+    t.equal(await ended, 143)
+  }
+})
+
+// Makes a promise reject without a handler, or an error escape, as a library may do one day.
+const failing = `
+process.on('SIGUSR2', () => { Promise.reject(new Error('redis://:r3dis-pass@127.0.0.1:1 said no to Bearer s3cret-key')) })
+process.on('SIGWINCH', () => { setImmediate(() => { throw new Error('https://gateway/p4th-of-a-gateway said no to adm1n-t0ken') }) })
+`
+
+t.test('a crash prints no secret; varve survives a rejection, exits on an error, replaces workers', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const dir = t.testdir({
+    'failing.mjs': failing,
+    'v.yaml': 'admin: { token: adm1n-t0ken }\ncache: { redis: { url: "redis://:r3dis-pass@127.0.0.1:1" } ' +
+      `}\nupstreams: [{ url: "${upstream.url}", headers: { authorization: "Bearer s3cret-key" } }, { url: ` +
+      '"http://127.0.0.1:9/p4th-of-a-gateway" }]\n'
+  })
+  const secret = /s3cret|adm1n-t|r3dis|p4th/
+  const [url, adminUrl] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
+  for (const workers of ['1', '2']) {
+    const child = spawn(process.execPath, [
+      '--import',
+      join(dir, 'failing.mjs'),
+      cli,
+      '--config',
+      join(dir, 'v.yaml'),
+      '--listen',
+      url,
+      '--admin',
+      adminUrl,
+      '--workers',
+      workers
+    ], { env: {}, stdio: ['ignore', 'pipe', 'pipe'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', text => {
+        output += String(text)
+      })
+    }
+    const ended = new Promise(resolve => child.once('close', resolve))
+    const admin = `http://${adminUrl}`
+    const metric = async (kind: string): Promise<number> =>
+      Number(
+        new RegExp(`^varve_unhandled_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(
+          (await sendRequest(admin, '/metrics')).body
+        )
+          ?.[1]
+      )
+    await until(
+      async () => (await sendRequest(admin, '/readyz')).status === 200 && await metric('rejection') === 0,
+      'it is ready'
+    )
+    const pid = workers === '1'
+      ? child.pid ?? NaN
+      : (JSON.parse((await sendRequest(admin, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers[0]
+        ?.pid ??
+        NaN
+    // Waits for counters: a start that waits for Redis counts from its end on.
+    await until(async () => {
+      process.kill(pid, 'SIGUSR2')
+      return await metric('rejection') > 0
+    }, 'it is counted')
+    t.match(await sendRequest(`http://${url}`, modules(2000)), { status: 200 })
+    t.match(
+      output,
+      /"level":50.*redis:\/\/:\*\*\*@127\.0\.0\.1:1 said no to \*\*\*.*"msg":"unhandled rejection: varve continues/
+    )
+    process.kill(pid, 'SIGWINCH')
+    await until(
+      () => /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output),
+      'it logs the reason'
+    )
+    if (workers === '1') t.equal(await ended, 1)
+    else {
+      await until(async () => {
+        const { workers: now } = JSON.parse((await sendRequest(admin, '/status.json')).body) as {
+          workers: Array<{ pid: number, ready: boolean }>
+        }
+        return now.length === 2 && now.every(one => one.ready && one.pid !== pid)
+      }, 'another is in its place')
+      t.equal(await metric('exception'), 1, 'its last counts are not lost')
+      child.kill('SIGTERM')
+      t.equal(await ended, 0)
+    }
+    t.match(
+      output,
+      /varve: uncaught exception, exiting: https:\/\/gateway\*\*\* said no to \*\*\*\n/
+    )
+    t.notMatch(output, secret)
+    t.equal(output.match(/"level":60/g)?.length, 1)
+  }
+})
+
+// Takes the descriptors that the connection limit leaves over, and returns them, on a signal.
+const greedy = `
+import { closeSync, openSync } from 'node:fs'
+let open = []
+process.on('SIGUSR2', () => {
+  if (open.length > 0) for (const file of open.splice(0)) closeSync(file)
+  else try { for (;;) open.push(openSync('/dev/null', 'r')) } catch {}
+})
+`
+
+t.test('without descriptors varve serves its clients, blames no upstream, and recovers after', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const preload = join(t.testdir({ 'greedy.mjs': greedy }), 'greedy.mjs')
+  for (const workers of ['1', '2']) {
+    const varve = await program(t, upstream.url, {
+      files: 160,
+      nodeArgs: ['--import', preload],
+      args: ['--workers', workers]
+    })
+    const pids = [varve.child.pid ?? NaN, ...workers === '1' ? [] : await varve.pids(Number(workers))]
+    await sendRequest(varve.url, modules(2000))
+    await sendRequest(varve.url, modules(2000))
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.teardown(() => {
+      agent.destroy()
+    })
+    const readCached = async (): Promise<number> => (await sendRequest(varve.url, modules(2000), { agent })).status
+    t.equal(await readCached(), 200)
+    for (const pid of pids) process.kill(pid, 'SIGUSR2')
+    const flood: Socket[] = []
+    for (let nth = 0; nth < 100; nth++) {
+      flood.push(connect(Number(new URL(varve.url).port), '127.0.0.1').on('error', () => {}))
+      await pause(1)
+    }
+    await until(() => varve.out().includes('no file descriptor left'), 'it logs that')
+    const before = processorMs(varve.child.pid ?? 0)
+    for (let nth = 0; nth < 20; nth++) {
+      t.equal(await readCached(), 200)
+      await pause(50)
+    }
+    const processorUsedMs = processorMs(varve.child.pid ?? 0) - before
+    t.ok(processorUsedMs < 700, `${processorUsedMs} ms of the processor in a second`)
+    for (const socket of flood) socket.destroy()
+    for (const pid of pids) process.kill(pid, 'SIGUSR2')
+    await until(async () => (await sendRequest(varve.url, modules(2001))).status === 200, 'it takes new connections')
+    // Opens sixteen clients at a time: more do not fit into so few descriptors.
+    const fresh = await Promise.all(
+      Array.from({ length: 8 }, async () => (await sendRequest(varve.url, modules(2000))).status)
+    )
+    t.same([...new Set(fresh)], [200])
+    await until(() => varve.out().includes('file descriptors available again'), 'it logs that')
+    t.ok(await varve.metric('varve_descriptors_exhausted_total') >= 1)
+    await until(
+      async () =>
+        (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"level":"green","degraded":[]}',
+      'the level is green 15 seconds after the last error',
+      20_000
+    )
+    if (workers === '2') {
+      for (const pid of pids) await until(() => openFiles(pid) < 60, 'nothing remains for clients that have left')
+    }
+    t.ok(varve.out().split('\n').length < 40, 'there are few log lines')
+    varve.child.kill('SIGTERM')
+    t.same(await varve.ended, { code: 0, signal: null })
+    t.equal(varve.err(), '')
+  }
+})
+
+// Simulates a clock that is set or has drifted: it jumps by hours both ways every 50 ms.
+const jumping = `
+const [RealDate, began] = [Date, performance.now()]
+const hours = [0, 5, -3, 47, -9, 1, -26]
+const off = () => (hours[Math.floor((performance.now() - began) / 50) % hours.length] ?? 0) * 3600_000
+globalThis.Date = class extends RealDate {
+  constructor (...all) { if (all.length === 0) super(RealDate.now() + off()); else super(...all) }
+  static now () { return RealDate.now() + off() }
+}
+`
+
+interface TimedRead {
+  readonly from: number
+  readonly to: number
+  readonly isHit: boolean
+}
+
+/**
+ * Returns responses older than their lifetime and fetches before its end; a fetch happens between request and response.
+ */
+function untimely (all: readonly TimedRead[], cachedMs: number): string[] {
+  let last: TimedRead | undefined
+  let fetches = 0
+  const faults: string[] = []
+  for (const one of all) {
+    if (last !== undefined && one.isHit && one.from > last.to + cachedMs + 5) {
+      faults.push(`a hit ${one.from - last.to} ms after it was fetched`)
+    }
+    if (last !== undefined && !one.isHit && one.to < last.from + cachedMs - 5) {
+      faults.push(`fetched again after ${one.to - last.from} ms`)
+    }
+    if (one.isHit) continue
+    last = one
+    fetches++
+  }
+  return fetches === 0 || (fetches === 1 && cachedMs < 5000) ? [`fetched ${fetches} times`] : faults
+}
+
+t.test('a wall clock that jumps by hours changes no lifetime, no timeout and no metric', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const dir = t.testdir({
+    'jumping.mjs': jumping,
+    'v.yaml': 'latest: { infoMs: 1500 }\npages: { eventsTtlSeconds: 2 }\nhead: { pollMs: 100 }\nlog: { access: true }\n'
+  })
+  const varve = await program(t, upstream.url, {
+    nodeArgs: ['--import', join(dir, 'jumping.mjs')],
+    args: ['--config', join(dir, 'v.yaml')]
+  })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => {
+    agent.destroy()
+  })
+  const statusOf = async (target: string): Promise<string> =>
+    String((await sendRequest(varve.url, target, { agent })).headers['cache-status'])
+
+  // Expects one fetch per lifetime, while reads come all the time.
+  const events = '/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events?start=5&limit=10'
+  const seen = { [events]: [] as TimedRead[], '/v1/info': [] as TimedRead[], [modules(2000)]: [] as TimedRead[] }
+  const began = performance.now()
+  while (performance.now() - began < 5000) {
+    for (const [target, all] of Object.entries(seen)) {
+      const from = performance.now()
+      const isHit = (await statusOf(target)).includes('hit')
+      all.push({ from, to: performance.now(), isHit })
+    }
+    await pause(20)
+  }
+  t.ok(seen[events]?.some(({ isHit }) => isHit))
+  for (const [target, cachedMs] of [[events, 2000], ['/v1/info', 1500], [modules(2000), Infinity]] as const) {
+    t.same(untimely(seen[target] ?? [], cachedMs), [], target)
+  }
+
+  upstream.ledger.grow(3)
+  await until(
+    async () =>
+      (await sendRequest(varve.url, modules(2000), { agent })).headers['x-node-ledger-version'] ===
+        String(upstream.ledger.head.version),
+    'the head is shown',
+    2000
+  )
+  const age = await varve.metric('varve_ledger_position_age_seconds')
+  t.ok(age >= 0 && age < 2, `${age} s`)
+
+  upstream.faults.add({ kind: 'hang', match: 'account_modules' })
+  const startedAt = performance.now()
+  t.match(await sendRequest(varve.url, modules(1234), { agent }), { status: 503 })
+  const tookMs = performance.now() - startedAt
+  t.ok(tookMs > 4500 && tookMs < 8000, `${tookMs} ms until the timeout of 5 s`)
+  upstream.faults.clear()
+  t.match(await sendRequest(varve.url, modules(1235), { agent }), { status: 200 })
+
+  const { body } = await sendRequest(varve.adminUrl, '/metrics')
+  for (const [line, name = '', value] of body.matchAll(/^(varve_\w+_seconds_sum)\{.*\} (\S+)$/gm)) {
+    t.ok(Number(value) >= 0 && Number(value) < 20, `${name}: ${line}`)
+  }
+  const lines = varve.out().split('\n').slice(0, -1).map(line => JSON.parse(line) as { time: number, tookMs?: number })
+  t.ok(lines.every(({ tookMs = 0 }) => tookMs >= 0 && tookMs < 8000))
+  t.ok(
+    Math.max(...lines.map(({ time }) => time)) - Math.min(...lines.map(({ time }) => time)) > 40 * 3_600_000,
+    'the clock did jump'
+  )
+  // The read that timed out counts for a few seconds.
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), { ready: true })
+  varve.child.kill('SIGTERM')
+  t.same(await varve.ended, { code: 0, signal: null })
+})
+
+/** Returns the processor time that a process has used. */
+function processorMs (pid: number): number {
+  const [user = '0', system = '0'] =
+    readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13) ?? []
+  return (Number(user) + Number(system)) * 10
+}
+
+function openFiles (pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length
+}

@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import t, { type Test } from 'tap'
+import { startSandbox } from '#sandbox'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { sendRequest } from '../support/client.js'
+import { until } from '../support/until.js'
+
+const rounds = 12
+const program = join(import.meta.dirname, '../../dist/cli.js')
+
+interface Running {
+  readonly url: string
+  readonly adminUrl: string
+  kill(): Promise<void>
+}
+
+/** Starts varve as a process of its own on a folder. */
+async function startProcess (t: Test, upstream: string, path: string): Promise<Running> {
+  const flags = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--upstream', upstream, '--disk', path]
+  const child = spawn(process.execPath, [program, 'serve', ...flags], {
+    env: {},
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let listening: { url: string, adminUrl: string } | undefined
+  createInterface(child.stdout).on('line', line => {
+    const parsed = JSON.parse(line) as { msg: string, url: string, adminUrl: string }
+    if (parsed.msg === 'listening') listening = parsed
+  })
+  await until(async () => listening !== undefined && (await fetch(`${listening.adminUrl}/readyz`)).ok, 'it serves')
+  const { url, adminUrl } = listening ?? { url: '', adminUrl: '' }
+  return {
+    url,
+    adminUrl,
+    kill: async () => {
+      const exited = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exited
+    }
+  }
+}
+
+t.test('killed at any moment under load, it starts again with intact entries and serves the truth', async t => {
+  const node = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await node.close()
+  })
+  const path = t.testdir()
+  const targets = Array.from({ length: 300 }, (_, at) =>
+    [
+      `/v1/blocks/by_version/${1200 + at}?with_transactions=true`,
+      `/v1/accounts/0x1/modules?ledger_version=${1200 + at}`,
+      `/v1/blocks/by_version/${1200 + at}`
+    ][at % 3] ?? '')
+  const truth = new Map<string, string>()
+  for (const target of targets) truth.set(target, (await sendRequest(node.url, target)).body)
+  let [diskHits, wrong] = [0, 0]
+  const read = async (url: string, target: string): Promise<void> => {
+    const { status, headers, body } = await sendRequest(url, target)
+    if (status !== 200 || body !== truth.get(target)) wrong++
+    if (headers[cacheStatusHeader] === 'varve; hit; detail=disk') diskHits++
+  }
+  for (let round = 0; round < rounds; round++) {
+    const varve = await startProcess(t, node.url, path)
+    const killed = new AbortController()
+    // Begins elsewhere in each round, so that some reads are stored and others found.
+    const readers = [0, 1, 2, 3].map(async reader => {
+      for (let at = reader; !killed.signal.aborted; at += 4) {
+        await read(varve.url, targets[(round * 37 + at) % targets.length] ?? '').catch(error => {
+          if (!killed.signal.aborted) throw error
+        })
+      }
+    })
+    await new Promise(resolve => setTimeout(resolve, 150 + round * 40))
+    killed.abort()
+    await varve.kill()
+    await Promise.all(readers)
+  }
+  const last = await startProcess(t, node.url, path)
+  const before = diskHits
+  for (const target of targets) await read(last.url, target)
+  const { body: metrics } = await sendRequest(last.adminUrl, '/metrics')
+  t.equal(wrong, 0, 'every response is the upstream\'s')
+  t.ok(diskHits - before > 50, `${diskHits - before} of ${targets.length} reads are found on the disk`)
+  t.match(metrics, /^varve_corrupt_entries_total 0$/m, 'and no file is damaged')
+  await until(async () => (await readdir(join(path, 'tmp'))).length === 0, 'no temporary file is left')
+  t.comment(`${diskHits} hits on the disk after ${rounds} kills`)
+})

@@ -1,0 +1,201 @@
+import { cp, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Sandbox, startSandbox } from '#sandbox'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { sendRequest } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
+import { startRedis } from '../support/redis-server.js'
+import { until } from '../support/until.js'
+import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
+import { startCommand } from '../cli/command.js'
+
+const token = 't0ken'
+const modules = '/v1/accounts/0x1/modules?ledger_version=1500'
+const blockByVersion = '/v1/blocks/by_version/1500'
+const diskHit = 'varve; hit; detail=disk'
+
+/** Starts the embedded node; another seed is another chain with the same chain id. */
+async function startNode (t: Test, seed = 1, port?: number): Promise<Sandbox> {
+  const node = await startSandbox({ blockMs: 0, seed, ...(port !== undefined && { port }) })
+  t.teardown(async () => {
+    await node.close()
+  })
+  return node
+}
+
+async function startAt (t: Test, url: string, path: string, change: ConfigChange = {}): Promise<TestVarve> {
+  return await varveAt(t, url, {
+    admin: { listen: '127.0.0.1:0', token },
+    ...change,
+    cache: { ...change.cache, disk: { path, maxGb: 0.1 } }
+  })
+}
+
+async function store (varve: TestVarve, targets: readonly string[]): Promise<void> {
+  const written = async (): Promise<number> => await varve.metric('varve_cache_writes_total{tier="disk"}') ?? 0
+  for (const target of targets) {
+    const before = await written()
+    await varve.get(target)
+    await until(async () => await written() > before, `${target} is on the disk`)
+  }
+}
+
+async function statusOf (varve: TestVarve, target: string): Promise<unknown> {
+  return (await varve.get(target)).headers[cacheStatusHeader]
+}
+
+async function purge (varve: TestVarve, what: object): Promise<number> {
+  const { status } = await sendRequest(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify(what)
+  })
+  return status
+}
+
+async function degraded (varve: TestVarve): Promise<string[]> {
+  return (JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body) as { degraded: string[] }).degraded
+}
+
+/** Runs varve with an empty folder until some targets are on the disk; returns the responses. */
+async function fill (t: Test, url: string, path: string, targets = [modules, blockByVersion]): Promise<string[]> {
+  const varve = await startAt(t, url, path)
+  await store(varve, targets)
+  const bodies = []
+  for (const target of targets) bodies.push((await varve.get(target)).body)
+  await varve.stop({ drainMs: 0 })
+  return bodies
+}
+
+t.test('history on the disk is served after a restart, byte for byte, without the upstream', async t => {
+  const [node, path] = [await startNode(t), t.testdir()]
+  const bodies = await fill(t, node.url, path)
+  const varve = await startAt(t, node.url, path)
+  node.requests.reset()
+  for (const [at, target] of [modules, blockByVersion].entries()) {
+    const got = await varve.get(target)
+    t.match({ status: got.status, how: got.headers[cacheStatusHeader] }, { status: 200, how: diskHit })
+    t.equal(got.body, bodies[at])
+    t.equal(await statusOf(varve, target), 'varve; hit; detail=memory')
+  }
+  t.equal(await statusOf(varve, '/v1/blocks/by_version/1501'), 'varve; hit; detail=memory', 'a version of that block')
+  t.ok((await varve.metric('varve_cache_entries{tier="disk"}') ?? 0) >= 2)
+  t.same(await degraded(varve), [])
+})
+
+t.test('without an upstream the stored chain is served at its position, checked once one responds', async t => {
+  const [port, path] = [await freePort(), t.testdir()]
+  const first = await startNode(t, 1, port)
+  await fill(t, first.url, path)
+  await first.close()
+  const varve = await startAt(t, first.url, path, { head: { pollMs: 50 } })
+  const got = await varve.get(modules)
+  t.match({ status: got.status, how: got.headers[cacheStatusHeader] }, { status: 200, how: diskHit })
+  t.ok(Number(got.headers['x-node-ledger-version']) > 1500)
+  t.ok((await degraded(varve)).some(text => /serving cache only/.test(text)))
+  const other = await startNode(t, 2, port)
+  await until(async () =>
+    (await varve.get(modules)).headers[cacheStatusHeader] !== diskHit &&
+    (await degraded(varve)).length === 0, 'the other chain is noticed')
+  t.equal((await varve.get(modules)).body, (await sendRequest(other.url, modules)).body)
+  // Ends its writes before the folder is removed.
+  await varve.stop({ drainMs: 0 })
+})
+
+t.test('nothing of another chain is served from disk, whichever configuration or upstream names it', async t => {
+  const [first, other, path] = [await startNode(t, 1), await startNode(t, 2), t.testdir()]
+  const [stored] = await fill(t, first.url, path)
+  const moved = await startAt(t, other.url, path)
+  const got = await moved.get(modules)
+  t.match(got.headers[cacheStatusHeader], /fwd=uri-miss/)
+  t.equal(got.body, (await sendRequest(other.url, modules)).body)
+  t.not(got.body, stored)
+  await moved.stop({ drainMs: 0 })
+  const elsewhere = await startAt(t, `http://127.0.0.1:${await freePort()}`, path, { chainId: 99 })
+  t.equal((await elsewhere.get(modules)).status, 503)
+})
+
+t.test('a purge is on the disk before it is acknowledged, of one read or of everything', async t => {
+  const [node, path, copy] = [await startNode(t), join(t.testdir(), 'a'), join(t.testdir(), 'b')]
+  await fill(t, node.url, path)
+  for (
+    const [what, left] of [[{ method: 'GET', url: modules }, 1], [{ method: 'GET', url: blockByVersion }, 0]] as const
+  ) {
+    const varve = await startAt(t, node.url, path)
+    t.equal(await purge(varve, what), 200)
+    // The folder as a process would find it that starts after a crash at this moment.
+    await rm(copy, { recursive: true, force: true })
+    await cp(path, copy, { recursive: true, filter: source => !source.endsWith('lock') })
+    await varve.stop({ drainMs: 0 })
+    const next = await startAt(t, node.url, copy)
+    const hits = [await statusOf(next, modules), await statusOf(next, blockByVersion)].filter(how => how === diskHit)
+    t.equal(hits.length, left, JSON.stringify(what))
+    await next.stop({ drainMs: 0 })
+  }
+  const varve = await startAt(t, node.url, path)
+  await store(varve, [modules])
+  t.equal(await purge(varve, { all: true }), 200)
+  await rm(copy, { recursive: true, force: true })
+  await cp(path, copy, { recursive: true, filter: source => !source.endsWith('lock') })
+  const next = await startAt(t, node.url, copy)
+  t.match(await statusOf(next, modules), /fwd=uri-miss/)
+})
+
+t.test('with Redis the disk is asked first, and both agree on generations and purges', async t => {
+  const [node, path, redis] = [await startNode(t), t.testdir(), await startRedis(t)]
+  const config = { cache: { redis: { url: redis.url } } }
+  const varve = await startAt(t, node.url, path, config)
+  await until(async () => (await degraded(varve)).length === 0, 'replicas agree')
+  await store(varve, [modules, blockByVersion])
+  await varve.stop({ drainMs: 0 })
+  const second = await startAt(t, node.url, path, config)
+  await until(async () => (await degraded(second)).length === 0, 'replicas agree')
+  t.equal(await statusOf(second, modules), diskHit)
+  t.equal(await purge(second, { method: 'GET', url: blockByVersion }), 200)
+  t.match(await statusOf(second, blockByVersion), /fwd=uri-miss/)
+  await second.stop({ drainMs: 0 })
+  await redis.stop()
+  const third = await startAt(t, node.url, path, config)
+  t.equal(await statusOf(third, modules), diskHit, 'the folder alone proves its generation')
+})
+
+t.test('files that cannot be opened are set aside under a name that says so, and varve starts', async t => {
+  const [node, path] = [
+    await startNode(t),
+    t.testdir({ entries: 'a file', generations: { 4.1: 'x' }, tmp: { old: 'x' } })
+  ]
+  const varve = await startAt(t, node.url, path)
+  await store(varve, [modules])
+  t.equal((await readdir(join(path, 'set-aside'))).length, 2)
+  t.equal(varve.log.filter(({ msg }) => /set aside$/.test(String(msg))).length, 2)
+  t.equal(await varve.metric('varve_corrupt_entries_total'), 2)
+})
+
+t.test('a folder in use, a file in its place or a folder not to be made is one sentence and exit 1', async t => {
+  const [node, path] = [await startNode(t), t.testdir({ file: 'x' })]
+  await startAt(t, node.url, join(path, 'used'))
+  for (
+    const [folder, reason] of [
+      [join(path, 'used'), /another varve \(process \d+\) uses it: give each its own folder, or stop the other$/],
+      [join(path, 'file'), /cannot be used: E(?:EXIST|NOTDIR)/],
+      ['/proc/varve-cache', /cannot be used: ENOENT/]
+    ] as const
+  ) {
+    const command = startCommand(t, [
+      '--upstream',
+      node.url,
+      '--disk',
+      folder,
+      '--listen',
+      '127.0.0.1:0',
+      '--admin',
+      '127.0.0.1:0'
+    ])
+    t.equal(await command.code, 1)
+    const text = command.err().trim()
+    t.match(text, reason)
+    t.ok(text.startsWith(`varve: cache.disk.path ${folder} cannot be used: `), text)
+    t.equal(text.split('\n').length, 1)
+  }
+})

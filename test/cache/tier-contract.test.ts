@@ -1,0 +1,206 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { pageKeyOf, type ValidityInterval } from '../../src/api/read.js'
+import { type StoredEntry } from '../../src/cache/stored-entry.js'
+import { type Lookup, type TierName } from '../../src/cache/tier.js'
+import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier } from '../support/driven-tiers.js'
+import { storedEntryOf } from '../support/redis-tier.js'
+import { until } from '../support/until.js'
+
+const byKeys = (value: string, text = value): Lookup => ({
+  by: 'key',
+  keys: { value, text, intervalFamily: undefined }
+})
+const blocks = '4.1 json blocks'
+const block = (height: number, first: bigint, last: bigint, family = blocks): StoredEntry =>
+  storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { kind: 'versions', family, first, last } })
+const byVersion = (version: bigint, family = blocks): Lookup => ({ by: 'version', family, version })
+const byHeight = (height: number): Lookup => ({
+  by: 'key',
+  keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
+})
+const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1/events/7'): ValidityInterval => ({
+  kind: 'events',
+  family,
+  first,
+  last
+})
+const page = (interval: ValidityInterval): StoredEntry =>
+  storedEntryOf(pageKeyOf(interval), `${interval.first} to ${interval.last}`, { validity: interval })
+const byEvents = (interval: ValidityInterval): Lookup => ({ by: 'events', events: interval })
+const atVersion = (version: bigint): ValidityInterval => ({
+  kind: 'versions',
+  family: blocks,
+  first: version,
+  last: version
+})
+
+for (
+  const [name, open] of [['memory', openMemory], ['disk', openDisk], ['redis', openRedis]] as const satisfies [
+    TierName,
+    OpenTier
+  ][]
+) {
+  t.test(name, async t => {
+    const opened = async (t: Test, ...entries: StoredEntry[]): Promise<DrivenTier> => {
+      const tier = await open(t)
+      t.teardown(async () => {
+        await tier.close()
+      })
+      for (const entry of entries) tier.put(entry)
+      await tier.untilStored()
+      return tier
+    }
+    const bodyOf = async (tier: DrivenTier, lookup: Lookup): Promise<string | undefined> =>
+      (await tier.get(lookup))?.body.toString()
+
+    t.test('a 200 is found by its value key, a not-found by its text key, byte for byte', async t => {
+      const bytes = Buffer.from(Array.from({ length: 5000 }, (_, at) => at % 256))
+      const tier = await opened(t, storedEntryOf('value', bytes), storedEntryOf('text', 'x', { status: 404 }))
+      t.equal(tier.name, name)
+      t.match(await tier.get(byKeys('value', 'text')), { key: 'value', status: 200, body: bytes })
+      t.match(await tier.get(byKeys('value', 'other')), { key: 'value' })
+      t.match(await tier.get(byKeys('other', 'text')), { key: 'text', status: 404 })
+      t.equal(await tier.get(byKeys('other')), undefined)
+    })
+
+    t.test('a later put replaces an entry', async t => {
+      const tier = await opened(t, storedEntryOf('k', 'old'))
+      tier.put(storedEntryOf('k', 'new'))
+      await tier.untilStored()
+      t.equal(await bodyOf(tier, byKeys('k')), 'new')
+    })
+
+    t.test('a version finds the block that contains it, with its interval, and no other', async t => {
+      const high = 2n ** 64n - 1n
+      const tier = await opened(
+        t,
+        block(1, 10n, 19n),
+        block(2, 20n, 20n),
+        block(4, 30n, 12_029n),
+        block(9, high, high),
+        block(3, 21n, 29n, '4.1 bcs blocks')
+      )
+      const found = await Promise.all(
+        [9n, 10n, 19n, 20n, 21n, 29n, 30n, 5000n, 12_029n, 12_030n, high - 1n, high].map(async version =>
+          (await bodyOf(tier, byVersion(version)))?.slice(blocks.length + 1)
+        )
+      )
+      t.same(found, [undefined, '1', '1', '2', undefined, undefined, '4', '4', '4', undefined, undefined, '9'])
+      t.same((await tier.get(byVersion(15n)))?.validity, { kind: 'versions', family: blocks, first: 10n, last: 19n })
+      t.equal((await tier.get(byHeight(4)))?.key, `${blocks} 4`)
+      t.equal(await tier.get(byHeight(3)), undefined)
+    })
+
+    t.test('where two blocks overlap, the later one is found', async t => {
+      const tier = await opened(t, block(1, 0n, 9n), block(2, 10n, 19n))
+      tier.put(block(7, 5n, 15n))
+      await tier.untilStored()
+      for (const version of [5n, 9n, 10n, 15n]) t.equal((await tier.get(byVersion(version)))?.key, `${blocks} 7`)
+    })
+
+    t.test('a page is found by exactly its events, and pages that overlap stand side by side', async t => {
+      const other = events(0n, 9n, '4.1 json /v1/accounts/0x1/events/8')
+      const tier = await opened(t, page(events(0n, 9n)), page(events(5n, 14n)), page(events(5n, 2000n)), page(other))
+      for (const interval of [events(0n, 9n), events(5n, 14n), events(5n, 2000n), other]) {
+        const found = await tier.get(byEvents(interval))
+        t.same([found?.key, found?.validity], [pageKeyOf(interval), interval])
+      }
+      for (const [first, last] of [[0n, 8n], [1n, 9n], [0n, 14n], [15n, 20n]] as const) {
+        t.equal(await tier.get(byEvents(events(first, last))), undefined)
+      }
+    })
+
+    t.test('an entry lives as long as it was put for, and no longer', async t => {
+      const tier = await opened(t)
+      tier.put(storedEntryOf('long', 'x'), 60_000)
+      tier.put(storedEntryOf('short', 'x'), 20)
+      tier.put(page(events(0n, 9n)), 20)
+      tier.put(block(1, 10n, 19n), 20)
+      await tier.untilStored()
+      for (const lookup of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
+        await until(async () => await tier.get(lookup) === undefined, 'it has expired')
+      }
+      t.ok(await tier.get(byKeys('long')))
+    })
+
+    t.test('an invalidation removes entries by key, version and event, and nothing else', async t => {
+      const tier = await opened(
+        t,
+        storedEntryOf('a', 'x'),
+        storedEntryOf('b', 'x'),
+        block(1, 10n, 19n),
+        block(2, 20n, 29n),
+        page(events(0n, 9n)),
+        page(events(5n, 14n)),
+        page(events(10n, 19n))
+      )
+      await tier.invalidate({ keys: ['a', 'never there'], intervals: [atVersion(15n), atVersion(77n), events(4n, 5n)] })
+      for (
+        const lookup of [byKeys('a'), byVersion(10n), byHeight(1), byEvents(events(0n, 9n)), byEvents(events(5n, 14n))]
+      ) t.equal(await tier.get(lookup), undefined)
+      for (const lookup of [byKeys('b'), byVersion(20n), byHeight(2), byEvents(events(10n, 19n))]) {
+        t.ok(await tier.get(lookup))
+      }
+    })
+
+    t.test('an invalidation overtakes no put before it and stops no put after it', async t => {
+      const tier = await opened(t)
+      const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]
+      const lookups = [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]
+      for (const entry of entries) tier.put(entry)
+      await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n), events(0n, 0n)] })
+      await tier.untilStored()
+      for (const lookup of lookups) t.equal(await tier.get(lookup), undefined)
+      for (const entry of entries) tier.put(entry)
+      await tier.untilStored()
+      for (const lookup of lookups) t.ok(await tier.get(lookup))
+    })
+
+    t.test('a tier without room drops entries, and never returns part of one', async t => {
+      const tier = await opened(t)
+      // Random bytes, which compression cannot shrink.
+      const bodies = Array.from({ length: 500 }, () => randomBytes(8192))
+      for (const [at, body] of bodies.entries()) {
+        tier.put(storedEntryOf(String(at), body))
+        if (at % 100 === 99) await tier.untilStored()
+      }
+      const found = await Promise.all(bodies.map(async (_, at) => (await tier.get(byKeys(String(at))))?.body))
+      t.ok(found.every((body, at) => body === undefined || body.equals(bodies[at] ?? Buffer.alloc(0))))
+      const count = found.filter(body => body !== undefined).length
+      t.ok(count > 0 && count < bodies.length, `${count} of ${bodies.length} found`)
+    })
+
+    t.test('a damaged entry is a miss, and can be put again', async t => {
+      const tier = await opened(t, storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n)))
+      const { damage } = tier
+      if (damage === undefined) return
+      for (
+        const [entry, lookup] of [
+          [storedEntryOf('a', 'x'), byKeys('a')],
+          [block(1, 10n, 19n), byVersion(15n)],
+          [page(events(0n, 9n)), byEvents(events(0n, 9n))]
+        ] as const
+      ) {
+        t.ok(await tier.get(lookup))
+        await damage(entry.key)
+        t.equal(await tier.get(lookup), undefined)
+        tier.put(entry)
+        await tier.untilStored()
+        t.ok(await tier.get(lookup))
+      }
+    })
+
+    t.test('closing finishes pending writes, so a tier that outlives the process has them', async t => {
+      const tier = await opened(t)
+      for (const entry of [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]) tier.put(entry)
+      await tier.close()
+      const next = await tier.reopen()
+      const outlives = name !== 'memory'
+      for (const lookup of [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]) {
+        t.equal(await next.get(lookup) !== undefined, outlives)
+      }
+      if (!outlives) t.equal(await tier.get(byKeys('a')), undefined, 'and memory is free')
+    })
+  })
+}

@@ -1,0 +1,205 @@
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { startIdleMeter } from '../support/idle-meter.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import {
+  untilAllSynced,
+  blockTarget,
+  controlKey,
+  adoptedGenerations,
+  startSandboxNode,
+  portOf,
+  publishedGenerations
+} from '../support/replicas.js'
+import { cacheStatusHeader } from '../support/cache-status.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const targets = [1000, 1500, 2000].map(blockTarget)
+const often = 50
+
+interface Place {
+  readonly redis: RedisProcess
+  readonly sandbox: Sandbox
+  /** Starts a replica; without a poll interval it notices no reset by itself. */
+  start(pollMs?: number): Promise<TestVarve>
+}
+
+async function place (t: Test): Promise<Place> {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  const start = async (pollMs = 600_000): Promise<TestVarve> =>
+    await varveAt(t, sandbox.url, { head: { pollMs }, cache: { redis: { url: redis.url } } })
+  return { redis, sandbox, start }
+}
+
+/** Reads cacheable and moving targets from all replicas and waits until they agree on the chain. */
+async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<void> {
+  for (const varve of varves) for (const target of targets) await varve.get(target)
+  await until(
+    async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true,
+    'the chain is known by its blocks'
+  )
+  for (const varve of varves) {
+    for (const target of targets) {
+      await until(
+        async () => String((await varve.get(target)).headers[cacheStatusHeader]).includes('hit'),
+        'it is cached'
+      )
+    }
+  }
+}
+
+/** Expects every target to carry the upstream's current content and position. */
+async function isOfNow (t: Test, { sandbox }: Place, varve: TestVarve): Promise<void> {
+  for (const target of targets) {
+    const direct = await sendRequest(sandbox.url, target)
+    t.match(await varve.get(target), {
+      status: 200,
+      body: direct.body,
+      headers: { 'x-node-ledger-version': direct.headers['x-aptos-ledger-version'] }
+    }, target)
+  }
+}
+
+const resets = async (varve: TestVarve): Promise<number | undefined> => await varve.metric('varve_chain_resets_total')
+
+for (const isMessageLost of [false, true]) {
+  t.test(`all replicas adopt a reset within a second and serve no old data${isMessageLost ? ', even if the message is lost' : ''}`, async t => {
+    const here = await place(t)
+    const varves = [await here.start(often), await here.start(), await here.start()]
+    const [first, ...others] = varves
+    await warm(here, varves)
+    const old = await first?.get(blockTarget(2000))
+    if (isMessageLost) await here.redis.client.client('KILL', 'TYPE', 'PUBSUB')
+    const startedAt = performance.now()
+    here.sandbox.faults.add({ kind: 'otherChain' })
+    await until(() => first !== undefined && adoptedGenerations(first).length > 0, 'the first has noticed')
+    const firstMs = performance.now() - startedAt
+    const waited = startIdleMeter()
+    await until(() => others.every(varve => adoptedGenerations(varve).length > 0), 'the others have received it')
+    t.ok(waited() < 1000, `after ${Math.round(waited())} ms; the first took ${Math.round(firstMs)}`)
+    for (const varve of varves) {
+      await isOfNow(t, here, varve)
+      t.not((await varve.get(blockTarget(2000))).body, old?.body)
+      t.same(adoptedGenerations(varve), [2])
+      t.equal(await resets(varve), 1)
+    }
+    t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+  })
+}
+
+t.test('replicas that notice a reset at the same time start one generation and stay on it', async t => {
+  const here = await place(t)
+  const varves = await Promise.all([1, 2, 3, 4].map(async () => await here.start(often)))
+  await warm(here, varves)
+  here.sandbox.faults.add({ kind: 'otherChain' })
+  await Promise.all(varves.map(async varve => await varve.get('/v1/accounts/0x1/modules?limit=1')))
+  await until(() => varves.every(varve => adoptedGenerations(varve).length > 0), 'all have noticed')
+  for (const varve of varves) await isOfNow(t, here, varve)
+  // Gives a replica time to look at Redis: a further generation would follow that look.
+  await untilAllSynced(here.redis)
+  t.same(varves.map(adoptedGenerations), [[2], [2], [2], [2]])
+  t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+  const hit = await varves[0]?.get(blockTarget(2000))
+  for (const varve of varves) {
+    t.match(await varve.get(blockTarget(2000)), { body: hit?.body, headers: { [cacheStatusHeader]: /hit/ } })
+  }
+})
+
+t.test('varve notices a longer new chain by its blocks when the upstream returns', async t => {
+  const here = await place(t)
+  const varves = [await here.start(often), await here.start()]
+  const [first, second] = varves
+  await warm(here, varves)
+  const down = here.sandbox.faults.add({ kind: 'reset' })
+  await until(
+    () => first?.log.some(({ msg }) => /upstream is down/.test(String(msg))) === true,
+    'it is known to be away'
+  )
+  for (const target of targets) {
+    t.match(
+      await second?.get(target),
+      { status: 200, headers: { [cacheStatusHeader]: /hit/ } },
+      'history is served during the outage'
+    )
+  }
+  here.sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
+  down.remove()
+  const returned = await sendRequest(here.sandbox.url, '/v1')
+  t.ok(Number(returned.headers['x-aptos-ledger-version']) > Number(here.sandbox.ledger.head.version))
+  await until(() => varves.every(varve => adoptedGenerations(varve).length > 0), 'both have gone over')
+  for (const varve of varves) await isOfNow(t, here, varve)
+  t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
+})
+
+t.test('varve checks the first response of a returning upstream before serving it', async t => {
+  const here = await place(t)
+  const varve = await here.start()
+  await warm(here, [varve])
+  await here.sandbox.close()
+  t.match(await varve.get('/v1/accounts/0x1/modules'), { status: 503 })
+  await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
+  t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+  t.same(adoptedGenerations(varve), [2])
+  await isOfNow(t, here, varve)
+})
+
+t.test('varve notices a longer new chain when the upstream\'s connection drops', async t => {
+  const here = await place(t)
+  const varve = await here.start()
+  await warm(here, [varve])
+  await here.sandbox.close()
+  await startSandboxNode(t, { seed: 2, blocks: 1500, port: portOf(here.sandbox) })
+  t.match(await varve.get('/v1/accounts/0x1/modules?limit=1'), { status: 200 })
+  await until(
+    async () => {
+      await varve.get('/v1/accounts/0x1/modules?limit=1')
+      return adoptedGenerations(varve).length > 0
+    },
+    'it was compared',
+    2000
+  )
+  await isOfNow(t, here, varve)
+})
+
+t.test('varve notices a reset that happened while it was stopped before it serves a hit', async t => {
+  for (const blocks of [500, 1500]) {
+    const here = await place(t)
+    const before = await here.start()
+    await warm(here, [before])
+    await until(async () => await here.redis.client.dbsize() > 8, 'all is shared')
+    await before.stop({ drainMs: 0 })
+    here.sandbox.faults.add({ kind: 'otherChain', blocks })
+    const after = await here.start()
+    await isOfNow(t, here, after)
+    t.same(adoptedGenerations(after), [2])
+  }
+})
+
+t.test('a late response of the old chain never gets the position of the new chain', async t => {
+  const here = await place(t)
+  const varve = await here.start()
+  await warm(here, [varve])
+  const target = '/v1/accounts/0x1/modules?ledger_version=2000&limit=3'
+  const old = await sendRequest(here.sandbox.url, target)
+  const hold = here.sandbox.faults.hold('account_modules', { late: true })
+  const reading = varve.get(target)
+  await hold.arrived
+  here.sandbox.faults.add({ kind: 'reset', times: 1 })
+  here.sandbox.faults.add({ kind: 'otherChain', blocks: 1500 })
+  t.equal((await varve.get(blockTarget(1200))).status, 503)
+  await varve.get(blockTarget(1200))
+  t.same(adoptedGenerations(varve), [2])
+  hold.release()
+  const got = await reading
+  const now = await sendRequest(here.sandbox.url, target)
+  t.not(now.body, old.body)
+  t.match(got, {
+    status: 200,
+    body: now.body,
+    headers: { 'x-node-ledger-version': now.headers['x-aptos-ledger-version'] }
+  })
+})

@@ -1,0 +1,297 @@
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { type RedisProcess } from '../support/redis-process.js'
+import { startRedis } from '../support/redis-server.js'
+import {
+  adoptedGenerations,
+  untilAllSynced,
+  blockTarget,
+  controlKey,
+  startSandboxNode,
+  portOf,
+  publishedGenerations
+} from '../support/replicas.js'
+import { memoryHitStatus, redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const version = 'x-node-ledger-version'
+const block = blockTarget(2000)
+const modules = (of: number): string => `/v1/accounts/0x1/modules?ledger_version=${of}&limit=1`
+
+async function replica (t: Test, redis: RedisProcess, upstream: Sandbox, change: object = {}): Promise<TestVarve> {
+  return await varveAt(t, upstream.url, {
+    cache: { redis: { url: redis.url } },
+    admin: { listen: '127.0.0.1:0', token: 'token' },
+    ...change
+  })
+}
+
+async function shared (redis: RedisProcess, pattern: string): Promise<void> {
+  await until(async () => (await redis.client.keys(pattern)).length > 0, `${pattern} is shared`)
+}
+
+async function heightAt (varve: TestVarve, target = block): Promise<string> {
+  return (JSON.parse((await varve.get(target)).body) as { block_height: string }).block_height
+}
+
+/** Expects each replica to serve the blocks of its own upstream. */
+async function servesOwnChain (
+  t: Test,
+  varves: readonly TestVarve[],
+  upstreams: readonly Sandbox[],
+  version: number
+): Promise<void> {
+  t.same(
+    await Promise.all(varves.map(async varve => await heightAt(varve, blockTarget(version)))),
+    upstreams.map(({ ledger }) => String(ledger.blockOf(BigInt(version)).height)),
+    `the block of ${version}`
+  )
+}
+
+/** Returns false while /readyz says that no upstream has proven the chain of shared entries. */
+async function isRedisRead ({ adminUrl }: TestVarve): Promise<boolean> {
+  const { status, body } = await sendRequest(adminUrl, '/readyz')
+  return status === 200 && !body.includes('Redis tier not read: no upstream has proven yet')
+}
+
+const reportsOtherChain = ({ log }: TestVarve): boolean =>
+  log.some(line => /another chain with the same chain id/.test(String(line['msg'])))
+
+t.test('a lagging or restored upstream is no reset: hits stay hits', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  const a = await replica(t, redis, sandbox, { head: { pollMs: 20 } })
+  await a.get(block)
+  for (const fault of [{ kind: 'lag', blocks: 200 }, { kind: 'fallBack', blocks: 300 }] as const) {
+    const { remove } = sandbox.faults.add(fault)
+    const polls = sandbox.requests.countFor('index')
+    await until(() => sandbox.requests.countFor('index') > polls + 2, 'it was polled')
+    t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
+    remove()
+  }
+  await sandbox.close()
+  const restored = await startSandboxNode(t, { blocks: 600, port: portOf(sandbox) })
+  await until(() => restored.requests.countFor('index') > 2, 'it was polled')
+  t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
+  t.same([await a.metric('varve_chain_resets_total'), await publishedGenerations(redis)], [0, ['g1']])
+})
+
+t.test('two chains of one name that share a Redis never mix, also when both start at once', async t => {
+  for (const atOnce of [false, true]) {
+    const redis = await startRedis(t)
+    const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })]
+    const start = [async () => await replica(t, redis, one), async () => await replica(t, redis, other)] as const
+    const [a, x] = atOnce ? await Promise.all([start[0](), start[1]()]) : [await start[0](), await start[1]()]
+    const truth = [one, other].map(({ ledger }) => String(ledger.blockOf(2000n).height))
+    for (let round = 0; round < 8; round++) t.same(await Promise.all([heightAt(a), heightAt(x)]), truth)
+    await until(
+      () => [a, x].some(reportsOtherChain),
+      'the log reports that'
+    )
+    for (let round = 0; round < 8; round++) {
+      t.same(
+        await Promise.all([heightAt(a, blockTarget(3000)), heightAt(x, blockTarget(3000))]),
+        [one, other].map(({ ledger }) => String(ledger.blockOf(3000n).height))
+      )
+    }
+    t.same(await publishedGenerations(redis), ['g1', 'g2'], 'the generations do not alternate')
+    t.same([await a.metric('varve_chain_resets_total'), await x.metric('varve_chain_resets_total')], [0, 0])
+  }
+})
+
+t.test('two chains of one name never mix while upstreams take 450 ms per response', async t => {
+  for (const atOnce of [false, true]) {
+    const redis = await startRedis(t)
+    const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
+    for (const { faults } of upstreams) faults.add({ kind: 'slow', ms: 450 })
+    const first = replica(t, redis, upstreams[0])
+    if (!atOnce) await first
+    const varves = await Promise.all([first, replica(t, redis, upstreams[1])])
+    // Reads each block twice, because the second read finds what the other replica has shared.
+    for (let version = 2001; version < 2004 || (version < 2020 && !varves.some(reportsOtherChain)); version++) {
+      await servesOwnChain(t, varves, upstreams, version)
+      await servesOwnChain(t, varves, upstreams, version)
+    }
+    t.ok(varves.some(reportsOtherChain), 'the log reports the other chain')
+    t.same(await publishedGenerations(redis), ['g1', 'g2'])
+  }
+})
+
+t.test('a replica never adopts another generation before its upstream has proven the chain', async t => {
+  const redis = await startRedis(t)
+  const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 5, blocks: 1500 })] as const
+  const a = await replica(t, redis, upstreams[0])
+  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  const hold = upstreams[0].faults.hold('block_by_height')
+  const varves = [a, await replica(t, redis, upstreams[1])]
+  await hold.arrived
+  // A comparison that waits for the upstream delays neither heartbeats nor purges.
+  for (let times = 0; times < 2; times++) await untilAllSynced(redis)
+  t.same(adoptedGenerations(a), [])
+  await servesOwnChain(t, varves, upstreams, 2001)
+  hold.release()
+  await until(() => reportsOtherChain(a), 'the log reports the other chain')
+  await servesOwnChain(t, varves, upstreams, 2001)
+  await servesOwnChain(t, varves, upstreams, 2002)
+  t.same([adoptedGenerations(a), await publishedGenerations(redis)], [[], ['g1', 'g2']])
+})
+
+t.test('a replica whose upstream fails to prove its chain uses Redis only once it is proven', async t => {
+  for (const isSame of [true, false]) {
+    const redis = await startRedis(t)
+    const upstreams = [
+      await startSandboxNode(t),
+      await startSandboxNode(t, isSame ? {} : { seed: 5, blocks: 1500 })
+    ] as const
+    const a = await replica(t, redis, upstreams[0])
+    await heightAt(a)
+    await shared(redis, 'varve:1:4.1 json blocks 446')
+    await until(
+      async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true,
+      'the chain is known'
+    )
+    const { requests, faults } = upstreams[1]
+    const fault = faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'block_by_height' })
+    const varves = [a, await replica(t, redis, upstreams[1])] as const
+    const compared = requests.countFor('block_by_height')
+    await until(() => requests.countFor('block_by_height') > compared + 6, 'it is compared again')
+    t.match((await varves[1].get(block)).headers[cacheStatusHeader], 'varve; fwd=uri-miss; fwd-status=200; stored')
+    await servesOwnChain(t, varves, upstreams, 2000)
+    t.notOk(await isRedisRead(varves[1]))
+    fault.remove()
+    await until(async () => await isRedisRead(varves[1]), 'the chain is proven')
+    for (const version of [2000, 2001]) await servesOwnChain(t, varves, upstreams, version)
+    t.same(await publishedGenerations(redis), isSame ? ['g1'] : ['g1', 'g2'])
+  }
+})
+
+t.test('replicas of one chain end in agreement and share entries, however slow their upstreams are', async t => {
+  for (const ms of [450, 700]) {
+    const redis = await startRedis(t)
+    const upstream = await startSandboxNode(t)
+    upstream.faults.add({ kind: 'slow', ms })
+    const [a, b] = await Promise.all([replica(t, redis, upstream), replica(t, redis, upstream)])
+    const share = async (generation: number, version: bigint): Promise<void> => {
+      for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'they agree')
+      await a.get(blockTarget(version))
+      await shared(redis, `varve:1:4.${generation} json blocks ${upstream.ledger.blockOf(version).height}`)
+      t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
+    }
+    await share(1, 2000n)
+    t.same([await publishedGenerations(redis), adoptedGenerations(a), adoptedGenerations(b)], [['g1'], [], []])
+    const headers = { authorization: 'Bearer token' }
+    await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers, body: '{"all":true}' })
+    await until(() => adoptedGenerations(b).length > 0, 'the second follows a purge of everything')
+    await share(2, 2000n)
+    t.same([adoptedGenerations(a), adoptedGenerations(b)], [[2], [2]])
+  }
+})
+
+t.test('varve responds 503 while two chains are possible and no upstream can decide', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t)
+  const a = await replica(t, redis, sandbox)
+  await a.get(block)
+  await shared(redis, 'varve:1:upstream *')
+  const [key = ''] = await redis.client.keys('varve:1:upstream *')
+  const mapped = await redis.client.get(key)
+  await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
+  // Starts another replica on another upstream, which begins a new generation meanwhile.
+  const rival = await replica(t, redis, await startSandboxNode(t, { seed: 3, blocks: 1500 }))
+  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'the rival has its own')
+  await a.stop({ drainMs: 0 })
+  await rival.stop({ drainMs: 0 })
+  await sandbox.close()
+  await redis.client.set(key, mapped ?? '')
+  const late = await replica(t, redis, sandbox)
+  t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
+  t.match(await sendRequest(late.adminUrl, '/readyz'), { status: 503 })
+})
+
+t.test('varve responds 503 while every upstream is down and another chain has taken its number', async t => {
+  const redis = await startRedis(t)
+  const [sandbox, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 3, blocks: 1500 })]
+  const a = await replica(t, redis, sandbox)
+  await shared(redis, 'varve:1:upstream *')
+  await a.stop({ drainMs: 0 })
+  await sandbox.close()
+  await redis.client.del(controlKey)
+  const rival = await replica(t, redis, other)
+  await heightAt(rival)
+  await shared(redis, `varve:1:4.1 json blocks ${other.ledger.blockOf(2000n).height}`)
+  const late = await replica(t, redis, sandbox)
+  t.match(await late.get(block), { status: 503, body: /"error_code":"internal_error"/ })
+})
+
+t.test('replicas on two releases read each rendering once; varve revalidates after the upgrade', async t => {
+  const redis = await startRedis(t)
+  const [old, fresh] = [
+    await startSandboxNode(t, { release: 'a'.repeat(40) }),
+    await startSandboxNode(t, { release: 'b'.repeat(40) })
+  ]
+  const a = await replica(t, redis, old)
+  const b = await replica(t, redis, fresh)
+  const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(controlKey)).join()
+  await until(
+    async () => /a{40}/.test(await signs()) && /b{40}/.test(await signs()),
+    'both have published their upstream releases'
+  )
+  await a.get(modules(2000))
+  await shared(redis, '*modules*')
+  await untilAllSynced(redis)
+  old.requests.reset()
+  fresh.requests.reset()
+  for (let round = 0; round < 10; round++) {
+    for (const varve of [a, b]) t.match((await varve.get(modules(2000))).headers[cacheStatusHeader], /^varve; hit/)
+  }
+  t.equal(
+    old.requests.countFor('account_modules') + fresh.requests.countFor('account_modules'),
+    0,
+    'the replicas do not refresh in turn'
+  )
+})
+
+t.test('replicas use a rendering that another replica has refreshed', async t => {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxNode(t, { release: 'a'.repeat(40) })
+  const [a, b] = [
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } }),
+    await replica(t, redis, sandbox, { head: { pollMs: 20 } })
+  ]
+  await a.get(modules(2000))
+  await shared(redis, '*modules*')
+  t.equal((await b.get(modules(2000))).headers[cacheStatusHeader], redisHitStatus)
+  sandbox.ledger.release = 'b'.repeat(40)
+  // Waits for the expiry of what other replicas published about the old release.
+  await until(
+    async () =>
+      /^varve; fwd=uri-miss; fwd-status=200; stored/.test(
+        String((await a.get(modules(2000))).headers[cacheStatusHeader])
+      ),
+    'read again'
+  )
+  await until(
+    async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
+    'taken from there'
+  )
+  t.equal(sandbox.requests.countFor('account_modules'), 2)
+})
+
+t.test('varve forwards a latest read once if no upstream has the served head, and marks it stale', async t => {
+  const redis = await startRedis(t)
+  const [ahead, behind] = [await startSandboxNode(t), await startSandboxNode(t, { blocks: 900 })]
+  const a = await replica(t, redis, ahead)
+  const b = await replica(t, redis, behind)
+  await a.get(block)
+  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other has received the position')
+  behind.requests.reset()
+  const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
+  t.match(latest, {
+    status: 200,
+    headers: { [version]: String(behind.ledger.head.version), [cacheStatusHeader]: 'varve; fwd=bypass' }
+  })
+  t.equal(behind.requests.countFor('account_modules'), 1)
+  t.equal(await b.metric('varve_stale_latest_total'), 1)
+})

@@ -1,0 +1,367 @@
+import t, { type Test } from 'tap'
+import { ChainEvents } from '../../src/chain/chain-events.js'
+import { Tracker } from '../../src/chain/tracker.js'
+import { type GenerationCandidate, chooseCandidate } from '../../src/chain/generation-candidates.js'
+import { ControlRecord } from '../../src/cluster/control-record.js'
+import { AnchoredChain, type ChainVerdict } from '../../src/chain/anchored-chain.js'
+import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
+import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
+import { type Sandbox } from '#sandbox'
+import { sendRequest } from '../support/client.js'
+import { startRedis } from '../support/redis-server.js'
+import {
+  blockTarget,
+  controlKey,
+  adoptedGenerations,
+  startSandboxNode,
+  publishedGenerations
+} from '../support/replicas.js'
+import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
+import { openRedisTier } from '../support/redis-tier.js'
+import { slowRedis } from '../support/slow-redis.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
+
+async function replica (t: Test, redisUrl: string, upstream: Sandbox, pollMs = 600_000): Promise<TestVarve> {
+  return await varveAt(t, upstream.url, {
+    cache: { redis: { url: redisUrl } },
+    admin: { listen: '127.0.0.1:0', token: 'x' },
+    head: { pollMs }
+  })
+}
+
+const heightsIn = (text: string | null): number[] =>
+  [...(text ?? '').matchAll(/"height":"(\d+)n"/g)].map(([, height]) => Number(height))
+
+/** Expects the block that this very node has, whichever upstream varve reads from. */
+async function isOf (t: Test, upstream: Sandbox, varve: TestVarve, version: number): Promise<void> {
+  t.match(
+    await varve.get(blockTarget(version)),
+    { status: 200, body: (await sendRequest(upstream.url, blockTarget(version))).body },
+    `the block of ${version}`
+  )
+}
+
+t.test('varve renews anchors at both ends and inside the window, by height and outside the cache', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t)
+  const varve = await replica(t, redis.url, upstream, 50)
+  const anchors = async (): Promise<string> => await redis.client.hget(controlKey, 'g1') ?? ''
+  await until(async () => heightsIn(await anchors()).length === 3, 'the anchors are published')
+  t.same(heightsIn(await anchors()), [100, 549, 998])
+  for (const height of [100, 549, 998]) {
+    t.ok((await anchors()).includes(`"height":"${height}n","hash":"${upstream.ledger.block(height).hash}"`))
+  }
+  upstream.ledger.grow(50)
+  await until(async () => heightsIn(await anchors()).at(-1) === 1048, 'the head has moved on')
+  t.same(heightsIn(await anchors()), [100, 549, 998, 1048])
+  t.equal(await varve.metric('varve_cache_entries{tier="memory"}'), 0)
+  t.same((await redis.client.keys('*')).filter(key => !/^varve:1:(?:control|upstream) /.test(key)), [])
+})
+
+t.test('Redis stores upstreams under a digest: no URL and no secret appears in it', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t, { pathPrefix: '/key-s3cret' })
+  const varve = await varveAt(t, upstream.url, {
+    cache: { redis: { url: redis.url } },
+    upstream: { headers: { 'x-api-key': 'hush-hush' } }
+  })
+  await varve.get(blockTarget(2000))
+  const upstreams = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
+  await until(
+    async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1,
+    'all is written'
+  )
+  const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
+    const type = await redis.client.type(key)
+    const value = type === 'hash'
+      ? await redis.client.hgetall(key)
+      : type === 'zset'
+      ? await redis.client.zrange(key, '0', '-1')
+      : await redis.client.get(key)
+    return `${key} ${JSON.stringify(value)}`
+  }))
+  t.notMatch(everything.join('\n'), /s3cret|hush|127\.0\.0\.1/)
+  t.match(await redis.client.get((await upstreams())[0] ?? ''), /\{"chainId":4,"generation":1[,}]/)
+})
+
+t.test('all replicas follow the highest generation of their chain; old generations expire', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t)
+  const [a, b] = [await replica(t, redis.url, upstream), await replica(t, redis.url, upstream)]
+  for (const [nth, varve] of [a, b, a, b, a, b].entries()) {
+    t.match(JSON.parse((await sendRequest(varve.adminUrl, '/purge', purgeAll)).body), { generation: nth + 2 })
+    await until(() => [a, b].every(one => adoptedGenerations(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
+  }
+  t.same(await publishedGenerations(redis), ['g4', 'g5', 'g6', 'g7'])
+  t.same(
+    [await a.metric('varve_chain_resets_total'), await b.metric('varve_chain_resets_total')],
+    [0, 0],
+    'the chain is unchanged'
+  )
+  const late = await replica(t, redis.url, upstream)
+  t.same(adoptedGenerations(late), [7])
+  await isOf(t, upstream, late, 2000)
+})
+
+t.test('a replica that starts without Redis adopts its chain\'s higher generation later', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const upstream = await startSandboxNode(t)
+  const a = await replica(t, redis.url, upstream)
+  for (let nth = 0; nth < 2; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1, 'it is shared')
+  slow.isRejecting = true
+  const b = await replica(t, slow.url, upstream)
+  await isOf(t, upstream, b, 1000)
+  t.same(adoptedGenerations(b), [])
+  slow.isRejecting = false
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [3])
+  t.match(await b.get(blockTarget(2000)), { status: 200, headers: { [cacheStatusHeader]: redisHitStatus } })
+  t.same(await redis.client.keys('varve:1:4.1 *'), [], 'nothing is written under the replica\'s own number')
+})
+
+t.test('entries cached without Redis are never written under another chain\'s number', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  slow.isRejecting = true
+  const b = await replica(t, slow.url, other)
+  await isOf(t, other, b, 2000)
+  slow.isRejecting = false
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [2])
+  await isOf(t, other, b, 1000)
+  await until(
+    async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0,
+    'it shares what it reads now'
+  )
+  t.same(await redis.client.keys('varve:1:4.1 *'), [])
+  await isOf(t, one, a, 2000)
+})
+
+t.test('two chains of one name that both start without Redis get different numbers later', async t => {
+  const redis = await startRedis(t)
+  const ways = [await slowRedis(t, redis), await slowRedis(t, redis)]
+  for (const way of ways) way.isRejecting = true
+  const upstreams = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
+  const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, upstreams[nth] as Sandbox)))
+  for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(blockTarget(version))
+  for (const way of ways) way.isRejecting = false
+  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'each has a number of its own')
+  for (const [nth, varve] of varves.entries()) {
+    for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, upstreams[nth] as Sandbox, varve, version)
+  }
+  t.same(varves.map(varve => adoptedGenerations(varve).length).sort(), [0, 1], 'one chain has the same number')
+})
+
+t.test('of two chains that take one number at the same time only one gets it', async t => {
+  const redis = await startRedis(t)
+  const { link } = await openRedisTier(t, redis.url)
+  const settle = async (hash: string): Promise<GenerationChoice> => {
+    const stamped = {
+      position: {
+        chainId: 4,
+        head: { version: 900n, timestampUsec: 900n, epoch: 1n, blockHeight: 90n },
+        oldest: { version: 0n, blockHeight: 0n }
+      },
+      family: 'x-aptos-'
+    }
+    const tracker = new Tracker(undefined, () => 0, undefined, true)
+    tracker.setChain({ id: 4, generation: 1 }, stamped, true)
+    const source = { readBlock: async (height: bigint) => ({ height, hash }), readHead: async () => stamped }
+    const chain = new AnchoredChain(source)
+    await chain.readAnchors(stamped.position)
+    return await chooseGeneration(
+      stamped,
+      {
+        tracker,
+        registry: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
+        ...source,
+        now: () => 0,
+        events: new ChainEvents()
+      },
+      chain,
+      0
+    )
+  }
+  const decided = await Promise.all([settle('0xaa'), settle('0xbb')])
+  t.same(decided.map(({ generation, isAgreed }) => `${generation} ${isAgreed}`).sort(), ['1 true', '2 true'])
+  t.equal((await settle('0xbb')).generation, decided[1].generation, 'and later replicas decide by their anchors')
+})
+
+t.test('varve never reuses a number whose owner was removed: entries under it are not served', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  for (let nth = 0; nth < 5; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
+  await until(async () => !(await publishedGenerations(redis)).includes('g1'), 'the first generation was removed')
+  slow.isRejecting = true
+  const b = await replica(t, slow.url, other)
+  await isOf(t, other, b, 1000)
+  slow.isRejecting = false
+  await until(() => adoptedGenerations(b).length > 0, 'Redis is back')
+  t.same(adoptedGenerations(b), [7])
+  await isOf(t, other, b, 2000)
+  await isOf(t, one, a, 2000)
+})
+
+t.test('positions identify the chain of upstreams without blocks by height, resets included', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t)
+  upstream.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
+  const [a, b] = [await replica(t, redis.url, upstream), await replica(t, redis.url, upstream)]
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'it is shared')
+  t.match(await b.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
+  t.same(await publishedGenerations(redis), ['g1'])
+  const c = await replica(t, redis.url, upstream)
+  t.match(await c.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
+  upstream.faults.add({ kind: 'otherChain' })
+  await a.get(blockTarget(1000))
+  await until(() => [a, b, c].every(varve => adoptedGenerations(varve).length > 0), 'all have gone over')
+  for (const varve of [a, b, c]) {
+    t.same(adoptedGenerations(varve), [2])
+    await isOf(t, upstream, varve, 2000)
+  }
+  for (const varve of [a, b, c]) await varve.stop({ drainMs: 0 })
+  // Leaves a lower version at a later time as the only sign of a reset that a starting replica has.
+  upstream.faults.clear()
+  upstream.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
+  upstream.faults.add({
+    kind: 'headers',
+    set: { 'x-aptos-ledger-version': '2200', 'x-aptos-ledger-timestampusec': '1700000000000000' }
+  })
+  const late = await replica(t, redis.url, upstream)
+  t.same(adoptedGenerations(late), [3])
+})
+
+t.test('varve adopts the highest generation proven to be its chain, and none that is not proven', async t => {
+  const candidates: GenerationCandidate[] = [5, 4, 3].map(
+    generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
+  )
+  const chosen = async (...verdicts: ChainVerdict[]): Promise<number | string | undefined> => {
+    const candidate = await chooseCandidate(candidates, async ([generation]) => verdicts[5 - generation] ?? 'unknown')
+    return typeof candidate === 'string' ? candidate : candidate?.[0]
+  }
+  t.equal(await chosen('same', 'same', 'same'), 5)
+  t.equal(await chosen('other', 'same', 'same'), 4)
+  t.equal(await chosen('unknown', 'other', 'same'), 3)
+  t.equal(await chosen('unknown', 'other', 'unproven'), 'unknown', 'a later comparison decides')
+  t.equal(await chosen('unproven', 'other', 'unproven'), undefined)
+})
+
+t.test('after a Redis outage varve uses no entries until it knows the other replicas\' generations', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const [one, other] = [
+    await startSandboxNode(t, { blocks: 490 }),
+    await startSandboxNode(t, { seed: 2, blocks: 1500 })
+  ]
+  const a = await replica(t, slow.url, one)
+  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  slow.isRejecting = true
+  slow.dropConnections()
+  await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
+  for (let version = 600; version < 1000; version += 20) await a.get(blockTarget(version))
+  await redis.client.flushall()
+  const b = await replica(t, redis.url, other)
+  t.same(await publishedGenerations(redis), ['g1'])
+  await b.get(blockTarget(1500))
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+    'the other chain is shared'
+  )
+  slow.delayMs = 5
+  slow.isRejecting = false
+  for (let version = 1000; adoptedGenerations(a).length === 0; version++) await isOf(t, one, a, 1000 + version % 500)
+  await isOf(t, one, a, 1500)
+  for (let version = 600; version < 1000; version += 20) await isOf(t, other, b, version)
+  t.same([adoptedGenerations(a), adoptedGenerations(b), await publishedGenerations(redis)], [[2], [], ['g1', 'g2']])
+})
+
+t.test('entries purged while the generation is unknown stay purged', async t => {
+  const redis = await startRedis(t)
+  const slow = await slowRedis(t, redis)
+  const upstream = await startSandboxNode(t)
+  const a = await replica(t, redis.url, upstream)
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  slow.isRejecting = true
+  const b = await replica(t, slow.url, upstream)
+  t.match(JSON.parse((await sendRequest(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
+  slow.isRejecting = false
+  await until(
+    () => adoptedGenerations(a).length > 0 && adoptedGenerations(a).at(-1) === adoptedGenerations(b).at(-1),
+    'the other has received it'
+  )
+  upstream.requests.reset()
+  for (const varve of [b, a]) await varve.get(blockTarget(2000))
+  t.ok(upstream.requests.countFor('block_by_version') >= 1, 'it is fetched again')
+  t.equal((await redis.client.keys('varve:1:4.1 json blocks 446')).length, 1, 'and not taken from the stored entry')
+})
+
+t.test('a replica without its upstream uses the last known anchors when Redis comes back', async t => {
+  for (const isSame of [true, false]) {
+    const redis = await startRedis(t)
+    const slow = await slowRedis(t, redis)
+    const first = await startSandboxNode(t)
+    const a = await replica(t, redis.url, first)
+    await a.get(blockTarget(1500))
+    await until(
+      async () =>
+        (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true &&
+        (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
+      'it is shared'
+    )
+    slow.isRejecting = true
+    const upstream = await startSandboxNode(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
+    const b = await replica(t, slow.url, upstream)
+    const { body } = await b.get(blockTarget(2000))
+    await upstream.close()
+    slow.isRejecting = false
+    await until(async () => await b.metric('varve_redis_up') === 1, 'Redis is back')
+    const mayServe = [(await sendRequest(first.url, blockTarget(1500))).body]
+    if (isSame) await until(async () => (await b.get(blockTarget(1500))).status === 200, 'it has what the others read')
+    const got = await b.get(blockTarget(1500))
+    if (isSame) t.match(got, { status: 200, body: mayServe[0] })
+    t.match(await b.get(blockTarget(2000)), { status: 200, body })
+  }
+})
+
+t.test('a replica that learns of another chain as its upstream changes starts its own generation', async t => {
+  const redis = await startRedis(t)
+  const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 7, blocks: 1500 })]
+  const a = await replica(t, redis.url, one)
+  await a.get(blockTarget(2000))
+  await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
+  // Keeps the connection, as a load balancer does: nothing notifies replica a of the change.
+  one.faults.add({ kind: 'otherChain', blocks: 1400 })
+  const b = await replica(t, redis.url, other)
+  await until(() => adoptedGenerations(a).length > 0, 'it has polled its upstream')
+  t.same([adoptedGenerations(a), adoptedGenerations(b)], [[3], [2]])
+  for (const version of [2000, 1500]) {
+    await isOf(t, one, a, version)
+    await isOf(t, other, b, version)
+  }
+})
+
+t.test('an upstream that changes its chain id is quarantined: varve serves cached reads only', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startSandboxNode(t)
+  const a = await replica(t, redis.url, upstream)
+  const { body } = await a.get(blockTarget(2000))
+  upstream.faults.add({ kind: 'otherChain', chainId: 9 })
+  upstream.faults.add({ kind: 'reset', times: 1 })
+  for (let times = 0; times < 3; times++) t.match(await a.get(blockTarget(1000)), { status: 503 })
+  t.match(await a.get(blockTarget(2000)), { status: 200, body, headers: { 'x-node-chain-id': '4' } })
+  t.same([adoptedGenerations(a), await redis.client.exists('varve:1:control 9')], [[], 0])
+})

@@ -1,0 +1,186 @@
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
+import { configSchema } from '../../src/config/schema.js'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { startRedis } from '../support/redis-server.js'
+import { runCommand } from './command.js'
+
+interface Finding {
+  what: string
+  name: string
+  facts: Record<string, unknown>
+  problems: string[]
+}
+
+async function sandboxNode (t: Test, options: SandboxOptions = {}): Promise<Sandbox> {
+  const sandbox = await startSandbox({ blockMs: 0, blocks: 50, ...options })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  return sandbox
+}
+
+/** Runs check --online --json on a configuration. */
+async function online (
+  t: Test,
+  text: string,
+  dir = t.testdir()
+): Promise<{ code: number, out: string, findings: Finding[] }> {
+  const file = join(dir, 'v.yaml')
+  writeFileSync(file, text)
+  const { code, out, err } = await runCommand(t, ['check', file, '--online', '--json'])
+  t.equal(err, '')
+  return { code, out, findings: (JSON.parse(out) as { online: Finding[] }).online }
+}
+
+t.test('check --online prints chain, window, release, lag and latency of every upstream', async t => {
+  const [a, b] = [await sandboxNode(t), await sandboxNode(t)]
+  const file = join(t.testdir({ 'v.yaml': `upstreams: [{ name: a, url: "${a.url}" }, { url: "${b.url}" }]` }), 'v.yaml')
+  const { code, out, err } = await runCommand(t, ['check', '--online', file])
+  t.same([code, err], [0, ''])
+  t.match(
+    out,
+    /\n# online:\n# {3}upstream {2}a {7}ok {2}chain 4, version \d+, oldestVersion \d+, .*lagSeconds 0, latencyMs [\d.]+\n/
+  )
+  t.match(out, /\n# {3}upstream {2}node-2 {2}ok {2}/)
+  t.strictSame(configSchema.parse(parse(out)), parse(out), 'the output is still a valid configuration')
+  t.match(await runCommand(t, ['check', '--online']), { code: 0, out: /\n# online: there is nothing to contact\n$/ })
+})
+
+t.test('an upstream that is down, on another chain, or no full node is a problem: exit 1', async t => {
+  const [node, other] = [await sandboxNode(t), await sandboxNode(t, { chainId: 9 })]
+  // Answers every request alike, as a gateway or a web server does.
+  const serverWith = async (status: number): Promise<string> => {
+    const server = createServer((_request, response) => {
+      response.writeHead(status).end('[]')
+    })
+    await new Promise<void>(resolve => {
+      server.listen(0, '127.0.0.1', resolve)
+    })
+    t.teardown(() => {
+      server.close()
+    })
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+  const { code, findings } = await online(
+    t,
+    `upstreams:
+  - { name: good, url: "${node.url}" }
+  - { name: other, url: "${other.url}" }
+  - { name: down, url: "http://127.0.0.1:1" }
+  - { name: denied, url: "${await serverWith(401)}" }
+  - { name: silent, url: "${await serverWith(200)}/s3cret", headers: { authorization: Bearer s3cret } }
+`
+  )
+  t.equal(code, 1)
+  t.match(findings, [
+    { name: 'good', problems: [], facts: { chain: 4, lagSeconds: 0 } },
+    { name: 'other', problems: ['serves chain 9, expected 4'], facts: { chain: 9 } },
+    { name: 'down', problems: ['refused'] },
+    { name: 'denied', problems: ['HTTP 401'] },
+    { name: 'silent', problems: ['no position headers: expected a full node'] }
+  ])
+})
+
+t.test('check --online reads version and eviction policy of Redis, and tries its password', async t => {
+  const [good, bad] = [
+    await startRedis(t, { password: 'r1ght' }),
+    await startRedis(t, { maxmemory: '0', maxmemoryPolicy: 'noeviction' })
+  ]
+  t.match(await online(t, `cache: { redis: { url: "redis://${good.host}", password: r1ght } }`), {
+    code: 0,
+    findings: [{ what: 'redis', name: 'server', problems: [], facts: { version: /^\d+\./, policy: 'allkeys-lru' } }]
+  })
+  const rejected = await online(t, `cache: { redis: { url: "redis://:s3cret@${good.host}" } }`)
+  t.match(rejected, { code: 1, findings: [{ problems: [/WRONGPASS/] }] })
+  t.notMatch(rejected.out, /s3cret/)
+  t.match(await online(t, `cache: { redis: { url: "redis://${good.host}" } }`), {
+    code: 1,
+    findings: [{ problems: [/NOAUTH/] }]
+  })
+  t.match(await online(t, `cache: { redis: { url: "redis://${bad.host}" } }`), {
+    code: 1,
+    findings: [{ problems: [/no maxmemory/, /noeviction/], facts: { policy: 'noeviction' } }]
+  })
+  t.match(await online(t, 'cache: { redis: { url: "redis://127.0.0.1:1" } }'), {
+    code: 1,
+    findings: [{ problems: [/ECONNREFUSED/] }]
+  })
+})
+
+t.test('check --online loads certificate and key', async t => {
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey, 'x.pem': 'no key' })
+  const tls = (key: string): string => `tls: { certFile: "${join(dir, 'c.pem')}", keyFile: "${join(dir, key)}" }`
+  t.match(await online(t, tls('k.pem'), dir), {
+    findings: [{ what: 'certificate', facts: { notAfter: /^\d{4}-/, days: Number } }]
+  })
+  t.match(await online(t, tls('x.pem'), dir), {
+    code: 1,
+    findings: [{ problems: [/are not a certificate with its key/] }]
+  })
+})
+
+t.test('check --json prints mistakes with place, example and nearest key, and exits with 2', async t => {
+  const file = join(t.testdir({ 'v.yaml': 'workrs: 2\nmode: observ\n' }), 'v.yaml')
+  const { code, out, err } = await runCommand(t, ['check', '--json', file])
+  t.same([code, err], [2, ''])
+  t.same(JSON.parse(out), {
+    valid: false,
+    file,
+    mistakes: [
+      {
+        key: 'mode',
+        message: 'expected one of serve, observe, got "observ"',
+        line: 2,
+        column: 7,
+        example: 'mode: serve'
+      },
+      {
+        ...(JSON.parse(out) as { mistakes: object[] }).mistakes[1],
+        key: 'workrs',
+        line: 1,
+        column: 9,
+        nearest: 'workers'
+      }
+    ]
+  })
+  t.match(await runCommand(t, ['check', '--json', join(file, 'none')]), { code: 2, err: '' })
+  const valid = await runCommand(t, ['check', '--json'], { VARVE_ADMIN: '0.0.0.0:9464' })
+  t.match({ ...valid, out: JSON.parse(valid.out) as object }, {
+    code: 0,
+    err: '',
+    out: { valid: true, config: { workers: 1 }, warnings: [{ key: 'admin.listen' }] }
+  })
+})
+
+t.test('--allow-missing-secrets accepts missing variables and files of secrets, and nothing else', async t => {
+  const of = (inside: string): string => `"$\{${inside}}"`
+  const dir = t.testdir({
+    'v.yaml': `
+admin: { token: ${of('file:/nowhere/token')} }
+upstreams:
+  - { url: ${of('A_URL')}, headers: { authorization: "Bearer $\{A_KEY}" } }
+  - { url: "https://gateway.example/$\{B_KEY}" }
+cache: { redis: { url: ${of('REDIS_URL')} } }
+clients: { keys: [{ name: a, key: ${of('A_CLIENT')} }, { name: b, key: ${of('B_CLIENT')} }] }
+`,
+    'w.yaml': `workers: ${of('WORKERS')}`
+  })
+  const file = join(dir, 'v.yaml')
+  t.match(await runCommand(t, ['check', file]), { code: 2, err: /has 7 mistakes/ })
+  const { code, out, err } = await runCommand(t, ['check', '--allow-missing-secrets', file])
+  t.equal(code, 0)
+  t.notMatch(out, /missing-/, 'placeholders are masked as secrets are')
+  for (const key of ['admin.token', 'upstreams.0.url', 'upstreams.1.url', 'clients.keys.1.key', 'cache.redis.url']) {
+    t.ok(err.includes(`varve: warning: ${key}: the secret is missing`), key)
+  }
+  t.match(await runCommand(t, ['check', '--allow-missing-secrets', join(dir, 'w.yaml')]), {
+    code: 2,
+    err: /workers: the environment variable WORKERS is not set/
+  })
+})

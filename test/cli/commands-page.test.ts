@@ -1,0 +1,29 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { commands } from '../../src/cli/commands.js'
+import { commandsPage } from '../support/commands-page.js'
+
+const file = join(import.meta.dirname, '../../docs/cli.md')
+const printedSection = /(?<=<!-- printed from src\/cli\/commands\.ts: begins -->\n)[^]*(?=<!-- ends -->)/
+
+t.test('docs/cli.md matches the table of commands (RENEW=1 prints it again)', async t => {
+  if (process.env['RENEW'] === '1') {
+    writeFileSync(file, readFileSync(file, 'utf8').replace(printedSection, () => commandsPage()))
+  }
+  const page = readFileSync(file, 'utf8')
+  t.equal(printedSection.exec(page)?.[0], commandsPage())
+  for (const { name, flags } of commands) {
+    t.ok(page.includes(`\n## varve ${name}\n`), name)
+    for (const flag of flags) t.ok(page.includes(`\n| \`--${flag.name}`), `${name} --${flag.name}`)
+  }
+})
+
+t.test('commands and their flags have unique names, and each flag says what it does', async t => {
+  t.equal(new Set(commands.map(({ name }) => name)).size, commands.length)
+  for (const { name, flags, examples } of commands) {
+    t.equal(new Set(flags.map(flag => flag.name)).size, flags.length, name)
+    for (const flag of flags) t.not(flag.text, '', `${name} --${flag.name}`)
+    t.ok(examples.length > 0, name)
+  }
+})

@@ -1,0 +1,77 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Environment, loadConfig } from '../../src/config/load.js'
+import { type Config } from '../../src/config/schema.js'
+
+function load (t: Test, text: string, environment: Environment = {}): Config {
+  const file = join(t.testdir(), 'v.yaml')
+  writeFileSync(file, text)
+  return loadConfig(environment, { config: file }).config
+}
+
+t.test('durations and sizes take a unit, which overrides the suffix of their key', async t => {
+  const { upstreams, head, waitForVersion, latest, pages, cache, limits } = load(
+    t,
+    `
+upstreams: [{ url: "http://h", timeoutMs: 5s, maxLagSeconds: 2m, headers: { x-ms: 5s, timeoutMs: 5s } }]
+head: { pollMs: 0.5s }
+waitForVersion: { ms: 1 s }
+latest: { stateMs: 250ms, infoMs: 1m, gasMs: 300 }
+pages: { eventsTtlSeconds: 1d }
+cache: { memory: { maxMb: 2GB }, maxEntryMb: 16MiB, redis: { ttlSeconds: 12h, timeoutMs: "\${TIMEOUT}" } }
+limits: { bodyKb: 2MB, headerKb: 16384B }
+`,
+    { TIMEOUT: '80ms' }
+  )
+  t.match(upstreams, [{ timeoutMs: 5000, maxLagSeconds: 120, headers: { 'x-ms': '5s', timeoutMs: '5s' } }])
+  t.match({ head, waitForVersion, latest, pages, cache, limits }, {
+    head: { pollMs: 500 },
+    waitForVersion: { ms: 1000 },
+    latest: { stateMs: 250, infoMs: 60_000, gasMs: 300 },
+    pages: { eventsTtlSeconds: 86_400 },
+    cache: { memory: { maxMb: 2048 }, maxEntryMb: 16, redis: { ttlSeconds: 43_200, timeoutMs: 80 } },
+    limits: { bodyKb: 2048, headerKb: 16 }
+  })
+})
+
+t.test('a wrong unit, a fraction and a unit on another key are mistakes with an example', async t => {
+  const cases: [string, RegExp][] = [
+    [
+      'latest: { stateMs: 5 parsecs }',
+      /:1:20: latest\.stateMs: expected a .*, or a text with a unit, such as 250ms, 5s/
+    ],
+    ['latest: { stateMs: 5MB }', /or a text with a unit/],
+    ['latest: { stateMs: 5S }', /or a text with a unit/],
+    ['pages: { eventsTtlSeconds: 1500ms }', /expected a whole number.*, got 1\.5/],
+    ['cache: { memory: { maxMb: 1.5MB } }', /expected a whole number.*256MB or 2GB, got 1\.5; for example maxMb: 256$/],
+    ['workers: 5s', /expected a number, got a text; for example workers: 1$/],
+    ['latest: { stateMs: 2h }', /expected at most 3600000/]
+  ]
+  for (const [text, message] of cases) {
+    t.throws(() => load(t, text), { message }, text)
+  }
+})
+
+t.test('an unknown key is answered with the one that it may mean, here or elsewhere', async t => {
+  const cases: [string, RegExp][] = [
+    ['workrs: 1', /:1:9: workrs: unknown key; .*; did you mean workers\?$/],
+    ['cache: { memory: { maxMB: 1 } }', /; did you mean maxMb\?$/],
+    ['maxMb: 1', /; did you mean cache\.memory\.maxMb\?$/],
+    ['timeoutMs: 1', /; did you mean upstreams\[\]\.timeoutMs or cache\.redis\.timeoutMs\?$/],
+    ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:42: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
+    ['colour: red', /downstream$/]
+  ]
+  for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
+})
+
+t.test('a mistake has the place of its value, also behind an alias and in a list', async t => {
+  const cases: [string, RegExp][] = [
+    ['workers: 1\nmode: observ\n', /:2:7: mode: .*, got "observ"; for example mode: serve$/],
+    ['upstreams:\n  - url: http://h\n  - name: b\n', /:3:5: upstreams\.1\.url: /],
+    ['upstreams: [{ url: "http://h", timeoutMs: &t 0 }]\nlatest: { stateMs: *t }', /:1:46: upstreams\.0\.timeoutMs: /],
+    ['head:\n', /:1:1: head: expected a map of keys, got null/],
+    ['cache: &c { maxEntryMb: 0 }\n', /:1:25: cache\.maxEntryMb: /]
+  ]
+  for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
+})

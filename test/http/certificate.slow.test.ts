@@ -1,0 +1,67 @@
+import { renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { certificate, certificateKey, renewedCertificate, renewedKey } from '../support/certificate.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { openTlsConnection, subjectAt } from '../support/tls.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+import { quietConfig } from '../support/workers.js'
+
+// Allows for two checks of the files, 10 s apart, before a change is loaded.
+const soonMs = 40_000
+
+t.test('each worker loads a renewed certificate without losing connections; /readyz names errors', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const dir = t.testdir({
+    old: { 'c.pem': certificate, 'k.pem': certificateKey },
+    new: { 'c.pem': renewedCertificate, 'k.pem': certificateKey }
+  })
+  const link = join(dir, 'now')
+  symlinkSync(join(dir, 'old'), link)
+  const varve = await varveAt(t, upstream.url, {
+    ...quietConfig,
+    workers: 2,
+    tls: { certFile: join(link, 'c.pem'), keyFile: join(link, 'k.pem') }
+  })
+  const open = await Promise.all([openTlsConnection(t, varve.url), openTlsConnection(t, varve.url)])
+  const read = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
+  for (const connection of open) t.match(await connection.send(read), /^HTTP\/1\.1 200 OK/)
+  const readiness = async (): Promise<string> => (await sendRequest(varve.adminUrl, '/readyz')).body
+  const subjects = async (): Promise<string> =>
+    String([
+      ...new Set([
+        await subjectAt(varve.url),
+        await subjectAt(varve.url),
+        await subjectAt(varve.url),
+        await subjectAt(varve.url)
+      ])
+    ])
+  await until(async () => await readiness() === '{"ready":true,"level":"green","degraded":[]}', 'all are healthy')
+  const before = await varve.metric('varve_tls_certificate_not_after_seconds')
+
+  symlinkSync(join(dir, 'new'), `${link}.next`)
+  renameSync(`${link}.next`, link)
+  await until(
+    async () =>
+      /a renewed certificate was rejected: tls.certFile and tls.keyFile are not a certificate with its key/.test(
+        await readiness()
+      ),
+    'the mismatched key is reported',
+    soonMs
+  )
+  t.equal(await subjects(), 'CN=127.0.0.1')
+
+  writeFileSync(join(dir, 'new', 'k.pem'), renewedKey)
+  await until(async () => await subjects() === 'CN=renewed.example', 'each process shows the new one', soonMs)
+  await until(
+    async () => await readiness() === '{"ready":true,"level":"green","degraded":[]}',
+    'nothing is wrong any more'
+  )
+  t.not(await varve.metric('varve_tls_certificate_not_after_seconds'), before)
+  for (const connection of open) {
+    t.match(await connection.send(read), /^HTTP\/1\.1 200 OK/)
+    t.equal(connection.subject(), 'CN=127.0.0.1')
+  }
+})

@@ -1,0 +1,91 @@
+import t, { type Test } from 'tap'
+import { levelOf, withTraffic } from '../../src/http/conditions.js'
+import { recentFixture } from '../support/status-fixtures.js'
+import { sendRequest } from '../support/client.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const read = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, body: Record<string, unknown> }> => {
+  const { status, body } = await sendRequest(adminUrl, '/readyz')
+  return { status, body: JSON.parse(body) as Record<string, unknown> }
+}
+
+/** Starts upstreams with these ledger times in seconds, and varve in front of them. */
+async function varveAtTimes (t: Test, seconds: readonly number[], maxLagSeconds = 60): Promise<TestVarve> {
+  const upstreams = await Promise.all(seconds.map(async (time, at) => {
+    const { url } = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, '[]')
+    }, (_request, response) => {
+      const headers = stamps({
+        'x-aptos-ledger-version': String(time),
+        'x-aptos-block-height': String(time - 5),
+        'x-aptos-ledger-timestampusec': String(time * 1e6)
+      })
+      response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
+    })
+    return { name: `n${at + 1}`, url, maxLagSeconds }
+  }))
+  return await varveAt(t, '', { upstreams: upstreams as never, head: { pollMs: 50 } })
+}
+
+t.test('a healthy varve is green, in /readyz, /status.json and the metric', async t => {
+  const varve = await varveAtTimes(t, [1000, 990])
+  await until(async () => (await readiness(varve)).body['level'] === 'green', 'both have answered')
+  t.match(await readiness(varve), { status: 200, body: { ready: true, level: 'green', degraded: [] } })
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), { level: 'green', conditions: [] })
+  t.equal(await varve.metric('varve_level'), 0)
+})
+
+t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lags', async t => {
+  const varve = await varveAtTimes(t, [1000, 700, 690])
+  await until(async () => (await readiness(varve)).body['level'] === 'amber', 'it is amber')
+  t.match(await readiness(varve), {
+    status: 200,
+    body: { degraded: ['n2 lags by 300 s of ledger time', 'n3 lags by 310 s of ledger time'] }
+  })
+  t.equal(await varve.metric('varve_level'), 1)
+  const patient = await varveAtTimes(t, [1000, 700], 400)
+  await until(async () => (await readiness(patient)).body['level'] === 'green', 'a higher limit allows it')
+  t.match(await readiness(await varveAtTimes(t, [10])), { body: { level: 'green' } })
+})
+
+t.test('without a usable upstream varve is red, says how many requests fail, and is ready for hits', async t => {
+  let isDown = false
+  const front = await startStubUpstream(t, (request, response) => {
+    if (isDown) request.socket.destroy()
+    else respondOk(response, '[]')
+  }, (request, response) => {
+    if (isDown) request.socket.destroy()
+    else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
+  })
+  const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
+  for (let round = 0; round < 2; round++) await varve.get(read(500))
+  isDown = true
+  await until(async () => (await readiness(varve)).body['level'] === 'red', 'it is red')
+  t.match(await readiness(varve), {
+    status: 200,
+    body: { ready: true, degraded: ['serving cache only: no upstream is usable', /^node is down: /] }
+  })
+  t.equal((await varve.get(read(501))).status, 503)
+  t.equal((await varve.get(read(500))).status, 200)
+  t.match((await readiness(varve)).body, {
+    degraded: [/^serving cache only: \d+ % of requests fail$/, /^node is down/]
+  })
+  t.equal(await varve.metric('varve_level'), 2)
+})
+
+t.test('errors of one in a hundred requests are red, fewer are amber, and old ones nothing', async t => {
+  const recent = (failed: number, at = 119) =>
+    recentFixture(121, (name, step) => name === 'hit_memory' ? 100 : name === 'unavailable' && step === at ? failed : 0)
+  t.same(withTraffic([], recent(3)), [
+    { level: 'amber', text: 'clients get errors from varve: < 1 % of requests fail' }
+  ])
+  t.same(withTraffic([], recent(30)), [{ level: 'red', text: 'clients get errors from varve: 9 % of requests fail' }])
+  t.same(withTraffic([], recent(30, 100)), [])
+  const amber = { level: 'amber', text: 'x' } as const
+  t.equal(levelOf([]), 'green')
+  t.equal(levelOf([amber]), 'amber')
+  t.equal(levelOf([amber, { level: 'red', text: 'y' }]), 'red')
+})

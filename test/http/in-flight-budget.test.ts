@@ -1,0 +1,119 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { sendRequest } from '../support/client.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const mega = 1024 * 1024
+const large = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+const small = (version: number): string => `/v1/accounts/0x5/modules?ledger_version=${version}`
+
+/** Sends a request on a connection of its own that reads nothing. */
+async function readNothing (t: Test, url: string, request: string, localAddress: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}).pause()
+  t.teardown(() => {
+    socket.destroy()
+  })
+  await once(socket, 'connect')
+  socket.write(request)
+  return socket
+}
+
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`
+const statusOf = async (varve: TestVarve, target: string, localAddress: string): Promise<string> => {
+  const { status, headers } = await sendRequest(varve.url, target, { localAddress })
+  return `${status} ${headers['retry-after'] ?? headers['cache-status']}`
+}
+
+t.test('beyond the budget responses stream unstored, then misses get 503, and hits go on', async t => {
+  const body = 'x'.repeat(12 * mega)
+  const stub = await startStubUpstream(t, (request, response) => {
+    respondOk(response, /0x0*5\//.test(request.url ?? '') ? '[]' : body)
+  })
+  const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 }, cache: { maxEntryMb: 16 } })
+  const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
+  for (let round = 0; round < 2; round++) await varve.get(small(500))
+  const slow = await readNothing(t, varve.url, get(large(501)), '127.0.0.2')
+  const second = await readNothing(t, varve.url, get(large(502)), '127.0.0.3')
+  await until(async () => await inFlight() >= 24 * mega, 'two responses are held')
+  const third = sendRequest(varve.url, large(503), { localAddress: '127.0.0.4' })
+  t.match(await third, { status: 200, headers: { 'cache-status': /detail=over_budget/ } })
+  t.equal((await third).bytes.length, body.length)
+  t.equal(
+    await varve.metric('varve_not_stored_total{endpoint="account_modules",reason="over_budget"}'),
+    1,
+    'the reason is counted'
+  )
+  t.match(await statusOf(varve, small(504), '127.0.0.4'), /^200 .*stored/, 'short responses are stored all the same')
+  // Each stream takes 128 KB of the 8 MB that are left.
+  const streams = await Promise.all(
+    Array.from(
+      { length: 64 },
+      async (_, nth) => await readNothing(t, varve.url, get(large(600 + nth)), `127.0.0.${10 + nth % 8}`)
+    )
+  )
+  await until(async () => await inFlight() >= 32 * mega, 'all bytes are taken')
+  t.equal(await statusOf(varve, small(505), '127.0.0.4'), '503 1', 'a miss gets 503 with Retry-After')
+  t.match(await sendRequest(varve.url, '/v1/spec.json'), {
+    status: 503,
+    body: /limits\.inFlightMb is used up: serving cached responses only/
+  })
+  t.match(await statusOf(varve, small(500), '127.0.0.4'), /^200 varve; hit/)
+  t.ok((await varve.metric('varve_in_flight_rejected_total') ?? 0) >= 2)
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/readyz')).body), {
+    ready: true,
+    degraded: [/% of requests fail$/, /^limits\.inFlightMb is used up: /]
+  })
+  for (const socket of [slow, second, ...streams]) socket.destroy()
+  await until(async () => await inFlight() === 0, 'all bytes are released')
+  t.match(await statusOf(varve, small(505), '127.0.0.4'), /^200/)
+})
+
+t.test('a client with half of the budget gets 503 while bytes are short, and others are served', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    respondOk(response, /0x0*5\//.test(request.url ?? '') ? '[]' : 'x'.repeat(12 * mega))
+  })
+  const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 32 }, cache: { maxEntryMb: 16 } })
+  for (const version of [501, 502]) await readNothing(t, varve.url, get(large(version)), '127.0.0.2')
+  await until(async () => (await varve.metric('varve_in_flight_bytes') ?? 0) >= 24 * mega, 'one client holds 24 MB')
+  t.equal(await statusOf(varve, small(503), '127.0.0.2'), '503 1')
+  t.match(await statusOf(varve, small(504), '127.0.0.3'), /^200/)
+})
+
+t.test('request bodies take bytes until they are answered, chunked ones by their actual length', async t => {
+  let release = (): void => {}
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    release = () => {
+      respondOk(response, '[]')
+    }
+  })
+  const varve = await varveAt(t, stub.url, { limits: { inFlightMb: 4 }, passThrough: 'all' })
+  const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
+  const warnings: string[] = []
+  const onWarning = ({ message }: Error): void => {
+    warnings.push(message)
+  }
+  process.on('warning', onWarning)
+  t.teardown(() => process.off('warning', onWarning))
+  for (const headers of [{}, { 'transfer-encoding': 'chunked' }]) {
+    const sent = sendRequest(varve.url, '/v1/transactions', { method: 'POST', body: Buffer.alloc(100_000), headers })
+    await until(async () => stub.requests.length > 0 && await inFlight() === 100_000, 'its bytes are taken')
+    release()
+    await sent
+    stub.requests.length = 0
+    await until(async () => await inFlight() === 0, 'and released')
+  }
+  const header = 'POST /v1/transactions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n{'
+  for (let nth = 0; nth < 4; nth++) await readNothing(t, varve.url, header, `127.0.0.${2 + nth}`)
+  await until(async () => await inFlight() === 4 * mega, 'all bytes are taken by bodies that never come')
+  t.match(await sendRequest(varve.url, '/v1/transactions', { body: Buffer.alloc(20_000) }), {
+    status: 503,
+    headers: { 'retry-after': '1' },
+    body: /no room for a large request body/
+  })
+  t.same(warnings, [], 'no response has listeners without bound')
+})

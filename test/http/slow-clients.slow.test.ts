@@ -1,0 +1,125 @@
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import t from 'tap'
+import { certificate, certificateKey } from '../support/certificate.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+// Runs tests side by side, because each waits ten seconds for clients of its own.
+t.jobs = 4
+// Creates an object per test: tap writes into it, so tests with one object would run the same callback.
+const together = (): { buffered: true } => ({ buffered: true })
+
+// Waits for the close only: a cut connection may emit an error, which would fail events.once.
+const closed = async (socket: Socket): Promise<void> =>
+  await new Promise(resolve => {
+    socket.once('close', () => {
+      resolve()
+    })
+  })
+
+t.test(
+  'clients that send head or body in pieces are cut off in ten seconds, others are served',
+  together(),
+  async t => {
+    const stub = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, '[]')
+    })
+    const varve = await varveAt(t, stub.url)
+    const { hostname, port } = new URL(varve.url)
+    const started = performance.now()
+    const slow = Array.from({ length: 100 }, (_, at) => {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => {})
+      socket.resume()
+      socket.write(
+        at % 2 === 0
+          ? 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '
+          : 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ' +
+            '1000\r\n\r\n{'
+      )
+      const drip = setInterval(() => {
+        socket.write('x')
+      }, 500)
+      return closed(socket).then(() => {
+        clearInterval(drip)
+      })
+    })
+    t.match(await varve.get('/v1/accounts/0x1/modules?ledger_version=500'), { status: 200 })
+    await Promise.all(slow)
+    t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
+  }
+)
+
+t.test('a client that stops inside its request head gets a 408', together(), async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url)
+  t.same(statusesIn(await sendRaw(varve.url, 'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ')), [408])
+})
+
+t.test('slow senders are cut off over TLS too, also within the handshake', together(), async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const dir = t.testdir({ 'c.pem': certificate, 'k.pem': certificateKey })
+  const varve = await varveAt(t, stub.url, { tls: { certFile: join(dir, 'c.pem'), keyFile: join(dir, 'k.pem') } })
+  const { hostname, port } = new URL(varve.url)
+  const started = performance.now()
+  const secure = (): Socket => connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+  const plain = (): Socket => connect(Number(port), hostname)
+  // Head of a TLS record of 512 bytes, which never come.
+  const handshake = Buffer.from('1603010200010001fc', 'hex')
+  const manners: Array<[Socket, string | Buffer]> = [[plain(), ''], [plain(), handshake], [secure(), ''], [
+    secure(),
+    'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: '
+  ], [secure(), 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{']]
+  await Promise.all(manners.map(async ([socket, first]) => {
+    socket.on('error', () => {}).resume().write(first)
+    const drip = setInterval(() => {
+      if (first !== '') socket.write('x')
+    }, 500)
+    await closed(socket)
+    clearInterval(drip)
+  }))
+  t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
+  for (const [reason, count] of [['handshake', 2], ['head', 2], ['body', 1]]) {
+    t.equal(await varve.metric(`varve_connections_cut_total{reason="${reason}"}`), count, String(reason))
+  }
+})
+
+t.test('a client that never closes its side is disconnected however it was slow', together(), async t => {
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const varve = await varveAt(t, stub.url, { limits: { bodyKb: 1 } })
+  const { hostname, port } = new URL(varve.url)
+  const post = 'POST /v1/tables/0x1/item HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+  const manners = [
+    '',
+    'GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ',
+    `${post}Content-Length: 100\r\n\r\n`,
+    `${post}Transfer-Encoding: chunked\r\n\r\n`,
+    `${post}Content-Length: 5000\r\n\r\n{`,
+    'what is this\r\n\r\n',
+    'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'
+  ]
+  for (const manner of manners) {
+    const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+    socket.on('error', () => {}).resume()
+    t.teardown(() => {
+      socket.destroy()
+    })
+    socket.write(manner)
+  }
+  await until(async () => await varve.metric('varve_connections') === manners.length, 'all are there', 1000).catch(
+    () => {}
+  )
+  const started = performance.now()
+  await until(async () => await varve.metric('varve_connections') === 0, 'none is left', 12_000)
+  t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)
+})

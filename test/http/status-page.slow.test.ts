@@ -1,0 +1,758 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type BrowserContextOptions, type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
+import { outcomeNames } from '../../src/proxy/outcomes.js'
+import { contrastScript, type LowContrastText } from '../support/contrast.js'
+import { openPage, type OpenedPage, startChromium } from '../support/browser.js'
+import { sendRequest } from '../support/client.js'
+import { freePort } from '../support/free-port.js'
+import { startRedis } from '../support/redis-server.js'
+import { startSandboxNode, untilWritten } from '../support/replicas.js'
+import {
+  degradedStatus,
+  redStatus,
+  recentFixture,
+  serveStatus,
+  upstreamStatus,
+  healthyStatus
+} from '../support/status-fixtures.js'
+import { stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+
+const modules = '/v1/accounts/0x1/modules?limit=1'
+const browser = startChromium(t)
+
+// Lists hostile texts that a browser may get from an operator's varve, one example of each kind.
+const hostileTexts = [
+  '<script>alert(1)</script><img src=x onerror=alert(2)>',
+  '\u202Eneddih\u202D \u0627\u0644\u0639\u0631\u0628\u064A\u0629',
+  'x'.repeat(5000),
+  'a\u0301'.repeat(3000),
+  '😀'.repeat(2500),
+  '"><svg onload=alert(3)>',
+  '{{7*7}}',
+  '\u0000\u001b[31m\r\n\t'
+]
+const zero = recentFixture(121, () => 0)
+const unheard = {
+  state: 'unknown',
+  release: undefined,
+  version: undefined,
+  oldestVersion: undefined,
+  lagVersions: undefined,
+  latencyMs: undefined,
+  p95Ms: undefined,
+  inFlight: 0
+}
+const hugest = '18446744073709551615'
+
+/** Lists all states that the page may have to show, by name. */
+const states: Record<string, object> = {
+  healthy: healthyStatus(),
+  degraded: degradedStatus(),
+  'no position yet': healthyStatus({
+    ready: false,
+    level: 'red',
+    degraded: ['no upstream has been reached yet', 'archive has not responded yet'],
+    conditions: [{ level: 'red', text: 'no upstream has been reached yet' }, {
+      level: 'amber',
+      text: 'archive has not responded yet'
+    }],
+    chain: undefined,
+    position: undefined,
+    upstreams: [upstreamStatus('archive', unheard)],
+    recent: recentFixture(1, () => 0)
+  }),
+  'no worker answers': {
+    ready: false,
+    degraded: ['0 of 2 workers are ready'],
+    upstreams: [],
+    recent: zero,
+    workers: []
+  },
+  'clients get errors': redStatus(),
+  draining: healthyStatus({
+    ready: false,
+    level: 'amber',
+    draining: true,
+    conditions: [{ level: 'amber', text: 'draining: open requests are finished, then varve ends' }]
+  }),
+  sandbox: healthyStatus({
+    varve: { version: '0.1.0', mode: 'serve', isSandbox: true },
+    upstreams: [upstreamStatus('sandbox')],
+    tiers: { memory: { entries: 0, bytes: 0, maxBytes: 268_435_456 }, redis: { state: 'off' } }
+  }),
+  observing: healthyStatus({ varve: { version: '0.1.0', mode: 'observe', isSandbox: false } }),
+  'no traffic': healthyStatus({ recent: zero }),
+  'moving reads alone': healthyStatus({ recent: recentFixture(30, name => name === 'forwarded' ? 3 : 0) }),
+  'one request': healthyStatus({ recent: recentFixture(121, (name, at) => name === 'miss' && at === 60 ? 1 : 0) }),
+  workers: healthyStatus({
+    workers: [{ pid: 4011, ready: true, degraded: [], version: '2894117203' }, {
+      pid: 4012,
+      ready: false,
+      degraded: ['stopping', 'x'],
+      version: undefined
+    }]
+  }),
+  'twenty nodes': healthyStatus({
+    upstreams: Array.from(
+      { length: 20 },
+      (_, at) =>
+        upstreamStatus(`node-${at + 1}`, at % 3 === 0 ? { state: 'down', reason: 'refused', circuit: 'open' } : {})
+    )
+  }),
+  'numbers as large as they get': healthyStatus({
+    position: {
+      version: hugest,
+      oldestVersion: '18446744073709551614',
+      blockHeight: hugest,
+      oldestBlockHeight: hugest,
+      timestampUsec: hugest,
+      ageMs: null
+    },
+    upstreams: [
+      upstreamStatus('node-a', {
+        version: hugest,
+        oldestVersion: '0',
+        lagVersions: hugest,
+        latencyMs: 1e9,
+        p95Ms: 1e9,
+        inFlight: 1e6,
+        waiting: 1e6
+      })
+    ],
+    tiers: { memory: { entries: 1e12, bytes: 1e15, maxBytes: 1e15 }, redis: { state: 'up' } },
+    recent: recentFixture(121, () => 1e12)
+  }),
+  hostile: healthyStatus({
+    degraded: hostileTexts,
+    level: 'amber',
+    conditions: hostileTexts.map(text => ({ level: 'amber', text })),
+    varve: { version: hostileTexts[0], mode: 'serve', host: hostileTexts[1], isSandbox: false },
+    chain: { id: hostileTexts[0], generation: hostileTexts[1] },
+    position: {
+      version: hostileTexts[0],
+      oldestVersion: hostileTexts[2],
+      blockHeight: hostileTexts[1],
+      oldestBlockHeight: '-1',
+      timestampUsec: hostileTexts[0],
+      ageMs: 'x'
+    },
+    upstreams: hostileTexts.map(text =>
+      upstreamStatus(text, {
+        state: text,
+        reason: text,
+        release: text,
+        version: text,
+        oldestVersion: text,
+        lagVersions: text,
+        latencyMs: text,
+        p95Ms: text,
+        inFlight: text,
+        waiting: text,
+        streams: text,
+        maxConcurrent: text,
+        lagSeconds: text,
+        ageMs: text
+      })
+    ),
+    inFlight: { bytes: hostileTexts[0], maxBytes: null },
+    tiers: {
+      memory: { entries: hostileTexts[0], bytes: null, maxBytes: hostileTexts[1] },
+      redis: { state: hostileTexts[0] }
+    },
+    workers: hostileTexts.map(text => ({ pid: text, ready: true, degraded: [], version: text }))
+  })
+}
+
+/** Opens the page of a varve that reports what the test sets. */
+async function openStatusPage (
+  t: Test,
+  status: object | Error,
+  options: BrowserContextOptions = {}
+): Promise<OpenedPage & { setting: { status: object | Error }, url: string }> {
+  const setting = { status }
+  const { url } = await serveStatus(t, setting)
+  const looked = await openPage(t, await browser, `${url}/status`, options)
+  await looked.page.waitForSelector('#condition:not([hidden])')
+  return { ...looked, setting, url }
+}
+
+const textOf = async (page: Page, selector: string): Promise<string> =>
+  (await page.locator(selector).innerText()).replaceAll('\u00a0', ' ').replace(/[\u2068\u2069]/g, '').replace(
+    /\s+/g,
+    ' '
+  ).trim()
+
+async function untilText (page: Page, selector: string, expected: RegExp): Promise<void> {
+  await until(async () => expected.test(await textOf(page, selector)), `${selector} says ${expected}`)
+}
+
+/** Expects no browser complaint and no request to another host. */
+function isQuiet (t: Test, { requestedUrls, complaints }: OpenedPage, url: string): void {
+  t.same(complaints, [])
+  t.ok(requestedUrls.length > 5)
+  t.same(requestedUrls.filter(address => !address.startsWith(`${url}/status`) && !address.startsWith('data:')), [])
+}
+
+t.test('the page of a sandbox has a banner, and no other page has it', async t => {
+  const { page, setting } = await openStatusPage(
+    t,
+    healthyStatus({
+      degraded: ['sandbox'],
+      level: 'amber',
+      conditions: [{ level: 'amber', text: 'sandbox' }],
+      varve: { version: '0.1.0', mode: 'serve', isSandbox: true }
+    })
+  )
+  await untilText(page, '#sandbox', /^Sandbox\. All data is made up: this varve serves its embedded sandbox/)
+  await untilText(page, '#reasons', /^sandbox$/)
+  setting.status = healthyStatus()
+  await until(async () => await page.locator('#sandbox').isHidden(), 'the banner is gone')
+})
+
+t.test('the page shows traffic live, and says when an upstream, Redis or varve stops and returns', async t => {
+  const redis = await startRedis(t)
+  const sandboxes = [await startSandboxNode(t, { prunedBlocks: 0 }), await startSandboxNode(t, { prunedBlocks: 0 })]
+  const admin = `127.0.0.1:${await freePort()}`
+  const upstreams = sandboxes.map(({ url }, at) => ({ name: `n${at + 1}`, url, timeoutMs: 1000 })) as never
+  const change = { upstreams, head: { pollMs: 100 }, cache: { redis: { url: `redis://127.0.0.1:${redis.port}` } } }
+  const other = await varveAt(t, '', change)
+  const varve = await varveAt(t, '', { ...change, admin: { listen: admin } })
+  const read = async (of: typeof varve, version: number | string): Promise<void> => {
+    await of.get(`${modules}&ledger_version=${version}`)
+  }
+  await until(
+    async () =>
+      /uri-miss.*stored/.test(String((await other.get(`${modules}&ledger_version=900`)).headers['cache-status'])),
+    'it keeps'
+  )
+  await untilWritten(other, 1)
+  let version = 900
+  await until(async () => {
+    await read(varve, version++)
+    await read(other, version)
+    await untilWritten(other, version - 899)
+    return (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ??
+      0) > 0
+  }, 'what the other has read is found')
+  for (const version of [500, 501, 502, 500, 500, 501, 'x']) await read(varve, version)
+  await varve.get(modules)
+
+  const looked = await openPage(t, await browser, `http://${admin}/status`)
+  const { page } = looked
+  await untilText(page, '#verdict', /^varve is healthy$/)
+  const counted = async (outcome: string): Promise<number> =>
+    await varve.metric(`varve_requests_total{endpoint="account_modules",outcome="${outcome}",status="200"}`) ?? 0
+  const [memory, shared, missed] = [await counted('hit_memory'), await counted('hit_redis'), await counted('miss')]
+  t.ok(memory >= 3 && shared >= 1 && missed >= 3)
+  const rate = Math.floor((memory + shared) / (memory + shared + missed) * 1000) / 10
+  t.equal(await textOf(page, '#hit-rate'), `${rate} %`)
+  t.equal(await textOf(page, '#hit-note'), `${memory + shared} of ${memory + shared + missed} cacheable reads`)
+  const legend = async (): Promise<string[]> =>
+    await page.evaluate(
+      '[...document.querySelectorAll("#legend li")].map(({ children }) => children[1].innerText + " " + ' +
+        'children[2].innerText)'
+    )
+  t.same(await legend(), [
+    `Memory hit ${memory}`,
+    'Disk hit 0',
+    `Redis hit ${shared}`,
+    'Coalesced 0',
+    `Miss ${missed}`,
+    'Forwarded 1',
+    'Preflights 0',
+    'Gone, 410 0',
+    'Rejected, 4xx 1',
+    'Rate limited, 429 0',
+    'Unavailable, 5xx 0'
+  ])
+  t.equal(await textOf(page, '#version'), String(sandboxes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ','))
+  t.equal(await textOf(page, '#upstream-count'), '2 of 2')
+  t.match(await textOf(page, '#tiers'), /Redis up/)
+
+  for (let nth = 0; nth < 5; nth++) await read(varve, 502)
+  await until(async () => (await legend())[0] === `Memory hit ${memory + 5}`, 'the page has gone on')
+  sandboxes[0]?.ledger.grow(1000)
+  const grown = String(sandboxes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ',')
+  await until(async () => await textOf(page, '#version') === grown, 'and so has the position')
+  t.match(await textOf(page, '#upstreams tbody tr:nth-child(2)'), /n2.* up .*versions/)
+
+  await sandboxes[1]?.close()
+  await untilText(page, '#upstreams tbody tr:nth-child(2)', /n2 .*down refused|n2 .*down/)
+  await untilText(page, '#verdict', /^varve is ready, with 1 warning$/)
+  t.match(await textOf(page, '#about'), /, chain 4$/)
+  await untilText(page, '#reasons', /n2 is down/)
+  t.equal(await textOf(page, '#upstream-count'), '1 of 2')
+  await redis.kill()
+  await untilText(page, '#reasons', /Redis unreachable/)
+  await untilText(page, '#tiers', /Redis unreachable/)
+  isQuiet(t, looked, `http://${admin}`)
+
+  await varve.stop({ drainMs: 0 })
+  await untilText(page, '#verdict', /^varve is unreachable since \d\d:\d\d:\d\d: connection failed$/)
+  await untilText(page, '#failure', /^For .*seconds?\. The data below is from before\./)
+  t.match(await page.title(), /^varve: unreachable, .+, chain 4$/)
+  for (const width of [360, 640, 1280]) {
+    await page.setViewportSize({ width, height: 900 })
+    t.ok(
+      ((await page.locator('#condition').boundingBox())?.height ?? Infinity) < (width === 360 ? 200 : 120),
+      `the message fits at ${width}`
+    )
+  }
+  t.equal(await textOf(page, '#version'), grown, 'the last known data is still shown')
+  await varveAt(t, '', { upstreams: [{ name: 'n1', url: sandboxes[0]?.url ?? '' }] as never, admin: { listen: admin } })
+  await untilText(page, '#verdict', /^varve is healthy$/)
+  t.equal(await page.locator('#failure').isVisible(), false)
+  t.equal(await textOf(page, '#hit-rate'), 'no reads yet')
+  await untilText(page, '#upstreams tbody', /^n1 .* up/)
+})
+
+t.test('requests from before the page was opened appear at their time', async t => {
+  const upstream = await startSandboxNode(t)
+  const varve = await varveAt(t, upstream.url)
+  for (let nth = 0; nth < 7; nth++) await varve.get(modules)
+  // Waits two steps and the longest delay of a poll, while no page polls.
+  await pause(15_500)
+  await varve.get(modules)
+  const { page } = await openPage(t, await browser, `${varve.adminUrl}/status`)
+  await page.waitForSelector('#chart svg')
+  const { recent } = JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body) as { recent: RecentSnapshot }
+  const steps = recent.outcomes.forwarded
+  const last = steps.lastIndexOf(1)
+  const before = steps.slice(0, last - 1)
+  // Sums the steps: the seven requests may fall into two of them.
+  t.equal(before.reduce((sum, count) => sum + count, 0), 7, steps.join())
+  t.same(steps.slice(last - 1).filter(count => count > 0), [1], steps.join())
+  t.equal(
+    (String(await page.getAttribute('#chart path.forwarded', 'd')).match(/M/g) ?? []).length,
+    steps.filter(count => count > 0).length,
+    'and has a bar for each'
+  )
+})
+
+t.test('the page words any status without invalid numbers, and runs or loads nothing of it', async t => {
+  const looked = await openStatusPage(t, states['healthy'] ?? {})
+  const { page, setting, url } = looked
+  await page.exposeFunction('alert', () => {
+    looked.complaints.push('something ran')
+  })
+  const expected: Record<string, Array<[string, RegExp]>> = {
+    healthy: [
+      ['#verdict', /^varve is healthy$/],
+      ['#hit-rate', /^88\.7 %$/],
+      ['#rate-note', /^in the last minute; 345,173 in the last 10 minutes$/],
+      [
+        '#history',
+        /Pruned requests 1,911 requests in the last 10 minutes Hits 1,812 .*410 responses 99 96 by varve, 3 by an upstream/
+      ],
+      ['#tiers', /Memory 142 MB of 256 MB 61,204 entries; 55\.4 % full Bytes in flight 3 MB of 64 MB .* Redis up/],
+      [
+        '#varve',
+        /varve 0\.1\.0 .*serve .*Newest block 2025-06-01 10:15:01 UTC Upstream releases 3f9c1b7a5e2d4f60891c7b3a/
+      ]
+    ],
+    degraded: [
+      ['#verdict', /^varve is ready, with 5 warnings$/],
+      ['#reasons', /node-c is quarantined: it is of another chain/],
+      [
+        '#upstreams tbody tr:nth-child(2)',
+        /down timeout; circuit open: used only if no other upstream is left; .*27,192 versions/
+      ],
+      ['#upstreams tbody tr:nth-child(3)', /backing off status 429/],
+      ['#upstreams tbody tr:nth-child(4)', /quarantined it is of another chain unknown/],
+      ['#upstreams tbody tr:nth-child(5)', /release unknown .*not polled yet unknown/],
+      ['#upstream-note', /^node-a down, node-b backing off, 2 more$/],
+      ['#tiers', /Redis unreachable reads continue without it/]
+    ],
+    'no position yet': [
+      ['#verdict', /^varve is not ready$/],
+      ['#version', /^not known yet$/],
+      ['#hit-rate', /^no reads yet$/],
+      ['#hit-note', /^no requests since the start 5 seconds ago$/],
+      ['#history', /Oldest version unknown/]
+    ],
+    'clients get errors': [
+      ['#verdict', /^serving cache only: 33 % of requests fail$/],
+      ['#success-rate', /^6\d\.?\d? %$/],
+      ['#success-note', /errors per second$/],
+      ['#upstreams tbody tr:nth-child(1)', /down timeout; .*values as of \d\d:\d\d:\d\d/],
+      ['#upstreams tbody tr:nth-child(3)', /quarantined it is of another chain unknown/]
+    ],
+    draining: [['#verdict', /^varve is draining$/]],
+    'no worker answers': [['#verdict', /^varve is not ready$/], ['#upstream-count', /^none$/], [
+      '#no-upstreams',
+      /./
+    ], ['#tiers', /unknown/]],
+    sandbox: [['#upstream-note', /^the embedded sandbox, whose chain is made up$/], [
+      '#tiers',
+      /Memory 0 bytes of 256 MB 0 entries; 0 % full .* Redis off/
+    ]],
+    observing: [['#about', /observe mode/], ['#hit-note', /^as it would be: /], ['#traffic-note', /Observe mode/], [
+      '#varve',
+      /Mode observe /
+    ]],
+    'no traffic': [['#hit-rate', /^no reads yet$/], ['#rate', /^0$/], ['#chart', /no requests/], [
+      '#traffic-note',
+      /^No requests in the last 10 minutes/
+    ]],
+    'moving reads alone': [['#hit-rate', /^no cacheable reads$/], [
+      '#hit-note',
+      /^only requests that are not cacheable$/
+    ], [
+      '#traffic-note',
+      /^90 requests since the start 2 minutes ago/
+    ]],
+    'one request': [['#hit-rate', /^0 %$/], ['#rate', /^0$/], ['#traffic-note', /^1 request in/]],
+    workers: [['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
+    'twenty nodes': [['#upstream-count', /^13 of 20$/], [
+      '#upstream-note',
+      /^node-1 down, node-4 down, 5 more$/
+    ], ['#upstreams tbody tr:nth-child(20)', /node-20/]],
+    'numbers as large as they get': [
+      ['#version', /^18,446,744,073,709,551,615$/],
+      ['#version-note', /by another varve/],
+      [
+        '#upstreams',
+        /0 – 18,446,744,073,709,551,615 18,446,744,073,709,551,616 versions|0 – 18,446,744,073,709,551,615/
+      ],
+      ['#history', /18,446,744,073,709,551,614 .*Held by upstreams 18,446,744,073,709,551,616 versions/],
+      ['#varve', /Newest block unknown/]
+    ],
+    hostile: [
+      ['#reasons', /<script>alert\(1\)<\/script><img src=x onerror=alert\(2\)>/],
+      ['#upstreams', /"><svg onload=alert\(3\)>/],
+      ['#varve', /varve <script>/],
+      ['#version', /^unknown$/]
+    ]
+  }
+  t.same(Object.keys(expected).sort(), Object.keys(states).sort())
+  for (const [state, texts] of Object.entries(expected)) {
+    setting.status = { ...states[state], nth: state }
+    await page.reload()
+    await page.waitForSelector('#status:not([hidden])')
+    for (const [selector, words] of texts) await untilText(page, selector, words)
+    const all = await textOf(page, 'body')
+    t.notMatch(all, /NaN|undefined|null|Infinity|\[object/, state)
+    t.equal(await page.locator('main script, main img, main [onload], main [onerror]').count(), 0, state)
+    t.ok(all.length < 12_000, `${state}: ${all.length} characters`)
+    t.ok(await page.evaluate('document.querySelectorAll("#chart path").length') === outcomeNames.length, state)
+  }
+  isQuiet(t, looked, url)
+})
+
+t.test('markup in everything that upstreams say is text on the page', async t => {
+  const markup = '<img src=x onerror=alert(1)>'
+  const says = async (change: Record<string, string>, status = 200): Promise<string> =>
+    (await startStubUpstream(t, (_request, response) => {
+      response.writeHead(status, markup, { 'content-type': 'text/html', ...stamps(change) }).end(markup)
+    }, (_request, response) => {
+      const index = JSON.stringify({ git_hash: markup, chain_id: markup, node_role: markup })
+      response.writeHead(status, markup, { 'content-type': 'text/html', server: markup, ...stamps(change) }).end(index)
+    })).url
+  const upstreams = [
+    await says({}),
+    await says({ 'x-aptos-chain-id': markup }),
+    await says({ 'x-aptos-chain-id': '5' }),
+    await says({ 'x-aptos-ledger-version': markup }, 500),
+    await says({ 'x-aptos-block-height': markup })
+  ].map((url, at) => ({ name: `n${at + 1}`, url }))
+  const varve = await varveAt(t, '', { upstreams: upstreams as never, head: { pollMs: 100 } })
+  await varve.get(`${modules}&ledger_version=500`)
+  const looked = await openPage(t, await browser, `${varve.adminUrl}/status`)
+  const { page, complaints } = looked
+  await page.exposeFunction('alert', () => {
+    complaints.push('something ran')
+  })
+  await untilText(page, '#reasons', /n3 is quarantined/)
+  await untilText(page, '#upstreams', /n4 .*status 500/)
+  t.equal(await page.locator('main script, main img, main [onload], main [onerror]').count(), 0)
+  isQuiet(t, looked, varve.adminUrl)
+})
+
+t.test('the page puts a malformed status into words too and keeps polling', async t => {
+  const { page, setting } = await openStatusPage(t, new Error('boom'))
+  await untilText(page, '#verdict', /^varve is unreachable since [\d:]+: status 500$/)
+  t.equal(await page.locator('#status').isVisible(), false, 'no unreported data is shown')
+  setting.status = { ready: true, upstreams: 'none' }
+  await untilText(page, '#verdict', /^varve is unreachable since/)
+  setting.status = healthyStatus()
+  await untilText(page, '#verdict', /^varve is healthy$/)
+})
+
+t.test('every text has 4.5 times the contrast to its background, in light and dark and any state', async t => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const { page, setting } = await openStatusPage(t, healthyStatus(), { colorScheme })
+    for (
+      const [state, width] of [['healthy', 1280], ['degraded', 1280], ['degraded', 360], ['no position yet', 1280], [
+        'no traffic',
+        1280
+      ], ['workers', 1280]] as const
+    ) {
+      setting.status = states[state] ?? {}
+      await page.setViewportSize({ width, height: 900 })
+      await page.reload()
+      await page.waitForSelector('#chart svg')
+      await page.locator('summary').click()
+      const { texts, unreadable } = await page.evaluate(contrastScript) as {
+        texts: number,
+        unreadable: LowContrastText[]
+      }
+      t.ok(texts > 60, `${texts} texts`)
+      t.same(unreadable, [], `${colorScheme} ${state} ${width}`)
+    }
+    await page.evaluate('document.documentElement.style.setProperty("--muted", "#777")')
+    t.not(
+      (await page.evaluate(contrastScript) as { unreadable: LowContrastText[] }).unreadable.length,
+      0,
+      'and an unreadable text is found'
+    )
+  }
+})
+
+t.test('the page never scrolls sideways: on a phone, on a desktop, and at twice the text size', async t => {
+  const { page, setting } = await openStatusPage(t, healthyStatus())
+  const scrolls = async (): Promise<unknown> =>
+    await page.evaluate(`({
+    page: document.documentElement.scrollWidth > innerWidth,
+    cut: [...document.querySelectorAll('main *')].filter(element => !element.closest('.scrolls, .unseen, thead, svg, [hidden]') && element.getBoundingClientRect().right > innerWidth + 1).map(element => element.id || element.className || element.tagName)
+  })`)
+  for (const [state, status] of Object.entries(states)) {
+    setting.status = status
+    for (const [width, zoom] of [[360, 1], [360, 2], [640, 1], [768, 1], [1280, 1], [1280, 2], [2560, 1]] as const) {
+      await page.setViewportSize({ width, height: 900 })
+      await page.reload()
+      await page.waitForSelector('#status:not([hidden])')
+      await page.evaluate(`document.documentElement.style.fontSize = '${zoom * 100}%'`)
+      t.same(await scrolls(), { page: false, cut: [] }, `${state} at ${width}, text ${zoom * 100} %`)
+    }
+  }
+})
+
+t.test('the keyboard reaches every control in reading order, with a visible focus', async t => {
+  const { page } = await openStatusPage(t, healthyStatus())
+  const focused = async (): Promise<string> =>
+    await page.evaluate(`(() => {
+    const { activeElement: at } = document
+    const { outlineStyle, outlineWidth } = getComputedStyle(at)
+    const box = at.getBoundingClientRect()
+    return at === document.body ? '' : at.innerText.trim().split('\\n')[0].slice(0, 30) + (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && box.width > 0 && box.top >= 0 ? '' : ' (not to be seen)')
+  })()`)
+  const walk = async (key: string, steps: number): Promise<string[]> => {
+    const seen: string[] = []
+    for (let step = 0; step < steps; step++) {
+      await page.keyboard.press(key)
+      seen.push(await focused())
+    }
+    return seen
+  }
+  t.same(await walk('Tab', 6), [
+    'Skip to the content',
+    'The same as a table',
+    'status.json',
+    'readyz',
+    'healthz',
+    'metrics'
+  ])
+  t.same(await walk('Shift+Tab', 4), ['healthz', 'readyz', 'status.json', 'The same as a table'])
+  await page.keyboard.press('Enter')
+  t.equal(await page.locator('#minutes').isVisible(), true)
+  t.equal((await page.locator('#minutes tbody tr').allInnerTexts()).length, 10)
+  t.match(await walk('Tab', 2), [/^When/, 'status.json'])
+  // Waits for a poll, which must not move the focus.
+  await page.waitForResponse(/status\.json/)
+  await page.waitForResponse(/status\.json/)
+  t.equal(await focused(), 'status.json')
+  await page.reload()
+  await page.waitForSelector('#status:not([hidden])')
+  await walk('Tab', 1)
+  await page.keyboard.press('Enter')
+  t.equal(await page.evaluate('document.activeElement.id'), 'main', 'the skip link leads to the content')
+})
+
+interface AxNode {
+  readonly nodeId: string
+  readonly parentId?: string
+  readonly ignored: boolean
+  readonly role?: { value: string }
+  readonly name?: { value: string }
+  readonly properties?: Array<{ name: string, value: { value: unknown } }>
+}
+
+t.test('a screen reader finds parts by name, ordered headings, table headers and a described chart', async t => {
+  const { page, context, setting } = await openStatusPage(t, degradedStatus())
+  const tree = async (): Promise<AxNode[]> => {
+    const session = await context.newCDPSession(page)
+    const { nodes } = await session.send('Accessibility.getFullAXTree') as unknown as { nodes: AxNode[] }
+    await session.detach()
+    return nodes.filter(({ ignored }) => !ignored)
+  }
+  const named = (nodes: AxNode[], role: string): string[] =>
+    nodes.filter(node => node.role?.value === role).map(({ name }) => name?.value ?? '')
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 900 })
+    await page.waitForResponse(/status\.json/)
+    const nodes = await tree()
+    for (const role of ['banner', 'main', 'contentinfo']) t.equal(named(nodes, role).length, 1, role)
+    t.same(named(nodes, 'navigation'), ['Endpoints for programs'])
+    t.same(named(nodes, 'heading'), [
+      'varve',
+      'Condition',
+      'At a glance',
+      'Requests by outcome',
+      'Upstreams',
+      'History and pruning',
+      'Cache',
+      'This varve'
+    ])
+    t.same(
+      nodes.filter(({ role }) => role?.value === 'heading').map(({ properties }) =>
+        properties?.find(({ name }) => name === 'level')?.value.value
+      ),
+      [1, 2, 2, 2, 2, 2, 2, 2]
+    )
+    t.same(named(nodes, 'region').filter(name => name === ''), [])
+    t.ok(named(nodes, 'region').includes('Upstreams'))
+    t.match(
+      named(nodes, 'image').join() + named(nodes, 'img').join(),
+      /^Requests per second by outcome over ten minutes\. Memory hit: 255,267, Redis hit: [\d,]+, /
+    )
+    t.same(named(nodes, 'table'), ['Upstreams'], `at ${width}`)
+    t.same(named(nodes, 'columnheader'), ['Upstream', 'State', 'Window', 'Lag', 'Latency', 'Requests'])
+    t.equal(named(nodes, 'rowheader').length, 5)
+    t.equal(named(nodes, 'row').length, 6)
+    for (const role of ['link', 'button', 'DisclosureTriangle', 'textbox', 'columnheader', 'rowheader']) {
+      t.same(named(nodes, role).filter(name => name.trim() === ''), [], `each ${role} has a name`)
+    }
+    t.equal(named(nodes, 'link').length, 5)
+    t.equal(named(nodes, 'status').length, 1)
+  }
+  t.equal(await page.getAttribute('html', 'lang'), 'en')
+
+  // Expects announcements of problems only, and only when they change.
+  await page.evaluate(
+    'globalThis.announced = []; new MutationObserver(() => { ' +
+      'announced.push(document.querySelector("[role=status]").innerText) ' +
+      '}).observe(document.querySelector("[role=status]"), { childList: true, characterData: true, subtree: ' +
+      'true, attributes: true })'
+  )
+  setting.status = { ...degradedStatus(), recent: recentFixture(121, () => 99) }
+  await untilText(page, '#traffic-note', /^131,769 requests/)
+  await page.waitForResponse(/status\.json/)
+  t.same(await page.evaluate('announced'), [])
+  setting.status = healthyStatus()
+  await untilText(page, '#verdict', /^varve is healthy$/)
+  t.match(await page.evaluate('announced'), [/^varve is healthy\s*$/])
+  t.equal(await page.locator('[aria-live], [role=alert], [role=log], [role=timer]').count(), 0, 'and nothing else is')
+})
+
+t.test('the page polls while it is visible, and not while it is hidden', async t => {
+  const { page, requestedUrls, setting } = await openStatusPage(t, healthyStatus())
+  const hide = async (isHidden: boolean): Promise<void> => {
+    await page.evaluate(
+      `Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true }); ` +
+        'document.dispatchEvent(new Event(\'visibilitychange\'))'
+    )
+  }
+  const looks = (): number => requestedUrls.filter(address => address.endsWith('status.json')).length
+  await page.waitForResponse(/status\.json/)
+  await hide(true)
+  const before = looks()
+  // Waits two and a half poll intervals.
+  await page.waitForTimeout(5000)
+  t.ok(looks() <= before + 1, `${looks() - before} more`)
+  setting.status = degradedStatus()
+  await hide(false)
+  await untilText(page, '#verdict', /^varve is ready, with /)
+  const again = looks()
+  await page.waitForResponse(/status\.json/)
+  t.ok(looks() > again)
+})
+
+t.test('the page does not animate if the user prefers reduced motion', async t => {
+  const moves = 'getComputedStyle(document.querySelector("#upstreams svg .part")).transitionDuration'
+  t.equal(await (await openStatusPage(t, healthyStatus(), { reducedMotion: 'reduce' })).page.evaluate(moves), '0s')
+  t.not(await (await openStatusPage(t, healthyStatus(), { reducedMotion: 'no-preference' })).page.evaluate(moves), '0s')
+})
+
+t.test('each share in the legend has a single line, however small', async t => {
+  const recent = recentFixture(121, (name, at) => name === 'hit_memory' ? 1000 : name === 'miss' && at === 60 ? 1 : 0)
+  for (const width of [320, 768, 1920]) {
+    const { page } = await openStatusPage(t, healthyStatus({ recent }), { viewport: { width, height: 900 } })
+    await untilText(page, '#legend', /Miss 1 < 0\.1 %/)
+    const lines = await page.evaluate(
+      '[...document.querySelectorAll("#legend .note")].map(note => { const range = document.createRange(); ' +
+        'range.selectNodeContents(note); return range.getClientRects().length })'
+    )
+    t.same(lines, outcomeNames.map(() => 1), `at ${width}`)
+    t.same(
+      await page.evaluate(
+        '[...document.querySelectorAll("#legend .note")].filter(note => note.scrollWidth > note.clientWidth).length'
+      ),
+      0,
+      `fits at ${width}`
+    )
+  }
+})
+
+t.test('on paper the legend has its colours, and no panel that fits a page is split', async t => {
+  const { page } = await openStatusPage(t, healthyStatus())
+  await page.emulateMedia({ media: 'print' })
+  const styles = async (selector: string, name: string): Promise<unknown> =>
+    await page.evaluate(
+      `[...new Set([...document.querySelectorAll(${
+        JSON.stringify(selector)
+      })].map(element => getComputedStyle(element).getPropertyValue(${JSON.stringify(name)})))]`
+    )
+  t.same(await styles('#legend .swatch', 'print-color-adjust'), ['exact'])
+  t.same(await styles('.panel', 'break-inside'), ['avoid'])
+})
+
+t.test('without scripts the page says where the same data is', async t => {
+  const { url } = await serveStatus(t, { status: healthyStatus() })
+  const { page, complaints } = await openPage(t, await browser, `${url}/status`, { javaScriptEnabled: false })
+  t.match(
+    await textOf(page, 'main'),
+    /^This page is drawn by a script, and scripts are switched off here\. status\.json has the same as text/
+  )
+  t.equal(await page.locator('main a[href="status.json"]').isVisible(), true)
+  t.same(complaints.filter(text => !/JavaScript/i.test(text)), [])
+})
+
+t.test('the page works behind a proxy with a path prefix, and in no frame', async t => {
+  const { url } = await serveStatus(t, { status: healthyStatus() })
+  const context = await (await browser).newContext()
+  t.teardown(async () => {
+    await context.close()
+  })
+  const page = await context.newPage()
+  await page.route('http://ops.example/**', async route => {
+    const { pathname } = new URL(route.request().url())
+    const fetched = await fetch(url + pathname.replace(/^\/varve/, ''))
+    await route.fulfill({
+      status: fetched.status,
+      headers: Object.fromEntries(fetched.headers),
+      body: Buffer.from(await fetched.arrayBuffer())
+    })
+  })
+  await page.goto('http://ops.example/varve/status')
+  await untilText(page, '#verdict', /^varve is healthy$/)
+  const otherServer = createServer((request, response) => {
+    response.setHeader('content-type', 'text/html').end(`<iframe src="${url}${request.url}"></iframe>`)
+  }).listen(0, '127.0.0.1')
+  await once(otherServer, 'listening')
+  t.teardown(() => {
+    otherServer.close()
+  })
+  const framed = async (target: string): Promise<string> => {
+    await page.goto(`http://127.0.0.1:${(otherServer.address() as AddressInfo).port}${target}`)
+    return page.frames()[1]?.url() ?? ''
+  }
+  t.equal(await framed('/healthz'), `${url}/healthz`)
+  t.match(await framed('/status'), /^chrome-error:/)
+})

@@ -1,0 +1,68 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import {
+  checkResponse,
+  isRedisUp,
+  marginMs,
+  readiness,
+  startReads,
+  startReplicaPair,
+  checkShared,
+  timeoutMs,
+  untilShared
+} from '../support/replica-pair.js'
+import { startSentinel } from '../support/redis-sentinel.js'
+import { until } from '../support/until.js'
+
+t.test('a failover under reads causes no client error, and varve shares through the new master', async t => {
+  const set = await startSentinel(t)
+  const printed = t.capture(console, 'error')
+  const pair = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
+  const { first: one, second, upstream, newTarget } = pair
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up')
+  await checkShared(t, pair, 'it is shared before')
+  const first = set.master
+  const target = newTarget()
+  await one.get(target)
+
+  const reading = startReads(t, second, newTarget)
+  await set.failover()
+  t.not(set.master, first)
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up', 6000)
+  const { reads, wrong, slowest } = await reading.stop()
+  await untilShared(pair)
+  await checkShared(t, pair, 'it is shared at the new master')
+  t.equal(wrong, 0)
+  t.ok(reads > 10)
+  t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
+  t.ok((await set.master.client.keys('varve:1:*modules*')).length > 0)
+  const requestCount = upstream.requests.length
+  checkResponse(t, await second.get(target), target)
+  t.equal(upstream.requests.length, requestCount, 'the new master has the old one\'s entries')
+  t.same(printed(), [], 'nothing is printed besides the log')
+})
+
+t.test('a master killed under reads causes no client error; varve uses the next one once announced', async t => {
+  const set = await startSentinel(t)
+  const printed = t.capture(console, 'error')
+  const pair = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
+  const { first, second, newTarget } = pair
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up')
+  const reading = startReads(t, second, newTarget)
+  const killed = set.killMaster()
+  await until(async () => !await isRedisUp(second) && !await isRedisUp(first), 'it is known to be gone')
+  t.ok((await readiness(second)).ready)
+  await killed
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up', 6000)
+  await untilShared(pair)
+  // Stops all sentinels: a client that has found its master needs none of them.
+  for (const sentinel of set.sentinels) await sentinel.kill()
+  await pause(1000)
+  t.ok(await isRedisUp(first) && await isRedisUp(second))
+  const { reads, wrong, slowest } = await reading.stop()
+  await checkShared(t, pair, 'it is shared')
+  t.equal(wrong, 0)
+  t.ok(reads > 10)
+  t.ok(slowest < timeoutMs + marginMs, `the slowest read took ${Math.round(slowest)} ms`)
+  t.same(printed().map(({ args }) => args), [], 'nothing is printed besides the log')
+})

@@ -1,0 +1,556 @@
+import t from 'tap'
+import { releases } from '#sandbox'
+import { requestNode, type NodeResponse, requestTableItem } from '../sandbox/request-node.js'
+import { startSandboxNode } from '../support/replicas.js'
+
+const bcs = { accept: 'application/x-bcs' }
+const coins = '0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E'
+
+t.test('an item has one value per version range; a latest read is a read at the stamped version', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const item = { key_type: 'u64', value_type: 'u128', key: '7' }
+  const read = async (query = '') => await requestTableItem(url, item, query, '0x5eed')
+  const latest = await read()
+  t.match(latest.text, /^"\d+"$/)
+  t.equal(
+    (await read(`?ledger_version=${latest.headers['x-aptos-ledger-version']}`)).text,
+    latest.text
+  )
+  const values = new Set<string>()
+  let changes = 0
+  let before = ''
+  for (let version = ledger.oldest.version; version < ledger.oldest.version + 600n; version++) {
+    const { text } = await read(`?ledger_version=${version}`)
+    values.add(text)
+    if (text !== before) changes++
+    before = text
+  }
+  t.ok(values.size > 1)
+  t.equal(changes, values.size)
+})
+
+t.test('genesis writes the first hundred u64 keys and two names of each table; others come later', async t => {
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
+  for (
+    const [type, key] of [['u64', '0'], ['u64', '99'], ['0x1::string::String', 'alice'], [
+      '0x1::string::String',
+      'bob'
+    ]] as const
+  ) {
+    t.equal(
+      (await requestTableItem(url, { key_type: type, value_type: 'bool', key }, '?ledger_version=0', '0x42')).status,
+      200,
+      key
+    )
+  }
+  let [found, born] = [0, 0]
+  for (let key = 100; key < 130; key++) {
+    const item = { key_type: 'u64', value_type: 'bool', key: String(key) }
+    const now = await requestTableItem(url, item, '', '0x5eed')
+    const then = await requestTableItem(url, item, '?ledger_version=0', '0x5eed')
+    if (now.status === 200) found++
+    if (now.status === 200 && then.status === 404) born++
+    t.notOk(now.status === 404 && then.status === 200)
+  }
+  t.same([found, born], [28, 28])
+  t.ok(ledger.head.version > 6_000n)
+})
+
+t.test('JSON values depend on their type, and BCS encodes the same values', async t => {
+  const { url } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
+  const value = async (type: string): Promise<[NodeResponse, Buffer]> => {
+    const item = { key_type: 'u64', value_type: type, key: '3' }
+    const json = await requestTableItem(url, item)
+    const binary = await requestTableItem(url, item, '', '0x1', bcs)
+    t.equal(json.headers['content-type'], 'application/json; charset=utf-8')
+    t.equal(binary.headers['content-type'], 'application/x-bcs')
+    return [json, binary.body]
+  }
+  for (const [type, size] of [['u8', 1], ['u16', 2], ['u32', 4], ['i8', 1], ['i32', 4]] as const) {
+    const [json, bytes] = await value(type)
+    t.equal(json.json, type.startsWith('i') ? bytes.readIntLE(0, size) : bytes.readUIntLE(0, size), type)
+  }
+  const [u64, u64Bytes] = await value('u64')
+  t.equal(u64.text, `"${u64Bytes.readBigUInt64LE()}"`)
+  const [i64, i64Bytes] = await value('i64')
+  t.equal(i64.text, `"${i64Bytes.readBigInt64LE()}"`)
+  t.match((await value('u256'))[0].text, /^"\d+"$/)
+  const [bool, boolByte] = await value('bool')
+  t.equal(bool.text, boolByte[0] === 1 ? 'true' : 'false')
+  const [address, addressBytes] = await value('address')
+  t.equal(BigInt(address.json), BigInt(`0x${addressBytes.toString('hex')}`))
+  const [hex, hexBytes] = await value('vector<u8>')
+  t.equal(hex.json, `0x${hexBytes.subarray(1).toString('hex')}`)
+  const [list, listBytes] = await value('vector<u16>')
+  t.equal(list.json.length, listBytes[0])
+  const [text, textBytes] = await value('0x1::string::String')
+  t.equal(text.json, textBytes.subarray(1).toString())
+  const [object, objectBytes] = await value('0x1::object::Object<0x1::a::B>')
+  t.equal(BigInt(object.json.inner), BigInt(`0x${objectBytes.toString('hex')}`))
+  const [option, optionBytes] = await value('0x1::option::Option<u32>')
+  t.equal(option.json.vec.length, optionBytes[0])
+  const [cell, cellBytes] = await value('0x42::game::Cell')
+  t.same(Object.keys(cell.json), ['owner', 'x', 'y'])
+  t.equal(cell.json.x, String(cellBytes.readBigUInt64LE()))
+  t.match((await value('0x42::game::Line<vector<bool>>'))[0].json, {
+    from: { owner: /^0x/ },
+    tag: Array,
+    to: { x: /^\d+$/ }
+  })
+  t.match((await value('0x42::shop::Item'))[0].json, { name: String, price: /^\d+$/, sold: Boolean })
+  for (
+    const type of [
+      'signer',
+      'vector<signer>',
+      '0x42::game::Line<signer>',
+      '0x42::game::Cell<u8>',
+      '0x9::no::Such',
+      '0x1::option::Option<signer>'
+    ]
+  ) {
+    const rejected = await requestTableItem(url, { key_type: 'u64', value_type: type, key: '3' })
+    t.equal(rejected.status, 400, type)
+    t.ok(rejected.headers['x-aptos-chain-id'])
+  }
+})
+
+t.test('a version above the head is not found yet, and one below the oldest is pruned', async t => {
+  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
+  const above = ledger.head.version + 1n
+  const below = ledger.oldest.version - 1n
+  const reads = (version: bigint) => [
+    requestTableItem(url, { key_type: 'u64', value_type: 'u64', key: '1' }, `?ledger_version=${version}`),
+    requestNode(`${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=0`),
+    requestNode(`${url}/v1/blocks/by_version/${version}`)
+  ]
+  for (const rejected of await Promise.all(reads(above))) {
+    t.equal(rejected.status, 404)
+    t.equal(
+      rejected.text,
+      '{"message":"Ledger version not found by Ledger ' +
+        `version(${above})","error_code":"version_not_found","vm_error_code":null}`
+    )
+    t.ok(rejected.headers['x-aptos-chain-id'])
+  }
+  for (const rejected of await Promise.all([...reads(below), ...reads(0n)])) {
+    t.equal(rejected.status, 410)
+    t.match(rejected.json, { message: /^Ledger version\(\d+\) has been pruned$/, error_code: 'version_pruned' })
+    t.ok(rejected.headers['x-aptos-chain-id'])
+  }
+  for (const edge of [ledger.head.version, ledger.oldest.version]) {
+    t.equal((await requestNode(`${url}/v1/blocks/by_version/${edge}`)).status, 200)
+  }
+  ledger.grow()
+  t.equal((await requestNode(`${url}/v1/blocks/by_version/${above}`)).status, 200)
+})
+
+t.test('modules come in the order of their state keys, and each page continues the one before', async t => {
+  const { url } = await startSandboxNode(t)
+  const whole = await requestNode(`${url}/v1/accounts/0x1/modules`)
+  t.ok(whole.json.length >= 30)
+  t.notOk(whole.headers['x-aptos-cursor'])
+  const names: string[] = whole.json.map((record: any) => record.abi.name)
+  t.same(names.slice(0, 4), ['acl', 'any', 'bcs', 'code'])
+  t.same(names, names.toSorted((a, b) => a.length - b.length || (a < b ? -1 : 1)))
+  const walked: unknown[] = []
+  let cursor: string | undefined = ''
+  while (cursor !== undefined) {
+    const page: NodeResponse = await requestNode(
+      `${url}/v1/accounts/0x1/modules?limit=7${cursor && `&start=${cursor.toUpperCase()}`}`
+    )
+    walked.push(...page.json)
+    cursor = page.headers['x-aptos-cursor'] as string | undefined
+    if (cursor !== undefined) {
+      t.same(page.names.slice(-4), ['x-aptos-oldest-block-height', 'x-aptos-cursor', 'content-length', 'date'])
+    }
+  }
+  t.same(walked, whole.json)
+  const name = 'pool_u64'
+  const key = `00${'1'.padStart(64, '0')}2a00${'1'.padStart(64, '0')}08${Buffer.from(name).toString('hex')}`
+  t.equal((await requestNode(`${url}/v1/accounts/0x1/modules?start=${key}&limit=1`)).json[0].abi.name, name)
+  t.equal(
+    (await requestNode(`${url}/v1/accounts/0x1/modules?limit=${names.length}`)).headers['x-aptos-cursor'],
+    undefined
+  )
+  for (
+    const bad of [
+      '',
+      'zz',
+      '0',
+      '00',
+      `01${key.slice(2)}`,
+      key.slice(0, -2),
+      `${key}00`,
+      `0x${key}`,
+      key.replace(/^(.{68})00/, '$101'),
+      key.replace('2a00', '2b00'),
+      key.replace(/08706f6f6c5f753634$/, '01206f6f6c5f753634'),
+      `${key.slice(0, 66)}2200${'0'.repeat(64)}00`,
+      `${key.slice(0, 66)}aa8000`,
+      `${key.slice(0, 66)}ffffffff`,
+      key.replace(/706f6f6c5f753634$/, '396f6f6c5f753634')
+    ]
+  ) {
+    t.match((await requestNode(`${url}/v1/accounts/0x1/modules?start=${bad}`)).json, {
+      error_code: 'web_framework_error',
+      message: /`start`/
+    }, bad)
+  }
+})
+
+t.test('later versions add and upgrade modules; other accounts have none', async t => {
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
+  const at = async (account: string, version: bigint) =>
+    await requestNode(`${url}/v1/accounts/${account}/modules?ledger_version=${version}`)
+  const [first, last] = [await at('0xcafe', 0n), await at('0xcafe', ledger.head.version)]
+  t.same(first.json.map((record: any) => record.abi.name), ['menu'])
+  t.ok(last.json.length > 5)
+  t.not(last.json.find((record: any) => record.abi.name === 'menu').bytecode, first.json[0].bytecode)
+  t.equal((await at('0xcafe', 399n)).text, first.text)
+  // The next user transaction publishes it.
+  t.not((await at('0xcafe', 430n)).text, first.text)
+  t.equal((await at('0xdead', 5n)).text, '[]')
+})
+
+t.test('the release renders the interface; bytecode and BCS do not change with it', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const seen = new Map<string, { json: any, bytes: Buffer }>()
+  for (const release of [...Object.values(releases), 'a'.repeat(40)]) {
+    ledger.release = release
+    seen.set(release, {
+      json: (await requestNode(`${url}/v1/accounts/0x1/modules`)).json,
+      bytes: (await requestNode(`${url}/v1/accounts/0x1/modules`, { headers: bcs })).body
+    })
+  }
+  const structs = (release: string): any[] => seen.get(release)?.json.flatMap((record: any) => record.abi.structs)
+  t.ok(structs(releases.events).every(struct => !('is_enum' in struct) && !('variants' in struct)))
+  t.ok(structs(releases.enums).every(struct => 'is_enum' in struct && !('variants' in struct)))
+  t.ok(structs(releases.variants).every(struct => 'is_enum' in struct && 'variants' in struct))
+  const [one, ...others] = [...seen.values()]
+  for (const other of others) {
+    t.ok(other.bytes.equals(one?.bytes ?? Buffer.alloc(0)))
+    t.same(other.json.map((record: any) => record.bytecode), one?.json.map((record: any) => record.bytecode))
+  }
+  const bytes = one?.bytes ?? Buffer.alloc(0)
+  t.equal(bytes[0], one?.json.length)
+  t.equal(bytes.toString('latin1', 34, 41), 'account')
+})
+
+t.test('events come one per block in rising order, the last ones by default', async t => {
+  const { url, ledger } = await startSandboxNode(t, { blocks: 600 })
+  const path = `${url}/v1/accounts/0x1/events/0x1::block::BlockResource/new_block_events`
+  const latest = await requestNode(path)
+  t.equal(latest.json.length, 25)
+  t.same(
+    latest.json.map((event: any) => event.sequence_number),
+    Array.from({ length: 25 }, (_, index) => String(575 + index))
+  )
+  t.equal((await requestNode(`${path}?limit=1000`)).json.length, 100)
+  const [event] = (await requestNode(`${path}?start=0450&limit=1`)).json
+  const block = ledger.block(450)
+  t.same(Object.keys(event), ['version', 'guid', 'sequence_number', 'type', 'data'])
+  t.match(event, {
+    version: `${block.firstVersion}`,
+    guid: { creation_number: '3', account_address: '0x1' },
+    sequence_number: '450',
+    type: '0x1::block::NewBlockEvent',
+    data: { height: '450', hash: block.hash, time_microseconds: `${block.timestampUsec}` }
+  })
+  t.equal((await requestNode(`${path}?start=600`)).text, '[]')
+  t.equal((await requestNode(`${path}?start=18446744073709551615`)).text, '[]')
+  t.equal((await requestNode(`${path}?start=598&limit=5`)).json.length, 2)
+  const binary = await requestNode(`${path}?start=450&limit=2`, { headers: bcs })
+  t.equal(binary.body[0], 2)
+  t.equal(binary.body.readBigUInt64LE(1), block.firstVersion)
+})
+
+t.test('events of every third block and of every epoch are also in their transactions', async t => {
+  const { url } = await startSandboxNode(t)
+  for (
+    const path of [
+      `0xcafe/events/${coins}/deposit_events`,
+      '0x1/events/0x1::reconfiguration::Configuration/events',
+      '0x1/events/0x1::block::BlockResource/new_block_events'
+    ]
+  ) {
+    for (const { version, ...event } of (await requestNode(`${url}/v1/accounts/${path}?limit=3`)).json) {
+      const { transactions } = (await requestNode(`${url}/v1/blocks/by_version/${version}?with_transactions=true`)).json
+      const found = transactions.find((transaction: any) => transaction.version === version)
+      t.ok(
+        found.events.some((emitted: unknown) => JSON.stringify(emitted) === JSON.stringify(event)),
+        `${path} ${version}`
+      )
+    }
+  }
+  t.equal((await requestNode(`${url}/v1/accounts/0xcafe/events/${coins}/withdraw_events`)).text, '[]')
+})
+
+t.test('the sandbox accepts every form of a handle and distinguishes invalid handles', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const forms = [
+    coins,
+    '0x01::coin::CoinStore%3C0X1::aptos_coin::AptosCoin,%3E',
+    '0x1::coin::CoinStore%253C%200x1::aptos_coin::AptosCoin%20%253E'
+  ]
+  const responses = await Promise.all(
+    forms.map(async form => await requestNode(`${url}/v1/accounts/CaFe/events/${form}/deposit_events`))
+  )
+  t.equal(new Set(responses.map(({ text }) => text)).size, 1)
+  t.equal(responses[0]?.json.length, 25)
+  const version = ledger.head.version
+  const cases: Array<[string, number, string, string]> = [
+    [
+      `0x1/events/${coins}/deposit_events`,
+      404,
+      'resource_not_found',
+      'Resource not found by Address(0x1), Struct tag(0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>) and ' +
+      `Ledger version(${version})`
+    ],
+    [
+      '01/events/0x1::a::B%3Cu8,vector%3Cu8%3E%3E/x',
+      404,
+      'resource_not_found',
+      `Resource not found by Address(0x1), Struct tag(0x1::a::B<u8, vector<u8>>) and Ledger version(${version})`
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/not_found',
+      404,
+      'struct_field_not_found',
+      'Struct Field not found by Address(0x1), Struct tag(0x1::reconfiguration::Configuration), Field ' +
+      `name(not_found) and Ledger version(${version})`
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/epoch?limit=0',
+      400,
+      'invalid_input',
+      'Deserialization error, field(epoch) type is not a EventHandle struct: unexpected end of input'
+    ],
+    [
+      '0x1/events/0x1::reconfiguration::Configuration/events?limit=0',
+      400,
+      'invalid_input',
+      'Given limit value (0) must not be zero'
+    ]
+  ]
+  for (const [path, status, code, message] of cases) {
+    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
+    t.equal(rejected.status, status)
+    t.same(rejected.json, { message, error_code: code, vm_error_code: null })
+    t.equal(rejected.headers['x-aptos-ledger-version'], `${version}`)
+  }
+  for (
+    const path of [
+      '0x1/events/u8/x',
+      '0x1/events/vector%3Cu8%3E/x',
+      '0x1/events/nothing/x',
+      '0x1/events/0x1::a::B/9',
+      '0x1/events/0x1::a::B/_',
+      '0x1/events/0x1::a::B/a%20b',
+      '0x1/events/0x1::a::B/x?start=-1'
+    ]
+  ) {
+    const rejected = await requestNode(`${url}/v1/accounts/${path}`)
+    t.equal(rejected.status, 400, path)
+    t.equal(rejected.json.error_code, 'web_framework_error')
+    t.notOk(rejected.headers['x-aptos-chain-id'])
+  }
+})
+
+t.test('pruned events give each of the responses that nodes give', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const at = async (start: number, field = '0x1/events/0x1::block::BlockResource/new_block_events') =>
+    await requestNode(`${url}/v1/accounts/${field}?start=${start}&limit=20`)
+  const rejected = await at(95)
+  t.equal(rejected.status, 500)
+  t.match(rejected.json, {
+    error_code: 'internal_error',
+    message: 'First requested event is probably pruned. expected: 95, actual: 100'
+  })
+  t.ok(rejected.headers['x-aptos-chain-id'])
+  ledger.prunedEvents = 'gone410'
+  t.match(await at(95), { status: 410, json: { error_code: 'version_pruned' } })
+  ledger.prunedEvents = 'empty'
+  t.equal((await at(95)).text, '[]')
+  ledger.prunedEvents = 'gaps'
+  t.equal((await at(95)).json[0].sequence_number, '100')
+  t.equal((await at(95)).json.length, 15)
+  t.equal((await at(5)).text, '[]')
+  ledger.prunedEvents = 'served'
+  t.equal((await at(95)).json.length, 20)
+  t.equal((await at(100)).json.length, 20)
+  ledger.prunedEvents = 'error500'
+  ledger.pruneTo(999)
+  t.equal((await at(5, `0xcafe/events/${coins}/deposit_events`)).json?.error_code, 'internal_error')
+  ledger.grow()
+  ledger.pruneTo(1_000)
+  t.equal((await at(5, `0xcafe/events/${coins}/deposit_events`)).text, '[]')
+})
+
+t.test('every version of a block finds the same block, with null for transactions not requested', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const block = ledger.block(501)
+  const responses = await Promise.all(
+    [block.firstVersion, block.lastVersion].map(async version =>
+      await requestNode(`${url}/v1/blocks/by_version/${version}`)
+    )
+  )
+  t.equal(responses[0]?.text, responses[1]?.text)
+  t.equal(
+    responses[0]?.text,
+    JSON.stringify({
+      block_height: '501',
+      block_hash: block.hash,
+      block_timestamp: `${block.timestampUsec}`,
+      first_version: `${block.firstVersion}`,
+      last_version: `${block.lastVersion}`,
+      transactions: null
+    })
+  )
+})
+
+t.test('a block begins with its metadata and ends with a checkpoint or an epilogue', async t => {
+  const { url, ledger } = await startSandboxNode(t, { blocks: 60, prunedBlocks: 0 })
+  for (let height = 0; height < 30; height++) {
+    const { firstVersion, lastVersion } = ledger.block(height)
+    const { transactions } =
+      (await requestNode(`${url}/v1/blocks/by_version/${firstVersion}?with_transactions=true`)).json
+    t.same(
+      transactions.map((each: any) => each.version),
+      Array.from({ length: Number(lastVersion - firstVersion) + 1 }, (_, index) => `${firstVersion + BigInt(index)}`)
+    )
+    t.equal(transactions[0].type, height === 0 ? 'genesis_transaction' : 'block_metadata_transaction')
+    if (transactions.length > 1) {
+      t.equal(
+        transactions.at(-1).type,
+        height % 2 === 0 ? 'state_checkpoint_transaction' : 'block_epilogue_transaction'
+      )
+    }
+    for (const transaction of transactions) {
+      t.equal(Object.keys(transaction).at(-1), 'type')
+      for (
+        const change of transaction.changes.filter(({ type, data }: any) =>
+          type === 'write_table_item' && data === null
+        )
+      ) {
+        const read = await requestNode(
+          `${url}/v1/tables/${change.handle}/raw_item?ledger_version=${transaction.version}`,
+          {
+            method: 'POST',
+            headers: { ...bcs, 'content-type': 'application/json' },
+            body: JSON.stringify({ key: change.key })
+          }
+        )
+        t.equal(change.value, `0x${read.body.toString('hex')}`)
+      }
+    }
+  }
+  t.match((await requestNode(`${url}/v1/blocks/by_version/0`)).json, {
+    block_height: '0',
+    block_hash: /^0x0{64}$/,
+    block_timestamp: '0',
+    first_version: '0',
+    last_version: '0'
+  })
+})
+
+t.test('a fault inside the ledger is a 500 with the position', async t => {
+  const { url, ledger } = await startSandboxNode(t, { blocks: 5, prunedBlocks: 0 })
+  Object.assign(ledger, {
+    blockOf () {
+      throw new Error('broken disk')
+    }
+  })
+  const rejected = await requestNode(`${url}/v1/blocks/by_version/1`)
+  t.equal(rejected.status, 500)
+  t.same(rejected.json, { message: 'Error: broken disk', error_code: 'internal_error', vm_error_code: null })
+  t.ok(rejected.headers['x-aptos-chain-id'])
+})
+
+t.test('the transactions of a huge block are truncated at the maximum without notice', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const block = ledger.block(500)
+  const huge = await requestNode(`${url}/v1/blocks/by_version/${block.lastVersion}?with_transactions=true`)
+  t.equal(huge.json.transactions.length, 10_000)
+  t.equal(huge.json.last_version, `${block.lastVersion}`)
+  t.equal(huge.json.transactions.at(-1).version, `${block.firstVersion + 9_999n}`)
+})
+
+t.test('a block in BCS has its head at fixed offsets and its transactions marked in two ways', async t => {
+  const { url, ledger } = await startSandboxNode(t)
+  const block = ledger.block(501)
+  const read = async (flag: boolean) =>
+    (await requestNode(`${url}/v1/blocks/by_version/${block.firstVersion}?with_transactions=${flag}`, { headers: bcs }))
+      .body
+  const [bare, full] = [await read(false), await read(true)]
+  t.equal(bare.length, 65)
+  t.same([
+    bare.readBigUInt64LE(0),
+    `0x${bare.toString('hex', 8, 40)}`,
+    bare.readBigUInt64LE(40),
+    bare.readBigUInt64LE(48),
+    bare.readBigUInt64LE(56),
+    bare[64]
+  ], [501n, block.hash, block.timestampUsec, block.firstVersion, block.lastVersion, 0])
+  const size = Number(block.lastVersion - block.firstVersion) + 1
+  let length = 66
+  for (let version = block.firstVersion; version <= block.lastVersion; version++) {
+    // One transaction alone has a variant byte in front.
+    length += (await requestNode(`${url}/v1/transactions/by_version/${version}`, { headers: bcs })).body.length - 1
+  }
+  t.same([full[64], full[65], full.length], [1, size, length])
+  ledger.blockBcs = 'bare'
+  t.equal((await read(false)).length, 64)
+  t.equal((await read(true))[64], size)
+  const huge =
+    (await requestNode(`${url}/v1/blocks/by_version/${ledger.block(500).firstVersion}?with_transactions=true`, {
+      headers: bcs
+    })).body
+  t.equal(huge.toString('hex', 64, 66), '904e')
+})
+
+t.test('a block by height is the same block as by its versions, in every form', async t => {
+  const { url, ledger } = await startSandboxNode(t, { prunedBlocks: 0 })
+  for (const height of [0, 1, 452, 999]) {
+    for (const query of ['', '?with_transactions=true', '?with_transactions=false']) {
+      for (const headers of [{}, bcs]) {
+        const [found, known] = [
+          await requestNode(`${url}/v1/blocks/by_height/${height}${query}`, { headers }),
+          await requestNode(`${url}/v1/blocks/by_version/${ledger.block(height).lastVersion}${query}`, { headers })
+        ]
+        t.same([found.status, found.text, found.headers['content-type']], [
+          200,
+          known.text,
+          known.headers['content-type']
+        ], `${height}${query}`)
+        t.equal(found.headers['x-aptos-block-height'], '999')
+      }
+    }
+  }
+  t.equal((await requestNode(`${url}/v1/blocks/by_height/0452`)).json.block_height, '452')
+})
+
+t.test('a height above the head is not found, one below the oldest is gone, others are invalid', async t => {
+  const { url, ledger } = await startSandboxNode(t, { startVersion: 2n ** 53n + 1n })
+  const { blockHeight: oldest } = ledger.oldest
+  const { blockHeight: head } = ledger.head
+  const at = async (height: bigint | string) => await requestNode(`${url}/v1/blocks/by_height/${height}`)
+  t.ok(oldest > 0n)
+  for (const height of [oldest, head]) t.match((await at(height)).json, { block_height: String(height) })
+  for (const height of [head + 1n, 2n ** 64n - 1n]) {
+    const rejected = await at(height)
+    t.match([rejected.status, rejected.json], [404, { error_code: 'block_not_found', vm_error_code: null }])
+    t.ok(rejected.json.message.includes(`(${height})`) && rejected.headers['x-aptos-chain-id'])
+  }
+  for (const height of [oldest - 1n, 0n]) {
+    const rejected = await at(height)
+    t.match([rejected.status, rejected.json], [410, { error_code: 'block_pruned', vm_error_code: null }])
+    t.ok(rejected.json.message.includes(`(${height})`) && rejected.headers['x-aptos-chain-id'])
+  }
+  for (const height of ['x', '', '-1', '1.5', '0x10', '18446744073709551616', '%20']) {
+    const rejected = await at(height)
+    t.match([rejected.status, rejected.json], [400, { error_code: 'web_framework_error' }], height)
+    t.notOk(rejected.headers['x-aptos-chain-id'])
+  }
+  ledger.grow()
+  t.match((await at(head + 1n)).json, { block_height: String(head + 1n) })
+})

@@ -1,0 +1,42 @@
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Test } from 'tap'
+
+/** A memory cgroup with a hard limit: the kernel ends a process in it that needs more. */
+export interface MemoryCgroup {
+  /** File that a process writes its id to. */
+  readonly processesFile: string
+  /** Highest use so far in MB. */
+  maxMb(): number
+}
+
+const root = '/sys/fs/cgroup'
+let made = 0
+
+/** Makes a memory cgroup; undefined where this process may not. */
+export function makeMemoryCgroup (t: Test, limitMb: number): MemoryCgroup | undefined {
+  const name = `varve-test-${process.pid}-${++made}`
+  const isSecond = existsSync(join(root, 'cgroup.controllers'))
+  const folder = isSecond ? join(root, name) : join(root, 'memory', name)
+  const [limitFile, maxFile] = isSecond
+    ? ['memory.max', 'memory.peak']
+    : ['memory.limit_in_bytes', 'memory.max_usage_in_bytes']
+  try {
+    mkdirSync(folder)
+    writeFileSync(join(folder, limitFile), String(limitMb * 1024 * 1024))
+    appendFileSync(join(folder, 'cgroup.procs'), '')
+  } catch {
+    return undefined
+  }
+  t.teardown(() => {
+    try {
+      rmdirSync(folder)
+    } catch {
+      // Its processes may still end.
+    }
+  })
+  return {
+    processesFile: join(folder, 'cgroup.procs'),
+    maxMb: () => Number(readFileSync(join(folder, maxFile), 'utf8')) / 1024 / 1024
+  }
+}

@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:https'
+import { type AddressInfo, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { type SecureContextOptions } from 'node:tls'
+import t, { type Test } from 'tap'
+import { certificate, certificateKey as key } from '../support/certificate.js'
+import { certificateUntil } from '../support/alerts/certificate-until.js'
+import { sendRequest } from '../support/client.js'
+import { respondOk, respondToIndex, startStubUpstream, stamps } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const expired = certificateUntil(new Date(Date.now() - 1000))
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+
+interface TlsUpstream {
+  readonly server: Server
+  readonly port: number
+  readonly requests: string[]
+  /** Closes every connection, so that the next request needs a handshake. */
+  disconnect(): void
+}
+
+async function startTlsUpstream (
+  t: Test,
+  options: SecureContextOptions = { cert: certificate, key }
+): Promise<TlsUpstream> {
+  const sockets = new Set<Socket>()
+  const requests: string[] = []
+  const server = createServer(options, (request, response) => {
+    requests.push(String(request.url))
+    if (request.url === '/v1') return respondToIndex(request, response)
+    if (request.url?.startsWith('/v1/blocks/') === true) return response.writeHead(404, stamps()).end()
+    respondOk(response, '[]')
+  }).on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {})))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const disconnect = (): void => {
+    for (const socket of sockets) socket.destroy()
+    sockets.clear()
+  }
+  t.teardown(() => {
+    disconnect()
+    server.close()
+  })
+  return { server, port: (server.address() as AddressInfo).port, requests, disconnect }
+}
+
+async function degradedAt ({ adminUrl }: TestVarve): Promise<string> {
+  return (JSON.parse((await sendRequest(adminUrl, '/readyz')).body) as { degraded: string[] }).degraded.join('\n')
+}
+
+t.test('an upstream with a bad certificate gets no request, and its reason is on the page', async t => {
+  const caFile = join(t.testdir({ 'ca.pem': `${certificate}\n${expired}` }), 'ca.pem')
+  const plain = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  })
+  const cases: Array<[what: string, options: SecureContextOptions, host: string, caFile: string | null, code: string]> =
+    [
+      ['no CA vouches for it', { cert: certificate, key }, '127.0.0.1', null, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+      ['it has expired', { cert: expired, key }, '127.0.0.1', caFile, 'CERT_HAS_EXPIRED'],
+      ['it names another host', { cert: certificate, key }, 'localhost', caFile, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+      [
+        'TLS is too old',
+        { cert: certificate, key, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' },
+        '127.0.0.1',
+        caFile,
+        'ERR_SSL_'
+      ],
+      ['it speaks plain HTTP', {}, '', caFile, 'ERR_SSL_']
+    ]
+  await Promise.all(cases.map(async ([what, options, host, caFile, code]) => {
+    const upstream = host === '' ? undefined : await startTlsUpstream(t, options)
+    const url = upstream === undefined ? plain.url.replace('http:', 'https:') : `https://${host}:${upstream.port}`
+    const varve = await varveAt(t, url, { upstream: { caFile } })
+    t.match(await varve.get(modules(500)), { status: 503, headers: { 'retry-after': '1' } }, what)
+    t.match(await degradedAt(varve), `node is down: TLS error: ${code}`, what)
+    t.same([upstream?.requests ?? [], plain.requests], [[], []], what)
+  }))
+})
+
+t.test('a certificate that goes bad takes no hit away; once it is good, its upstream is used again', async t => {
+  const caFile = join(t.testdir({ 'ca.pem': `${certificate}\n${expired}` }), 'ca.pem')
+  const { server, port, disconnect } = await startTlsUpstream(t)
+  const varve = await varveAt(t, `https://127.0.0.1:${port}`, { upstream: { caFile }, head: { pollMs: 100 } })
+  t.match(await varve.get(modules(500)), { status: 200 })
+  server.setSecureContext({ cert: expired, key })
+  disconnect()
+  await until(async () => (await degradedAt(varve)).includes('node is down: TLS error: CERT_HAS_EXPIRED'), 'it is said')
+  t.match(await varve.get(modules(500)), { status: 200, headers: { 'cache-status': /hit/ } })
+  t.match(await varve.get(modules(501)), { status: 503 })
+  server.setSecureContext({ cert: certificate, key })
+  await until(async () => (await varve.get(modules(501))).status === 200, 'it is used again')
+})

@@ -1,0 +1,276 @@
+import t, { type Test } from 'tap'
+import { readPosition } from '../../src/api/position.js'
+import { Tracker } from '../../src/chain/tracker.js'
+import { HeadPoll, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-poll.js'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type RequestListener } from 'node:http'
+
+/** Returns a healthy, verified upstream whose position has the given age. */
+function upstreamWith (ageMs: () => number): HeadPollOptions['upstream'] {
+  return {
+    isUp: true,
+    isVerified: true,
+    health: { isUp: true, isBackingOff: false },
+    windowTracker: {
+      get ageMs () {
+        return ageMs()
+      }
+    },
+    markSilent: () => {}
+  }
+}
+
+async function polled (
+  t: Test,
+  index: RequestListener,
+  pollMs = 10,
+  now = { ms: 0 },
+  requests?: string[]
+): Promise<{ poll: HeadPoll, states: PollOutcome[], tracker: Tracker, upstream: UpstreamClient, now: { ms: number } }> {
+  const stub = await startStubUpstream(t, (request, response) => {
+    // Without `requests` the upstream never sends a position, so a poll cannot fall back to another endpoint.
+    if (requests === undefined) {
+      response.writeHead(200).end('{}')
+      return
+    }
+    requests.push(request.url ?? '')
+    respondOk(response, '[]')
+  }, index)
+  const upstream = new UpstreamClient({
+    name: 'n',
+    url: stub.url,
+    headers: {},
+    timeoutMs: 1000,
+    maxConcurrent: 4,
+    caFile: null,
+    maxBufferedBytes: 1000,
+    now: () => performance.now()
+  }, { fetched: () => {} })
+  const tracker = new Tracker(undefined, () => now.ms)
+  const states: PollOutcome[] = []
+  const poll = new HeadPoll({
+    upstream: upstreamWith(() => tracker.ageMs),
+    fetch: async upstreamRequest => await upstream.fetch(upstreamRequest),
+    heads: tracker,
+    pollMs,
+    now: () => now.ms,
+    onPolled: state => states.push(state),
+    onRelease: release => {
+      upstream.setRelease(release)
+    }
+  })
+  t.teardown(async () => {
+    poll.stop()
+    await upstream.close()
+  })
+  return { poll, states, tracker, upstream, now }
+}
+
+t.test('a poll learns the position and the release', async t => {
+  const { poll, states, tracker, upstream } = await polled(t, respondToIndex)
+  await poll.poll()
+  t.equal(tracker.position?.head.version, 1000n)
+  t.equal(upstream.release, 'aaaa')
+  t.same(states, ['answered'])
+})
+
+t.test('concurrent polls share one request', async t => {
+  let requestCount = 0
+  const { poll } = await polled(t, (request, response) => {
+    requestCount++
+    respondToIndex(request, response)
+  })
+  await Promise.all([poll.poll(), poll.poll(), poll.poll()])
+  t.equal(requestCount, 1)
+  await poll.poll()
+  t.equal(requestCount, 2)
+})
+
+t.test('a failed poll, or one without a position, is reported as unanswered', async t => {
+  const mute = await polled(t, (_request, response) => {
+    response.destroy()
+  })
+  await mute.poll.poll()
+  const bare = await polled(t, (_request, response) => {
+    response.writeHead(200).end('{}')
+  })
+  await bare.poll.poll()
+  t.same([mute.states, bare.states], [['unanswered'], ['unanswered']])
+})
+
+t.test('without a position in the index, a poll learns the position from the gas estimate', async t => {
+  for (const [status, release] of [[200, 'aaaa'], [403, undefined]] as const) {
+    const requests: string[] = []
+    const { poll, states, tracker, upstream } = await polled(
+      t,
+      (_request, response) => {
+        response.writeHead(status).end('{"git_hash":"aaaa"}')
+      },
+      10,
+      { ms: 0 },
+      requests
+    )
+    await poll.poll()
+    t.same(states, ['answered'])
+    t.equal(tracker.position?.head.version, 1000n)
+    t.equal(upstream.release, release)
+    t.same(requests, ['/v1/estimate_gas_price'])
+  }
+})
+
+t.test('an upstream that returns 429 or 5xx gets no second poll request for the gas estimate', async t => {
+  for (const status of [429, 500, 503]) {
+    const requests: string[] = []
+    const { poll, states } = await polled(
+      t,
+      (_request, response) => {
+        response.writeHead(status).end()
+      },
+      10,
+      { ms: 0 },
+      requests
+    )
+    await poll.poll()
+    t.same([states, requests], [['unanswered'], []])
+  }
+})
+
+t.test('a poll aborted by shutdown reports nothing about the upstream', async t => {
+  let arrived = (): void => {}
+  const requested = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  const { poll, states, upstream } = await polled(t, () => {
+    arrived()
+  })
+  const polling = poll.poll()
+  await requested
+  poll.stop()
+  await upstream.close()
+  await polling
+  t.same(states, [])
+})
+
+t.test('a poll that gets no slot in time reports nothing about the upstream', async t => {
+  const { poll, states, upstream } = await polled(t, respondToIndex)
+  for (let nth = 0; nth < 4; nth++) upstream.budget.tryAcquire(true)
+  await poll.poll()
+  t.same(states, [])
+})
+
+t.test('a poll distinguishes another chain from a reset, and learns no release from other bodies', async t => {
+  let change = {}
+  const { poll, states, upstream, tracker } = await polled(t, (_request, response) => {
+    response.writeHead(200, stamps(change)).end('not an index')
+  })
+  await poll.poll()
+  t.equal(upstream.release, undefined)
+  change = { 'x-aptos-chain-id': '9' }
+  await poll.poll()
+  change = { 'x-aptos-ledger-version': '20', 'x-aptos-ledger-timestampusec': '2000000' }
+  await poll.poll()
+  t.same(states, ['answered', 'other_chain', 'answered'])
+  t.equal(tracker.chain?.generation, 2)
+})
+
+t.test('the head is polled when the position is old, and not while traffic updates it', async t => {
+  let requestCount = 0
+  let arrived: () => void = () => {}
+  const { poll, now } = await polled(t, (request, response) => {
+    requestCount++
+    respondToIndex(request, response)
+    arrived()
+  })
+  await poll.start()
+  await new Promise(resolve => {
+    setTimeout(resolve, 50)
+  })
+  t.equal(requestCount, 1, 'five timer intervals passed, but the position is not old')
+  const again = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  now.ms = 10
+  await again
+  t.equal(requestCount, 2)
+})
+
+t.test('the release is polled every 15 s, even while the position is fresh', async t => {
+  let arrived: () => void = () => {}
+  const { poll, now, tracker } = await polled(t, (request, response) => {
+    respondToIndex(request, response)
+    arrived()
+  })
+  await poll.start()
+  const again = new Promise<void>(resolve => {
+    arrived = resolve
+  })
+  now.ms = 15_000
+  if (tracker.position !== undefined) tracker.learn(tracker.position, 'x-aptos-')
+  t.equal(tracker.ageMs, 0)
+  await again
+})
+
+t.test('a hanging upstream is polled again, with at most 8 polls in flight, and late ones ignored', async t => {
+  const now = { ms: 0 }
+  const states: PollOutcome[] = []
+  const hanging: Array<(error: Error | undefined) => void> = []
+  const fetch = async (): Promise<UpstreamResponse> => {
+    const failure = await new Promise<Error | undefined>(resolve => {
+      hanging.push(resolve)
+    })
+    if (failure !== undefined) throw failure
+    return {
+      status: 200,
+      headers: {},
+      body: Buffer.alloc(0),
+      rest: undefined,
+      isFramed: true,
+      stamped: readPosition(stamps()),
+      release: undefined
+    }
+  }
+  const poll = new HeadPoll({
+    upstream: upstreamWith(() => Infinity),
+    fetch,
+    heads: new Tracker(undefined, () => now.ms),
+    pollMs: 1000,
+    now: () => now.ms,
+    onPolled: state => states.push(state),
+    onRelease: () => {}
+  })
+  const polls = []
+  for (let second = 0; second < 12; second++) {
+    polls.push(poll.poll(), poll.poll())
+    now.ms += 1000
+  }
+  t.equal(hanging.length, 8)
+  hanging[7]?.(undefined)
+  await polls[15]
+  t.same(states, ['answered'])
+  for (const fail of hanging) fail(new Error('timed out'))
+  await Promise.all(polls)
+  t.same(states, ['answered'])
+  const next = poll.poll()
+  hanging[8]?.(new Error('timed out'))
+  await next
+  t.same(states, ['answered', 'unanswered'], 'a later poll counts')
+  poll.stop()
+  await poll.poll()
+  t.equal(hanging.length, 9, 'no poll after stop')
+})
+
+t.test('an upstream whose first poll hangs is polled again', async t => {
+  let requestCount = 0
+  const { poll, states } = await polled(t, (request, response) => {
+    if (requestCount++ > 0) respondToIndex(request, response)
+  })
+  poll.start().catch(() => {})
+  t.teardown(() => {
+    poll.stop()
+  })
+  await until(() => states.includes('answered'), 'the second poll succeeds')
+  t.ok(requestCount > 1)
+})

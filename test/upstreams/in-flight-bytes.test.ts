@@ -1,0 +1,105 @@
+import t from 'tap'
+import { InFlightBytes, RequestBytes, streamBytes } from '../../src/upstreams/in-flight-bytes.js'
+
+const mega = 1024 * 1024
+
+function budgetOf (maxBytes = 64 * mega): { budget: InFlightBytes, clock: { ms: number } } {
+  const clock = { ms: 0 }
+  return { budget: new InFlightBytes(maxBytes, () => clock.ms), clock }
+}
+
+t.test('bytes are taken until they are released, and a second release does nothing', async t => {
+  const { budget } = budgetOf()
+  const held = budget.take(mega, 'a')
+  t.equal(budget.bytes, mega)
+  held.release()
+  held.release()
+  t.equal(budget.bytes, 0)
+})
+
+t.test('a buffer counts once, however many fetches and responses hold it', async t => {
+  const { budget } = budgetOf()
+  const buffer = new ArrayBuffer(mega)
+  const held = [budget.holdFetched(buffer, 'a'), budget.holdFetched(buffer, 'b'), budget.holdSent(buffer)]
+  t.equal(budget.bytes, mega)
+  for (const { release } of held.slice(1)) release()
+  t.equal(budget.bytes, mega)
+  held[0]?.release()
+  t.equal(budget.bytes, 0)
+})
+
+t.test('beyond three quarters nothing larger than a stream is buffered', async t => {
+  const { budget } = budgetOf()
+  t.ok(budget.canBuffer(48 * mega))
+  budget.take(41 * mega, 'a')
+  t.ok(budget.canBuffer(7 * mega))
+  t.notOk(budget.canBuffer(7 * mega + 1))
+  t.ok(budget.canBuffer(streamBytes), 'a short body takes no more than a stream would')
+  t.notOk(budget.canBuffer(8 * mega, streamBytes))
+})
+
+t.test('while bytes are short, a client beyond its half fetches no more, others until all is used', async t => {
+  const { budget } = budgetOf()
+  budget.take(40 * mega, 'a')
+  t.ok(budget.admits('a'), 'nothing is short yet')
+  budget.take(8 * mega, 'b')
+  t.notOk(budget.admits('a'))
+  t.ok(budget.admits('b'))
+  t.ok(budget.admits('c'))
+  t.ok(budget.admits(undefined), 'work of no client has no share')
+  budget.take(16 * mega, 'c')
+  for (const client of ['a', 'b', 'c', 'd', undefined]) t.notOk(budget.admits(client))
+})
+
+t.test('hits that are read slowly never reject a fetch, but leave no room for storing', async t => {
+  const { budget } = budgetOf()
+  for (let nth = 0; nth < 100; nth++) budget.holdSent(new ArrayBuffer(mega))
+  t.ok(budget.admits('a'))
+  t.notOk(budget.canBuffer(mega))
+})
+
+t.test('the budget counts as exhausted for ten seconds after it was short', async t => {
+  const { budget, clock } = budgetOf()
+  t.notOk(budget.isExhausted)
+  t.notOk(budget.canBuffer(49 * mega))
+  clock.ms = 9999
+  t.ok(budget.isExhausted)
+  clock.ms = 10_000
+  t.notOk(budget.isExhausted)
+  budget.setMaxBytes(0)
+  t.notOk(budget.admits('a'))
+  t.ok(budget.isExhausted)
+})
+
+t.test('writes to Redis take an eighth at most, and nothing that responses need', async t => {
+  const { budget } = budgetOf()
+  const buffer = new ArrayBuffer(8 * mega)
+  const [first, again] = [budget.holdQueued(buffer), budget.holdQueued(buffer)]
+  t.equal(budget.bytes, 8 * mega, 'a buffer counts once')
+  t.equal(budget.holdQueued(new ArrayBuffer(1)), undefined, 'the share is used')
+  first?.release()
+  t.equal(budget.holdQueued(new ArrayBuffer(1)), undefined, 'the other still holds it')
+  again?.release()
+  t.equal(budget.bytes, 0)
+  const entry = budget.holdQueued(new ArrayBuffer(20 * mega))
+  t.ok(entry, 'an entry larger than the share goes alone')
+  t.ok(budget.admits('a'))
+  entry?.release()
+  budget.holdSent(buffer)
+  budget.holdSent(new ArrayBuffer(40 * mega))
+  t.equal(budget.holdQueued(new ArrayBuffer(1)), undefined)
+  t.ok(budget.holdQueued(buffer), 'a buffer that is being sent costs nothing more')
+  t.notOk(budget.isExhausted, 'a dropped write concerns no client')
+})
+
+t.test('the bytes of a request end with its response, and later ones are released at once', async t => {
+  const { budget } = budgetOf()
+  const bytes = new RequestBytes('a')
+  bytes.add(budget.take(mega, bytes.clientId))
+  bytes.add(budget.holdFetched(new ArrayBuffer(mega), bytes.clientId))
+  t.equal(budget.bytes, 2 * mega)
+  bytes.end()
+  t.equal(budget.bytes, 0)
+  bytes.add(budget.take(mega, bytes.clientId))
+  t.equal(budget.bytes, 0)
+})

@@ -1,0 +1,314 @@
+import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import { configSchema, type Config } from '../../src/config/schema.js'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode, portOf } from '../support/replicas.js'
+import { startRedis } from '../support/redis-server.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { startIdleMeter } from '../support/idle-meter.js'
+import { until } from '../support/until.js'
+import { varveAt } from '../support/varve.js'
+import { allPidsOf, requestEachWorker, pidsOf, quietConfig, token } from '../support/workers.js'
+
+const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+
+t.test('one worker polls an upstream for all', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 3, head: { pollMs: 200 } })
+  await varve.get(modules(2000))
+  const before = upstream.requests.countFor('index')
+  const began = performance.now()
+  await until(() => upstream.requests.countFor('index') >= before + 10, 'it gets ten requests', 10_000)
+  const tookMs = performance.now() - began
+  t.ok(tookMs > 1500, `ten polls took ${tookMs} ms; three polling processes would take a third of that`)
+  upstream.ledger.grow(1)
+  await until(
+    async () =>
+      (await Promise.all([1, 2, 3].map(async () => (await varve.get(modules(2000))).headers['x-node-ledger-version'])))
+        .every(version => version === String(upstream.ledger.head.version)),
+    'each has received it'
+  )
+})
+
+/** Reads without pause on kept-alive connections, as a client with a pool does; returns failures. */
+function readRepeatedly (t: Test, url: string): { stop: () => Promise<{ responseCount: number, failures: string[] }> } {
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+  const failures: string[] = []
+  let responseCount = 0
+  const over = new AbortController()
+  const read = async (nth: number): Promise<void> =>
+    await new Promise(resolve => {
+      const sent = request(`${url}${modules(1000 + nth % 20)}`, { agent }, response => {
+        if (response.statusCode !== 200) failures.push(`status ${response.statusCode}`)
+        response.resume().once('end', () => {
+          responseCount++
+          resolve()
+        }).once('error', error => {
+          failures.push(error.message)
+          resolve()
+        })
+      })
+      sent.once('error', error => {
+        failures.push(error.message)
+        resolve()
+      })
+      sent.end()
+    })
+  const readers = Promise.all([0, 1, 2, 3].map(async lane => {
+    for (let nth = lane; !over.signal.aborted; nth += 4) await read(nth)
+  }))
+  const stop = async (): Promise<{ responseCount: number, failures: string[] }> => {
+    over.abort()
+    await readers
+    agent.destroy()
+    return { responseCount, failures }
+  }
+  t.teardown(stop)
+  return { stop }
+}
+
+/** Returns the same configuration with a change. */
+function changed (upstreamUrl: string, change: object): Config {
+  return configSchema.parse({
+    listen: '127.0.0.1:0',
+    upstreams: [{ name: 'node', url: upstreamUrl }],
+    head: { pollMs: 600_000 },
+    ...quietConfig,
+    workers: 2,
+    ...change
+  })
+}
+
+t.test('a new configuration is rolled over the workers one by one, and no request is lost', async t => {
+  const [upstream, other] = [
+    await startSandboxNode(t, { prunedBlocks: 0 }),
+    await startSandboxNode(t, { prunedBlocks: 0 })
+  ]
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2 })
+  const before = await allPidsOf(varve, 2)
+  const reading = readRepeatedly(t, varve.url)
+  const keys = await varve.reload(changed(other.url, { passThrough: 'none', workers: 3 }))
+  const { responseCount, failures } = await reading.stop()
+  t.same(failures, [])
+  t.ok(responseCount > 100, `${responseCount} responses`)
+  t.same(keys, [])
+  const after = await allPidsOf(varve, 3)
+  t.notOk(after.some(pid => before.includes(pid)))
+  t.match(await varve.get('/v1/spec.json'), { status: 404 })
+  other.requests.reset()
+  t.match(await varve.get(modules(777)), { status: 200 })
+  t.equal(other.requests.countFor('account_modules'), 1)
+  t.equal(
+    await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}') !==
+      undefined,
+    true,
+    'counts of workers that have left are included'
+  )
+})
+
+t.test('a worker that dies during a rolling reload leaves the full number, all on the new one', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 3 })
+  const before = await allPidsOf(varve, 3)
+  const rolled = varve.reload(changed(upstream.url, { passThrough: 'none', workers: 3 }))
+  process.kill(before[2] ?? NaN, 'SIGKILL')
+  await rolled
+  t.notOk((await allPidsOf(varve, 3)).some(pid => before.includes(pid)))
+  for (let nth = 0; nth < 6; nth++) t.match(await varve.get('/v1/spec.json'), { status: 404 })
+  t.equal(await varve.metric('varve_workers'), 3)
+})
+
+t.test('all workers together never exceed an upstream\'s configured concurrency', async t => {
+  let atOnce = 0
+  let most = 0
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    most = Math.max(most, ++atOnce)
+    setTimeout(() => {
+      atOnce--
+      respondOk(response, '[]')
+    }, 30)
+  })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2, upstream: { maxConcurrent: 9 } })
+  const responses = await Promise.all(
+    Array.from({ length: 14 }, async (_none, nth) => await varve.get(modules(20 + nth)))
+  )
+  t.same(responses.map(({ status }) => status).filter(status => status !== 200), [])
+  t.ok(most <= 9, `${most} at once`)
+})
+
+/** Sends a read on a new connection; returns its outcome, `hung` after eight seconds. */
+async function readOnNewConnection (url: string, target: string): Promise<string> {
+  return await new Promise(resolve => {
+    const sent = request(`${url}${target}`, { agent: false }, response => {
+      response.resume().once('close', () => {
+        resolve(String(response.statusCode))
+      })
+    })
+    sent.once('error', (error: Error & { code?: string }) => {
+      resolve(String(error.code))
+    })
+    sent.setTimeout(8000, () => {
+      resolve('hung')
+      sent.destroy()
+    })
+    sent.end()
+  })
+}
+
+t.test('a dying worker leaves no client hanging, not even connections on their way to it', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2 })
+  const over = new AbortController()
+  const ends = new Set<string>()
+  const lanes = Promise.all(Array.from({ length: 24 }, async () => {
+    for (let nth = 0; !over.signal.aborted; nth++) {
+      ends.add(await readOnNewConnection(varve.url, modules(1000 + nth % 50)))
+    }
+  }))
+  for (let kill = 0; kill < 6; kill++) {
+    const [killed = NaN] = await allPidsOf(varve, 2)
+    process.kill(killed, 'SIGKILL')
+    await until(async () => {
+      const pids = await pidsOf(varve)
+      return pids.length === 2 && !pids.includes(killed)
+    }, 'another is in its place')
+  }
+  over.abort()
+  await lanes
+  t.notOk(ends.has('hung'), [...ends].join())
+  t.equal(await varve.metric('varve_workers_lost_total'), 6)
+})
+
+t.test('a hanging worker is replaced like a dead one, and its clients are disconnected', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2 })
+  const [stuck = NaN] = await allPidsOf(varve, 2)
+  process.kill(stuck, 'SIGSTOP')
+  const reads = Promise.all(Array.from({ length: 10 }, async (_none, nth) =>
+    await new Promise<string>(resolve => {
+      request(`${varve.url}${modules(1000 + nth)}`, { agent: false }, response => {
+        response.resume().once('close', () => {
+          resolve('answered')
+        })
+      })
+        .once('error', () => {
+          resolve('closed')
+        }).end()
+    })))
+  const waited = startIdleMeter()
+  const { body } = await sendRequest(varve.adminUrl, '/readyz')
+  t.ok(waited() < 900, 'a hanging worker does not delay /readyz')
+  t.match(body, /0 of 2 workers are ready|1 of 2 workers is ready/)
+  await until(async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
+  await until(
+    async () => {
+      const pids = await pidsOf(varve)
+      return pids.length === 2 && !pids.includes(stuck)
+    },
+    'another is in its place',
+    25_000
+  )
+  t.equal((await reads).filter(how => how === 'answered').length >= 8, true)
+})
+
+t.test('workers of two configurations that give one name to two upstreams share no reports of it', async t => {
+  const [old, other] = [
+    await startSandboxNode(t, { prunedBlocks: 0 }),
+    await startSandboxNode(t, { prunedBlocks: 0, chainId: 5, seed: 7 })
+  ]
+  const varve = await varveAt(t, old.url, { ...quietConfig, workers: 2, head: { pollMs: 100 } })
+  other.faults.add({ kind: 'slow', ms: 700, match: 'index' })
+  await varve.reload(changed(other.url, { head: { pollMs: 100 } }))
+  const chains = new Set<unknown>()
+  for (let nth = 0; nth < 8; nth++) {
+    const { status, headers } = await varve.get(modules(2000))
+    t.equal(status, 200)
+    chains.add(headers['x-node-chain-id'])
+  }
+  t.same([...chains], ['5'])
+  await until(
+    async () => (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"level":"green","degraded":[]}',
+    'all are healthy'
+  )
+})
+
+t.test('after a chain reset all workers switch to the new chain, and none serves old entries', async t => {
+  const old = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, old.url, { ...quietConfig, workers: 2, head: { pollMs: 200 } })
+  const target = '/v1/blocks/by_version/2000'
+  const before = (await varve.get(target)).body
+  await requestEachWorker(varve, target)
+  await until(() => old.requests.countFor('block_by_height') >= 4, 'each knows the chain by some blocks')
+  const port = portOf(old)
+  await old.close()
+  t.equal((await varve.get(target)).body, before, 'cached history needs no upstream')
+  const longer = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port })
+  const now = (await sendRequest(longer.url, target)).body
+  t.not(now, before)
+  await until(async () => {
+    const bodies = []
+    for (let nth = 0; nth < 4; nth++) bodies.push((await varve.get(target)).body)
+    return bodies.every(body => body === now)
+  }, 'each has gone over')
+  for (let nth = 0; nth < 20; nth++) t.equal((await varve.get(target)).body, now)
+})
+
+t.test('workers share a Redis as replicas do: one fetch serves all, and a purge reaches all', async t => {
+  const [upstream, redis] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startRedis(t)]
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 3, cache: { redis: { url: redis.url } } })
+  t.match((await varve.get(modules(2000))).headers, { 'cache-status': /stored/ })
+  await until(async () => (await redis.client.keys('varve:1:*')).some(key => key.includes('accounts')), 'it is shared')
+  const seen = await requestEachWorker(varve, modules(2000), 3)
+  t.notOk(seen.some(status => status.includes('uri-miss')), String(seen))
+  t.ok(seen.some(status => status.includes('redis')))
+  const purged = await sendRequest(varve.adminUrl, '/purge', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ method: 'GET', url: modules(2000) })
+  })
+  t.match(purged, { status: 200, body: '{"purged":true,"everywhere":true}' })
+  t.match((await varve.get(modules(2000))).headers, { 'cache-status': /uri-miss/ })
+  t.match(
+    await sendRequest(varve.adminUrl, '/purge', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: '{"all":true}'
+    }),
+    { status: 200 }
+  )
+  t.equal((await requestEachWorker(varve, modules(2000), 3)).filter(status => status.includes('uri-miss')).length, 1)
+})
+
+t.test('each worker accepts its share of the connection limit, and all are counted together', async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 2, limits: { connections: 8 } })
+  const agent = new Agent({ keepAlive: true, maxSockets: 40 })
+  t.teardown(() => {
+    agent.destroy()
+  })
+  const { hostname, port } = new URL(varve.url)
+  const silent = Array.from({ length: 40 }, () => connect(Number(port), hostname).on('error', () => {}).resume())
+  t.teardown(() => {
+    for (const socket of silent) socket.destroy()
+  })
+  const cut = async (...reasons: string[]): Promise<number> =>
+    (await Promise.all(
+      reasons.map(async reason => await varve.metric(`varve_connections_cut_total{reason="${reason}"}`) ?? NaN)
+    )).reduce((sum, count) => sum + count)
+  let most = 0
+  await until(
+    async () => {
+      most = Math.max(most, await varve.metric('varve_connections') ?? NaN)
+      return silent.every(socket => socket.destroyed)
+    },
+    'connections over the limit are closed, the others cut off, since they say nothing',
+    30_000
+  )
+  t.equal(most, 8)
+  // Counts `idle` too: on a slow machine a connection idle for a second is evicted for a new one.
+  t.equal(await cut('connection_limit', 'idle', 'head'), 40)
+  const turnedAway = await cut('connection_limit', 'idle')
+  t.ok(turnedAway > 0 && turnedAway <= 32, `${turnedAway} were turned away`)
+  t.match(await sendRequest(varve.url, modules(2000), { agent }), { status: 200 })
+})

@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { sendRequest } from '../support/client.js'
+import { startSandboxNode } from '../support/replicas.js'
+import { until } from '../support/until.js'
+
+// Runs tests side by side, because each waits for a program of its own.
+t.jobs = 3
+// Creates an object per test: tap writes into it, so tests with one object would run the same callback.
+const together = (): { buffered: true } => ({ buffered: true })
+
+/** The compiled program with its log. */
+function program (
+  t: Test,
+  args: readonly string[]
+): {
+  child: ChildProcess,
+  log: () => Array<Record<string, unknown>>,
+  err: () => string,
+  saw: (pattern: RegExp) => Promise<RegExpExecArray>,
+  code: Promise<number | null>
+} {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../dist/cli.js'), ...args], {
+    env: {},
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let out = ''
+  let err = ''
+  child.stdout.on('data', text => {
+    out += String(text)
+  })
+  child.stderr.on('data', text => {
+    err += String(text)
+  })
+  return {
+    child,
+    log: () => out.split('\n').slice(0, -1).map(line => JSON.parse(line) as Record<string, unknown>),
+    err: () => err,
+    saw: async pattern => {
+      await until(() => pattern.test(out), String(pattern))
+      return pattern.exec(out) as RegExpExecArray
+    },
+    code: new Promise(resolve => child.once('close', resolve))
+  }
+}
+
+t.test(
+  'a worker pool logs its addresses once, rolls on SIGHUP, rejects a bad file, and drains',
+  together(),
+  async t => {
+    const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+    const text = `upstreams: [{ url: "${upstream.url}" }]\nlisten: 127.0.0.1:0\nadmin: { listen: "127.0.0.1:0" }\n`
+    const file = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
+    const varve = program(t, ['--config', file, '--workers', '2'])
+    const [, url = '', adminUrl = ''] = await varve.saw(
+      /"url":"([^"]+)","adminUrl":"([^"]+)","workers":2,"msg":"listening"/
+    )
+    t.equal(varve.log().filter(({ msg }) => msg === 'listening').length, 1)
+    const pids = async (): Promise<number[]> =>
+      (JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as { workers: Array<{ pid: number }> }).workers
+        .map((
+          { pid }
+        ) => pid)
+    const before = await pids()
+    writeFileSync(file, `${text}colour: red\n`)
+    varve.child.kill('SIGHUP')
+    await varve.saw(/"reasons":\["[^"]*: colour: unknown key[^"]*"\],"msg":"new configuration rejected/)
+    t.same(await pids(), before)
+    writeFileSync(file, `${text}passThrough: none\n`)
+    varve.child.kill('SIGHUP')
+    await varve.saw(/configuration reloaded/)
+    const after = await pids()
+    t.notOk(after.some(pid => before.includes(pid)))
+    t.match(await sendRequest(url, '/v1/spec.json'), { status: 404 })
+    // Signals the whole group, as a terminal does.
+    process.kill(-(varve.child.pid ?? NaN), 'SIGINT')
+    t.equal(await varve.code, 0)
+    t.equal(varve.err(), '')
+    t.match(varve.log().slice(-2), [{ msg: 'stopping', signal: 'SIGINT' }, { msg: 'stopped' }])
+    for (const pid of after) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+  }
+)
+
+t.test('a stop does not wait for a rolling reload to end', together(), async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = program(t, [
+    '--upstream',
+    upstream.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '4'
+  ])
+  await varve.saw(/"msg":"listening"/)
+  await until(
+    async () => varve.log().filter(({ msg }) => msg === 'upstream is up').length === 4,
+    'each has polled the upstream'
+  )
+  varve.child.kill('SIGHUP')
+  await until(() => varve.log().some(({ worker }) => worker === 5), 'the first of the new ones is there')
+  const signalledAt = performance.now()
+  varve.child.kill('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.ok(performance.now() - signalledAt < 10_000)
+  t.equal(varve.err(), '')
+  t.notOk(varve.log().some(({ msg }) => /refused|exchanged/.test(String(msg))))
+})
+
+t.test('a stop does not wait for a worker that is starting', together(), async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = program(t, [
+    '--upstream',
+    upstream.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
+  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
+  const { workers: [first] } = JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as {
+    workers: Array<{ pid: number }>
+  }
+  process.kill(first?.pid ?? NaN, 'SIGKILL')
+  await varve.saw(/worker exited/)
+  const signalledAt = performance.now()
+  varve.child.kill('SIGTERM')
+  t.equal(await varve.code, 0)
+  t.ok(performance.now() - signalledAt < 5000)
+})
+
+t.test('workers end with their primary process, however it ends', together(), async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = program(t, [
+    '--upstream',
+    upstream.url,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
+  const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
+  const { workers } = JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as {
+    workers: Array<{ pid: number }>
+  }
+  t.equal(workers.length, 2)
+  varve.child.kill('SIGKILL')
+  await until(() =>
+    workers.every(({ pid }) => {
+      try {
+        return !process.kill(pid, 0)
+      } catch {
+        return true
+      }
+    }), 'they are gone')
+})
+
+t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', together(), async t => {
+  const upstream = await startSandboxNode(t, { prunedBlocks: 0 })
+  const other = await startSandboxNode(t, { prunedBlocks: 0 })
+  const varve = program(t, [
+    '--upstream',
+    upstream.url,
+    '--listen',
+    new URL(other.url).host,
+    '--admin',
+    '127.0.0.1:0',
+    '--workers',
+    '2'
+  ])
+  t.equal(await varve.code, 1)
+  t.match(varve.err(), /^varve: cannot listen on \S+ \(listen\): .*EADDRINUSE.*\n$/)
+})
