@@ -268,11 +268,12 @@ t.test('waiting for idle includes writes that start meanwhile, and excludes paus
   t.equal(scripted.queue.size, 1)
 })
 
-t.test('a stopped queue writes nothing', async t => {
+t.test('a stopped queue writes nothing, and takes nothing more', async t => {
   const scripted = new Scripted(t)
   scripted.add('a', 1, 'a')
   await scripted.fail('a')
   scripted.queue.stop()
+  scripted.add('b', 1, 'b')
   scripted.resumeAfterPause()
   t.same([scripted.begun, scripted.queue.size], [['a'], 0])
 })

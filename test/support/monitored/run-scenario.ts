@@ -16,7 +16,7 @@ export interface ScenarioRun extends HangingReads {
 
 /** Runs every kind of read once with a predicted response; at the end the chain is paused and reads hang. */
 export async function runScenario (environment: MonitoredEnvironment, region: ChainRegion): Promise<ScenarioRun> {
-  const { upstreams: { whole }, growth, first, second, tight } = environment
+  const { upstreams: { whole, behind }, growth, first, second, tight } = environment
   const base = whole.ledger.oldest.blockHeight + BigInt(region.above)
   const version = (nth: number): bigint => whole.ledger.block(base + BigInt(nth)).firstVersion
   const scene: Scenario = {
@@ -48,6 +48,13 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
         await varve.metric('varve_ledger_version') === Number(head.version) &&
         await varve.metric('varve_ledger_oldest_version') === Number(oldest.version),
       'every replica knows where the chain stands'
+    )
+  }
+  const lag = Number(head.version - behind.ledger.head.version)
+  for (const varve of [first, second]) {
+    await until(
+      async () => await varve.metric('varve_upstream_lag_versions{upstream="behind"}') === lag,
+      'both replicas know how far the upstream lags'
     )
   }
   const hanging = await hangUpstreams(scene)
