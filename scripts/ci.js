@@ -26,13 +26,16 @@ async function check () {
 
   // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
   say('running the tests of whole replicas and processes, and the longer checks ...')
-  const [whole, long] = await Promise.all([
-    runReplicas(replicas),
-    runTap(singly(waiting), { jobs: jobs - 1, timeoutSeconds: 600 })
+  const longer = singly(waiting)
+  const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600 })
+  const [long, [whole, rest]] = await Promise.all([
+    runLonger(jobs - 1),
+    // The place of the replicas' tests is free for longer checks as soon as they end.
+    runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])
   ])
   say('running the checks that measure, one at a time ...')
   const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
-  return sumOf([fast, whole, long, measuring])
+  return sumOf([fast, whole, long, rest, measuring])
 }
 
 /** Runs files that count for the coverage, then checks it. */

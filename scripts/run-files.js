@@ -10,7 +10,7 @@ const endOfFile = 'end of the test file'
 
 /**
  * Runs groups of test files, each group in one process and without tap's runner, since starting costs more than most
- * tests; onLine gets one TAP stream with a subtest for each file.
+ * tests; onLine gets one TAP stream with a subtest for each file. Takes groups off the list, which runs may share.
  */
 export async function runFiles (groups, { jobs, timeoutSeconds, isCovered, env = {} }, onLine) {
   const { NODE_OPTIONS: options = '', ...inherited } = process.env
@@ -24,9 +24,8 @@ export async function runFiles (groups, { jobs, timeoutSeconds, isCovered, env =
     NODE_OPTIONS: `${options}${coverage}`,
     ...env
   }
-  const waiting = [...groups]
   async function work () {
-    for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+    for (let files = groups.shift(); files !== undefined; files = groups.shift()) {
       await runGroup(files, timeoutSeconds, all, jobs === 1, onLine)
     }
   }
