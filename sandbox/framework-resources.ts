@@ -23,7 +23,7 @@ export const blockResources: readonly ResourceDefinition[] = [
   framework('0x1::block::BlockResource', (ledger, version) =>
     structValue([
       ['height', u64Value(ledger.blockOf(version).height)],
-      ['epoch_interval', u64Value(BigInt(epochBlocks) * 250_000n)],
+      ['epoch_interval', u64Value(BigInt(epochBlocks) * ledger.blockUsec)],
       ['new_block_events', handleValue(ledger, newBlockStream, version)],
       ['update_epoch_interval_events', handleValue(ledger, intervalStream, version)]
     ])),

@@ -3,6 +3,7 @@ import { blockSize } from './block-sizes.js'
 import { digestHex } from './digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
+import { type CommittedTransaction } from './schema/transaction.js'
 import { StateIndex } from './state-index.js'
 
 /** Responses of nodes to a read of pruned events; see docs/node-behaviour.md, "Pruned events". */
@@ -31,6 +32,8 @@ export interface LedgerOptions {
   readonly blockTransactions?: number
   readonly recreation?: CoinStoreRecreation
   readonly realLeaves?: boolean
+  /** Milliseconds between two blocks, also in their timestamps; 0 or undefined: a quarter of a second. */
+  readonly blockMs?: number
 }
 
 /** Heights at which the coin store of 0xcafe is destroyed and recreated with new event handles. */
@@ -45,7 +48,10 @@ export const epochBlocks = 200
 /** Blocks below the window of the head that are remembered, since nodes that lag read there. */
 export const lagBlocks = 2_000
 
-const blockUsec = 250_000n
+// Time between two blocks of a chain that only `grow` makes longer.
+const usualBlockMs = 250
+// Leaves room for the jitter.
+const leastBlockUsec = 5
 
 /** Simulated chain: the same seed and growth give the same bytes, independent of the clock. */
 export class Ledger {
@@ -72,8 +78,12 @@ export class Ledger {
   readonly depositSums: bigint[] = [0n]
   /** Another chain that a fault serves from some version on, made on demand. */
   fork: Ledger | undefined
+  /** Newest transactions in JSON, made as the chain grows. */
+  readonly newestRecords = { byVersion: new Map<bigint, CommittedTransaction>(), next: 0n }
   /** Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
+  /** Milliseconds between two blocks, also in their timestamps. */
+  readonly blockMs: number
   readonly #startUsec: bigint
   // First version of each block relative to the start; the last element is the end of the newest block.
   readonly #firstOffsets = [0]
@@ -89,9 +99,15 @@ export class Ledger {
     this.realLeaves = options.realLeaves ?? false
     this.release = options.release ?? releases.variants
     this.recreation = options.recreation
+    this.blockMs = options.blockMs !== undefined && options.blockMs > 0 ? options.blockMs : usualBlockMs
     this.#startUsec = options.startUsec ?? 1_660_247_629_760_032n
     this.grow(Math.max(1, options.blocks))
     this.pruneTo(options.prunedBlocks)
+  }
+
+  /** Time between the timestamps of two blocks, without their jitter. */
+  get blockUsec (): bigint {
+    return BigInt(Math.max(leastBlockUsec, Math.round(this.blockMs * 1000)))
   }
 
   /** The height of the newest block. */
@@ -184,11 +200,16 @@ export class Ledger {
     return this.block(low)
   }
 
+  // At most two fifths of the time between blocks, so that timestamps rise.
+  #jitterUsec (height: number): bigint {
+    return BigInt(height * 7919) % (this.blockUsec * 2n / 5n)
+  }
+
   #makeBlock (height: number, first: number, next: number): Block {
     return {
       height: BigInt(height),
       hash: height === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', height),
-      timestampUsec: height === 0 ? 0n : this.#startUsec + BigInt(height) * blockUsec + BigInt(height * 7919 % 100_000),
+      timestampUsec: height === 0 ? 0n : this.#startUsec + BigInt(height) * this.blockUsec + this.#jitterUsec(height),
       epoch: BigInt(1 + Math.floor(height / epochBlocks)),
       firstVersion: this.startVersion + BigInt(first),
       lastVersion: this.startVersion + BigInt(next) - 1n

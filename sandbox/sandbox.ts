@@ -8,7 +8,7 @@ import { Ledger } from './ledger.js'
 import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
 import { type SandboxNode, serveRequest } from './serve-request.js'
 import { indexState } from './state.js'
-import { extendAccumulator } from './transactions.js'
+import { buildNewestRecords, extendAccumulator } from './transactions.js'
 
 export { type RequestLog, type RequestLogEntry } from './request-log.js'
 export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
@@ -64,29 +64,31 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
   }
 }
 
-// Few enough to take about a millisecond.
-const indexedAtOnce = 32n
+// Few enough to take about half a millisecond.
+const indexedAtOnce = 16
+const builtAtOnce = 2
 
 function growSteadily (node: SandboxNode, server: Server): NodeJS.Timeout {
-  let isIndexing = false
-  const indexMore = (): void => {
-    isIndexing = server.listening && indexSome(node.ledger)
-    if (isIndexing) setImmediate(indexMore).unref()
+  let isWorking = false
+  const prepareMore = (): void => {
+    isWorking = server.listening && prepareSome(node.ledger)
+    // Keeps the process running, since an immediate without a reference waits for the next event.
+    if (isWorking) setImmediate(prepareMore)
   }
   return setInterval(() => {
     node.ledger.grow()
-    if (!isIndexing) indexMore()
+    if (!isWorking) prepareMore()
   }, node.settings.blockMs).unref()
 }
 
-// Indexes in slices between requests, so that no read has to wait for the index of all transactions before.
-function indexSome (ledger: Ledger): boolean {
+// Works in slices between requests, so that no read has to wait for the index of all transactions before.
+function prepareSome (ledger: Ledger): boolean {
   const { head, startVersion, state } = ledger
-  const next = startVersion + BigInt(state.next) + indexedAtOnce
+  const next = startVersion + BigInt(state.next + indexedAtOnce)
   const upTo = next < head.version ? next : head.version
   indexState(ledger, upTo)
   extendAccumulator(ledger, upTo)
-  return upTo < head.version
+  return upTo < head.version || buildNewestRecords(ledger, builtAtOnce)
 }
 
 // Nodes have no time limits and accept long targets.

@@ -55,6 +55,7 @@ function otherLedger (ledger: Ledger, chainId: number, blocks: number): Ledger {
     startVersion: ledger.startVersion,
     release: ledger.release,
     realLeaves: ledger.realLeaves,
+    blockMs: ledger.blockMs,
     startUsec: timestampUsec + dayUsec,
     ...blockTransactions !== undefined && { blockTransactions }
   })

@@ -100,7 +100,7 @@ function changedWrites (writes: readonly SettledWrite[], lie: TailLie | undefine
 
 // A chain of the same name with other transactions, as long as this one.
 function forkOf (ledger: Ledger): Ledger {
-  const { chainId, startVersion, windowBlocks, release, seed, blockTransactions, realLeaves } = ledger
+  const { chainId, startVersion, windowBlocks, release, seed, blockTransactions, realLeaves, blockMs } = ledger
   const fork = ledger.fork ?? new Ledger({
     seed: seed + otherSeed,
     chainId,
@@ -108,6 +108,7 @@ function forkOf (ledger: Ledger): Ledger {
     windowBlocks,
     release,
     realLeaves,
+    blockMs,
     blocks: ledger.height,
     prunedBlocks: 0,
     ...blockTransactions !== undefined && { blockTransactions }

@@ -16,10 +16,33 @@ import { printHash } from './typed-hash.js'
 
 export { transactionHash } from './kinds/executed.js'
 
-/** Builds the JSON form of a committed transaction. */
+// Several pages, since those who follow the chain read its newest transactions.
+const newestRecords = 512n
+
+/** Builds the JSON form of a committed transaction, or finds that of a new one. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
+  const known = ledger.newestRecords.byVersion.get(version)
+  if (known !== undefined) return known
   const location = { ledger, block, version }
   return recordOf(execute(location, outcomeOf(location)))
+}
+
+/**
+ * Builds the JSON form of some of the newest transactions, so that a page of them stalls no other read; returns false
+ * when all are built.
+ */
+export function buildNewestRecords (ledger: Ledger, count: number): boolean {
+  const { newestRecords: records, head } = ledger
+  const oldest = head.version - newestRecords
+  if (records.next < oldest || records.next < ledger.startVersion) {
+    records.next = oldest < ledger.startVersion ? ledger.startVersion : oldest
+  }
+  for (let built = 0; built < count && records.next <= head.version; built++, records.next++) {
+    records.byVersion.set(records.next, transactionRecord(ledger, ledger.blockOf(records.next), records.next))
+    const [first] = records.byVersion.keys()
+    if (first !== undefined && first < oldest) records.byVersion.delete(first)
+  }
+  return records.next <= head.version
 }
 
 /** Returns the transactions that are pending at a height: those of the next block, which may exist already. */

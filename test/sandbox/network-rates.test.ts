@@ -8,6 +8,7 @@ import { addressOf } from '../../sandbox/address.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { startSandbox } from '#sandbox'
 import { startSandboxNode } from '../support/replicas.js'
+import { until } from '../support/until.js'
 import { requestNode } from './request-node.js'
 
 const hottest = itemKey(addressOf('5eed'), Buffer.from('0700000000000000', 'hex'))
@@ -112,6 +113,24 @@ t.test('pruning bounds what is remembered', async t => {
   // Some cold keys are first written late; a booking that stays would add one key for each cycle of 128 versions.
   t.ok(after < before + 50, `${before}, then ${after} keys`)
   t.throws(() => ledger.accumulator.rootOf(1_000), { message: /was dropped/ })
+})
+
+t.test('a growing sandbox prepares its newest transactions, as they are, and forgets the others', async t => {
+  const options = { blockMs: 20, blocks: 200, blockTransactions: 30 }
+  const { url, ledger } = await startSandboxNode(t, options)
+  const { newestRecords: { byVersion } } = ledger
+  const start = ledger.head.version
+  await until(() => byVersion.has(start + 600n), 'more have come than it keeps')
+  t.ok(byVersion.size <= 513 && !byVersion.has(start), `${byVersion.size} are kept`)
+  const first = start + 550n
+  const { json } = await requestNode(`${url}/v1/transactions?start=${first}&limit=50`)
+  const same = new Ledger({ ...defaultSettings, ...options })
+  while (same.head.version < first + 50n) same.grow()
+  const afresh = Array.from(
+    { length: 50 },
+    (_, at) => transactionRecord(same, same.blockOf(first + BigInt(at)), first + BigInt(at))
+  )
+  t.same(json, JSON.parse(JSON.stringify(afresh)))
 })
 
 t.test('a sandbox starts in under half a second', async t => {

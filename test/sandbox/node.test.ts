@@ -1,5 +1,7 @@
 import t, { type Test } from 'tap'
 import { releases, startSandbox } from '#sandbox'
+import { Ledger } from '../../sandbox/ledger.js'
+import { defaultSettings } from '../../sandbox/options.js'
 import { requestNode, getRaw, sendRaw } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
@@ -319,4 +321,14 @@ t.test('closing twice is safe, and the URL of an IPv6 host has brackets', async 
   t.equal((await requestNode(`${sandbox.url}/v1`)).status, 200)
   await sandbox.close()
   await sandbox.close()
+})
+
+t.test('timestamps of blocks are as far apart as the blocks of the chain', async t => {
+  for (const [blockMs, between] of [[0, 250], [0.001, 0.005], [20, 20], [4000, 4000]] as const) {
+    const ledger = new Ledger({ ...defaultSettings, blockMs, blocks: 500 })
+    const timesMs = Array.from({ length: 499 }, (_, at) => Number(ledger.block(at + 1).timestampUsec) / 1000)
+    t.ok(timesMs.every((time, at) => at === 0 || time > Number(timesMs[at - 1])), `${blockMs}: they rise`)
+    const mean = (Number(timesMs.at(-1)) - Number(timesMs[0])) / 498
+    t.ok(Math.abs(mean - between) < between / 100, `${blockMs}: ${mean} ms`)
+  }
 })
