@@ -85,12 +85,12 @@ function amber (text: string): Condition {
 
 function reasonsOf (upstream: Upstream, upstreams: readonly Upstream[]): string[] {
   const { name, budget } = upstream.client
-  const slots = budget.isExhausted
-    ? [
-      `${name} has no free slot: ${budget.queued} requests wait, ` +
-      `${budget.streams} of ${budget.maxConcurrent} slots are held by streams`
-    ]
-    : []
+  const { exhaustedLimit, queued, streams, maxConcurrent } = budget
+  const slots = exhaustedLimit === undefined
+    ? []
+    : exhaustedLimit === 'requestsPerSecond'
+    ? [`${name} has used up its requestsPerSecond: ${queued} requests wait`]
+    : [`${name} has no free slot: ${queued} requests wait, ${streams} of ${maxConcurrent} slots are held by streams`]
   const { name: state, reason } = upstreamStateOf(upstream)
   switch (state) {
     case 'up':

@@ -2,6 +2,7 @@ import { FairQueue } from './fair-queue.js'
 import { RateLimiter, toRateLimit } from './rate-limiter.js'
 import { type CancelSignal } from './cancel-signal.js'
 import { StreamShares } from './stream-shares.js'
+import { UpstreamSlot } from './upstream-slot.js'
 
 /** Limits of one upstream. */
 export interface BudgetOptions {
@@ -12,6 +13,9 @@ export interface BudgetOptions {
   /** Runs after a stream was broken off for others. */
   readonly onBrokenOff?: () => void
 }
+
+/** Limit of an upstream that requests can exhaust, by its configuration key. */
+export type ExhaustedLimit = 'maxConcurrent' | 'requestsPerSecond'
 
 /** Request for a slot, with a queue timeout. */
 export interface SlotRequest {
@@ -50,7 +54,7 @@ export class Budget {
   // Leaves a slot for other clients, so one stream cannot hold the only slot that clients have.
   readonly #streams: StreamShares
   readonly #now: () => number
-  #exhaustedAtMs = -Infinity
+  #lastExhausted: { readonly limit: ExhaustedLimit, readonly atMs: number } | undefined
   #inFlight = 0
   #clientsInFlight = 0
   #wasProbeServed = false
@@ -64,7 +68,7 @@ export class Budget {
       now,
       hasOther: clientId => this.#clientQueue.hasOther(clientId),
       onBrokenOff: () => {
-        this.#exhaustedAtMs = now()
+        this.#recordExhausted()
         onBrokenOff()
       }
     })
@@ -84,10 +88,11 @@ export class Budget {
     return this.#streams.size
   }
 
-  /** True for ten seconds after a request was rejected or a stream broken off, and while streams make one wait. */
-  get isExhausted (): boolean {
-    return this.#now() - this.#exhaustedAtMs < reportForMs ||
-      (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streams.size > 0)
+  /** Limit for which a request was rejected or a stream broken off in the last ten seconds, or waits for streams. */
+  get exhaustedLimit (): ExhaustedLimit | undefined {
+    if (this.#clientQueue.size > 0 && !this.#hasClientSlot && this.#streams.size > 0) return 'maxConcurrent'
+    const last = this.#lastExhausted
+    return last !== undefined && this.#now() - last.atMs < reportForMs ? last.limit : undefined
   }
 
   /**
@@ -136,8 +141,8 @@ export class Budget {
         },
         reject: () => {
           leaveQueue()
-          if (!isProbe) this.#exhaustedAtMs = this.#now()
-          reject(new NoSlotError('no upstream slot'))
+          if (!isProbe) this.#recordExhausted()
+          reject(new NoSlotError(`no upstream slot within ${this.#scarceLimit}`))
           this.#notifyIfIdle()
         }
       }
@@ -183,6 +188,10 @@ export class Budget {
     return this.#hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
   }
 
+  get #scarceLimit (): ExhaustedLimit {
+    return this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
+  }
+
   get #isRateLimited (): boolean {
     return this.#rateLimiter !== undefined && this.#rateLimiter.readyInMs > 0
   }
@@ -196,9 +205,13 @@ export class Budget {
     )
     if (this.#clientQueue.size < capacity) return
     const displaced = this.#clientQueue.tailOfLongest(clientId)
-    this.#exhaustedAtMs = this.#now()
+    this.#recordExhausted()
     if (displaced === undefined) throw new NoSlotError('upstream queue full')
     displaced.reject()
+  }
+
+  #recordExhausted (): void {
+    this.#lastExhausted = { limit: this.#scarceLimit, atMs: this.#now() }
   }
 
   #startSlot ({ clientId, isProbe }: SlotOwner): UpstreamSlot {
@@ -258,43 +271,4 @@ export class Budget {
 /** Returns the slots of clients: all but one for polls, or the only one, for which clients and polls take turns. */
 function clientSlotsOf (maxConcurrent: number): number {
   return Math.max(1, maxConcurrent - 1)
-}
-
-/** What happens to a slot. */
-interface SlotEvents {
-  onReleased(): void
-  onSent(): void
-  onStreaming(breakOff: (reason: Error) => void): void
-}
-
-/** Slot of one request in flight. */
-export class UpstreamSlot {
-  readonly #rateLimiter: RateLimiter | undefined
-  readonly #events: SlotEvents
-  #isSent = false
-
-  constructor (rateLimiter: RateLimiter | undefined, events: SlotEvents) {
-    this.#rateLimiter = rateLimiter
-    this.#events = events
-  }
-
-  /** Records that the response is streamed, so its client decides how long the slot is held. */
-  markStreaming (breakOff: (reason: Error) => void): void {
-    this.#events.onStreaming(breakOff)
-  }
-
-  /** Records that the request was sent, perhaps again on another connection. */
-  markSent (): void {
-    if (this.#rateLimiter === undefined) return
-    if (this.#isSent) this.#rateLimiter.recordResent()
-    else this.#rateLimiter.recordSent()
-    this.#isSent = true
-    this.#events.onSent()
-  }
-
-  /** Frees the slot; an unsent request gives its reservation back. */
-  release (): void {
-    if (!this.#isSent) this.#rateLimiter?.releaseReservation()
-    this.#events.onReleased()
-  }
 }

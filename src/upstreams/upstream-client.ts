@@ -1,10 +1,11 @@
 import { type ResponseHeaders, type Position, readPosition, type StampedPosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
-import { Budget, NoSlotError, type UpstreamSlot } from './budget.js'
+import { Budget, NoSlotError } from './budget.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
+import { type UpstreamSlot } from './upstream-slot.js'
 import { type ResponseReceiver } from './response-receiver.js'
 import { type CancelSignal } from './cancel-signal.js'
 

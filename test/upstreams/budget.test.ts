@@ -1,11 +1,6 @@
 import t, { type Test } from 'tap'
-import {
-  Budget,
-  type BudgetOptions,
-  NoSlotError,
-  type UpstreamSlot,
-  type SlotRequest
-} from '../../src/upstreams/budget.js'
+import { Budget, type BudgetOptions, NoSlotError, type SlotRequest } from '../../src/upstreams/budget.js'
+import { type UpstreamSlot } from '../../src/upstreams/upstream-slot.js'
 import { FairQueue } from '../../src/upstreams/fair-queue.js'
 
 function budgetOf (t: Test, change: Partial<BudgetOptions> = {}): Budget {
@@ -116,7 +111,7 @@ t.test('a full queue rejects at once; a client with fewer queued requests displa
 t.test('a queued request that times out or is cancelled leaves the queue and blocks no other', async t => {
   const budget = budgetOf(t)
   const firstSlot = budget.tryAcquire(false)
-  await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot' })
+  await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
   const { enqueue, slots, events } = line(budget)
   const leaving = new AbortController()
   enqueue('a1', { signal: leaving.signal })
@@ -165,6 +160,7 @@ t.test('a request that the rate cannot serve within its timeout is rejected at o
   for (let nth = 1; nth <= 7; nth++) enqueue(`a${nth}`, { timeoutMs: 2500 })
   await eventLoopTurn()
   t.same(events, ['a7 rejected'], 'the rate allows six within three seconds')
+  t.equal(budget.exhaustedLimit, 'requestsPerSecond')
 })
 
 t.test('a budget is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
@@ -183,7 +179,7 @@ t.test('a budget is busy when half of it is used or a request waits, the caller\
   const queued = full.acquire(wish())
   t.ok(full.isBusy(1))
   full.close()
-  await t.rejects(queued, { message: 'no upstream slot' }, 'a closed budget grants no slots')
+  await t.rejects(queued, { message: /^no upstream slot/ }, 'a closed budget grants no slots')
 })
 
 t.test('removing requests leaves nothing of them in the fair queue', async t => {

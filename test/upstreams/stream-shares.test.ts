@@ -1,5 +1,6 @@
 import t from 'tap'
-import { Budget, type UpstreamSlot } from '../../src/upstreams/budget.js'
+import { Budget } from '../../src/upstreams/budget.js'
+import { type UpstreamSlot } from '../../src/upstreams/upstream-slot.js'
 
 /** Takes slots for a client and turns them into streams; returns the order in which they are broken off. */
 function streamsOf (
@@ -42,7 +43,7 @@ t.test('a client keeps all its streams while no other waits', async t => {
   streamsOf(budget, 'a', 4, broken)
   budget.acquire(wish('a')).catch(() => {})
   t.same(broken, [])
-  t.ok(budget.isExhausted, 'one waits for a slot that streams hold')
+  t.equal(budget.exhaustedLimit, 'maxConcurrent', 'one waits for a slot that streams hold')
 })
 
 t.test('while others wait, a client\'s oldest streams beyond half of the slots are broken off', async t => {

@@ -2,6 +2,7 @@ import { type ServerResponse } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
 import { cacheStatusHeader } from '../support/cache-status.js'
+import { sendRequest } from '../support/client.js'
 import { startInFrontOf, startWithUpstreams } from '../support/multiple-upstreams.js'
 import { respondOk, stamps, type StubUpstream, startStubUpstream } from '../support/stub-upstream.js'
 import { readLatencies } from '../support/read-latencies.js'
@@ -165,6 +166,10 @@ t.test('varve never exceeds an upstream\'s requests per second, polls included',
   const { requestedAt } = upstream
   t.ok(responses.every(status => status === 200 || status === 503))
   t.ok(responses.filter(status => status === 200).length >= 15)
+  t.match(
+    (await sendRequest(varve.adminUrl, '/readyz')).body,
+    /node has used up its requestsPerSecond: \d+ requests wait/
+  )
   await until(() => requestedAt.length > 40, 'it gets requests for two seconds')
   stalls.disable()
   const withinMs = 1000 - stalls.max / 1e6
