@@ -17,10 +17,12 @@ import {
   publishedGenerations
 } from '../support/replicas.js'
 import { redisHitStatus, cacheStatusHeader } from '../support/cache-status.js'
-import { openRedisTier } from '../support/redis-tier.js'
+import { openRedisTier, storedEntryOf } from '../support/redis-tier.js'
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
+import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const purgeAll = { method: 'POST', headers: { authorization: 'Bearer x' }, body: '{"all":true}' }
 
@@ -364,4 +366,25 @@ t.test('an upstream that changes its chain id is quarantined: varve serves cache
   for (let times = 0; times < 3; times++) t.match(await a.get(blockTarget(1000)), { status: 503 })
   t.match(await a.get(blockTarget(2000)), { status: 200, body, headers: { 'x-node-chain-id': '4' } })
   t.same([adoptedGenerations(a), await redis.client.exists('varve:1:control 9')], [[], 0])
+})
+
+const { stamped } = storedEntryOf('', '')
+const anchors = [{ height: 90n, hash: `0x${'ab'.repeat(32)}` }]
+
+t.test('without blocks by height a replica follows a generation only if it has no anchors', async t => {
+  const redis = await startRedis(t)
+  const upstream = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[]')
+  }, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{}')
+  })
+  const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
+  await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
+  await until(async () => (await publishedGenerations(redis)).length === 1, 'it is published')
+  await redis.client.hset(controlKey, 'g98', encodeWithChecksum({ anchors, head: stamped }))
+  await until(() => varve.log.some(({ msg }) => /another chain/.test(String(msg))), 'it is rejected')
+  t.same(adoptedGenerations(varve), [])
+  await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors: [], head: stamped }))
+  await until(() => adoptedGenerations(varve).length > 0, 'it is followed')
+  t.same(adoptedGenerations(varve), [99])
 })

@@ -470,3 +470,10 @@ t.test('a response that arrived while varve\'s event loop was blocked is no upst
   t.equal(await fetching, 'responded')
   t.same([client.lastFetchSucceeded, fetches, lost], [true, ['n account_modules 200', 'n account_modules 200'], []])
 })
+
+t.test('running out of local resources is no failure of the upstream: the request was never sent', async t => {
+  for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']) {
+    t.equal(UpstreamFailure.of('n', Object.assign(new Error('connect'), { code })).reason, 'exhausted', code)
+  }
+  t.equal(UpstreamFailure.of('n', Object.assign(new Error('connect'), { code: 'EHOSTUNREACH' })).reason, 'unreachable')
+})
