@@ -1,0 +1,53 @@
+import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { DiskKeeper } from '../../src/cache/disk-keeper.js'
+import { openDiskTier } from '../support/disk-tier.js'
+
+t.test('a file in place of a folder fails a counted write and leaves nothing behind', async t => {
+  const folder = t.testdir()
+  const disk = await openDiskTier(t, folder, 1_000_000)
+  const path = disk.files.pathOf('space', 'a')
+  await mkdir(join(folder, 'entries', 'space'), { recursive: true })
+  await writeFile(join(path, '..', '..'), 'no folder')
+  await t.rejects(disk.files.write('space', 'a', Buffer.from('x')), { code: 'ENOTDIR' })
+  t.same(disk.counts.failed, ['write'])
+  t.same(await readdir(join(folder, 'tmp')), [])
+})
+
+t.test('eviction compares many files, counts no index as an entry, and stops in time', async t => {
+  const path = t.testdir()
+  const counts = { evicted: 0 }
+  const keeper = new DiskKeeper({
+    path,
+    maxBytes: 2_000_000,
+    knownSize: undefined,
+    evicted: () => {
+      counts.evicted++
+    },
+    onError: () => {
+      t.fail('nothing fails')
+    }
+  })
+  t.same([keeper.size, keeper.has(1)], [undefined, false], 'nothing is known before the count')
+  for (let at = 0; at < 600; at++) {
+    const folder = join(path, 'entries', 'space', `${at % 2}`, `${at % 10}0`)
+    await mkdir(folder, { recursive: true })
+    const file = join(folder, `${at}${at % 2 === 0 ? '.index' : ''}`)
+    await writeFile(file, 'x')
+    await utimes(file, at, at)
+  }
+  await keeper.count()
+  t.match(keeper.size, { entries: 300 })
+  await keeper.waitUntilIdle()
+  t.ok(keeper.bytes <= 1_900_000, `${keeper.bytes} bytes`)
+  const left = (await readdir(join(path, 'entries'), { recursive: true })).filter(name => /\d\d\d$/.test(name))
+  t.equal(300 - counts.evicted, keeper.entries)
+  t.ok(left.length <= keeper.entries && counts.evicted > 20 && counts.evicted < 200, `${counts.evicted} entries`)
+  keeper.add(2_000_000, 0)
+  keeper.add(-2_200_000, 0)
+  const { evicted } = counts
+  await keeper.waitUntilIdle()
+  t.equal(counts.evicted, evicted, 'an eviction that is no longer needed removes nothing')
+  await keeper.close()
+})
