@@ -3,7 +3,7 @@ import { textBytes, u64Bytes } from './bcs.js'
 import { digestHex, DigestRandom, drawShare } from './digest.js'
 import { type EncodedValue } from './encoded-value.js'
 import { generateValue } from './generated-value.js'
-import { readJson } from './json-reader.js'
+import { parseJson } from './json-parser.js'
 import { itemKey, type StateKey } from './state-key.js'
 import { printTypeTag, requireTypeTag, type TypeTag } from './type-tag.js'
 import { keyBytes } from './value-bytes.js'
@@ -58,7 +58,7 @@ const keysOfAllTypes: ReadonlyArray<readonly [type: string, key: string]> = [
 /** Keys of the items that genesis writes. */
 export const initialItems: readonly StateKey[] = [
   ...keysOfAllTypes.map(([type, key]) =>
-    itemKey(busyTable, keyBytes(requireTypeTag(type), readJson(Buffer.from(key))))
+    itemKey(busyTable, keyBytes(requireTypeTag(type), parseJson(Buffer.from(key))))
   ),
   ...[busyTable, ...['42', '1', 'ab', '5'].map(addressOf)].flatMap(handle =>
     [...names, ...Array.from({ length: permanentKeys }, (_, key) => u64Bytes(BigInt(key)))].map(key =>

@@ -1,4 +1,4 @@
-import { type Json } from './json-reader.js'
+import { type Json } from './json-parser.js'
 
 const shortEscapes: Record<string, string> = {
   '"': '\\"',

@@ -1,4 +1,4 @@
-import { type SpecFormats } from './openapi/openapi-object.js'
+import { type SpecFormats } from './openapi/openapi-types.js'
 import { frameworkProblem } from './problem.js'
 import { type RequestContext } from './request-context.js'
 import { type SandboxResponse } from './response.js'

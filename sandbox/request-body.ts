@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, readJson } from './json-reader.js'
+import { type Json, type JsonObject, parseJson } from './json-parser.js'
 import { frameworkProblem, malformedBody } from './problem.js'
 
 /** Returns the media type of a body without its parameters. */
@@ -21,7 +21,7 @@ export function readJsonObject (
   ) {
     throw frameworkProblem(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)
   }
-  const request = readJson(body)
+  const request = parseJson(body)
   if (request.kind !== 'object') throw malformedBody(`failed to parse "${type}": Expected input type "object"`)
   const repeatedName = known.find(name => request.repeatedNames.has(name))
   if (repeatedName !== undefined) throw malformedBody(`duplicate field \`${repeatedName}\``)

@@ -1,6 +1,6 @@
 import { acceptedFormat, type ResponseFormat } from './response-format.js'
 import { type Ledger } from './ledger.js'
-import { type SpecFormats } from './openapi/openapi-object.js'
+import { type SpecFormats } from './openapi/openapi-types.js'
 import { type Settings } from './options.js'
 import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'

@@ -1,4 +1,4 @@
-import { type SpecFormats } from './openapi/openapi-object.js'
+import { type SpecFormats } from './openapi/openapi-types.js'
 import { type Settings } from './options.js'
 import { frameworkProblem, Problem } from './problem.js'
 import { type LedgerSnapshot } from './request-context.js'

@@ -1,4 +1,4 @@
-import { type Json, type JsonObject } from './json-reader.js'
+import { type Json, type JsonObject } from './json-parser.js'
 import { malformedBody, Problem } from './problem.js'
 import { readJsonObject, requireMember } from './request-body.js'
 import { readTypeTag, type TypeTag } from './type-tag.js'

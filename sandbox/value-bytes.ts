@@ -1,7 +1,7 @@
 import { addressBytes, readAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { readInteger } from './integer.js'
-import { type Json } from './json-reader.js'
+import { type Json } from './json-parser.js'
 import { invalidInput } from './problem.js'
 import { fieldsOf, specialFormatOf } from './structs.js'
 import { type Primitive, printTypeTag, type StructTag, type TypeTag } from './type-tag.js'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type OpenApiObject } from './openapi-object.js'
+import { type OpenApiObject } from './openapi-types.js'
 
 /** Schemas of a document by name, with a function that returns the reference to a schema. */
 export interface SchemaComponents {

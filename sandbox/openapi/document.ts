@@ -11,7 +11,7 @@ import {
 import { errorStatuses, type Operation, tags } from './operation-definition.js'
 import { operations } from './operations.js'
 import { type ParameterKey, parameterObject, parameters } from './parameters.js'
-import { type OpenApiDocument, type OpenApiObject } from './openapi-object.js'
+import { type OpenApiDocument, type OpenApiObject } from './openapi-types.js'
 
 /** Settings of a sandbox node that change its OpenAPI document. */
 export interface DocumentSettings {

@@ -1,4 +1,4 @@
-import { type OpenApiObject } from './openapi-object.js'
+import { type OpenApiObject } from './openapi-types.js'
 
 /** Response header, named without the family's prefix. */
 export interface FamilyHeader {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { identifier, u16, u64String } from '../schema/scalars.js'
 import { type SchemaComponents } from './components.js'
-import { type OpenApiObject } from './openapi-object.js'
+import { type OpenApiObject } from './openapi-types.js'
 
 /** Path or query parameter. */
 export interface Parameter {

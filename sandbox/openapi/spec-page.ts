@@ -1,4 +1,4 @@
-import { type OpenApiDocument } from './openapi-object.js'
+import { type OpenApiDocument } from './openapi-types.js'
 
 /** Renders an HTML page that lists all operations and links to the OpenAPI documents. */
 export function specPage ({ info, paths }: OpenApiDocument): string {

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml'
 import { type DocumentSettings, openApiDocument } from './document.js'
 import { specPage } from './spec-page.js'
-import { type SpecFormats } from './openapi-object.js'
+import { type SpecFormats } from './openapi-types.js'
 
 /** Returns the formats of a sandbox node's OpenAPI document; each is built on request. */
 export function specFormatsOf (settings: DocumentSettings): SpecFormats {

@@ -1,10 +1,10 @@
 /** Returns the canonical form of a decoded parameter; undefined if the text cannot be valid. */
-export type ReadParameter = (text: string) => string | undefined
+export type ParameterParser = (text: string) => string | undefined
 
 /** Parameter in a path, decoded as often as nodes decode it (docs/node-behaviour.md, "Percent-encoding"). */
 export interface PathParameter {
   readonly name: string
-  readonly read: ReadParameter
+  readonly read: ParameterParser
   readonly decodings: 1 | 2
 }
 
@@ -24,7 +24,7 @@ export interface EndpointDefinition<Name extends string = string> {
   readonly method: 'GET' | 'POST'
   /** Path segments: fixed text, or a parameter. */
   readonly path: readonly (string | PathParameter)[]
-  readonly query: Readonly<Record<string, ReadParameter>>
+  readonly query: Readonly<Record<string, ParameterParser>>
   /** Flags whose value `false` means the same as no value, so both are one read. */
   readonly offByDefault: readonly string[]
   readonly takesBody: BodyKind | undefined

@@ -60,7 +60,7 @@ export class ErrorResponse extends Error {
 export const invalidInputError = (message: string): ErrorResponse => new ErrorResponse(400, 'invalid_input', message)
 
 /** Error for a request that fails before the API reads it, as the web framework of nodes responds. */
-export const httpError = (
+export const webFrameworkError = (
   status: ErrorResponseStatus,
   message: string,
   rawHeaders: readonly string[] = []

@@ -1,6 +1,6 @@
 import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
-import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
+import { itemsIn, membersIn, type ByteRange, textIn, u64In } from './json-scan.js'
 import { streamPathOf } from './request-targets.js'
 
 /** Properties that a page of events states. */
@@ -63,7 +63,7 @@ function sharedStreamOf ([first, ...others]: readonly PageEvent[]): string | und
   return address === undefined || creation === undefined ? undefined : streamPathOf(`0x${address}`, creation)
 }
 
-function readEvent (body: Buffer, item: Span): PageEvent | undefined {
+function readEvent (body: Buffer, item: ByteRange): PageEvent | undefined {
   const members = membersIn(body, item)
   const guid = members?.get('guid')
   const parts = guid && membersIn(body, guid)

@@ -1,6 +1,6 @@
 import { trimOws } from './accept.js'
 import { type JsonObject, readObject } from './strict-json-object.js'
-import { httpError, invalidInputError } from './error-response.js'
+import { webFrameworkError, invalidInputError } from './error-response.js'
 
 /**
  * Reads a body that is one JSON object, ignoring unknown members as nodes do; throws an ErrorResponse for any other
@@ -8,7 +8,7 @@ import { httpError, invalidInputError } from './error-response.js'
  */
 export function readJsonBody (contentType: string | undefined, bytes: Buffer): JsonObject {
   if (!isJson(contentType)) {
-    throw httpError(415, 'the content type must be application/json')
+    throw webFrameworkError(415, 'the content type must be application/json')
   }
   const body = readObject(bytes)
   if (body === undefined) throw invalidInputError('parse request payload error: not one JSON object')

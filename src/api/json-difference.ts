@@ -1,9 +1,9 @@
-import { itemsIn, membersIn, type Span } from './json-scan.js'
+import { itemsIn, membersIn, type ByteRange } from './json-scan.js'
 
 /** JSON value as a span of a body. */
 export interface JsonValue {
   readonly body: Buffer
-  readonly span: Span
+  readonly span: ByteRange
 }
 
 const brace = 0x7b
@@ -12,7 +12,7 @@ const bracket = 0x5b
 const maxDepth = 100
 
 /** Returns the text of a value; empty without a span. */
-export function textOf ({ body }: Pick<JsonValue, 'body'>, span: Span | undefined): string {
+export function textOf ({ body }: Pick<JsonValue, 'body'>, span: ByteRange | undefined): string {
   return span === undefined ? '' : body.toString('latin1', span.from, span.to)
 }
 
@@ -43,7 +43,7 @@ function haveMembersAlike (one: JsonValue, other: JsonValue, depth: number): boo
   return [...a].every(([name, span]) => isFree(name) || isAlike(one, span, other, b.get(name), depth))
 }
 
-function isAlike (one: JsonValue, a: Span, other: JsonValue, b: Span | undefined, depth: number): boolean {
+function isAlike (one: JsonValue, a: ByteRange, other: JsonValue, b: ByteRange | undefined, depth: number): boolean {
   return b === undefined || differOnlyInDecoding({ body: one.body, span: a }, { body: other.body, span: b }, depth + 1)
 }
 

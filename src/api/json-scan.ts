@@ -1,7 +1,7 @@
 import { readU64 } from './integer.js'
 
 /** Bytes [from, to) of one JSON value, without blanks around it. */
-export interface Span {
+export interface ByteRange {
   readonly from: number
   readonly to: number
 }
@@ -29,8 +29,8 @@ function tableOf (holds: (byte: number) => boolean): Uint8Array {
 }
 
 /** Returns the members of an object by name; undefined if the span is no object, is broken or repeats a name. */
-export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string, Span> | undefined {
-  const members = new Map<string, Span>()
+export function membersIn (bytes: Buffer, object: ByteRange = all(bytes)): Map<string, ByteRange> | undefined {
+  const members = new Map<string, ByteRange>()
   const isWhole = walk(bytes, object, brace, (text, from) => {
     const name = textIn(text, { from, to: stringEnd(text, from) })
     if (name === undefined || members.has(name)) return brokenAt
@@ -43,8 +43,8 @@ export function membersIn (bytes: Buffer, object: Span = all(bytes)): Map<string
 }
 
 /** Returns the items of an array; undefined if the span is no array or is broken. */
-export function itemsIn (bytes: Buffer, array: Span = all(bytes)): Span[] | undefined {
-  const items: Span[] = []
+export function itemsIn (bytes: Buffer, array: ByteRange = all(bytes)): ByteRange[] | undefined {
+  const items: ByteRange[] = []
   const isWhole = walk(bytes, array, bracket, (text, from) => {
     const to = valueEnd(text, from)
     items.push({ from, to })
@@ -54,7 +54,7 @@ export function itemsIn (bytes: Buffer, array: Span = all(bytes)): Span[] | unde
 }
 
 /** Counts the items of an array; undefined if the span is no array or is broken. */
-export function countItems (bytes: Buffer, array: Span = all(bytes)): number | undefined {
+export function countItems (bytes: Buffer, array: ByteRange = all(bytes)): number | undefined {
   // Avoids `itemsIn`: spans for 8 MB of the smallest items take 0.5 s and far more memory than the body.
   let count = 0
   const isWhole = walk(bytes, array, bracket, (text, from) => {
@@ -65,7 +65,7 @@ export function countItems (bytes: Buffer, array: Span = all(bytes)): number | u
 }
 
 /** Returns the value of a JSON string; undefined for any other value. */
-export function textIn (bytes: Buffer, string: Span | undefined): string | undefined {
+export function textIn (bytes: Buffer, string: ByteRange | undefined): string | undefined {
   if (string === undefined || bytes[string.from] !== quote) return undefined
   try {
     return JSON.parse(bytes.toString('utf8', string.from, string.to)) as string
@@ -75,19 +75,19 @@ export function textIn (bytes: Buffer, string: Span | undefined): string | undef
 }
 
 /** Returns the u64 of a JSON string of digits, as nodes print it; undefined for any other value. */
-export function u64In (bytes: Buffer, string: Span | undefined): bigint | undefined {
+export function u64In (bytes: Buffer, string: ByteRange | undefined): bigint | undefined {
   const text = textIn(bytes, string)
   return text === undefined || text.startsWith('+') ? undefined : readU64(text)
 }
 
-function all (bytes: Buffer): Span {
+function all (bytes: Buffer): ByteRange {
   return { from: 0, to: bytes.length }
 }
 
 /** Visits each item, whose end `visit` returns; returns false if anything is broken. */
 function walk (
   bytes: Buffer,
-  { from, to }: Span,
+  { from, to }: ByteRange,
   opening: number,
   visit: (text: Buffer, from: number) => number
 ): boolean {

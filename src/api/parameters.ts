@@ -1,38 +1,38 @@
 import { readAddress } from './address.js'
-import { type PathParameter, type ReadParameter } from './endpoint-definition.js'
+import { type PathParameter, type ParameterParser } from './endpoint-definition.js'
 import { readU16, readU64 } from './integer.js'
 import { isPinnedCursor, readPinnedCursor } from './pinned-cursor.js'
 import { isIdentifier, printTypeTag, readStructTag } from './type-tag.js'
 
 /** Address of an account or a table: all digits, lower case. */
-export const address: ReadParameter = text => {
+export const address: ParameterParser = text => {
   const digits = readAddress(text)
   return digits && `0x${digits}`
 }
 
 /** Struct tag with its type arguments. */
-export const structTag: ReadParameter = text => {
+export const structTag: ParameterParser = text => {
   const tag = readStructTag(text)
   return tag && printTypeTag(tag)
 }
 
 /** Asset of a balance: a coin by its type, any other asset by the address of its metadata. */
-export const asset: ReadParameter = text => text.includes('::') ? structTag(text) : address(text)
+export const asset: ParameterParser = text => text.includes('::') ? structTag(text) : address(text)
 
 /** Name of a field or a module. */
-export const identifier: ReadParameter = text => isIdentifier(text) ? text : undefined
+export const identifier: ParameterParser = text => isIdentifier(text) ? text : undefined
 
 /** Version, height or sequence number. */
-export const u64: ReadParameter = text => readU64(text)?.toString()
+export const u64: ParameterParser = text => readU64(text)?.toString()
 
 /** Limit of a page. */
-export const u16: ReadParameter = text => readU16(text)?.toString()
+export const u16: ParameterParser = text => readU16(text)?.toString()
 
 /** Exactly `true` or `false`. */
-export const flag: ReadParameter = text => text === 'true' || text === 'false' ? text : undefined
+export const flag: ParameterParser = text => text === 'true' || text === 'false' ? text : undefined
 
 /** Hash of a transaction: no digit may be left out. */
-export const hash: ReadParameter = text => {
+export const hash: ParameterParser = text => {
   const [, digits] = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text) ?? []
   return digits && `0x${digits.toLowerCase()}`
 }
@@ -41,13 +41,13 @@ export const hash: ReadParameter = text => {
  * Cursor of a listing: any hex, because its contents are opaque, but a pinned cursor must be complete
  * (docs/node-behaviour.md, "Cursors").
  */
-export const cursor: ReadParameter = text => {
+export const cursor: ParameterParser = text => {
   const digits = /^(?:[0-9a-fA-F]{2})+$/.test(text) ? text.toLowerCase() : undefined
   return digits !== undefined && isPinnedCursor(digits) && readPinnedCursor(digits) === undefined ? undefined : digits
 }
 
 /** Path parameter that nodes decode twice (docs/node-behaviour.md, "Percent-encoding"). */
-export const decodedTwice = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 2 })
+export const decodedTwice = (name: string, read: ParameterParser): PathParameter => ({ name, read, decodings: 2 })
 
 /** Path parameter that nodes decode once (docs/node-behaviour.md, "Percent-encoding"). */
-export const decodedOnce = (name: string, read: ReadParameter): PathParameter => ({ name, read, decodings: 1 })
+export const decodedOnce = (name: string, read: ParameterParser): PathParameter => ({ name, read, decodings: 1 })

@@ -1,4 +1,4 @@
-import { type ErrorResponse, httpError, invalidInputError } from './error-response.js'
+import { type ErrorResponse, webFrameworkError, invalidInputError } from './error-response.js'
 
 /** Policies for unknown routes under /v1, from the narrowest: each forwards what the one before forwards, and more. */
 export const passThroughScopes = ['none', 'reads', 'transactions', 'all'] as const
@@ -69,15 +69,15 @@ export function versionInTarget (target: string): bigint | undefined {
 
 /** Error for a method that a route does not have. */
 export function methodNotAllowedError (allowed: string): ErrorResponse {
-  return httpError(405, 'method not allowed', ['allow', allowed])
+  return webFrameworkError(405, 'method not allowed', ['allow', allowed])
 }
 
 function notServedError (): ErrorResponse {
-  return httpError(404, 'not found')
+  return webFrameworkError(404, 'not found')
 }
 
 function notForwardedError (scope: PassThroughScope, needed: PassThroughScope): ErrorResponse {
-  return httpError(404, `not forwarded: passThrough is ${scope}, and this request needs passThrough: ${needed}`)
+  return webFrameworkError(404, `not forwarded: passThrough is ${scope}, and this request needs passThrough: ${needed}`)
 }
 
 // Decodes as often as any node does (docs/node-behaviour.md, "Percent-encoding").

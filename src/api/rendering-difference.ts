@@ -1,4 +1,4 @@
-import { itemsIn, membersIn, type Span } from './json-scan.js'
+import { itemsIn, membersIn, type ByteRange } from './json-scan.js'
 import { differOnlyInDecoding, textOf } from './json-difference.js'
 import { modulesInBcs } from './modules-bcs.js'
 import { type Read } from './read.js'
@@ -62,7 +62,7 @@ function mayDifferByRelease (one: RenderedBody, other: RenderedBody): boolean {
   return one.release === undefined || one.release !== other.release
 }
 
-function wholeSpan ({ body }: RenderedBody): Span[] {
+function wholeSpan ({ body }: RenderedBody): ByteRange[] {
   return [{ from: 0, to: body.length }]
 }
 
@@ -117,9 +117,9 @@ function hasSameTransactions (one: RenderedBody, other: RenderedBody): boolean {
 function haveSameMembers (
   names: readonly string[],
   one: RenderedBody,
-  a: Span[] | undefined,
+  a: ByteRange[] | undefined,
   other: RenderedBody,
-  b: Span[] | undefined
+  b: ByteRange[] | undefined
 ): boolean {
   if (a === undefined || b === undefined || a.length !== b.length) return false
   return a.every((item, at) => {

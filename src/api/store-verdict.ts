@@ -8,7 +8,7 @@ import {
   isNotFound,
   mediaTypeOf
 } from './upstream-response.js'
-import { type BlockHead, readBlockHead } from './block-head.js'
+import { type BlockSummary, readBlockSummary } from './block-summary.js'
 import { type EventPage, readEventPage } from './event-page.js'
 import { namesStream, type Read } from './read.js'
 import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
@@ -58,7 +58,7 @@ export interface Lifetime {
   /** Undefined if the entry never expires. */
   readonly ttlMs: number | undefined
   /** Block in the response, which is valid for every version inside. */
-  readonly block: BlockHead | undefined
+  readonly block: BlockSummary | undefined
   /** Lowest version in the response, for reads that name no version. */
   readonly lowestVersion: bigint | undefined
   /** Page of events in the response. */
@@ -118,7 +118,7 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   if (keyedBy === 'hash' && read.mayBeMoving) {
     return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
   }
-  if (keyedBy === 'height') return judgeBlock(read, readBlockHead(response.body, read.accept), oldest.version, head)
+  if (keyedBy === 'height') return judgeBlock(read, readBlockSummary(response.body, read.accept), oldest.version, head)
   if (
     read.requestedVersion === undefined || read.requestedVersion < oldest.version ||
     read.requestedVersion > head.version
@@ -126,7 +126,7 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
     return notStorable('outside_window')
   }
   if (keyedBy === 'list') return judgeList(read, read.requestedVersion, readTransactions(response.body), head.version)
-  if (keyedBy === 'block') return judgeBlock(read, readBlockHead(response.body, read.accept), oldest.version, head)
+  if (keyedBy === 'block') return judgeBlock(read, readBlockSummary(response.body, read.accept), oldest.version, head)
   if (keyedBy === 'transaction' && read.accept === 'json') {
     return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
   }
@@ -144,7 +144,7 @@ export function neverStoredReason ({ endpoint }: Read, response: UpstreamRespons
 
 function judgeBlock (
   { requestedVersion, height, query }: Read,
-  block: BlockHead | undefined,
+  block: BlockSummary | undefined,
   oldest: bigint,
   head: Head
 ): StoreVerdict {

@@ -1,4 +1,4 @@
-import { itemsIn, membersIn, type Span, textIn, u64In } from './json-scan.js'
+import { itemsIn, membersIn, type ByteRange, textIn, u64In } from './json-scan.js'
 
 /** Version and hash that a transaction in JSON states. */
 export interface Transaction {
@@ -18,7 +18,7 @@ export interface TransactionRun {
 }
 
 /** Reads a transaction in JSON; undefined if the value is not certainly one. */
-export function readTransaction (body: Buffer, span?: Span): Transaction | undefined {
+export function readTransaction (body: Buffer, span?: ByteRange): Transaction | undefined {
   const members = membersIn(body, span)
   const hash = textIn(body, members?.get('hash'))
   const type = textIn(body, members?.get('type'))

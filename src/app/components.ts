@@ -6,9 +6,9 @@ import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
 import { StreamEnds } from '../proxy/events/stream-ends.js'
 import { StreamNames } from '../proxy/events/stream-names.js'
-import { type Buckets, LocalBuckets } from '../clients/buckets.js'
+import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
-import { inFlightMbOf } from '../config/memory-needs.js'
+import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
 import { LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
@@ -45,7 +45,7 @@ import { versionOfProgram } from './version.js'
 export interface WorkerHooks extends WorkerSubscribers {
   readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
   /** Counts what clients consume for all workers; absent, this process counts alone. */
-  readonly buckets?: Buckets
+  readonly buckets?: TokenBuckets
   /** Names of upstreams that are out of service already. */
   readonly cordoned?: readonly string[]
 }
@@ -61,7 +61,7 @@ export interface Components {
   readonly redisBackend: RedisBackend | undefined
   readonly diskBackend: DiskBackend | undefined
   /** Counts client limits, across replicas with Redis. */
-  readonly buckets: Buckets
+  readonly buckets: TokenBuckets
   /** Certificate of a public TLS listener; undefined without TLS. */
   readonly certificate: Certificate | undefined
 }

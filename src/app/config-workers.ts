@@ -6,7 +6,7 @@ import { type ChainResetCount } from '../workers/messages.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
-import { inFlightMbOf } from '../config/memory-needs.js'
+import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { workerBoundsOf } from '../config/upstream-shares.js'
 
 // Memory is counted in whole bytes.

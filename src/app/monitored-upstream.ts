@@ -6,7 +6,7 @@ import { Quarantine } from '../chain/quarantine.js'
 import { TimestampGuard } from '../chain/timestamp-guard.js'
 import { Signal } from '../signal.js'
 import { HeadPoll } from '../upstreams/head-poll.js'
-import { type PolledHead } from '../upstreams/head-polling.js'
+import { type UpstreamPoll } from '../upstreams/head-polling.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type Cordons } from '../upstreams/cordons.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
@@ -36,7 +36,7 @@ export interface MonitoredUpstreamOptions {
 export type NamedUpstream = Config['upstreams'][number] & { readonly name: string }
 
 /** Configured upstream with its health polling. */
-export interface MonitoredUpstream extends PolledHead {
+export interface MonitoredUpstream extends UpstreamPoll {
   readonly config: NamedUpstream
 }
 

@@ -1,6 +1,6 @@
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
-import { LocalBuckets } from '../clients/buckets.js'
+import { LocalBuckets } from '../clients/token-buckets.js'
 import { type Config } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
 import { type Metrics } from '../metrics/metrics.js'

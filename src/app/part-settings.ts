@@ -1,7 +1,7 @@
 import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Config } from '../config/schema.js'
 import { type ProxySettings } from '../proxy/proxy-context.js'
-import { type RequestVariantCache } from '../proxy/request-variant-entry.js'
+import { type RequestVariantCache } from '../proxy/parsed-request.js'
 
 const bytesPerMb = 1024 * 1024
 // Memory for parsed requests, as a share of the memory tier and in addition to it.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
 import { RedisTier, redisKeyPrefix, type WriteBytes } from '../cache/redis-tier.js'
-import { type Buckets } from '../clients/buckets.js'
+import { type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
 import { type Tracker } from '../chain/tracker.js'
@@ -15,7 +15,7 @@ import { RedisSubscriber } from '../redis/subscriber.js'
 import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/connection-options.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
 import { ControlRecord, type RememberedUpstream } from '../cluster/control-record.js'
-import { Agreement } from '../cluster/agreement.js'
+import { ReplicaAgreement } from '../cluster/replica-agreement.js'
 import { type GenerationRegistry } from '../chain/generation-registry.js'
 import { type Generations } from '../chain/generations.js'
 import { ReplicaChannel } from '../cluster/replica-channel.js'
@@ -32,7 +32,7 @@ export interface RedisBackendOptions {
   readonly tracker: Tracker
   readonly releases: LiveReleases
   /** Counts client limits of this process alone, while Redis is down. */
-  readonly localBuckets: Buckets
+  readonly localBuckets: TokenBuckets
   readonly inFlight: WriteBytes
   readonly metrics: Metrics
   readonly log: Logger
@@ -49,7 +49,7 @@ export interface PreparedRedis {
 export interface RedisBackend extends SharedTier {
   readonly link: RedisLink
   /** Counts client limits across all replicas. */
-  readonly buckets: Buckets
+  readonly buckets: TokenBuckets
   /** Problems beside those of the tier, as readable sentences. */
   warnings(): readonly string[]
   /** Connects; resolves when it is known if Redis is up. */
@@ -107,7 +107,7 @@ function redisBackendOf (
 ): RedisBackend {
   const health = new RedisHealth(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
-  const agreement = new Agreement(generations, tracker)
+  const agreement = new ReplicaAgreement(generations, tracker)
   const tier = new RedisTier(link, {
     keyPrefix,
     ttlSeconds,

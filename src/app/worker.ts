@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
-import { LocalBuckets } from '../clients/buckets.js'
+import { LocalBuckets } from '../clients/token-buckets.js'
 import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'

@@ -18,7 +18,7 @@ import {
   bodyTextOf
 } from '../api/read.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
-import { ErrorResponse, httpError } from '../api/error-response.js'
+import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { bodyFromText } from '../api/request-body.js'
 import { streamPathOf } from '../api/request-targets.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
@@ -49,7 +49,7 @@ function explanationOf (request: ExplainedRequest, config: Config): Explanation 
   try {
     const { contentType, body } = bodyFromText(request.data ?? '')
     if (body.length > config.limits.bodyKb * 1024) {
-      throw httpError(413, 'the request body is too large')
+      throw webFrameworkError(413, 'the request body is too large')
     }
     if (match === undefined) {
       return explainPassThrough(forwardedTarget(request.target, request.method, config.passThrough), request)

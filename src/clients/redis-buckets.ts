@@ -1,5 +1,5 @@
 import { type RedisLink } from '../redis/link.js'
-import { type ClientRateLimit, type Buckets } from './buckets.js'
+import { type ClientRateLimit, type TokenBuckets } from './token-buckets.js'
 
 // Mirrors LocalBuckets atomically on the server's clock, since clocks of replicas differ. Times beyond a burst predate
 // a clock change or limit change.
@@ -32,16 +32,16 @@ const maxLimited = 50_000
  * Token buckets shared by all replicas through Redis; while Redis is down each replica limits by itself (law 6: the
  * cache can only help).
  */
-export class RedisBuckets implements Buckets {
+export class RedisBuckets implements TokenBuckets {
   readonly #link: RedisLink
   readonly #prefix: string
-  readonly #fallback: Buckets
+  readonly #fallback: TokenBuckets
   readonly #now: () => number
   // Caches rejections, so that a flood costs Redis few commands.
   readonly #limitedUntilMs = new Map<string, number>()
   #scriptError: string | undefined
 
-  constructor (link: RedisLink, prefix: string, fallback: Buckets, now: () => number) {
+  constructor (link: RedisLink, prefix: string, fallback: TokenBuckets, now: () => number) {
     this.#link = link
     this.#prefix = `${prefix}taken:`
     this.#fallback = fallback

@@ -3,7 +3,7 @@ import { type Invalidation } from '../cache/invalidation.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
-import { type Agreement, type PendingPurge } from './agreement.js'
+import { type ReplicaAgreement, type PendingPurge } from './replica-agreement.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
 import { type Purge } from './replica-records.js'
 
@@ -21,7 +21,7 @@ export interface PurgeOptions {
   readonly store: RedisTier
   readonly log: PurgeLog
   readonly local: PurgeTarget
-  readonly agreement: Agreement
+  readonly agreement: ReplicaAgreement
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>
 }

@@ -3,7 +3,7 @@ import { type Tracker } from '../chain/tracker.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
 import { type ControlRecord, type ControlState } from './control-record.js'
-import { type Agreement } from './agreement.js'
+import { type ReplicaAgreement } from './replica-agreement.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Generations } from '../chain/generations.js'
 import { type ReplicaChannel } from './replica-channel.js'
@@ -15,7 +15,7 @@ export interface ReplicaSyncOptions {
   readonly link: RedisLink
   readonly control: ControlRecord
   readonly generations: Generations
-  readonly agreement: Agreement
+  readonly agreement: ReplicaAgreement
   readonly tier: RedisTier
   readonly purges: Purges
   readonly news: ReplicaChannel

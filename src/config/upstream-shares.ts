@@ -1,7 +1,7 @@
-import { pollBoundsOf, type UpstreamBounds } from '../upstreams/polling-policy.js'
+import { pollBoundsOf, type UpstreamLimits } from '../upstreams/polling-policy.js'
 
 /** Returns each worker's share, rounded down, because a fraction of a request would exceed it within some second. */
-export function workerBoundsOf (bounds: UpstreamBounds, pollMs: number, workers: number): UpstreamBounds {
+export function workerBoundsOf (bounds: UpstreamLimits, pollMs: number, workers: number): UpstreamLimits {
   const polls = pollBoundsOf(bounds, pollMs)
   return {
     maxConcurrent: Math.floor((bounds.maxConcurrent - polls.maxConcurrent) / workers),
@@ -11,7 +11,7 @@ export function workerBoundsOf (bounds: UpstreamBounds, pollMs: number, workers:
 }
 
 /** Returns true if each worker gets at least one slot and one request per second. */
-export function canShareAmong (workers: number, bounds: UpstreamBounds, pollMs: number): boolean {
+export function canShareAmong (workers: number, bounds: UpstreamLimits, pollMs: number): boolean {
   const { maxConcurrent, requestsPerSecond } = workerBoundsOf(bounds, pollMs, workers)
   return workers === 1 || (maxConcurrent >= 1 && (requestsPerSecond ?? 1) >= 1)
 }

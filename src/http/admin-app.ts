@@ -4,7 +4,7 @@ import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/ip-networks.js'
 import { readAcceptEncoding } from '../api/coding.js'
-import { disabledError, type ErrorResponse, httpError } from '../api/error-response.js'
+import { disabledError, type ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
@@ -108,7 +108,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     }
     return await sendErrorReply(
       reply,
-      httpError(
+      webFrameworkError(
         404,
         'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, POST /purge, ' +
           'POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
@@ -141,7 +141,7 @@ function requireKnownHost (app: FastifyInstance, { hosts = () => [] }: AdminOpti
     if (host === undefined || !isBoundToLoopback(app) || isKnownHost(host, hosts())) return
     return await sendErrorReply(
       reply,
-      httpError(
+      webFrameworkError(
         403,
         'unknown Host: expected an IP address, localhost or a name in admin.hosts; if the name is yours, add it there'
       )

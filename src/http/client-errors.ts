@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { outcomeOfError, ownStatusOf } from '../proxy/outcomes.js'
-import { type ErrorResponse, type ErrorResponseStatus, httpError } from '../api/error-response.js'
+import { type ErrorResponse, type ErrorResponseStatus, webFrameworkError } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { pendingResponseOn } from './pending-response.js'
@@ -28,7 +28,7 @@ export function respondToClientError (
     socket.destroy()
     return
   }
-  endWithError(httpError(statusOf(error.code), 'the request could not be read'), socket, options)
+  endWithError(webFrameworkError(statusOf(error.code), 'the request could not be read'), socket, options)
 }
 
 /** Rejects CONNECT with an error, where Node would send none, then closes the connection. */

@@ -1,5 +1,5 @@
 import { type FastifyRequest } from 'fastify'
-import { httpError } from '../api/error-response.js'
+import { webFrameworkError } from '../api/error-response.js'
 import { type ClientPolicies } from './client-policies.js'
 import { clientNetworkOf } from './client-address.js'
 
@@ -17,7 +17,7 @@ export class ClientLimiter {
     // Charges the address of a request without a key, or clients could guess keys without limit.
     if (lacksKey || this.#policies.limitsHits) await this.#charge(request)
     if (lacksKey) {
-      throw httpError(
+      throw webFrameworkError(
         401,
         'expected a client key: Authorization: Bearer KEY, or X-Api-Key: KEY',
         ['www-authenticate', 'Bearer']
@@ -48,7 +48,7 @@ export class ClientLimiter {
     const waitMs = await this.#policies.buckets.take(this.clientIdOf(request), allowance)
     if (waitMs > 0) {
       const seconds = String(Math.ceil(waitMs / 1000))
-      throw httpError(429, 'too many requests', ['retry-after', seconds])
+      throw webFrameworkError(429, 'too many requests', ['retry-after', seconds])
     }
   }
 }

@@ -1,5 +1,5 @@
 import { type IncomingMessage } from 'node:http'
-import { type ClientRateLimit, type Buckets } from '../clients/buckets.js'
+import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { ClientKeys } from '../clients/client-keys.js'
 import { type Config } from '../config/schema.js'
 
@@ -8,7 +8,7 @@ export type ClientPoliciesConfig = Pick<Config, 'clients'> & { readonly limits: 
 
 /** Access and request limits of clients, by the key that a request carries, else by its address. */
 export class ClientPolicies {
-  readonly buckets: Buckets
+  readonly buckets: TokenBuckets
   /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
   readonly limitsHits: boolean
   readonly #keys: ClientKeys
@@ -20,7 +20,7 @@ export class ClientPolicies {
 
   constructor (
     { clients: { keys, required }, limits: { client: { requestsPerSecond, burst, exemptHits } } }: ClientPoliciesConfig,
-    buckets: Buckets
+    buckets: TokenBuckets
   ) {
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }

@@ -1,5 +1,5 @@
 import { type FastifyInstance } from 'fastify'
-import { httpError } from '../api/error-response.js'
+import { webFrameworkError } from '../api/error-response.js'
 import { requireToken } from './purge-route.js'
 
 /** Admin token and action of the cordon routes. */
@@ -17,7 +17,7 @@ export function addCordonRoutes (app: FastifyInstance, { token, setCordoned }: C
         requireToken(request, token())
       }
     }, async ({ params: { name } }, reply) => {
-      if (!await setCordoned(name, isCordoned)) throw httpError(404, 'no upstream of this name')
+      if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')
       return await reply.send({ upstream: name, cordoned: isCordoned })
     })
   }

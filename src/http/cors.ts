@@ -1,5 +1,5 @@
 import { type IncomingHttpHeaders } from 'node:http'
-import { type ErrorResponse, httpError } from '../api/error-response.js'
+import { type ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { familySuffixes } from '../api/position.js'
 
 /** Origins whose pages may read responses: any, or those listed. */
@@ -98,7 +98,7 @@ function originHeaders (origin: string): readonly string[] {
 }
 
 function notAllowedError (what: 'origin' | 'request-method' | 'request-headers'): ErrorResponse {
-  return httpError(403, `${what} not allowed`)
+  return webFrameworkError(403, `${what} not allowed`)
 }
 
 function isSameList (a: readonly string[], b: readonly string[]): boolean {

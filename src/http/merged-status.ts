@@ -1,7 +1,7 @@
 import { type TierStatus } from '../cache/tier.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { type Condition, withTraffic } from './conditions.js'
-import { severityFrom, type Readiness, type ProcessStatus, type Severity, tierStatusesOf } from './status.js'
+import { severityOf, type Readiness, type ProcessStatus, type Severity, tierStatusesOf } from './status.js'
 
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
@@ -37,7 +37,7 @@ function mergeSeverity (
   ]
   // Keeps one condition per text: workers report the same upstreams.
   const byText = new Map([...own, ...statuses.flatMap(({ conditions }) => conditions)].map(each => [each.text, each]))
-  return severityFrom(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
+  return severityOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
 }
 
 /** Merges statuses: position from the worker furthest ahead, requests, memory and recent counts from all. */

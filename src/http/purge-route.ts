@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { readBearerToken } from '../clients/client-keys.js'
-import { disabledError, httpError } from '../api/error-response.js'
+import { disabledError, webFrameworkError } from '../api/error-response.js'
 
 /** Result of a purge. */
 export interface PurgeResult {
@@ -40,7 +40,7 @@ export function requireToken ({ headers }: FastifyRequest, token: string | null)
   }
   const sentToken = readBearerToken(headers.authorization) ?? ''
   if (!timingSafeEqual(digestOf(sentToken), digestOf(token))) {
-    throw httpError(401, 'expected the admin token: Authorization: Bearer TOKEN', [
+    throw webFrameworkError(401, 'expected the admin token: Authorization: Bearer TOKEN', [
       'www-authenticate',
       'Bearer'
     ])

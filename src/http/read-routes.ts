@@ -1,7 +1,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { serveRead } from '../proxy/serve-read.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
-import { RequestVariantEntry } from '../proxy/request-variant-entry.js'
+import { ParsedRequest } from '../proxy/parsed-request.js'
 import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { minVersionHeader } from '../api/min-version.js'
@@ -117,7 +117,7 @@ async function serveMatch (
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
   const variantKey = isHit(outcome) && read.minVersion === undefined ? variantKeyOf(variant) : undefined
   if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
-    context.parsedRequests.put(variantKey, new RequestVariantEntry(read))
+    context.parsedRequests.put(variantKey, new ParsedRequest(read))
   }
   return {
     outcome: outcomeNameOf(outcome),

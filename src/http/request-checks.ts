@@ -1,5 +1,5 @@
 import { type IncomingMessage } from 'node:http'
-import { httpError } from '../api/error-response.js'
+import { webFrameworkError } from '../api/error-response.js'
 
 /** Number of header lines that Node parses of a request. */
 export const maxHeaderLines = 1000
@@ -10,7 +10,7 @@ export const maxHeaderLines = 1000
  */
 function requireAllHeaders ({ rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * maxHeaderLines) {
-    throw httpError(431, `too many header lines: expected at most ${maxHeaderLines}`)
+    throw webFrameworkError(431, `too many header lines: expected at most ${maxHeaderLines}`)
   }
 }
 
@@ -21,13 +21,13 @@ function requireHost ({ rawHeaders, httpVersion }: IncomingMessage): void {
     if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts++
   }
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
-  throw httpError(400, 'expected one Host header', ['connection', 'close'])
+  throw webFrameworkError(400, 'expected one Host header', ['connection', 'close'])
 }
 
 /** Rejects expectations other than 100-continue, which Node answers itself. */
 function requireKnownExpectation ({ headers }: IncomingMessage): void {
   if ((headers.expect ?? '100-continue').toLowerCase() !== '100-continue') {
-    throw httpError(417, 'unknown expectation: expected 100-continue')
+    throw webFrameworkError(417, 'unknown expectation: expected 100-continue')
   }
 }
 
@@ -39,7 +39,7 @@ function requirePlainBody ({ headers }: IncomingMessage): void {
   const isPlain = (headers['content-encoding'] ?? 'identity') === 'identity' &&
     (headers['transfer-encoding'] ?? 'chunked').toLowerCase() === 'chunked'
   if (!isPlain) {
-    throw httpError(415, 'a compressed request body is not supported')
+    throw webFrameworkError(415, 'a compressed request body is not supported')
   }
 }
 

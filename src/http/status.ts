@@ -23,7 +23,7 @@ export interface Severity extends Readiness {
  * help).
  */
 export function readinessOf (sources: StatusSources): Readiness {
-  const { ready, level, degraded } = severityFrom(
+  const { ready, level, degraded } = severityOf(
     isReady(sources),
     withTraffic(conditionsOf(sources), sources.recent.snapshot)
   )
@@ -31,7 +31,7 @@ export function readinessOf (sources: StatusSources): Readiness {
 }
 
 /** Derives level and words from conditions. */
-export function severityFrom (ready: boolean, conditions: readonly Condition[]): Severity {
+export function severityOf (ready: boolean, conditions: readonly Condition[]): Severity {
   return { ready, level: levelOf(conditions), degraded: conditions.map(({ text }) => text), conditions }
 }
 
@@ -42,7 +42,7 @@ function isReady ({ drain, tracker }: StatusSources): boolean {
 /** Builds /status.json of a single process. */
 export function statusOf (sources: StatusSources) {
   const status = processStatusOf(sources)
-  return { ...status, ...severityFrom(status.ready, withTraffic(status.conditions, status.recent)) }
+  return { ...status, ...severityOf(status.ready, withTraffic(status.conditions, status.recent)) }
 }
 
 /**
@@ -53,7 +53,7 @@ export function processStatusOf (sources: StatusSources) {
   const { tracker, upstreamPool, drain, info, recent, tiers, inFlight } = sources
   const { position } = tracker
   return {
-    ...severityFrom(isReady(sources), conditionsOf(sources)),
+    ...severityOf(isReady(sources), conditionsOf(sources)),
     draining: drain.isDraining,
     varve: info(),
     chain: tracker.chain,

@@ -1,4 +1,4 @@
-import { ErrorResponse, httpError, invalidInputError, unexpectedError } from '../api/error-response.js'
+import { ErrorResponse, webFrameworkError, invalidInputError, unexpectedError } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
 
 /** Converts every error to the one error type, so that clients see only the node's shape. */
@@ -6,11 +6,11 @@ export function toErrorResponse (error: unknown): ErrorResponse {
   if (error instanceof ErrorResponse) return error
   switch (codeOf(error)) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return httpError(413, 'the request body is too large')
+      return webFrameworkError(413, 'the request body is too large')
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return httpError(415, 'the content type is not supported')
+      return webFrameworkError(415, 'the content type is not supported')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return httpError(400, 'the request body is not as long as its content length')
+      return webFrameworkError(400, 'the request body is not as long as its content length')
     // Fastify throws this for the method QUERY only, which no route has.
     case 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE':
       return methodNotAllowedError('GET, HEAD, POST')
@@ -18,7 +18,7 @@ export function toErrorResponse (error: unknown): ErrorResponse {
       return invalidInputError('the request target is not a valid path')
     // A client left within its body: never read, but counted as 400.
     case 'ECONNRESET':
-      return httpError(400, 'the request body broke off')
+      return webFrameworkError(400, 'the request body broke off')
     // Hides unexpected errors from clients; the log has them.
     default:
       return unexpectedError()

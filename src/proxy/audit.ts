@@ -12,7 +12,7 @@ import { readCursorHeader, readPerResponseValues } from './per-response-headers.
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInMemory } from './look-up.js'
 import { isReset, type PinnedRead } from './pinned-read.js'
-import { lowestVersionOf } from './pruned-history.js'
+import { lowestVersionOf } from './pruned-reads.js'
 
 /** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
 export function auditHit (context: ProxyContext, read: Read, entry: Entry): void {

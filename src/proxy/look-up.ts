@@ -9,7 +9,7 @@ import { type CachedEntry } from './outcomes.js'
 import { makePerResponseHeaders } from './per-response-headers.js'
 import { isReset, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { mayServePruned, prunedDistance } from './pruned-history.js'
+import { mayServePruned, prunedDistance } from './pruned-reads.js'
 
 /**
  * Looks a read up in memory; moving reads in the micro-cache. Request variants share a 200; a not-found quotes its

@@ -3,7 +3,7 @@ import { fetchJudged } from './fetch.js'
 import { type CachedEntry, type CoalescedFetch, type FetchResult, hitNames, type ObservedOutcome } from './outcomes.js'
 import { type PinnedRead, servedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { locallyPrunedDistance } from './pruned-history.js'
+import { locallyPrunedDistance } from './pruned-reads.js'
 
 /**
  * Forwards a read that was looked up, stores only what serve mode would store, and returns the outcome that serve mode

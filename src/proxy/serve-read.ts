@@ -19,8 +19,8 @@ import {
 } from './outcomes.js'
 import { isReset, noClient, pinRead, type PinnedRead, type ReadClient, servedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { countPrunedResponse, rejectPruned } from './pruned-history.js'
-import { type RequestVariantEntry } from './request-variant-entry.js'
+import { countPrunedResponse, rejectPruned } from './pruned-reads.js'
+import { type ParsedRequest } from './parsed-request.js'
 import { serveInObserveMode } from './serve-in-observe-mode.js'
 import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 
@@ -28,7 +28,7 @@ import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
 const refreshTimeoutMs = 500
 
 /** Serves a parsed request from memory without awaiting; undefined if the read needs `serveRead`. */
-export function serveFromMemory (context: ProxyContext, parsed: RequestVariantEntry): Hit | undefined {
+export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): Hit | undefined {
   const { chain } = context.tracker
   if (chain === undefined || context.settings.isObserving) return undefined
   const pinned = parsed.pinnedTo(chain)

@@ -1,6 +1,6 @@
 import { Cluster } from 'ioredis'
 import { withTimeout } from '../with-timeout.js'
-import { Breaker } from './breaker.js'
+import { CircuitBreaker } from './circuit-breaker.js'
 import { type RedisOperation } from './operation-names.js'
 import { type RedisClient } from './connection-options.js'
 
@@ -46,7 +46,7 @@ const timeoutFailure = new RedisFailure('timed out')
 export class RedisLink {
   readonly #client: RedisClient
   readonly #options: RedisLinkOptions
-  readonly #breaker: Breaker
+  readonly #breaker: CircuitBreaker
   #listener: RedisLinkListener | undefined
   #lastError = 'not connected yet'
   #isFailureReported = false
@@ -58,7 +58,7 @@ export class RedisLink {
   constructor (client: RedisClient, options: RedisLinkOptions) {
     this.#client = client
     this.#options = options
-    this.#breaker = new Breaker(async () => {
+    this.#breaker = new CircuitBreaker(async () => {
       await this.#probe()
     }, state => {
       if (state === 'open') return this.#reportDown()

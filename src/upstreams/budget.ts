@@ -189,7 +189,7 @@ export class Budget {
   }
 
   get #scarceLimit (): ExhaustedLimit {
-    return this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
+    return this.#isRateLimited && this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
   }
 
   get #isRateLimited (): boolean {

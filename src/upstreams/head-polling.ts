@@ -4,7 +4,7 @@ import { type Upstream } from './upstream.js'
 import { type UpstreamClient } from './upstream-client.js'
 
 /** An upstream with its polls. */
-export interface PolledHead {
+export interface UpstreamPoll {
   readonly upstream: Upstream
   readonly poll: HeadPoll
 }
@@ -13,7 +13,7 @@ export interface PolledHead {
 export class HeadPolling {
   readonly #isChainKnown: () => boolean
   readonly #now: () => number
-  #heads: readonly PolledHead[] = []
+  #heads: readonly UpstreamPoll[] = []
   #polledQuarantinedAtMs = -Infinity
 
   constructor (isChainKnown: () => boolean, now: () => number) {
@@ -21,7 +21,7 @@ export class HeadPolling {
     this.#now = now
   }
 
-  replace (heads: readonly PolledHead[]): void {
+  replace (heads: readonly UpstreamPoll[]): void {
     this.#heads = heads
   }
 

@@ -13,7 +13,7 @@ const maxBackoffMs = 3_600_000
 /** Recent results of an upstream: decides on its circuit, its backoff and its expected latency. */
 export class Health {
   /** Latencies of buffered reads; probes and streamed requests do not count. */
-  readonly readLatency = new Latency()
+  readonly readLatency = new LatencyWindow()
   readonly #now: () => number
   #failures = 0
   // True after a failed probe or connection, until a success.
@@ -116,7 +116,7 @@ export class Health {
 }
 
 /** Sliding window of read latencies. */
-export class Latency {
+export class LatencyWindow {
   readonly #samplesMs = new Float64Array(maxSamples)
   #count = 0
   #p95: number | undefined

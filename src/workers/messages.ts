@@ -1,4 +1,4 @@
-import { type ClientRateLimit } from '../clients/buckets.js'
+import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config } from '../config/schema.js'
 import { type StampedPosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'

@@ -1,4 +1,4 @@
-import { type ClientRateLimit, type Buckets } from '../clients/buckets.js'
+import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
 import { withTimeout } from '../with-timeout.js'
 
 /** Sends a worker's token requests to the primary process. */
@@ -11,13 +11,13 @@ export interface PrimaryBuckets {
 const takeTimeoutMs = 250
 
 /** Counts client limits in the primary process, so one limit holds across all workers. */
-export class RemoteBuckets implements Buckets {
+export class RemoteBuckets implements TokenBuckets {
   readonly #primary: PrimaryBuckets
-  readonly #fallback: Buckets
+  readonly #fallback: TokenBuckets
   readonly #pending = new Map<number, (waitMs: number) => void>()
   #lastId = 0
 
-  constructor (primary: PrimaryBuckets, fallback: Buckets) {
+  constructor (primary: PrimaryBuckets, fallback: TokenBuckets) {
     this.#primary = primary
     this.#fallback = fallback
   }

@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
 import { withTimeout } from '../with-timeout.js'
-import { type RejectedConnections } from './unaccepted-connections.js'
+import { type RejectedConnections } from './close-unaccepted-connections.js'
 import { type ShutdownDeadlines, type ToWorker } from './messages.js'
 import { type WorkerExit, WorkerProcess, type WorkerProcessOptions } from './worker-process.js'
 

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { onTimeout, withTimeout } from '../with-timeout.js'
-import { closeUnacceptedConnections, type RejectedConnections } from './unaccepted-connections.js'
+import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
 import { Deferred } from './deferred.js'
 import {
   type WorkerQuery,

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { readBlockHead } from '../../src/api/block-head.js'
+import { readBlockSummary } from '../../src/api/block-summary.js'
 import { readEventPage } from '../../src/api/event-page.js'
-import { countItems, itemsIn, membersIn, type Span, textIn, u64In } from '../../src/api/json-scan.js'
+import { countItems, itemsIn, membersIn, type ByteRange, textIn, u64In } from '../../src/api/json-scan.js'
 import { check, seedTitle } from '../support/properties.js'
 
 /** JSON before it is printed; a scalar is its own text. */
@@ -69,7 +69,7 @@ function print (tree: Tree, blanks: readonly string[] = ['']): string {
   return text(tree)
 }
 
-const at = (bytes: Buffer, span: Span): string => bytes.toString('utf8', span.from, span.to)
+const at = (bytes: Buffer, span: ByteRange): string => bytes.toString('utf8', span.from, span.to)
 const textsIn = (text: string): string[] | undefined =>
   itemsIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
 const namesIn = (text: string): string[] | undefined => {
@@ -78,7 +78,7 @@ const namesIn = (text: string): string[] | undefined => {
 }
 
 /** Compares each span, at every level, with the value that the tree has there. */
-function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
+function agrees (bytes: Buffer, span: ByteRange | undefined, tree: Tree): boolean {
   if (span === undefined) return false
   const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) &&
     at(bytes, span).trim() === at(bytes, span)
@@ -98,7 +98,7 @@ function agrees (bytes: Buffer, span: Span | undefined, tree: Tree): boolean {
 }
 
 /** Scans the text as the only item of an array. */
-function wholeOf (bytes: Buffer): Span | undefined {
+function wholeOf (bytes: Buffer): ByteRange | undefined {
   const [whole, ...more] = itemsIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
   return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
 }
@@ -189,8 +189,8 @@ t.test(`reading arbitrary bytes ends and never throws (${seedTitle})`, async () 
   check(
     fc.property(anything, bytes => {
       const spans = [wholeOf(bytes), ...itemsIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
-      readBlockHead(bytes, 'json')
-      readBlockHead(bytes, 'bcs')
+      readBlockSummary(bytes, 'json')
+      readBlockSummary(bytes, 'bcs')
       readEventPage(bytes)
       return spans.every(span =>
         span === undefined || (span.from >= 0 && span.from < span.to && span.to <= bytes.length)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type BlockHead, readBlockHead } from '../../src/api/block-head.js'
+import { type BlockSummary, readBlockSummary } from '../../src/api/block-summary.js'
 import { type EventPage, readEventPage } from '../../src/api/event-page.js'
 import { check, seedTitle } from '../support/properties.js'
 import { u64 } from '../support/value-variants.js'
@@ -16,8 +16,8 @@ const fields = {
   transactions: null
 }
 const head = { height: 7n, first: 100n, last: 102n }
-const inJson = (change: object): BlockHead | undefined =>
-  readBlockHead(Buffer.from(JSON.stringify({ ...fields, ...change })), 'json')
+const inJson = (change: object): BlockSummary | undefined =>
+  readBlockSummary(Buffer.from(JSON.stringify({ ...fields, ...change })), 'json')
 
 t.test('a block head in JSON is read with its members in any order and with new members', async t => {
   t.strictSame(inJson({}), { ...head, counts: [] })
@@ -27,7 +27,7 @@ t.test('a block head in JSON is read with its members in any order and with new 
   const turned = Object.fromEntries(
     Object.entries({ ...fields, transactions: [{}], epoch: { first_version: '5' } }).reverse()
   )
-  t.strictSame(readBlockHead(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
+  t.strictSame(readBlockSummary(Buffer.from(JSON.stringify(turned, null, 2)), 'json'), { ...head, counts: [1] })
 })
 
 t.test('members inside transactions are never read as the block head', async t => {
@@ -37,7 +37,7 @@ t.test('members inside transactions are never read as the block head', async t =
   ]
   t.strictSame(inJson({ transactions }), { ...head, counts: [2] })
   const early = Object.fromEntries([['transactions', transactions], ...Object.entries(fields).slice(0, -1)])
-  t.strictSame(readBlockHead(Buffer.from(JSON.stringify(early)), 'json'), { ...head, counts: [2] })
+  t.strictSame(readBlockSummary(Buffer.from(JSON.stringify(early)), 'json'), { ...head, counts: [2] })
 })
 
 t.test('all transactions of a large block are counted', async t => {
@@ -57,7 +57,7 @@ t.test(`versions are exact over all of u64, in both representations (${seedTitle
   check(fc.property(u64, u64, u64, (height, one, other) => {
     const [first, last] = one < other ? [one, other] : [other, one]
     const json = inJson({ block_height: String(height), first_version: String(first), last_version: String(last) })
-    return [json, readBlockHead(bcsHead(height, first, last), 'bcs')].every(read =>
+    return [json, readBlockSummary(bcsHead(height, first, last), 'bcs')].every(read =>
       read?.height === height && read.first === first && read.last === last
     )
   }))
@@ -101,7 +101,7 @@ t.test('a block in JSON that is ambiguous or malformed is not read', async t => 
       text.replace('{', '{"first\\u005fversion":"1",')
     ]
   ) {
-    t.equal(readBlockHead(Buffer.from(body), 'json'), undefined, body)
+    t.equal(readBlockSummary(Buffer.from(body), 'json'), undefined, body)
   }
 })
 
@@ -113,14 +113,14 @@ function bcsHead (height: bigint, first: bigint, last: bigint): Buffer {
   return bytes
 }
 
-const inBcs = (...list: number[]): BlockHead | undefined =>
-  readBlockHead(Buffer.concat([bcsHead(7n, 100n, 102n), Buffer.from(list)]), 'bcs')
+const inBcs = (...list: number[]): BlockSummary | undefined =>
+  readBlockSummary(Buffer.concat([bcsHead(7n, 100n, 102n), Buffer.from(list)]), 'bcs')
 const items = (count: number): number[] => Array<number>(count).fill(0xaa)
 
 t.test('a block head in BCS is read by offset, with both encodings of no transactions', async t => {
   t.strictSame(inBcs(), { ...head, counts: [] })
   t.strictSame(inBcs(0), { ...head, counts: [] })
-  t.strictSame(readBlockHead(bcsHead(maxU64, maxU64, maxU64), 'bcs'), {
+  t.strictSame(readBlockSummary(bcsHead(maxU64, maxU64, maxU64), 'bcs'), {
     height: maxU64,
     first: maxU64,
     last: maxU64,
@@ -147,8 +147,8 @@ t.test('a 01 that may be the option byte or the length gives both counts', async
 })
 
 t.test('a block in BCS that is ambiguous or malformed is not read', async t => {
-  for (const length of [0, 1, 63]) t.equal(readBlockHead(Buffer.alloc(length), 'bcs'), undefined, `${length} bytes`)
-  t.equal(readBlockHead(bcsHead(7n, 103n, 102n), 'bcs'), undefined, 'a range that ends before it begins')
+  for (const length of [0, 1, 63]) t.equal(readBlockSummary(Buffer.alloc(length), 'bcs'), undefined, `${length} bytes`)
+  t.equal(readBlockSummary(bcsHead(7n, 103n, 102n), 'bcs'), undefined, 'a range that ends before it begins')
   const cases: [string, number[]][] = [
     ['items of which there are none', [0, 1]],
     ['a mark without a list', [1]],

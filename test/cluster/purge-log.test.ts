@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Invalidation } from '../../src/cache/invalidation.js'
 import { type ChainGeneration } from '../../src/chain/tracker.js'
-import { Agreement } from '../../src/cluster/agreement.js'
+import { ReplicaAgreement } from '../../src/cluster/replica-agreement.js'
 import { PurgeLog } from '../../src/cluster/purge-log.js'
 import { Purges } from '../../src/cluster/purges.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
@@ -45,7 +45,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
         invalidated.push('everything')
       }
     },
-    agreement: new Agreement({ isAgreed: true }, agreed),
+    agreement: new ReplicaAgreement({ isAgreed: true }, agreed),
     notifyReplicas: async () => {
       notified.times++
     }

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { RequestVariantEntry, type RequestVariantCache } from '../../src/proxy/request-variant-entry.js'
+import { ParsedRequest, type RequestVariantCache } from '../../src/proxy/parsed-request.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { variantKeyOf } from '../../src/api/request-variant-key.js'
@@ -73,7 +73,7 @@ async function front (
       if (match === undefined || variantKey === undefined) throw new Error('no read')
       const read = readRequest(match, spelled, { eventsDefault: 25 })
       await serveRead(context, read)
-      parsedRequests.put(variantKey, new RequestVariantEntry(read))
+      parsedRequests.put(variantKey, new ParsedRequest(read))
     }
   }
 }

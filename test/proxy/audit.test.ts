@@ -5,7 +5,7 @@ import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
 import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { invalidationOf } from '../../src/proxy/local-invalidator.js'
-import { RequestVariantEntry } from '../../src/proxy/request-variant-entry.js'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { pinTo } from '../../src/proxy/pinned-read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
@@ -92,7 +92,7 @@ t.test('an equal response counts as equal for every kind of hit, and the entry s
     }),
     'equal'
   )
-  const variantEntry = new RequestVariantEntry(readOfTarget(modules))
+  const variantEntry = new ParsedRequest(readOfTarget(modules))
   serveFromMemory(parts, variantEntry)
   await until(() => results.length === 2, 'a hit at hand')
   t.equal(parts.memory.entries, 1)
@@ -119,7 +119,7 @@ t.test('an entry that is purged or replaced during its audit is not invalidated 
     ['replaced', parts => {
       const { entry } = serveFromMemory(
         { ...parts, settings: { ...parts.settings, auditShare: 0 } },
-        new RequestVariantEntry(readOfTarget(modules))
+        new ParsedRequest(readOfTarget(modules))
       ) as { entry: Entry }
       parts.memory.put(makeEntry({ ...entry, body: Buffer.from('[2]'), validity: undefined }))
     }]
@@ -250,7 +250,7 @@ t.test('a response that does not concern stored history invalidates nothing', as
 
 t.test('an entry that differs from what was stored is different, whatever a release explains', async t => {
   const { afterHit, parts, differences } = await audited(t)
-  const variantEntry = new RequestVariantEntry(readOfTarget(modules))
+  const variantEntry = new ParsedRequest(readOfTarget(modules))
   const { entry } = serveFromMemory(parts, variantEntry) as { entry: Entry }
   entry.body.write('[1]'.replace('1', '9'))
   t.equal(
@@ -322,7 +322,7 @@ t.test('an audit of a gone entry, an unknown chain or a read without version com
   const { parts, results, requests } = await audited(t)
   const { chain } = parts.tracker
   const read = readOfTarget(modules)
-  const { entry } = serveFromMemory(parts, new RequestVariantEntry(read)) as { entry: Entry }
+  const { entry } = serveFromMemory(parts, new ParsedRequest(read)) as { entry: Entry }
   await until(() => results.length === 1, 'the hit at hand')
   const [times, page] = [requests.length, readOfTarget('/v1/accounts/0x1/events/0x1::a::B/c?start=5')]
   auditRepeatedHit(parts, pinTo(chain ?? { id: 0, generation: 0 }, readOfTarget('/v1/blocks/by_version/7')))

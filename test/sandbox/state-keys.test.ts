@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { readAddress } from '../../sandbox/address.js'
-import { readJson } from '../../sandbox/json-reader.js'
+import { parseJson } from '../../sandbox/json-parser.js'
 import { groupKey, itemKey, moduleKey, readStateKey, resourceKey, stateKeyHash } from '../../sandbox/state-key.js'
 import { requireStructTag, requireTypeTag } from '../../sandbox/type-tag.js'
 import { keyBytes } from '../../sandbox/value-bytes.js'
@@ -84,7 +84,7 @@ function nameOf (module: string): string {
 // Structs of other packages are unknown to the sandbox.
 function knownBytes (type: string, json: unknown): Buffer | undefined {
   try {
-    return keyBytes(requireTypeTag(type), readJson(Buffer.from(JSON.stringify(json))))
+    return keyBytes(requireTypeTag(type), parseJson(Buffer.from(JSON.stringify(json))))
   } catch {
     return undefined
   }

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { ParsedRequestCache } from '../../src/cache/parsed-request-cache.js'
-import { LocalBuckets } from '../../src/clients/buckets.js'
+import { LocalBuckets } from '../../src/clients/token-buckets.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'

@@ -15,7 +15,7 @@ import { type FamilyHeader, headerObjectsOf, positionHeaderDefinitions } from '.
 import { type Operation, tags } from '../../sandbox/openapi/operation-definition.js'
 import { operations } from '../../sandbox/openapi/operations.js'
 import { parameters } from '../../sandbox/openapi/parameters.js'
-import { type OpenApiObject } from '../../sandbox/openapi/openapi-object.js'
+import { type OpenApiObject } from '../../sandbox/openapi/openapi-types.js'
 import { routeKey, routes } from '../../sandbox/routes.js'
 import { errorBody } from '../../sandbox/schema/error.js'
 

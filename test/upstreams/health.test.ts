@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Health, Latency } from '../../src/upstreams/health.js'
+import { Health, LatencyWindow } from '../../src/upstreams/health.js'
 import { readRetryAfterMs } from '../../src/upstreams/retry-after.js'
 
 t.test('five consecutive failures open the circuit, and one success closes it', async t => {
@@ -115,7 +115,7 @@ t.test('Retry-After is read as seconds or as a date; anything else means one sec
 })
 
 t.test('the 95th percentile is known after 50 samples and covers the last 500', async t => {
-  const latency = new Latency()
+  const latency = new LatencyWindow()
   for (let ms = 1; ms <= 49; ms++) latency.add(ms)
   t.equal(latency.p95, undefined)
   latency.add(50)

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { type ErrorResponse, httpError, invalidInputError } from '../../api/error-response.js'
+import { type ErrorResponse, webFrameworkError, invalidInputError } from '../../api/error-response.js'
 import { localTarget } from '../../api/pass-through-target.js'
 import { type RecordedExchange } from './recording-format.js'
 import { type RecordingFile } from './recording-file.js'
@@ -100,7 +100,7 @@ export class Recorder {
     for await (const chunk of request as AsyncIterable<Buffer>) requestBody.add(chunk)
     return requestBody.omittedReason === undefined
       ? undefined
-      : httpError(
+      : webFrameworkError(
         413,
         `the request body cannot be passed on: ${requestBody.omittedReason}`
       )

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { httpError } from '../../api/error-response.js'
+import { webFrameworkError } from '../../api/error-response.js'
 import { localTarget } from '../../api/pass-through-target.js'
 import { decodeBody, decompressBody } from './recorded-body.js'
 import { type HeaderLines, type RecordedExchange, type RecordedResponse } from './recording-format.js'
@@ -84,7 +84,7 @@ export class ReplayServer {
     this.#missing++
     const what = `${method} ${targetToRecord(target)}`
     this.#options.onMissing(what, why)
-    const { status, body } = httpError(404, `varve replay cannot answer ${what}: ${why}`)
+    const { status, body } = webFrameworkError(404, `varve replay cannot answer ${what}: ${why}`)
     response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(
       body
     )

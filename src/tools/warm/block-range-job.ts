@@ -1,9 +1,9 @@
-import { readBlockHead } from '../../api/block-head.js'
+import { readBlockSummary } from '../../api/block-summary.js'
 import { readU64 } from '../../api/integer.js'
 import { headerSuffix } from '../../api/position.js'
 import { blockByVersionTarget } from '../../api/request-targets.js'
 import { UnreachableError } from './warm-client.js'
-import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
+import { bodyExcerptOf, type ProxyResponse, headerValueIn } from './proxy-response.js'
 import { type WarmRun, type WarmJob } from './warm-job.js'
 
 /** Version range to warm, both ends included. */
@@ -134,7 +134,7 @@ export class BlockRangeJob implements WarmJob {
         this.#head = max(this.#head ?? 0n, head)
         return false
       }
-      const block = response.status === 200 ? readBlockHead(response.body, 'json') : undefined
+      const block = response.status === 200 ? readBlockSummary(response.body, 'json') : undefined
       if (block === undefined || block.last < segment.nextVersion) {
         throw new UnreachableError(`version ${segment.nextVersion} cannot be read: ${describeResponse(response)}`)
       }
@@ -165,7 +165,7 @@ export class BlockRangeJob implements WarmJob {
     return versions
   }
 
-  #skipToOldest (segment: Segment, response: WarmResponse): boolean {
+  #skipToOldest (segment: Segment, response: ProxyResponse): boolean {
     const oldest = headerVersionIn(response, headerSuffix.oldestVersion)
     if (oldest === undefined || oldest <= segment.nextVersion) {
       throw new UnreachableError(`version ${segment.nextVersion} cannot be read: ${describeResponse(response)}`)
@@ -183,12 +183,12 @@ export class BlockRangeJob implements WarmJob {
 }
 
 // Matches by suffix, because each chain family has its own prefix (docs/node-behaviour.md, "Position headers").
-function headerVersionIn ({ headers }: WarmResponse, suffix: string): bigint | undefined {
+function headerVersionIn ({ headers }: ProxyResponse, suffix: string): bigint | undefined {
   const value = Object.entries(headers).find(([name]) => name.endsWith(`-${suffix}`))?.[1]
   return typeof value === 'string' ? readU64(value) : undefined
 }
 
-function describeResponse (response: WarmResponse): string {
+function describeResponse (response: ProxyResponse): string {
   const { status, body } = response
   const said = body.length === 0 ? 'with nothing in it' : bodyExcerptOf(response)
   return `the response is ${status}, ${said}${

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { readRetryAfterMs } from '../../upstreams/retry-after.js'
-import { bodyExcerptOf, type WarmResponse, headerValueIn } from './warm-response.js'
+import { bodyExcerptOf, type ProxyResponse, headerValueIn } from './proxy-response.js'
 import { type WarmCounts } from './warm-counts.js'
 
 /** Read to send to varve. */
@@ -58,7 +58,7 @@ export class WarmClient {
   }
 
   /** Resolves with any response; undefined if the run ended before the request was sent. */
-  async fetch (request: WarmRequest): Promise<WarmResponse | undefined> {
+  async fetch (request: WarmRequest): Promise<ProxyResponse | undefined> {
     const { counts, signal } = this.#options
     for (let attempt = 1;; attempt++) {
       await this.#waitForRate()
@@ -91,7 +91,7 @@ export class WarmClient {
     if (!this.#pool.destroyed) await this.#pool.close()
   }
 
-  async #send ({ method, target, body, accept }: WarmRequest): Promise<WarmResponse> {
+  async #send ({ method, target, body, accept }: WarmRequest): Promise<ProxyResponse> {
     const { key } = this.#options
     const { statusCode: status, headers, body: stream } = await this.#pool.request({
       method,

@@ -1,4 +1,4 @@
-import { type WarmResponse, headerValueIn } from './warm-response.js'
+import { type ProxyResponse, headerValueIn } from './proxy-response.js'
 
 /** Counts the outcomes of a run. */
 export class WarmCounts {
@@ -21,7 +21,7 @@ export class WarmCounts {
   }
 
   /** Counts a response by its status and Cache-Status (RFC 9211). */
-  count (response: WarmResponse): void {
+  count (response: ProxyResponse): void {
     const { status, body } = response
     const cacheStatus = headerValueIn(response, 'cache-status')
     this.bytes += body.length

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { etagOf } from '../../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../../src/proxy/serve-read.js'
-import { RequestVariantEntry } from '../../../src/proxy/request-variant-entry.js'
+import { ParsedRequest } from '../../../src/proxy/parsed-request.js'
 import { cacheStatusOf, type Outcome } from '../../../src/proxy/outcomes.js'
 import { sendRequest } from '../../support/client.js'
 import {
@@ -246,7 +246,7 @@ t.test('a handle mapping lives as long as a page of it, and pages by another pat
   t.equal(cacheStatusOf(await get(pageAt(handlePath, 0, 5))), storedMissStatus)
   clock.ms = context.settings.eventsTtlMs / 2
   t.equal(cacheStatusOf(await get(pageAt(streamPath(7), 50, 5))), storedMissStatus)
-  const variantEntry = new RequestVariantEntry(readOfTarget(pageAt(handlePath, 50, 5)))
+  const variantEntry = new ParsedRequest(readOfTarget(pageAt(handlePath, 50, 5)))
   const hit = serveFromMemory(context, variantEntry)
   const response = { status: 200, rawHeaders: [], body: undefined }
   if (hit !== undefined) variantEntry.memoise(context, hit, wishes, response)

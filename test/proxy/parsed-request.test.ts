@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Entry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
-import { RequestVariantEntry } from '../../src/proxy/request-variant-entry.js'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type Hit } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { type ClientResponse, Stamper, type ResponsePreferences } from '../../src/proxy/stamper.js'
@@ -13,7 +13,7 @@ const plain: ResponsePreferences = { ifNoneMatch: undefined, acceptEncoding: und
 
 interface Memoised {
   readonly parts: ProxyContext
-  readonly variantEntry: RequestVariantEntry
+  readonly variantEntry: ParsedRequest
   readonly clientResponse: ClientResponse
   readonly clock: { ms: number }
   /** Returns the memoised response, if any. */
@@ -31,7 +31,7 @@ async function memoised (
   const clock = { ms: 1000 }
   const { context } = contextAt(t, stub.url, clock)
   await serveRead(context, readOfTarget(target))
-  const variantEntry = new RequestVariantEntry(readOfTarget(target))
+  const variantEntry = new ParsedRequest(readOfTarget(target))
   const hit = serveFromMemory(context, variantEntry) as Hit
   const clientResponse = new Stamper(context, 'revalidate').respond(variantEntry.read, hit, wishes)
   variantEntry.memoise(context, hit, wishes, clientResponse)
@@ -132,7 +132,7 @@ t.test('at most ten thousand memos exist, and none outlives its entry', async t 
   const { parts, variantEntry, clientResponse } = await memoised(t)
   const hit = serveFromMemory(parts, variantEntry) as Hit
   for (let at = 0; at < 25_000; at++) {
-    new RequestVariantEntry(variantEntry.read).memoise(parts, hit, plain, clientResponse)
+    new ParsedRequest(variantEntry.read).memoise(parts, hit, plain, clientResponse)
   }
   t.ok(parts.memory.memoHolders.size <= 10_000)
   for (const position of [2000n, 3000n]) {

@@ -1,14 +1,14 @@
 /** State of the circuit breaker; open means that no commands are sent. */
-export type BreakerState = 'closed' | 'open'
+export type CircuitState = 'closed' | 'open'
 
 const maxFailures = 5
 const probeBackoffMs = [500, 1000, 2000] as const
 
 /** Opens after five failures in a row; closes by its own probes, so no read pays (law 6: the cache can only help). */
-export class Breaker {
+export class CircuitBreaker {
   readonly #probe: () => Promise<void>
-  readonly #onChange: (state: BreakerState) => void
-  #state: BreakerState = 'open'
+  readonly #onChange: (state: CircuitState) => void
+  #state: CircuitState = 'open'
   #failures = 0
   #failedProbes = 0
   #timer: NodeJS.Timeout | undefined
@@ -16,7 +16,7 @@ export class Breaker {
   #isStopped = false
 
   /** Begins open, since Redis was never reached yet. */
-  constructor (probe: () => Promise<void>, onChange: (state: BreakerState) => void) {
+  constructor (probe: () => Promise<void>, onChange: (state: CircuitState) => void) {
     this.#probe = probe
     this.#onChange = onChange
   }
@@ -81,7 +81,7 @@ export class Breaker {
     if (this.#state === 'open' && !this.#isStopped) this.#setState('closed')
   }
 
-  #setState (state: BreakerState): void {
+  #setState (state: CircuitState): void {
     this.#state = state
     // Ignores the end of the connection that varve itself closed.
     if (!this.#isStopped) this.#onChange(state)

@@ -5,7 +5,7 @@ export interface ClientRateLimit {
 }
 
 /** Token buckets of clients. */
-export interface Buckets {
+export interface TokenBuckets {
   /** Takes a token: 0 on success, else milliseconds until one is free, with nothing taken. */
   take(clientId: string, allowance: ClientRateLimit): number | Promise<number>
   /** Returns a token for a request that turned out to be free. */
@@ -19,7 +19,7 @@ const maxClients = 50_000
 const negligibleMs = 0.001
 
 /** Token buckets of this process, on a monotonic clock. */
-export class LocalBuckets implements Buckets {
+export class LocalBuckets implements TokenBuckets {
   readonly #now: () => number
   // Time at which each client's bucket is full again; the most recent client is last.
   readonly #fullAtMs = new Map<string, number>()

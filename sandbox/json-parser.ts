@@ -21,17 +21,17 @@ const maxDepth = 127
 const escapes: Record<string, string> = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
 
 /** Parses a whole body; throws the problem that a node responds with. */
-export function readJson (body: Buffer): Json {
+export function parseJson (body: Buffer): Json {
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
   } catch {
     throw malformedBody('invalid unicode code point')
   }
-  return new JsonReader(text).readDocument()
+  return new JsonParser(text).readDocument()
 }
 
-class JsonReader {
+class JsonParser {
   readonly #text: string
   #offset = 0
   #depth = 0

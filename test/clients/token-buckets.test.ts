@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type Buckets, LocalBuckets } from '../../src/clients/buckets.js'
+import { type TokenBuckets, LocalBuckets } from '../../src/clients/token-buckets.js'
 import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { createClient } from '../../src/redis/connection-options.js'
@@ -15,7 +15,7 @@ const few = { perSecond: 10, burst: 3 }
 async function sharedAt (
   t: Test,
   redis: RedisProcess,
-  alone: Buckets
+  alone: TokenBuckets
 ): Promise<{ buckets: RedisBuckets, failed: string[] }> {
   const failed: string[] = []
   const place = {
@@ -54,7 +54,7 @@ async function passes (ms: number): Promise<void> {
   while (performance.now() < until) await pause(Math.max(1, until - performance.now()))
 }
 
-const refusing: Buckets = {
+const refusing: TokenBuckets = {
   take: () => {
     throw new Error('no request may be counted locally')
   },
@@ -64,7 +64,7 @@ const refusing: Buckets = {
 }
 
 /** Checks the contract of every kind of buckets, on a clock that the test advances. */
-async function promises (t: Test, buckets: Buckets, pass: (ms: number) => Promise<void>): Promise<void> {
+async function promises (t: Test, buckets: TokenBuckets, pass: (ms: number) => Promise<void>): Promise<void> {
   const take = async (subject = 'a'): Promise<number> => await buckets.take(subject, few)
   t.same([await take(), await take(), await take()], [0, 0, 0], 'a burst')
   const waitMs = await take()
@@ -81,7 +81,7 @@ async function promises (t: Test, buckets: Buckets, pass: (ms: number) => Promis
 /** A rate so low that no token returns during the test. */
 const rare = { perSecond: 0.001, burst: 2 }
 
-async function givesBack (t: Test, buckets: Buckets, subject = 'c'): Promise<void> {
+async function givesBack (t: Test, buckets: TokenBuckets, subject = 'c'): Promise<void> {
   t.same([await buckets.take(subject, rare), await buckets.take(subject, rare)], [0, 0])
   buckets.refund(subject, rare)
   t.equal(await buckets.take(subject, rare), 0, 'a refunded token')

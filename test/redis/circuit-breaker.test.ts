@@ -1,11 +1,11 @@
 import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { Breaker, type BreakerState } from '../../src/redis/breaker.js'
+import { CircuitBreaker, type CircuitState } from '../../src/redis/circuit-breaker.js'
 
 interface Trial {
-  readonly breaker: Breaker
-  readonly changes: BreakerState[]
+  readonly breaker: CircuitBreaker
+  readonly changes: CircuitState[]
   /** Times of probes, in milliseconds since the start. */
   readonly probes: number[]
   /** Result of the next probes. */
@@ -16,10 +16,10 @@ interface Trial {
 /** Creates a breaker whose clock the test controls. */
 function breakerOf (t: Test): Trial {
   mock.timers.enable({ apis: ['setTimeout'] })
-  const changes: BreakerState[] = []
+  const changes: CircuitState[] = []
   const probes: number[] = []
   let now = 0
-  const breaker = new Breaker(async () => {
+  const breaker = new CircuitBreaker(async () => {
     probes.push(now)
     await turn()
     if (!trial.isHealthy) throw new Error('unhealthy')

@@ -1,7 +1,7 @@
 import { type ChildProcess } from 'node:child_process'
 import { EventEmitter } from 'node:events'
 import t from 'tap'
-import { closeUnacceptedConnections } from '../../src/workers/unaccepted-connections.js'
+import { closeUnacceptedConnections } from '../../src/workers/close-unaccepted-connections.js'
 
 /** Mimics a worker process as node:cluster uses it, and records what it is sent. */
 function childOf (

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
-import { inFlightMbOf } from '../../src/config/memory-needs.js'
+import { inFlightMbOf } from '../../src/config/in-flight-budget.js'
 import { memoryNeededMb } from '../support/memory-needed.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 

@@ -3,7 +3,7 @@ import { readU64 } from './integer.js'
 import { countItems, membersIn, u64In } from './json-scan.js'
 
 /** Height, versions and transaction counts that the body of a block states. */
-export interface BlockHead {
+export interface BlockSummary {
   readonly height: bigint
   readonly first: bigint
   readonly last: bigint
@@ -24,7 +24,7 @@ const nullText = Buffer.from('null')
 const maxLengthBytes = 5
 
 /** Reads the head of a block and counts its transactions; undefined if either is uncertain. */
-export function readBlockHead (body: Buffer, accept: Accept): BlockHead | undefined {
+export function readBlockSummary (body: Buffer, accept: Accept): BlockSummary | undefined {
   const head = accept === 'json' ? headInJson(body) : headInBcs(body)
   return head !== undefined && head.first <= head.last ? head : undefined
 }
@@ -49,7 +49,7 @@ export function readFinalBlockHash (body: Buffer, height: bigint, headVersion: b
   }
 }
 
-function headInJson (body: Buffer): BlockHead | undefined {
+function headInJson (body: Buffer): BlockSummary | undefined {
   const members = membersIn(body)
   const height = u64In(body, members?.get('block_height'))
   const first = u64In(body, members?.get('first_version'))
@@ -63,7 +63,7 @@ function headInJson (body: Buffer): BlockHead | undefined {
   return count === undefined ? undefined : { height, first, last, counts: [count] }
 }
 
-function headInBcs (body: Buffer): BlockHead | undefined {
+function headInBcs (body: Buffer): BlockSummary | undefined {
   if (body.length < headBytes) return undefined
   const counts = countsInBcs(body.subarray(headBytes))
   return counts && {

@@ -14,7 +14,7 @@ export interface PendingPurge {
 }
 
 /** Agreement of this process with the other replicas, without which it neither reads nor writes the Redis tier. */
-export class Agreement {
+export class ReplicaAgreement {
   /** Purges in order of delivery; until Redis has them all, it may still hold purged entries. */
   readonly pendingPurges: PendingPurge[] = []
   readonly #generations: Pick<Generations, 'isAgreed'>

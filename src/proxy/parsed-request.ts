@@ -15,10 +15,10 @@ const maxMemos = 10_000
 const maxAcceptEncodingLength = 100
 
 /** Parsed-request cache: reads by request variant. */
-export type RequestVariantCache = ParsedRequestCache<RequestVariantEntry>
+export type RequestVariantCache = ParsedRequestCache<ParsedRequest>
 
 /** Read of one request variant, with its keys and its memoised last response. */
-export class RequestVariantEntry implements MemoHolder {
+export class ParsedRequest implements MemoHolder {
   readonly read: Read
   #chain: ChainGeneration | undefined
   #pinned: PinnedRead | undefined
