@@ -275,11 +275,14 @@ t.test('a purge during a read of the same events leaves no page, by any pair of 
   }
 })
 
+// A sync reads other keys, at any time.
+const getOfStreamName = /\nget\r\n\$\d+\r\n[^\r]*\/events\//
+
 t.test('a purge during a look-up in Redis leaves nothing of the response in transit', async t => {
   for (
-    const [isNamed, command, path] of [[false, 'get', handlePath], [true, 'get', handlePath], [
+    const [isNamed, command, path] of [[false, getOfStreamName, handlePath], [true, getOfStreamName, handlePath], [
       true,
-      'zscore',
+      /zscore/,
       streamPath(7)
     ]] as const
   ) {
@@ -295,7 +298,7 @@ t.test('a purge during a look-up in Redis leaves nothing of the response in tran
     if (isNamed) t.equal((await b.get(pageAt(handlePath, 50, 50))).headers[cacheStatusHeader], redisHitStatus)
     let isDelayed = false
     network.scriptedResponse = chunk => {
-      if (!isDelayed && chunk.includes(command)) {
+      if (!isDelayed && command.test(String(chunk))) {
         isDelayed = true
         network.withhold()
       }
@@ -305,7 +308,7 @@ t.test('a purge during a look-up in Redis leaves nothing of the response in tran
     await until(async () => isDelayed, `Redis has responded ${command}`)
     const purging = purge(b, pageAt(path, 10, 1))
     // Purges memory before it reads from Redis which stream the path names.
-    await until(async () => /\nget\r\n\$\d+\r\n[^\r]*\/events\//.test(network.received), 'it is invalidated')
+    await until(async () => getOfStreamName.test(network.received), 'it is invalidated')
     network.release()
     t.match(await purging, { status: 200 })
     t.equal((await reading).headers[cacheStatusHeader], storedMissStatus, 'pages fetched after the purge')

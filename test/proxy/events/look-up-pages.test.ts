@@ -2,6 +2,8 @@ import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { etagOf } from '../../../src/cache/entry.js'
+import { type LowerTier } from '../../../src/cache/tier.js'
+import { noClient, pinRead } from '../../../src/proxy/pinned-read.js'
 import { serveFromMemory, serveRead } from '../../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../../src/proxy/parsed-request.js'
 import { cacheStatusOf, type Outcome } from '../../../src/proxy/outcomes.js'
@@ -14,6 +16,7 @@ import {
   streamPath
 } from '../../support/event-upstream.js'
 import { contextAt, readOfTarget } from '../../support/proxy-context.js'
+import { storedEntryOf } from '../../support/redis-tier.js'
 import { checkAsync, seedTitle } from '../../support/properties.js'
 import { memoryHitStatus, cacheStatusHeader, storedMissStatus } from '../../support/cache-status.js'
 import { until } from '../../support/until.js'
@@ -258,6 +261,31 @@ t.test('a handle mapping lives as long as a page of it, and pages by another pat
   const after = await get(pageAt(handlePath, 50, 5))
   t.equal(cacheStatusOf(after), storedMissStatus)
   t.equal(after.name === 'miss' && String(after.fetched.response.body), upstream.page(50, 5, 8))
+})
+
+t.test('a page found in a lower tier is fetched if its path has lost its stream meanwhile', async t => {
+  const upstream = await startEventUpstream(t)
+  const { context } = contextAt(t, upstream.url)
+  await context.resolveChain()
+  await serveRead(context, readOfTarget(pageAt(handlePath, 0, 5)))
+  const read = readOfTarget(pageAt(handlePath, 50, 5))
+  const { eventsFamily = '' } = await pinRead(context, read, noClient)
+  const tier: LowerTier = {
+    name: 'redis',
+    warnings: [],
+    get: async () => {
+      context.streamNames.remove(eventsFamily)
+      return { stored: storedEntryOf('page', '[]'), ttlMs: 1000 }
+    },
+    put: () => {},
+    status: { state: 'up' },
+    invalidate: () => {},
+    dropPending: () => {},
+    close: async () => {}
+  }
+  const outcome = await serveRead({ ...context, lowerTiers: [tier] }, read)
+  t.equal(cacheStatusOf(outcome), storedMissStatus)
+  t.equal(outcome.name === 'miss' && String(outcome.fetched.response.body), upstream.page(50, 5))
 })
 
 t.test('a page is pruned by its first event on both paths, and then served as the operator chose', async t => {
