@@ -18,7 +18,7 @@ import { mayServePruned, prunedDistance } from './pruned-reads.js'
 export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
   if (pinned.readClass !== 'moving') {
     const entry = lookUpHistory(context, pinned)
-    return entry && describe(context, pinned, 'memory', entry)
+    return entry && describeEntry(context, pinned, 'memory', entry)
   }
   const entry = readMicroCache(context, pinned)
   return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
@@ -89,7 +89,7 @@ async function lookUpInTier (
   if (page !== undefined && stream === undefined && readEventPage(found.stored.body)?.stream !== undefined) {
     return undefined
   }
-  const cached = describe(context, pinned, tier.name, entryFromFound(context, found))
+  const cached = describeEntry(context, pinned, tier.name, entryFromFound(context, found))
   // Fetches an entry again that was purged during its look-up.
   return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
 }
@@ -122,7 +122,7 @@ function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): 
 }
 
 /** Describes how an entry may be served; undefined if it may not, because the upstreams have pruned it. */
-function describe (
+export function describeEntry (
   context: ProxyContext,
   { read }: PinnedRead,
   tier: TierName,

@@ -6,7 +6,7 @@ import { auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnStream } from './events/event-pages.js'
 import { fetchJudged } from './fetch.js'
-import { lookUpBelowMemory, lookUpInMemory } from './look-up.js'
+import { describeEntry, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
   type CoalescedEntry,
@@ -85,9 +85,13 @@ async function serveCached (
   pinned: PinnedRead,
   cached: CachedEntry
 ): Promise<Outcome | undefined> {
-  const refreshed = cached.isRetired ? await refreshRendering(context, pinned, cached) : undefined
+  if (!cached.isRetired) return serveHit(context, pinned, cached)
+  const refreshed = await refreshRendering(context, pinned, cached)
   if (isReset(context, pinned)) return undefined
-  return refreshed ?? serveHit(context, pinned, cached)
+  if (refreshed !== undefined) return refreshed
+  // Upstreams may have pruned the entry's version during the refresh.
+  const present = describeEntry(context, pinned, cached.tier, cached.entry)
+  return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)
 }
 
 function serveHit (context: ProxyContext, { read }: PinnedRead, cached: CachedEntry): Hit {

@@ -695,6 +695,37 @@ t.test('an old rendering of a pruned version is served without an upstream reque
   t.equal(stub.requests.length, 1)
 })
 
+t.test('a version pruned during the refresh of its rendering is served as pruned, or 410', async t => {
+  for (const servePruned of [true, false]) {
+    let release = 'aaaa'
+    let oldest = '10'
+    let receive = (): void => {}
+    const stub = await startStubUpstream(t, (_request, response, nth) => {
+      if (nth === 1) respondOk(response, '[]')
+      else receive()
+    }, (_request, response) => {
+      response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`)
+    })
+    const { context: parts } = contextAt(t, stub.url)
+    const context = { ...parts, settings: { ...parts.settings, servePruned } }
+    await context.resolveChain()
+    await serveRead(context, readOfTarget(modules))
+    release = 'bbbb'
+    await context.resolveChain()
+    const received = new Promise<void>(resolve => {
+      receive = resolve
+    })
+    const reading = serveRead(context, readOfTarget(modules))
+    reading.catch(() => {})
+    await received
+    oldest = '600'
+    await context.resolveChain()
+    if (servePruned) {
+      t.match(await reading, { name: 'hit', kind: 'pruned', position: { oldest: { version: 600n } } })
+    } else await t.rejects(reading, { code: 'version_pruned' })
+  }
+})
+
 t.test('a reset detected while a rendering is refreshed invalidates the old chain\'s entry', async t => {
   let index: Record<string, string> = {}
   let release = 'aaaa'

@@ -11,7 +11,8 @@ import {
   readiness,
   startReplicaPair,
   checkShared,
-  slowestOf
+  slowestOf,
+  untilShared
 } from '../support/replica-pair.js'
 import { type SlowRedis, slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
@@ -171,6 +172,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, reason
   const backMs = performance.now() - endedMs
   t.ok(backMs < 3500, `it was used again after ${Math.round(backMs)} ms`)
   await until(async () => (await readiness(second)).degraded.length === 0, 'nothing is degraded any more')
+  await untilShared(pair)
   await checkShared(t, pair, 'it is shared again')
   const isWritten = (names: readonly string[], target: string): boolean =>
     names.some(name => name.includes(target.split('/')[3] ?? target))

@@ -35,6 +35,8 @@ t.test('with Redis down at the start varve starts, is ready, and uses Redis once
   t.ok((await redisErrorsOf(first)).connect, 'the error is counted')
   await startRedis(t, { port })
   await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'it is up', 3500)
+  // Writes from before wait in the queue, and both must agree first.
+  await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
   t.same((await readiness(first)).degraded, [])
 })
@@ -64,6 +66,7 @@ t.test('with a wrong password varve reports it and responds, and uses Redis once
   t.equal(await redisWriteCount(first), 0)
   await redis.client.config('SET', 'requirepass', 'wrong')
   await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'it is up', 3500)
+  await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
 })
 
@@ -119,6 +122,7 @@ t.test('a read-only Redis replica is up, serves hits and reports its rejected wr
   )
   await replicate(redis, undefined)
   await until(async () => (await readiness(first)).degraded.length === 0, 'it takes writes again')
+  await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
 })
 
