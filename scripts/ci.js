@@ -16,7 +16,7 @@ close(await check())
 async function check () {
   const faults = await makeReady()
   if (faults.length > 0) return { faults }
-  const { replicas, waiting, alone } = suites()
+  const { replicas, waiting, alone, idle } = suites()
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
@@ -28,14 +28,15 @@ async function check () {
   say('running the tests of whole replicas and processes, and the longer checks ...')
   const longer = singly(waiting)
   const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600 })
-  const [long, [whole, rest]] = await Promise.all([
+  const [long, timers, [whole, rest]] = await Promise.all([
     runLonger(jobs - 1),
+    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
     // The place of the replicas' tests is free for longer checks as soon as they end.
     runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])
   ])
   say('running the checks that measure, one at a time ...')
   const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
-  return sumOf([fast, whole, long, rest, measuring])
+  return sumOf([fast, whole, long, timers, rest, measuring])
 }
 
 /** Runs files that count for the coverage, then checks it. */

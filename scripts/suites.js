@@ -23,6 +23,9 @@ const alone = [
   ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
 ]
 
+/** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
+const idle = slow('', 'http/certificate', 'upstreams/dns')
+
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
 const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'http/slow-link')
 
@@ -49,9 +52,7 @@ const longest = [
     'package',
     'prometheus',
     'app/process-faults',
-    'upstreams/dns',
-    'prometheus-rules',
-    'http/certificate'
+    'prometheus-rules'
   ),
   ...named(
     'deceptive/false-responses',
@@ -66,7 +67,7 @@ const longest = [
 
 /** Groups the test files by when they run: those named *.slow.test.ts wait, measure or start several processes. */
 export function suites () {
-  for (const file of [...replicas, ...alone, ...nightly, ...random, ...longest, ...timed]) {
+  for (const file of [...replicas, ...alone, ...idle, ...nightly, ...random, ...longest, ...timed]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
   const all = filesIn('test').filter(file => file.endsWith('.test.ts'))
@@ -75,8 +76,9 @@ export function suites () {
   return {
     fast: files.filter(file => !isSlow(file)),
     replicas,
-    waiting: files.filter(file => isSlow(file) && ![...replicas, ...alone, ...nightly].includes(file)),
+    waiting: files.filter(file => isSlow(file) && ![...replicas, ...alone, ...idle, ...nightly].includes(file)),
     alone,
+    idle,
     nightly,
     random
   }

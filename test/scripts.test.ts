@@ -22,7 +22,9 @@ interface Runner {
     onLine: (line: string) => void
   ) => Promise<void>
 }
-type Suites = Readonly<Record<'fast' | 'replicas' | 'waiting' | 'alone' | 'nightly' | 'random', readonly string[]>>
+type Suites = Readonly<
+  Record<'fast' | 'replicas' | 'waiting' | 'alone' | 'idle' | 'nightly' | 'random', readonly string[]>
+>
 
 /** Makes a checkout with the scripts and one source file, as `npm test` leaves it after a run. */
 async function checkout (t: Test): Promise<{ folder: string, recorded: Recorded }> {
@@ -39,8 +41,8 @@ const count = { passed: 7, skipped: [], failed: [], files: [] }
 
 t.test('every test file is in exactly one set', async t => {
   const { suites } = await import(pathToFileURL(join(root, 'scripts/suites.js')).href) as { suites: () => Suites }
-  const { fast, replicas, waiting, alone, nightly, random } = suites()
-  const all = [...fast, ...replicas, ...waiting, ...alone, ...nightly]
+  const { fast, replicas, waiting, alone, idle, nightly, random } = suites()
+  const all = [...fast, ...replicas, ...waiting, ...alone, ...idle, ...nightly]
   const tracked = execFileSync('git', ['ls-files', 'test/*.test.ts'], { cwd: root }).toString().trim().split('\n')
   t.equal(new Set(all).size, all.length)
   t.same(tracked.filter(file => !all.includes(file)), [])
