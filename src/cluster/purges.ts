@@ -75,8 +75,8 @@ export class Purges {
     const { log, store, local } = this.#options
     const before = this.#known
     const { purges, mayBeTrimmed: isFull } = await log.read(chainId)
-    // A delivery may have added a purge while the log was read.
-    const newPurges = exclude(purges, this.#known)
+    // Excludes own purges: one delivered while the log was read is known, one still being delivered is pending.
+    const newPurges = exclude(purges, [...this.#known ?? [], ...this.#pending])
     this.#addKnown(newPurges)
     const invalidated: Array<Promise<void>> = []
     if (isFull && newPurges.length === purges.length) {
@@ -119,7 +119,7 @@ export class Purges {
   }
 }
 
-function exclude (purges: readonly Purge[], others: readonly Purge[] = []): Purge[] {
+function exclude (purges: readonly Purge[], others: ReadonlyArray<Pick<Purge, 'id'>>): Purge[] {
   const ids = new Set(others.map(({ id }) => id))
   return purges.filter(({ id }) => !ids.has(id))
 }

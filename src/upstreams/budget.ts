@@ -68,7 +68,7 @@ export class Budget {
       now,
       hasOther: clientId => this.#clientQueue.hasOther(clientId),
       onBrokenOff: () => {
-        this.#recordExhausted()
+        this.#recordExhausted('maxConcurrent')
         onBrokenOff()
       }
     })
@@ -141,7 +141,7 @@ export class Budget {
         },
         reject: () => {
           leaveQueue()
-          if (!isProbe) this.#recordExhausted()
+          if (!isProbe) this.#recordExhausted(this.#scarceLimit)
           reject(new NoSlotError(`no upstream slot within ${this.#scarceLimit}`))
           this.#notifyIfIdle()
         }
@@ -188,8 +188,9 @@ export class Budget {
     return this.#hasFreeSlot && this.#clientsInFlight < clientSlotsOf(this.maxConcurrent)
   }
 
+  /** Limit for which requests queue: with a free slot only the rate can hold them, even if it has just recovered. */
   get #scarceLimit (): ExhaustedLimit {
-    return this.#isRateLimited && this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
+    return this.#rateLimiter !== undefined && this.#hasClientSlot ? 'requestsPerSecond' : 'maxConcurrent'
   }
 
   get #isRateLimited (): boolean {
@@ -205,13 +206,13 @@ export class Budget {
     )
     if (this.#clientQueue.size < capacity) return
     const displaced = this.#clientQueue.tailOfLongest(clientId)
-    this.#recordExhausted()
+    this.#recordExhausted(this.#scarceLimit)
     if (displaced === undefined) throw new NoSlotError('upstream queue full')
     displaced.reject()
   }
 
-  #recordExhausted (): void {
-    this.#lastExhausted = { limit: this.#scarceLimit, atMs: this.#now() }
+  #recordExhausted (limit: ExhaustedLimit): void {
+    this.#lastExhausted = { limit, atMs: this.#now() }
   }
 
   #startSlot ({ clientId, isProbe }: SlotOwner): UpstreamSlot {

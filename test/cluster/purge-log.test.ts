@@ -11,11 +11,12 @@ import { openRedisTier, storedEntryOf, type TestRedisTier } from '../support/red
 import { slowRedis } from '../support/slow-redis.js'
 import { until } from '../support/until.js'
 
-const log = 'varve:1:purges 4'
+const logKey = 'varve:1:purges 4'
 
 /** The purging part of one replica; the test decides when it reads the log. */
 interface Replica extends Purges {
   readonly store: TestRedisTier
+  readonly log: PurgeLog
   /** Invalidated keys in order; `everything` where the replica could not know which. */
   readonly invalidated: string[]
   lastIntervals(): Invalidation['intervals']
@@ -33,9 +34,10 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
   let last: Invalidation['intervals'] = []
   const notified = { times: 0 }
   const agreed: Replica['agreed'] = { chain: { id: 4, generation: 1 } }
+  const log = new PurgeLog(new ExpiringKeys(store.link, 'varve:1:', 1000))
   const purges = new Purges({
     store,
-    log: new PurgeLog(new ExpiringKeys(store.link, 'varve:1:', 1000)),
+    log,
     local: {
       invalidate: async ({ keys, intervals }) => {
         invalidated.push(...keys)
@@ -52,6 +54,7 @@ async function replicaAt (t: Test, url: string): Promise<Replica> {
   })
   return Object.assign(purges, {
     store,
+    log,
     invalidated,
     lastIntervals: () => last,
     notified,
@@ -91,6 +94,18 @@ t.test('a purge applies here and in Redis at once, and once on another replica t
   t.same([a.invalidated, b.invalidated], [['k'], ['k']])
 })
 
+t.test('a replica that reads its own purge before its delivery ends does not apply it again', async t => {
+  const { a, b } = await two(t)
+  const add = a.log.add.bind(a.log)
+  a.log.add = async (chainId, purge) => {
+    await add(chainId, purge)
+    await a.lookNow()
+  }
+  await a.purgeKey('k')
+  await b.lookNow()
+  t.same([a.invalidated, b.invalidated], [['k'], ['k']])
+})
+
 t.test('purges apply in their order, and versions above 2^53 stay exact', async t => {
   const { a, b } = await two(t)
   for (const key of ['1', '2', '3']) await a.purgeKey(key)
@@ -123,8 +138,8 @@ t.test('a replica that knows no record of a full log purges everything, and the 
     'a log\'s length of purges is known one by one'
   )
   for (let nth = 1; nth <= 300; nth++) await a.purgeKey(`m${nth}`)
-  t.equal(await redis.client.llen(log), 256)
-  t.ok(await redis.client.ttl(log) > 0)
+  t.equal(await redis.client.llen(logKey), 256)
+  t.ok(await redis.client.ttl(logKey) > 0)
   b.store.put({ stored: storedEntryOf('waits', 'old'), ttlMs: undefined })
   await b.lookNow()
   t.ok(b.invalidated.slice(255).includes('everything'))
@@ -161,7 +176,10 @@ t.test('a lost log is written again by replicas that know it, and others learn a
   await b.lookNow()
   for (const key of ['one', 'two', 'three']) await a.purgeKey(key)
   for (
-    const damage of [async () => await redis.client.del(log), async () => await redis.client.set(log, 'another kind')]
+    const damage of [
+      async () => await redis.client.del(logKey),
+      async () => await redis.client.set(logKey, 'another kind')
+    ]
   ) {
     await damage()
     // The replica that knows least reads first, so that it starts the log.
@@ -170,8 +188,8 @@ t.test('a lost log is written again by replicas that know it, and others learn a
     await a.lookNow()
     await b.lookNow()
     t.same(b.invalidated, ['known to both', 'one', 'two', 'three'])
-    t.equal(await redis.client.llen(log), 4)
-    t.ok(await redis.client.ttl(log) > 0)
+    t.equal(await redis.client.llen(logKey), 4)
+    t.ok(await redis.client.ttl(logKey) > 0)
   }
   t.same(a.invalidated, ['known to both', 'one', 'two', 'three'], 'no replica purges again what it knew')
   const late = await replicaAt(t, redis.url)
@@ -186,24 +204,24 @@ t.test('a log that Redis does not let a replica read is not treated as lost', as
   const blind = await replicaAt(t, `redis://blind:pw@${redis.host}`)
   await t.rejects(blind.lookNow(), /NOPERM/)
   t.same(blind.invalidated, [])
-  t.equal(await redis.client.llen(log), 1)
+  t.equal(await redis.client.llen(logKey), 1)
 })
 
 t.test('a damaged record hides no other, and replicas that know it write it again', async t => {
   const { redis, a, b } = await two(t)
   for (const key of ['one', 'two', 'three']) await a.purgeKey(key)
-  const text = await redis.client.lindex(log, 1) ?? ''
+  const text = await redis.client.lindex(logKey, 1) ?? ''
   const damages = ['', 'nonsense', text.slice(0, -1), text.replace('two', 'tow'), '0 {}']
   for (const [at, damaged] of damages.entries()) {
-    await redis.client.lset(log, 1, damaged)
+    await redis.client.lset(logKey, 1, damaged)
     const reader = at === 0 ? b : await replicaAt(t, redis.url)
     await reader.lookNow()
     t.same(reader.invalidated, ['one', 'three'], JSON.stringify(damaged))
     await a.lookNow()
     await reader.lookNow()
     t.same([...reader.invalidated].sort(), ['one', 'three', 'two'])
-    await redis.client.lset(log, 1, text)
-    await redis.client.ltrim(log, 0, 2)
+    await redis.client.lset(logKey, 1, text)
+    await redis.client.ltrim(logKey, 0, 2)
   }
 })
 
@@ -212,7 +230,7 @@ t.test('many concurrent purges are logged and notified once each', async t => {
   const keys = Array.from({ length: 50 }, (_, at) => `k${at}`)
   t.ok((await Promise.all(keys.map(async key => await a.purgeKey(key)))).every(Boolean))
   t.equal(a.notified.times, 50)
-  t.equal(await redis.client.llen(log), 50)
+  t.equal(await redis.client.llen(logKey), 50)
   await b.lookNow()
   t.same(b.invalidated, keys)
 })

@@ -696,18 +696,25 @@ t.test('an old rendering of a pruned version is served without an upstream reque
 })
 
 t.test('a version pruned during the refresh of its rendering is served as pruned, or 410', async t => {
-  for (const servePruned of [true, false]) {
+  for (
+    const settings of [
+      { servePruned: true },
+      { servePruned: false },
+      { servePruned: false, answerLocally: false }
+    ]
+  ) {
     let release = 'aaaa'
     let oldest = '10'
     let receive = (): void => {}
     const stub = await startStubUpstream(t, (_request, response, nth) => {
       if (nth === 1) respondOk(response, '[]')
-      else receive()
+      else if (nth === 2) receive()
+      else response.writeHead(410, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end()
     }, (_request, response) => {
       response.writeHead(200, stamps({ 'x-aptos-ledger-oldest-version': oldest })).end(`{"git_hash":"${release}"}`)
     })
     const { context: parts } = contextAt(t, stub.url)
-    const context = { ...parts, settings: { ...parts.settings, servePruned } }
+    const context = { ...parts, settings: { ...parts.settings, ...settings } }
     await context.resolveChain()
     await serveRead(context, readOfTarget(modules))
     release = 'bbbb'
@@ -720,9 +727,10 @@ t.test('a version pruned during the refresh of its rendering is served as pruned
     await received
     oldest = '600'
     await context.resolveChain()
-    if (servePruned) {
+    if (settings.servePruned) {
       t.match(await reading, { name: 'hit', kind: 'pruned', position: { oldest: { version: 600n } } })
-    } else await t.rejects(reading, { code: 'version_pruned' })
+    } else if (settings.answerLocally === false) t.match(await reading, { fetched: { response: { status: 410 } } })
+    else await t.rejects(reading, { code: 'version_pruned' })
   }
 })
 

@@ -163,6 +163,21 @@ t.test('a request that the rate cannot serve within its timeout is rejected at o
   t.equal(budget.exhaustedLimit, 'requestsPerSecond')
 })
 
+t.test('a wait that ends just as the rate recovers names the rate; with taken slots, the slots', async t => {
+  const clock = { ms: 0 }
+  const budget = budgetOf(t, { maxConcurrent: 2, requestsPerSecond: 1, now: () => clock.ms })
+  const slot = budget.tryAcquire(false)
+  slot?.markSent()
+  slot?.release()
+  const held = budget.acquire(wish({ timeoutMs: 5 }))
+  clock.ms = 2000
+  await t.rejects(held, { message: 'no upstream slot within requestsPerSecond' })
+  t.equal(budget.exhaustedLimit, 'requestsPerSecond')
+  t.ok(budget.tryAcquire(false))
+  await t.rejects(budget.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
+  t.equal(budget.exhaustedLimit, 'maxConcurrent')
+})
+
 t.test('a budget is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
   const budget = budgetOf(t, { maxConcurrent: 4 })
   t.notOk(budget.isBusy())
