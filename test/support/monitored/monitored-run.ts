@@ -41,6 +41,8 @@ export async function runMonitored (environment: MonitoredEnvironment): Promise<
   const ended = readRequestCounts(environment)
   await prometheus.untilScraped(Date.now() / 1000)
   const at = Date.now() / 1000
+  // A scrape that is under way has a time before `at`, and would lengthen the span after its factors are read.
+  await prometheus.untilScraped(at)
   const { user, system } = process.cpuUsage(processor)
   const after = readRequestCounts(environment)
   const seconds = Math.ceil((at - began) * 1000) / 1000
