@@ -41,6 +41,8 @@ async function fetchLatest (context: ProxyContext, pinned: PinnedRead): Promise<
   const servedVersion = highestVersion(context.tracker.position?.head.version, read.minVersion)
   const judged = await fetchUnlessDenied(context, pinned, { servedVersion })
   if (!isStale(context, pinned, servedVersion, judged)) return { ...judged, isStale: false }
+  // Frees its slot for the retry, since no client gets a body below its minimum version.
+  if (isBelowMinVersion(judged.response, read.minVersion)) discardBody(judged)
   // Skips a useless retry: another replica may have served a head that no upstream of this process has reached.
   const retried = servedVersion === undefined || context.upstreamPool.mayHaveReached(servedVersion)
     ? await fetchUnlessDenied(context, pinned, { servedVersion }).catch(() => undefined)

@@ -299,6 +299,8 @@ t.test('a response too large to store is discarded if it is older than the minim
       'the state at a version is the same at any head'
     )
   }
+  const noSlot = 'varve_upstream_requests_total{upstream="node",endpoint="account",status="no_slot"}'
+  t.equal(await varve.metric(noSlot), undefined, 'no retry waits for the slot of a discarded body')
 })
 
 t.test('while the head is unknown, a version cannot be reported as not found', async t => {
