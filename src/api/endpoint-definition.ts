@@ -1,3 +1,5 @@
+import { type ListDependencies } from './dependencies.js'
+
 /** Returns the canonical form of a decoded parameter; undefined if the text cannot be valid. */
 export type ParameterParser = (text: string) => string | undefined
 
@@ -39,6 +41,8 @@ export interface EndpointDefinition<Name extends string = string> {
   readonly renderedByRelease: boolean | 'with_transactions'
   /** True if nodes accept writes by POST on the same path; varve serves only the reads. */
   readonly hasWriteMethod: boolean
+  /** State keys that a response depends on; undefined for reads that the ledger's write sets cannot answer for. */
+  readonly dependsOn: ListDependencies | undefined
   /** Reason why responses can or cannot be stored, as `explain` prints it. */
   readonly why: string
 }

@@ -1,3 +1,13 @@
+import {
+  ofAccount,
+  ofBalance,
+  ofModule,
+  ofModules,
+  ofRawTableItem,
+  ofResource,
+  ofResources,
+  ofTableItem
+} from './dependencies.js'
 import { type EndpointDefinition } from './endpoint-definition.js'
 import {
   address,
@@ -57,6 +67,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 },
     keyedBy: 'version',
     notFoundCode: 'table_item_not_found',
+    dependsOn: ofTableItem,
     why: stateIsImmutable
   }),
   defineEndpoint('raw_table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'raw_item'], {
@@ -65,6 +76,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 },
     keyedBy: 'version',
     notFoundCode: 'table_item_not_found',
+    dependsOn: ofRawTableItem,
     why: stateIsImmutable
   }),
   defineEndpoint('view', ['v1', 'view'], {
@@ -79,6 +91,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 },
     keyedBy: 'version',
     renderedByRelease: true,
+    dependsOn: ofAccount,
     why: stateIsImmutable
   }),
   defineEndpoint('account_resources', ['v1', 'accounts', decodedTwice('address', address), 'resources'], {
@@ -86,6 +99,7 @@ export const endpoints: readonly Endpoint[] = [
     takesCursor: true,
     keyedBy: 'version',
     renderedByRelease: true,
+    dependsOn: ofResources,
     why: stateIsImmutable
   }),
   // Newer releases find coins that have migrated; older releases do not (docs/node-behaviour.md, "Rendering").
@@ -97,6 +111,7 @@ export const endpoints: readonly Endpoint[] = [
       keyedBy: 'version',
       notFoundCode: 'resource_not_found',
       renderedByRelease: true,
+      dependsOn: ofResource,
       why: stateIsImmutable
     }
   ),
@@ -110,6 +125,7 @@ export const endpoints: readonly Endpoint[] = [
     query: { ledger_version: u64 },
     keyedBy: 'version',
     renderedByRelease: true,
+    dependsOn: ofBalance,
     why: stateIsImmutable
   }),
   defineEndpoint('account_modules', ['v1', 'accounts', decodedTwice('address', address), 'modules'], {
@@ -117,6 +133,7 @@ export const endpoints: readonly Endpoint[] = [
     takesCursor: true,
     keyedBy: 'version',
     renderedByRelease: true,
+    dependsOn: ofModules,
     why: stateIsImmutable
   }),
   defineEndpoint('account_module', [
@@ -130,6 +147,7 @@ export const endpoints: readonly Endpoint[] = [
     keyedBy: 'version',
     notFoundCode: 'module_not_found',
     renderedByRelease: true,
+    dependsOn: ofModule,
     why: stateIsImmutable
   }),
   defineEndpoint('account_events', [
@@ -200,6 +218,9 @@ export const endpoints: readonly Endpoint[] = [
   })
 ]
 
+/** Endpoints whose latest responses can be followed. */
+export const followedEndpointNames = endpoints.flatMap(({ name, dependsOn }) => dependsOn === undefined ? [] : [name])
+
 function defineEndpoint (
   name: EndpointName,
   path: Endpoint['path'],
@@ -217,6 +238,7 @@ function defineEndpoint (
     notFoundCode: undefined,
     renderedByRelease: false,
     hasWriteMethod: false,
+    dependsOn: undefined,
     ...options
   }
 }

@@ -117,6 +117,17 @@ export function keysOf (
   return { value: key, text: key, intervalFamily: blockIndexKey }
 }
 
+/**
+ * Returns the family of all versions of a state read, which is the key of its latest read; undefined for reads whose
+ * responses no write set can prove unchanged.
+ */
+export function stateFamilyOf (
+  read: Read,
+  chain: { readonly id: number | string, readonly generation: number | string }
+): string | undefined {
+  return read.endpoint.dependsOn === undefined ? undefined : keysOf({ ...read, ledgerVersion: undefined }, chain).value
+}
+
 /** Returns true if a read requests a block, whose one entry serves its height and every version inside. */
 export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
   return keyedBy === 'block' || keyedBy === 'height'

@@ -16,6 +16,11 @@ export function blockByVersionTarget (version: bigint, withTransactions: boolean
   return `/v1/blocks/by_version/${version}${withTransactions ? '?with_transactions=true' : ''}`
 }
 
+/** Returns the target of a list of transactions, from a version on or the newest. */
+export function transactionsTarget (start: bigint | undefined, limit: number): string {
+  return `/v1/transactions?${start === undefined ? '' : `start=${start}&`}limit=${limit}`
+}
+
 /** Returns the path of a stream of events, equal to the path of a read by creation number. */
 export function streamPathOf (address: string, creation: bigint | string): string {
   return `/v1/accounts/${address}/events/${creation}`

@@ -31,6 +31,7 @@ import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './invalidate-audited.js'
 import { Events } from './events.js'
+import { type FollowHooks, Following } from './following.js'
 import { subscribe, type WorkerSubscribers } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
@@ -43,6 +44,7 @@ import { versionOfProgram } from './version.js'
 
 /** Connects a worker to the other processes; all absent when varve runs as one process. */
 export interface WorkerHooks extends WorkerSubscribers {
+  readonly following?: FollowHooks
   readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
   /** Counts what clients consume for all workers; absent, this process counts alone. */
   readonly buckets?: TokenBuckets
@@ -57,6 +59,7 @@ export interface Components {
   readonly headPolling: HeadPolling
   readonly cordons: Cordons
   readonly upstreamLifecycle: UpstreamLifecycle
+  readonly following: Following
   readonly generations: Generations
   readonly redisBackend: RedisBackend | undefined
   readonly diskBackend: DiskBackend | undefined
@@ -117,10 +120,15 @@ export function buildComponents (
     }
   })
   const releases = new LiveReleases(now, name => upstreamPool.isUp(name))
-  const waiterPolls = new WaiterPolls(() => {
-    headPolling.pollForWaiters()
-  }, now)
-  const versionWaits = new VersionWaits(tracker, waiterPolls)
+  const followHooks = hooks.following
+  const following = new Following(config, { tracker, upstreamPool, headPolling, metrics, log, now, hooks: followHooks })
+  const versionWaits = new VersionWaits(
+    tracker,
+    new WaiterPolls(() => {
+      headPolling.pollForWaiters()
+      following.parts.follower?.catchUp()
+    }, now)
+  )
   const cordons = new Cordons(hooks.cordoned)
   const localBuckets = hooks.buckets ?? new LocalBuckets(now)
   const redis = prepareRedis?.(config.cache.redis, {
@@ -193,6 +201,7 @@ export function buildComponents (
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
     upstreamPool,
+    ...following.parts,
     inFlight,
     releases,
     resolveChain: async () => {
@@ -220,6 +229,7 @@ export function buildComponents (
     invalidator,
     lowerTiers,
     lowestRequested,
+    following,
     redisBackend,
     workers: hooks
   })
@@ -257,6 +267,7 @@ export function buildComponents (
     headPolling,
     cordons,
     upstreamLifecycle,
+    following,
     generations,
     redisBackend,
     diskBackend,

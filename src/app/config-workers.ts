@@ -16,7 +16,7 @@ const bytesPerMb = 1024 * 1024
 const maxPollBytes = 65_536
 
 /** Message of a worker that concerns workers of every configuration. */
-export type SharedMessage = Exclude<WorkerMessage, { kind: 'poll' | 'head' }>
+export type SharedMessage = Exclude<WorkerMessage, { kind: 'poll' | 'head' | 'follow' | 'follow_demand' }>
 
 /** Parts of the primary process that the workers of every configuration share. */
 export interface SharedParts {
@@ -35,6 +35,7 @@ export class ConfigWorkers implements WorkerPoolOptions {
   readonly #config: Config
   readonly #sandboxUrl: string | undefined
   readonly #shared: SharedParts
+  #tailReader: WorkerProcess | undefined
 
   constructor (config: Config, sandboxUrl: string | undefined, shared: SharedParts) {
     const { workerPool, metrics, now } = shared
@@ -64,12 +65,24 @@ export class ConfigWorkers implements WorkerPoolOptions {
     }
   }
 
+  /** Returns the worker that reads the tail for all; the first to need it, after the former one is gone. */
+  #tailReaderFor (from: WorkerProcess): WorkerProcess {
+    if (this.#tailReader?.isListening !== true) {
+      this.#tailReader = from
+      from.send({ kind: 'follow_lead' })
+    }
+    return this.#tailReader
+  }
+
   onMessage (message: WorkerMessage, from: WorkerProcess): void {
     switch (message.kind) {
       case 'poll':
         return this.poller.poll(message.upstream, message.target, message.timeoutMs)
       case 'head':
+      case 'follow':
         return this.#shared.workerPool.broadcast(this, message, from)
+      case 'follow_demand':
+        return this.#tailReaderFor(from).send(message)
       case 'chain_reset':
         this.#shared.onMessage(message, from)
         return this.#shared.workerPool.broadcast(this, message, from)

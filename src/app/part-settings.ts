@@ -21,6 +21,7 @@ export function proxySettingsOf (
     isObserving: mode === 'observe',
     promoteLatest: latest.promote,
     auditShare: audit.share,
+    followedAuditShare: audit.share === 0 ? 0 : audit.followedShare,
     stateMs: latest.stateMs,
     infoMs: latest.infoMs,
     indexMs: latest.indexMs,

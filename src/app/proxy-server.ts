@@ -79,8 +79,9 @@ export async function buildProxyServer (
     },
     hooks
   )
-  const { proxy, upstreamPool, headPolling, upstreamLifecycle, generations, redisBackend, diskBackend, certificate } =
+  const { proxy, upstreamPool, headPolling, upstreamLifecycle, following, generations, redisBackend, diskBackend } =
     components
+  const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
   const drain = new DrainFlag()
@@ -133,6 +134,7 @@ export async function buildProxyServer (
     certificate?.close()
     timers.forEach(clearInterval)
     headPolling.stop()
+    following.close()
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
     redisBackend?.stop()
     await diskBackend?.stop()
@@ -146,12 +148,14 @@ export async function buildProxyServer (
     inFlight,
     recent,
     tiers,
+    follow: () => following.status,
     info: () => ({ version, mode: current.value.mode, host: hostname(), isSandbox }),
     degradedTiers: () =>
       [
         ...proxy.lowerTiers.flatMap(({ warnings }) => warnings),
         ...redisBackend?.warnings() ?? [],
-        ...diskBackend?.warnings() ?? []
+        ...diskBackend?.warnings() ?? [],
+        ...following.warnings
       ].map(text => masker.mask(text)),
     degradedCertificate: () => certificate?.warnings ?? []
   }
@@ -201,6 +205,7 @@ export async function buildProxyServer (
       }
     },
     reload: async next => {
+      following.apply(next)
       const serve = await reloadPublicApp(app, httpContextOf(next), nextId)
       await upstreamLifecycle.reload(next)
       serve()
@@ -229,6 +234,7 @@ export async function buildProxyServer (
     // Cached responses have headers that were printed under the names of the first configuration.
     const proxyContext: ProxyContext = {
       ...proxy,
+      ...following.parts,
       rejectIfOverloaded: () => {
         loadShedder.rejectIfOverloaded()
       },

@@ -10,6 +10,7 @@ import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.j
 import { type HeadPolling } from '../upstreams/head-polling.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type Events } from './events.js'
+import { type Following } from './following.js'
 import { type RedisBackend } from './redis-backend.js'
 import { type UpstreamState } from '../upstreams/upstream-state.js'
 
@@ -25,6 +26,7 @@ export interface Subscribers {
   readonly invalidator: LocalInvalidator
   readonly lowerTiers: readonly LowerTier[]
   readonly lowestRequested: LowestRequestedVersion
+  readonly following: Following
   readonly redisBackend: RedisBackend | undefined
   /** Reactions of the worker pool; absent when varve runs as one process. */
   readonly workers: WorkerSubscribers
@@ -61,6 +63,7 @@ function subscribeToChain (
     invalidator,
     lowerTiers,
     lowestRequested,
+    following,
     redisBackend,
     workers
   }: Subscribers
@@ -74,6 +77,10 @@ function subscribeToChain (
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
     headPolling.pollAll().catch(() => {})
+  })
+  // A followed head of the old chain would hide the position of the new one.
+  chain.reset.subscribe(() => {
+    following.reset()
   })
   // Drops the anchors of the old chain, and changes the generation, which invalidates everything cached.
   chain.reset.subscribe(stamped => {
@@ -100,6 +107,7 @@ function subscribeToChain (
   // Versions of the old chain say nothing about the new one.
   chain.generationChanged.subscribe(() => {
     lowestRequested.clear()
+    following.reset()
   })
   // Pending writes carry the previous generation, which may belong to another chain (law 7: chains never mix).
   chain.generationChanged.subscribe(() => {
@@ -125,6 +133,12 @@ function subscribeToChain (
   chain.headAdvanced.subscribe(stamped => workers.onAdvanced?.(stamped))
   chain.servedHeadAdvanced.subscribe(() => {
     versionWaits.finishReached()
+  })
+  // A client has seen a version above the followed head, so latest reads wait for the tail.
+  chain.servedHeadAdvanced.subscribe(() => {
+    const { follower } = following.parts
+    const [served, followed] = [tracker.position?.head.version, follower?.head?.version]
+    if (served !== undefined && followed !== undefined && served > followed) follower?.catchUp()
   })
 }
 

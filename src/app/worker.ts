@@ -5,6 +5,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'
 import { type StampedPosition } from '../api/position.js'
+import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
 import {
   type WorkerQuery,
   type ChainResetCount,
@@ -79,6 +80,9 @@ interface MessageReceiver {
   /** Polls an upstream of which another worker has a result. */
   poll(upstream: string): void
   learnHead(stamped: StampedPosition): void
+  leadFollowing(): void
+  onFollowDemand(demand: FollowDemand): void
+  onFollowEvent(event: FollowEvent): void
   reverifyAll(): void
 }
 
@@ -87,6 +91,9 @@ const notStarted: MessageReceiver = {
   runQuery: async () => ({ error: 'the worker has not started yet' }),
   poll: () => {},
   learnHead: () => {},
+  leadFollowing: () => {},
+  onFollowDemand: () => {},
+  onFollowEvent: () => {},
   reverifyAll: () => {}
 }
 
@@ -134,6 +141,14 @@ export class PrimaryChannel {
       probeTransportOf: upstream => this.#probes.transportTo(upstream),
       buckets: this.#buckets,
       cordoned,
+      following: {
+        demand: demand => {
+          this.#send({ kind: 'follow_demand', demand })
+        },
+        publish: event => {
+          this.#send({ kind: 'follow', resetCount: this.#resetCount, event })
+        }
+      },
       onAdvanced: stamped => {
         this.#send({ kind: 'head', resetCount: this.#resetCount, stamped })
       },
@@ -186,6 +201,13 @@ export class PrimaryChannel {
       case 'head':
         if (message.resetCount === this.#resetCount) this.#receiver.learnHead(message.stamped)
         return
+      case 'follow':
+        if (message.resetCount === this.#resetCount) this.#receiver.onFollowEvent(message.event)
+        return
+      case 'follow_lead':
+        return this.#receiver.leadFollowing()
+      case 'follow_demand':
+        return this.#receiver.onFollowDemand(message.demand)
       case 'chain_reset':
         if (message.resetCount > this.#resetCount) this.#receiver.reverifyAll()
     }
@@ -230,6 +252,18 @@ class ServingWorker implements MessageReceiver {
 
   learnHead (stamped: StampedPosition): void {
     this.#server.statusSources.tracker.learnProven(stamped)
+  }
+
+  leadFollowing (): void {
+    this.#server.components.following.lead()
+  }
+
+  onFollowDemand (demand: FollowDemand): void {
+    this.#server.components.following.onDemand(demand)
+  }
+
+  onFollowEvent (event: FollowEvent): void {
+    this.#server.components.following.onEvent(event)
   }
 
   // Each worker verifies its own upstreams before it resets its chain (law 7: chains never mix).

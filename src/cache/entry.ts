@@ -2,6 +2,7 @@ import { createHash, hash } from 'node:crypto'
 import { type IntervalKind, type ValidityInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/coding.js'
+import { type StateDigest } from '../api/state-key.js'
 import { flattenString } from './flatten-string.js'
 import { printHeaders } from './print-headers.js'
 
@@ -37,12 +38,14 @@ export interface Entry extends Representation {
   readonly lowestVersion: bigint | undefined
   /** Position at which a latest response was fetched; undefined for other reads, and without position headers. */
   readonly readAt: Position | undefined
+  /** State keys that the response depends on; undefined unless its validity interval can grow. */
+  readonly dependencies: readonly StateDigest[] | undefined
 }
 
 /** Input of `makeEntry`. */
 export type EntryParts =
   & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
-  & Partial<Pick<Entry, 'expiresAtMs' | 'validity' | 'lowestVersion' | 'readAt'>>
+  & Partial<Pick<Entry, 'expiresAtMs' | 'validity' | 'lowestVersion' | 'readAt' | 'dependencies'>>
 
 // Measured as resident memory (bench/NOTES.md): the entry, strings, array, Buffer and LRU slot, allocator overhead, and
 // uncollected garbage while a full cache evicts.
@@ -50,6 +53,7 @@ const entryOverheadBytes = 1800
 const overheadFactor = 1.25
 const intervalOverheadBytes: Readonly<Record<IntervalKind, number>> = { versions: 200, events: 500 }
 const representationOverheadBytes = 600
+const dependencyBytes = 32
 // Larger bodies are hashed in two steps and never copied, or each fetch would take its bytes three times.
 const minOwnBytes = 64 * 1024
 
@@ -58,7 +62,8 @@ const noneEncoded: Entry['encoded'] = {}
 
 /** Builds an entry with its ETag and printed headers; the body is copied. */
 export function makeEntry (parts: EntryParts): Entry {
-  const { key, status, contentType, perResponseHeaders, release, expiresAtMs, validity, lowestVersion, readAt } = parts
+  const { key, status, contentType, perResponseHeaders, release } = parts
+  const { expiresAtMs, validity, lowestVersion, readAt, dependencies } = parts
   const body = copyBytes(parts.body)
   const etag = etagOf(contentType, body)
   const rawHeaders = rawHeadersOf(parts, body, etag, [])
@@ -77,7 +82,8 @@ export function makeEntry (parts: EntryParts): Entry {
     expiresAtMs,
     validity,
     lowestVersion,
-    readAt
+    readAt,
+    dependencies
   }
 }
 
@@ -97,7 +103,10 @@ export function etagForCoding (entry: Representation, coding: Coding): string {
 /** Returns the true memory cost of an entry in bytes (law 10: nothing grows without bound). */
 export function costOf (entry: Entry): number {
   const representations = [entry, ...Object.values(entry.encoded).filter(({ body }) => body !== entry.body)]
-  const indexBytes = entry.validity === undefined ? 0 : intervalOverheadBytes[entry.validity.kind]
+  const indexBytes = entry.validity === undefined
+    ? 0
+    : intervalOverheadBytes[entry.validity.kind] + entry.validity.family.length +
+      (entry.dependencies?.length ?? 0) * dependencyBytes
   const overhead = entryOverheadBytes + entry.key.length + indexBytes +
     (representations.length - 1) * representationOverheadBytes
   const bytes = representations.reduce(

@@ -31,6 +31,27 @@ export class IntervalIndex {
     return undefined
   }
 
+  /** Returns the entry whose interval begins last at or before a number, with the end of that interval. */
+  findBefore (family: string, number: bigint): { readonly key: string, readonly last: bigint } | undefined {
+    const list = this.#families.get(family) ?? []
+    return list[lowerBound(list, 'first', number + 1n) - 1]
+  }
+
+  /** Extends the interval of an entry to a number that it proved valid for. */
+  extend (family: string, key: string, last: bigint): void {
+    const list = this.#families.get(family) ?? []
+    const at = list.findLastIndex(interval => interval.key === key)
+    const interval = list[at]
+    if (interval === undefined || interval.last >= last) return
+    list[at] = { ...interval, last, highestLast: last }
+    updateHighestLast(list, at)
+  }
+
+  /** Lists the keys of all entries of a family. */
+  keysIn (family: string): string[] {
+    return (this.#families.get(family) ?? []).map(({ key }) => key)
+  }
+
   /** Lists the keys of entries whose intervals overlap an interval, in the order of their first numbers. */
   overlapping ({ family, first, last }: FamilyInterval): string[] {
     const list = this.#families.get(family) ?? []

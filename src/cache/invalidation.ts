@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { type ValidityInterval } from '../api/read.js'
 import { type Entry } from './entry.js'
 
-/** Entries to invalidate: by key, and by any version or event inside their intervals. */
+/** Entries to invalidate: by key or family, and by any version or event inside their intervals. */
 export interface Invalidation {
   readonly keys: readonly string[]
   readonly intervals: readonly ValidityInterval[]
@@ -13,7 +13,9 @@ type EntryIdentity = Pick<Entry, 'key' | 'validity'>
 
 /** Returns true if an invalidation covers an entry. */
 export function invalidates ({ keys, intervals }: Invalidation, { key, validity }: EntryIdentity): boolean {
-  return keys.includes(key) || (validity !== undefined && intervals.some(other => doOverlap(other, validity)))
+  if (keys.includes(key)) return true
+  return validity !== undefined &&
+    (keys.includes(validity.family) || intervals.some(other => doOverlap(other, validity)))
 }
 
 function doOverlap (one: ValidityInterval, other: ValidityInterval): boolean {

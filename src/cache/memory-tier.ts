@@ -66,6 +66,18 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     return undefined
   }
 
+  /** Finds the entry whose interval begins last at or before a version, with the last version of that interval. */
+  findBefore (family: string, version: bigint): { readonly entry: Entry, readonly last: bigint } | undefined {
+    const found = this.#intervals.findBefore(family, version)
+    const entry = found && this.getByKey(found.key)
+    return entry && found && { entry, last: found.last }
+  }
+
+  /** Records that an entry proved valid up to a later version. */
+  extend ({ key }: Entry, family: string, last: bigint): void {
+    this.#intervals.extend(family, key, last)
+  }
+
   /** Stores an entry and returns true, unless its cost exceeds the whole tier. */
   put (entry: Entry): boolean {
     const isStored = this.#insert(entry)
@@ -84,9 +96,13 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     return this.#entries.peek(entry.key) === entry && costOf(by) <= this.#entries.maxSize && this.#insert(by)
   }
 
-  /** Invalidates entries by key, and by any version or event inside their intervals. */
+  /** Invalidates entries by key or family, and by any version or event inside their intervals. */
   invalidate ({ keys, intervals }: Invalidation): void {
-    for (const key of keys) this.#entries.delete(key)
+    for (const key of keys) {
+      this.#entries.delete(key)
+      // The key of a latest read names the family of all its versions.
+      for (const version of this.#intervals.keysIn(key)) this.#entries.delete(version)
+    }
     for (const interval of intervals) {
       for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)
     }

@@ -27,6 +27,9 @@ export class Tracker {
   #served: StampedPosition | undefined
   #learnedAtMs = -Infinity
   #oldest: Oldest | undefined
+  #isFollowing = false
+  // Newest head of a response, while the served head is the followed one.
+  #newest: StampedPosition | undefined
 
   /**
    * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
@@ -94,13 +97,43 @@ export class Tracker {
     if (served === undefined || !contradicts(position, served)) {
       if (served !== undefined && position.head.version < served.head.version) return 'behind'
       this.#learnedAtMs = this.#now()
-      this.#advanceTo({ position, family })
+      if (!this.#isFollowing) this.#advanceTo({ position, family })
+      else if (position.head.version > (this.#newest?.position.head.version ?? -1n)) this.#newest = { position, family }
       return 'ahead'
     }
     // Of two chains with the same chain id, the newer has the later time ("Chains and resets").
     if (position.head.timestampUsec < served.head.timestampUsec) return 'other_chain'
     this.reset({ position, family })
     return 'reset'
+  }
+
+  /**
+   * Serves the followed head, so that positions of other responses no longer raise the served head. Undefined ends
+   * that, and serves the newest head learned meanwhile.
+   */
+  follow (stamped: StampedPosition | undefined): void {
+    this.#isFollowing = stamped !== undefined
+    if (stamped === undefined) {
+      const newest = this.#newest
+      this.#newest = undefined
+      if (newest !== undefined) this.show(newest)
+    } else if (stamped.position.head.version > (this.#served?.position.head.version ?? -1n)) {
+      this.#served = this.#withOldest(stamped)
+      this.#events.servedHeadAdvanced.publish()
+    }
+  }
+
+  /** Raises the served head to one that a client sees (law 4: headers are the present, bodies are the past). */
+  show (stamped: StampedPosition): void {
+    const served = this.#served?.position
+    if (served !== undefined && contradicts(stamped.position, served)) return
+    if (stamped.position.head.version > (served?.head.version ?? -1n)) this.#advanceTo(stamped)
+  }
+
+  /** Newest known head of the chain, served or not. */
+  get newestHead (): Position['head'] | undefined {
+    const [newest, served] = [this.#newest?.position.head, this.#served?.position.head]
+    return newest !== undefined && served !== undefined && newest.version > served.version ? newest : served
   }
 
   /** Learns a position proven by another replica or a stored entry; returns false if it contradicts our chain. */
@@ -158,6 +191,8 @@ export class Tracker {
 
   #clearPosition (): void {
     this.#served = undefined
+    this.#newest = undefined
+    this.#isFollowing = false
     this.#oldest = undefined
   }
 

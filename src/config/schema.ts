@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
+import { followSchema, mistakeInFollow } from './follow-schema.js'
 import { logSchema } from './log-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 
@@ -169,6 +170,7 @@ export const configSchema = z.strictObject({
     redis: redis.prefault({}),
     maxEntryMb: z.int().min(1).max(1024).default(8)
   }).prefault({}),
+  follow: followSchema.prefault({}),
   latest: z.strictObject({
     stateMs: milliseconds.default(0),
     infoMs: milliseconds.default(1000),
@@ -184,7 +186,10 @@ export const configSchema = z.strictObject({
     eventsTtlSeconds: positive.default(3600),
     pinned: z.boolean().default(false)
   }).prefault({}),
-  audit: z.strictObject({ share: z.number().min(0).max(1).default(0.001) }).prefault({}),
+  audit: z.strictObject({
+    share: z.number().min(0).max(1).default(0.001),
+    followedShare: z.number().min(0).max(1).default(0.01)
+  }).prefault({}),
   limits: z.strictObject({
     bodyKb: z.int().min(1).max(8192).default(1024),
     headerKb: z.int().min(1).max(1024).default(16),
@@ -220,7 +225,11 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, head, cache }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head, cache, follow, latest }, context) => {
+  const followMistake = mistakeInFollow(follow, latest)
+  if (followMistake !== undefined) {
+    context.addIssue({ code: 'custom', path: ['follow', 'mode'], message: followMistake })
+  }
   if (cache.disk.path !== null && workers > 1) {
     const message = 'expected 1 together with cache.disk.path: the disk tier belongs to one process'
     context.addIssue({ code: 'custom', path: ['workers'], message })

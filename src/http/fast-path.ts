@@ -1,13 +1,13 @@
 import { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { serveFromMemory } from '../proxy/serve-read.js'
-import { hitNames, type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
+import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { type EndpointName } from '../api/endpoints.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
 import { type HttpExchange } from './http-exchange.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
-import { checkRequest } from './request-checks.js'
+import { bypassesFollowing, checkRequest } from './request-checks.js'
 import { PipelineQueue } from './pipeline-queue.js'
 import { responsePreferencesOf } from './response-preferences.js'
 
@@ -92,7 +92,10 @@ function findResponse (
   })
   const parsed = variantKey === undefined ? undefined : context.parsedRequests.get(variantKey)
   // Leaves these to the router: minimum versions are in no variant key and may wait, as may limited clients.
-  if (parsed === undefined || headers[minVersionHeader] !== undefined || !context.access.isUnrestricted(request)) {
+  if (
+    parsed === undefined || headers[minVersionHeader] !== undefined || !context.access.isUnrestricted(request) ||
+    bypassesFollowing(parsed.read, headers)
+  ) {
     return undefined
   }
   checkRequest(request)
@@ -100,7 +103,7 @@ function findResponse (
   const preferences = responsePreferencesOf(headers)
   const { endpoint: { name: endpoint } } = parsed.read
   const memo = parsed.getMemo(context.proxy, preferences)
-  if (memo !== undefined) return { endpoint, outcome: hitNames.memory, response: memo }
+  if (memo !== undefined) return { endpoint, outcome: parsed.memoOutcome, response: memo }
   const hit = serveFromMemory(context.proxy, parsed)
   if (hit === undefined) return undefined
   const response = context.stamper.respond(parsed.read, hit, preferences)

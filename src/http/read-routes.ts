@@ -14,7 +14,7 @@ import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter, type RequestCharge } from './client-limiter.js'
 import { addPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type HttpContext, sendResponse } from './send-response.js'
-import { checkRequest } from './request-checks.js'
+import { bypassesFollowing, checkRequest } from './request-checks.js'
 import { BodyParseQueue } from './body-parse-queue.js'
 import { RequestBudget } from './request-bytes.js'
 import { responsePreferencesOf } from './response-preferences.js'
@@ -111,7 +111,8 @@ async function serveMatch (
   const outcome = await serveRead(context.proxy, read, {
     id: requestBytes.clientId,
     bytes: requestBytes,
-    admit: charge?.admit
+    admit: charge?.admit,
+    bypassesFollowing: bypassesFollowing(read, headers)
   })
   if (isHit(outcome)) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.

@@ -1,5 +1,6 @@
 import { type TierName, type TierStatus } from '../cache/tier.js'
 import { type Tracker } from '../chain/tracker.js'
+import { type FollowState } from '../follow/follower.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
@@ -15,6 +16,16 @@ export interface VarveInfo {
   readonly isSandbox: boolean
 }
 
+/** Following of the ledger, as /status.json shows it. */
+export interface FollowStatus {
+  readonly mode: 'off' | 'observe' | 'on'
+  readonly state: FollowState
+  readonly reason?: string
+  /** Followed head, as a text. */
+  readonly version: string | undefined
+  readonly lagSeconds: number | undefined
+}
+
 /** Sources of readiness and status. */
 export interface StatusSources {
   readonly tracker: Tracker
@@ -24,6 +35,8 @@ export interface StatusSources {
   readonly loadShedder: { readonly isShedding: boolean }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes' | 'isExhausted'>
   readonly info: () => VarveInfo
+  /** Undefined where nothing follows. */
+  readonly follow: () => FollowStatus | undefined
   readonly recent: { readonly snapshot: RecentSnapshot }
   /** Tiers in use. */
   readonly tiers: ReadonlyArray<{ readonly name: TierName, readonly status: TierStatus }>

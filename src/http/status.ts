@@ -50,7 +50,7 @@ export function statusOf (sources: StatusSources) {
  * digits (law 2: bytes are sacred).
  */
 export function processStatusOf (sources: StatusSources) {
-  const { tracker, upstreamPool, drain, info, recent, tiers, inFlight } = sources
+  const { tracker, upstreamPool, drain, info, recent, tiers, inFlight, follow } = sources
   const { position } = tracker
   return {
     ...severityOf(isReady(sources), conditionsOf(sources)),
@@ -68,6 +68,7 @@ export function processStatusOf (sources: StatusSources) {
     upstreams: upstreamPool.upstreams.map(upstream =>
       upstreamStatusOf(upstream, position?.head.version, upstreamPool.upstreams)
     ),
+    follow: follow(),
     inFlight: { bytes: inFlight.bytes, maxBytes: inFlight.maxBytes },
     tiers: tierStatusesOf(name => tiers.find(tier => tier.name === name)?.status ?? { state: 'off' }),
     recent: recent.snapshot

@@ -4,6 +4,7 @@ import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type CutReason } from './cut-reasons.js'
 import { addGauges, addListenerGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
 import { endpointLabels, definitionOf } from './definitions.js'
+import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
 import { makeCounter, makeHistogram } from './metric-factories.js'
 import { ProcessMetrics } from './process-metrics.js'
 import { type Counts } from './recent-counts.js'
@@ -55,6 +56,7 @@ export class Metrics {
   readonly #overBudget = makeCounter(this.registry, 'varve_in_flight_rejected_total')
   readonly #brokenOff = makeCounter(this.registry, 'varve_upstream_streams_broken_off_total')
 
+  #following: FollowMetrics | undefined
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
 
   readonly process = new ProcessMetrics(this.registry)
@@ -66,6 +68,12 @@ export class Metrics {
   /** Registers the gauges, which are read at a scrape. */
   registerGauges (sources: GaugeSources): void {
     addGauges(this.registry, sources)
+  }
+
+  /** Counters of following, which exist from the first configuration that follows. */
+  following (sources: FollowGaugeSources): FollowMetrics {
+    this.#following ??= new FollowMetrics(this.registry, sources)
+    return this.#following
   }
 
   /** Registers the gauges of the public listener. */

@@ -28,9 +28,8 @@ export class AuditSampler {
   readonly onDifference: (difference: AuditDifference) => void
   /** Fetches the position and release of an upstream. */
   readonly refreshUpstreamStatus: (upstream: string) => Promise<void>
+  readonly #samplers = { history: new ShareSampler(), followed: new ShareSampler() }
   #inFlight = 0
-  #share = 0
-  #hitsLeft = Infinity
 
   constructor (
     onDifference: (difference: AuditDifference) => void,
@@ -40,22 +39,9 @@ export class AuditSampler {
     this.refreshUpstreamStatus = refreshUpstreamStatus
   }
 
-  /**
-   * Samples hits at random gaps of 50 % to 150 % of the mean.
-   * Upstream load stays even, and no periodic client pattern escapes audits.
-   */
-  shouldAudit (share: number): boolean {
-    if (share !== this.#share) {
-      this.#share = share
-      this.#hitsLeft = this.#nextGap
-    }
-    if (--this.#hitsLeft > 0) return false
-    this.#hitsLeft = this.#nextGap
-    return true
-  }
-
-  get #nextGap (): number {
-    return Math.round((0.5 + Math.random()) / this.#share)
+  /** Returns true if a hit should be audited, of history or at the followed head. */
+  shouldAudit (share: number, kind: 'history' | 'followed' = 'history'): boolean {
+    return this.#samplers[kind].isDue(share)
   }
 
   /** Runs an audit, or returns 'unavailable' at the concurrency limit. */
@@ -67,5 +53,28 @@ export class AuditSampler {
     } finally {
       this.#inFlight--
     }
+  }
+}
+
+/**
+ * Samples at random gaps of 50 % to 150 % of the mean. Upstream load stays even, and no periodic client pattern escapes
+ * audits.
+ */
+class ShareSampler {
+  #share = 0
+  #left = Infinity
+
+  isDue (share: number): boolean {
+    if (share !== this.#share) {
+      this.#share = share
+      this.#left = this.#nextGap
+    }
+    if (--this.#left > 0) return false
+    this.#left = this.#nextGap
+    return true
+  }
+
+  get #nextGap (): number {
+    return Math.round((0.5 + Math.random()) / this.#share)
   }
 }

@@ -3,6 +3,7 @@ import { findCorruptCoding } from '../cache/compressor.js'
 import { type BackgroundResponse } from '../upstreams/background-candidates.js'
 import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/coding.js'
+import { type Position } from '../api/position.js'
 import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
 import { atVersion, classOf, isRendered, type Read } from '../api/read.js'
@@ -19,15 +20,24 @@ export function auditHit (context: ProxyContext, read: Read, entry: Entry): void
   if (context.auditSampler.shouldAudit(context.settings.auditShare)) startAudit(context, read, entry)
 }
 
-/** Audits a hit that was served from a memo, and looks its entry up first. */
-export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead): void {
-  if (!context.auditSampler.shouldAudit(context.settings.auditShare)) return
-  const cached = lookUpInMemory(context, pinned)
-  if (cached !== undefined) startAudit(context, pinned.read, cached.entry)
+/** Fetches a share of hits at the followed head again at its version; a difference also stops following. */
+export function auditFollowedHit (context: ProxyContext, read: Read, entry: Entry, followedAt: Position): void {
+  if (!context.auditSampler.shouldAudit(context.settings.followedAuditShare, 'followed')) return
+  startAudit(context, read, entry, followedAt)
 }
 
-function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
-  const fetchedRead = auditedReadOf(read, entry)
+/** Audits a hit that was served from a memo, and looks its entry up first. */
+export function auditRepeatedHit (context: ProxyContext, pinned: PinnedRead, isFollowed = false): void {
+  const { auditSampler, settings: { auditShare, followedAuditShare } } = context
+  const isDue = isFollowed
+    ? auditSampler.shouldAudit(followedAuditShare, 'followed')
+    : auditSampler.shouldAudit(auditShare)
+  const cached = isDue ? lookUpInMemory(context, pinned) : undefined
+  if (cached !== undefined) startAudit(context, pinned.read, cached.entry, cached.followedAt)
+}
+
+function startAudit (context: ProxyContext, read: Read, entry: Entry, followedAt?: Position): void {
+  const fetchedRead = auditedReadOf(read, followedAt ?? entry.readAt)
   if (fetchedRead === undefined) return
   const invalidationCount = context.invalidator.count
   context.auditSampler.run(async () =>
@@ -35,13 +45,16 @@ function startAudit (context: ProxyContext, read: Read, entry: Entry): void {
   )
     .then(result => {
       context.metrics.audited(result)
+      if (result === 'different' && followedAt !== undefined) {
+        context.follower?.setState('stopped', `an audit found a wrong ${read.endpoint.name} at the followed head`)
+      }
     }, () => {
       context.metrics.audited('unavailable')
     })
 }
 
 // Latest state is history at its stamped version; the index, node info and gas estimates cannot be fetched again.
-function auditedReadOf (read: Read, { readAt }: Entry): Read | undefined {
+function auditedReadOf (read: Read, readAt: Position | undefined): Read | undefined {
   if (classOf(read) !== 'moving') return read
   return readAt !== undefined && read.endpoint.keyedBy === 'version' ? atVersion(read, readAt.head.version) : undefined
 }

@@ -7,6 +7,7 @@ import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.j
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
 import { atVersion, intervalKeyOf, pageIntervalOf, pageKeyOf, streamIndexKeyOf } from '../api/read.js'
 import { type FetchedJudged } from './fetch.js'
+import { stateValidityOf } from './followed-reads.js'
 import { microCachePartsOf } from './micro-cache.js'
 import { type FetchResult } from './outcomes.js'
 import { makePerResponseHeaders, readPerResponseValues } from './per-response-headers.js'
@@ -30,7 +31,8 @@ export function commitFetched (
   const { response, verdict, isStale } = judged
   if (readClass !== 'moving') {
     const result = commitJudged(context, pinned, judged, pinned, invalidationCount)
-    if (result.entry !== undefined) {
+    // The next latest read is served at another head, which no other process shares.
+    if (result.entry !== undefined && pinned.followedAt === undefined) {
       storeInLowerTiers(context, pinned, response, result.entry, verdict.lifetime?.ttlMs)
     }
     return result
@@ -94,7 +96,9 @@ function storeInLowerTiers (
 ): void {
   const { stamped } = response
   if (context.lowerTiers.length === 0 || stamped === undefined) return
-  const { key, status, contentType, body, etag, release, lowestVersion, validity } = entry
+  const { key, status, contentType, body, etag, release, lowestVersion, dependencies } = entry
+  // The interval of state grows in memory alone.
+  const validity = dependencies === undefined ? entry.validity : undefined
   const stored: StoredEntry = {
     key,
     status,
@@ -132,7 +136,7 @@ function makeEntryFor (
   const { ttlMs, lowestVersion } = lifetime
   return makeEntry({
     ...entryPartsOf(context, response),
-    ...locationOf(pinned, response, lifetime),
+    ...locationOf(context, pinned, response, lifetime),
     expiresAtMs: ttlMs === undefined ? undefined : context.now() + ttlMs,
     lowestVersion
   })
@@ -140,21 +144,24 @@ function makeEntryFor (
 
 /** Returns key and interval of an entry: a block under its height, a page under its stream, others under their read. */
 function locationOf (
-  { read, chain, keys }: PinnedRead,
+  context: ProxyContext,
+  pinned: PinnedRead,
   response: UpstreamResponse,
   { block, page }: Lifetime
-): Pick<Entry, 'key' | 'validity'> {
-  const { value, text, intervalFamily: family } = keys
+): Pick<Entry, 'key' | 'validity' | 'dependencies'> {
+  const { read, chain, keys: { value, text, intervalFamily: family } } = pinned
+  const dependencies = undefined
   if (block !== undefined && family !== undefined) {
     const { height, first, last } = block
-    return { key: intervalKeyOf(family, height), validity: { kind: 'versions', family, first, last } }
+    return { key: intervalKeyOf(family, height), validity: { kind: 'versions', family, first, last }, dependencies }
   }
   // A full page is stored under its stream, whatever path requested it, unless no guid names the stream.
   if (page?.stream !== undefined && read.page !== undefined) {
     const validity = pageIntervalOf(streamIndexKeyOf(chain, page.stream), read.page)
-    return { key: pageKeyOf(validity), validity }
+    return { key: pageKeyOf(validity), validity, dependencies }
   }
-  return { key: response.status === 200 ? value : text, validity: undefined }
+  const key = response.status === 200 ? value : text
+  return { key, validity: undefined, dependencies, ...stateValidityOf(context, pinned, response) }
 }
 
 function countNotStored (

@@ -13,7 +13,7 @@ import {
 } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
 import { eventSelectionOf, type Read, targetOf } from '../api/read.js'
-import { type ErrorResponse, unavailableError } from '../api/error-response.js'
+import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type PinnedRead, type ReadClient, isReset, noClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { judgeEvents, type MissingHistory } from './events/event-pages.js'
@@ -98,9 +98,16 @@ async function fetchUnlessDenied (
   return retried
 }
 
+const laggingMessage = 'all upstreams lag behind the requested version'
+
+/** Returns true for the 503 for a version that the upstreams lack. */
+export function isLaggingError (error: unknown): boolean {
+  return error instanceof ErrorResponse && error.message === laggingMessage
+}
+
 /** Builds the 503 for a version that was served or is required, and that the upstreams lack. */
 export function laggingError (): ErrorResponse {
-  return unavailableError('all upstreams lag behind the requested version')
+  return unavailableError(laggingMessage)
 }
 
 /**

@@ -57,6 +57,7 @@ export async function forwardRequest (
     response.rest?.destroy()
     throw laggingError()
   }
+  if (response.stamped !== undefined) context.tracker.show(response.stamped)
   if (response.status === 410) context.metrics.pruned('other', 'upstream', undefined)
   return response
 }

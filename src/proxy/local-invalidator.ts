@@ -10,6 +10,7 @@ import {
   keysOf,
   microCacheKeyOf,
   pageIntervalOf,
+  stateFamilyOf,
   streamIndexKeyOf,
   type Read,
   type ValidityInterval
@@ -114,12 +115,14 @@ export function invalidationOf (read: Read, chain: ChainGeneration, stream?: str
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))
+  // One interval of state may cover many versions, so every version of the read goes.
+  const families = formats.map(accept => stateFamilyOf({ ...read, accept }, chain)).filter(key => key !== undefined)
   const { page, requestedVersion: version } = read
   const paths = page === undefined || page.limit === 0n
     ? []
     : [...new Set([read.path, stream ?? read.path])].map(path => streamIndexKeyOf(chain, path))
   return {
-    keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, microCacheKeyOf(keys)]), ...paths])],
+    keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, microCacheKeyOf(keys)]), ...paths, ...families])],
     intervals: [
       ...all.flatMap(({ intervalFamily: family }): ValidityInterval[] =>
         family === undefined || version === undefined

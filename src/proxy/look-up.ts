@@ -2,8 +2,9 @@ import { type Entry, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
 import { readEventPage } from '../api/event-page.js'
-import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf } from '../api/read.js'
+import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
+import { lookUpFollowed, lookUpInterval } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
 import { type CachedEntry } from './outcomes.js'
 import { makePerResponseHeaders } from './per-response-headers.js'
@@ -20,14 +21,21 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
     const entry = lookUpHistory(context, pinned)
     return entry && describeEntry(context, pinned, 'memory', entry)
   }
+  const followed = lookUpFollowed(context, pinned)
+  if (followed !== undefined) return isRetired(context, pinned.read, followed.entry) ? undefined : followed
   const entry = readMicroCache(context, pinned)
   return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
 }
 
 function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
   const { memory } = context
-  const { read: { page }, keys } = pinned
-  if (page === undefined) return memory.get(lookupOf(pinned))
+  const { read, chain, keys } = pinned
+  const { page, ledgerVersion } = read
+  if (page === undefined) {
+    return memory.get(lookupOf(pinned)) ?? (context.follower === undefined || ledgerVersion === undefined
+      ? undefined
+      : lookUpInterval(context, read, stateFamilyOf(read, chain), ledgerVersion))
+  }
   // A page without a guid is stored only under its own path.
   const ownPage = memory.getByKey(keys.value)
   const stream = ownPage === undefined ? streamOf(context, pinned) : undefined
@@ -134,8 +142,11 @@ export function describeEntry (
       ? { tier, entry, kind: 'pruned', prunedVersions, isRetired: false }
       : undefined
   }
-  // Law 8: rendering can change, history cannot.
-  const isRetired = isRendered(read, entry.status) && entry.release !== undefined &&
-    context.releases.isRetiredRelease(entry.release) && !context.failedRefreshes.isBackingOff(entry)
-  return { tier, entry, kind: 'history', prunedVersions, isRetired }
+  return { tier, entry, kind: 'history', prunedVersions, isRetired: isRetired(context, read, entry) }
+}
+
+/** Returns true if no live upstream runs the release of a rendering (law 8: rendering can change, history cannot). */
+function isRetired ({ releases, failedRefreshes }: ProxyContext, read: Read, entry: Entry): boolean {
+  return isRendered(read, entry.status) && entry.release !== undefined && releases.isRetiredRelease(entry.release) &&
+    !failedRefreshes.isBackingOff(entry)
 }

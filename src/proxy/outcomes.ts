@@ -16,9 +16,13 @@ export const hitNames = Object.fromEntries(tierNames.map(tier => [tier, `hit_${t
   readonly [Tier in TierName]: `hit_${Tier}`
 }
 
+/** Outcome name of a latest read that was served at the followed head. */
+export const followedHitName = 'hit_followed'
+
 /** Every outcome of a request: the words that header, access log and metric label share. */
 export const outcomeNames = [
   ...tierNames.map(tier => hitNames[tier]),
+  followedHitName,
   'miss',
   'collapsed',
   'forwarded',
@@ -33,8 +37,8 @@ export type FetchResult =
   | { readonly response: UpstreamResponse, readonly entry: Entry, readonly notStored: undefined }
   | { readonly response: UpstreamResponse, readonly entry: undefined, readonly notStored: NotStoredReason | undefined }
 
-/** Kinds of hits: history, pruned history, or a micro-cached latest response. */
-export type HitKind = 'history' | 'pruned' | 'moving'
+/** Kinds of hits: history, pruned history, a latest response at the followed head, or a micro-cached one. */
+export type HitKind = 'history' | 'pruned' | 'followed' | 'moving'
 
 /** Entry found in a tier, and how it may be served. */
 export interface CachedEntry {
@@ -45,6 +49,8 @@ export interface CachedEntry {
   readonly prunedVersions: bigint | undefined
   /** True if no live upstream runs the release that rendered the entry, and a refresh can succeed. */
   readonly isRetired: boolean
+  /** Position of the followed head that a latest read is served at; undefined for other reads. */
+  readonly followedAt?: Position | undefined
 }
 
 /** Entry that coalesced reads may share, with the key of the request text that it may quote. */
@@ -60,7 +66,7 @@ export type Loaded = CoalescedEntry | CoalescedFetch
 export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObservedOutcome
 
 /** Served from the cache. */
-export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind'> {
+export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt'> {
   readonly name: 'hit'
   readonly position: Position | undefined
 }
@@ -70,6 +76,7 @@ export interface FetchOutcome {
   readonly name: 'miss' | 'collapsed'
   readonly fetched: FetchResult
   readonly position: Position | undefined
+  readonly followedAt?: Position | undefined
 }
 
 /** Served by an upstream because no cached response applies. */
@@ -91,7 +98,7 @@ export interface ObservedOutcome {
 export function outcomeNameOf (outcome: Outcome): OutcomeName {
   switch (outcome.name) {
     case 'hit':
-      return hitNames[outcome.tier]
+      return outcome.kind === 'followed' ? followedHitName : hitNames[outcome.tier]
     case 'observed':
       return outcome.wouldBe
     case 'miss':
@@ -115,7 +122,7 @@ export function isShareable (loaded: Loaded): boolean {
 export function cacheStatusOf (outcome: Outcome): string {
   switch (outcome.name) {
     case 'hit':
-      return hitStatuses[outcome.kind === 'pruned' ? 'pruned' : outcome.tier]
+      return hitStatuses[outcome.kind === 'pruned' || outcome.kind === 'followed' ? outcome.kind : outcome.tier]
     case 'collapsed':
       return 'varve; fwd=uri-miss; collapsed'
     case 'forwarded':
@@ -131,8 +138,8 @@ export function cacheStatusOf (outcome: Outcome): string {
 }
 
 const hitStatuses = Object.fromEntries(
-  [...tierNames, 'pruned'].map(detail => [detail, `varve; hit; detail=${detail}`])
-) as Readonly<Record<TierName | 'pruned', string>>
+  [...tierNames, 'pruned', 'followed'].map(detail => [detail, `varve; hit; detail=${detail}`])
+) as Readonly<Record<TierName | 'pruned' | 'followed', string>>
 
 /** Cache-Status of a response forwarded without a cache look-up. */
 export const bypassStatus = 'varve; fwd=bypass'

@@ -2,9 +2,10 @@ import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { readAcceptEncoding } from '../api/coding.js'
+import { type Position } from '../api/position.js'
 import { isRendered, type Read } from '../api/read.js'
 import { auditRepeatedHit } from './audit.js'
-import { type Hit } from './outcomes.js'
+import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcomes.js'
 import { streamKnownUntilMs } from './events/event-pages.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
@@ -29,6 +30,7 @@ export class ParsedRequest implements MemoHolder {
   #acceptEncoding: string | undefined
   #release: string | undefined
   #expiresAtMs = Infinity
+  #followedAt: Position | undefined
   #recordedInHalf = 0
 
   constructor (read: Read) {
@@ -66,14 +68,24 @@ export class ParsedRequest implements MemoHolder {
     // A retired rendering needs a full look-up, which may refresh it (law 8: rendering can change, history cannot).
     if (this.#release !== undefined && releases.isRetiredRelease(this.#release)) return undefined
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
-    if (this.#pinned !== undefined) auditRepeatedHit(context, this.#pinned)
+    // A followed head is too old for some reads that still find it as the served one.
+    if (this.#followedAt !== undefined) {
+      if (context.follower?.headFor(now())?.position !== this.#followedAt) return undefined
+      context.follower.recordSaved()
+    }
+    if (this.#pinned !== undefined) auditRepeatedHit(context, this.#pinned, this.#followedAt !== undefined)
     return this.#memo
+  }
+
+  /** Outcome of the memoised response. */
+  get memoOutcome (): OutcomeName {
+    return this.#followedAt === undefined ? hitNames.memory : followedHitName
   }
 
   /** Memoises a response that depends only on the state that `getMemo` compares. */
   memoise (
     context: ProxyContext,
-    { kind, entry }: Hit,
+    { kind, entry, followedAt }: Hit,
     { ifNoneMatch, acceptEncoding }: ResponsePreferences,
     response: ClientResponse
   ): void {
@@ -91,6 +103,7 @@ export class ParsedRequest implements MemoHolder {
     this.#memo = response
     this.#servedPosition = stamped
     this.#acceptEncoding = acceptEncoding
+    this.#followedAt = followedAt
     this.#release = isRendered(this.read, entry.status) ? entry.release : undefined
     this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamKnownUntilMs(context, pinned))
   }

@@ -78,6 +78,7 @@ export function cursorVersionOf (
   if (read.isPinned) return read.ledgerVersion
   if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
   // A latest response without a position has no known version to pin.
-  const readAt = isHit(outcome) ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
+  const { followedAt } = 'followedAt' in outcome ? outcome : { followedAt: undefined }
+  const readAt = followedAt ?? (isHit(outcome) ? outcome.entry.readAt : outcome.fetched.response.stamped?.position)
   return readAt?.head.version
 }

@@ -1,7 +1,7 @@
 import { type ChainGeneration } from '../chain/tracker.js'
 import { describeChainMismatch } from '../chain/chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
-import { type Position } from '../api/position.js'
+import { type Position, type StampedPosition } from '../api/position.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { unavailableError } from '../api/error-response.js'
 import { type ProxyContext } from './proxy-context.js'
@@ -17,6 +17,8 @@ export interface ReadClient {
    * charge.
    */
   readonly admit: (() => Promise<void>) | undefined
+  /** True if the client asks for a response that is as new as its request. */
+  readonly bypassesFollowing?: boolean
 }
 
 /** Stands for the client of varve's own work. */
@@ -31,6 +33,10 @@ export interface PinnedRead {
   /** Family of the pages of its path, which for a handle is the key of its stream name; undefined without events. */
   readonly eventsFamily: string | undefined
   readonly client: ReadClient
+  /** Time at which the read arrived; undefined means now. */
+  readonly arrivedAtMs?: number
+  /** Followed head that a latest read is served at; its keys name that version. */
+  readonly followedAt?: StampedPosition
 }
 
 /** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */

@@ -20,6 +20,8 @@ import { type AuditSampler, type AuditResult } from './audit-sampler.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
+import { type FollowObserver } from '../follow/follow-observer.js'
+import { type Follower } from '../follow/follower.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
 
 /** Upstream pool, as reads use it. */
@@ -71,6 +73,8 @@ export interface ProxySettings {
   readonly promoteLatest: boolean
   /** Share of hits to audit, from 0 to 1. */
   readonly auditShare: number
+  /** Share of hits at the followed head to audit, from 0 to 1. */
+  readonly followedAuditShare: number
   /** Maximum ages of micro-cached responses. */
   readonly stateMs: number
   readonly infoMs: number
@@ -112,6 +116,10 @@ export interface ProxyContext {
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
   readonly latestCoalescer: FreshCoalescer<Loaded>
   readonly upstreamPool: UpstreamFetcher
+  /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
+  readonly follower: Follower | undefined
+  /** Compares latest responses with what following would have served; undefined unless it only observes. */
+  readonly followObserver: FollowObserver | undefined
   readonly releases: Pick<LiveReleases, 'isRetiredRelease'>
   /** Budget for bytes outside the cache. */
   readonly inFlight: InFlightBytes

@@ -14,6 +14,13 @@ export function lowestVersionOf ({ requestedVersion }: Read, cached?: VersionBou
     (cached?.validity?.kind === 'versions' ? cached.validity.first : undefined)
 }
 
+/** Returns the highest version that a response is about; undefined if that is unknown. */
+export function highestVersionOf ({ requestedVersion, endpoint }: Read, cached?: VersionBounds): bigint | undefined {
+  if (cached?.validity?.kind === 'versions') return cached.validity.last
+  if (endpoint.keyedBy === 'hash') return cached?.lowestVersion
+  return endpoint.keyedBy === 'version' || endpoint.keyedBy === 'transaction' ? requestedVersion : undefined
+}
+
 /** Returns true if a pruned entry may be served; one that every upstream has pruned needs `servePruned`. */
 export function mayServePruned (context: ProxyContext, read: Read, cached: VersionBounds): boolean {
   const version = lowestVersionOf(read, cached)

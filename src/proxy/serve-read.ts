@@ -2,16 +2,18 @@ import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced } from '../cache/coalescer.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditHit } from './audit.js'
+import { auditFollowedHit, auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnStream } from './events/event-pages.js'
-import { fetchJudged } from './fetch.js'
+import { fetchJudged, isLaggingError } from './fetch.js'
+import { atFollowedHead, followedHeadFor, isFollowed, observeLatest } from './followed-reads.js'
 import { describeEntry, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
   type CoalescedEntry,
   type CoalescedFetch,
   type FetchOutcome,
+  type FetchResult,
   type Hit,
   isHit,
   type Loaded,
@@ -19,7 +21,7 @@ import {
 } from './outcomes.js'
 import { isReset, noClient, pinRead, type PinnedRead, type ReadClient, servedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { countPrunedResponse, rejectPruned } from './pruned-reads.js'
+import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
 import { serveInObserveMode } from './serve-in-observe-mode.js'
 import { isAboveServedHead, waitForVersions } from './wait-for-version.js'
@@ -40,8 +42,9 @@ export function serveFromMemory (context: ProxyContext, parsed: ParsedRequest): 
  * Serves a read:
  * 1. Pin the chain and generation, which every key names (law 7: chains never mix).
  * 2. Wait, within a limit, for a version above the served head; then pin again.
- * 3. Look up in memory, then in lower tiers; moving reads have the micro-cache alone (law 5: a latest read is never
- *    older than its request). Refresh a retired rendering (law 8: rendering can change, history cannot).
+ * 3. Look up in memory, then in lower tiers; latest reads at the followed head, other moving reads in the micro-cache
+ *    (law 5: a latest read is never older than its request). Refresh a retired rendering (law 8: rendering can change,
+ *    history cannot).
  * 4. Respond 410 for history that every upstream has pruned (law 11: "gone" and "not there" are facts, not guesses).
  * 5. Charge the client, because from here on the read costs an upstream request.
  * 6. Coalesce equal reads into one fetch, judge its response, and store it (law 3: only proven history is stored).
@@ -51,6 +54,7 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
   if (read.requestedVersion !== undefined) {
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
+  const arrivedAtMs = context.now()
   let pinned = await pinRead(context, read, client)
   if (isAboveServedHead(context, read)) {
     await client.admit?.()
@@ -58,7 +62,8 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
     // The chain may have been reset during the wait.
     pinned = await pinRead(context, read, client)
   }
-  let outcome = await serve(context, pinned)
+  if (isFollowed(pinned)) await context.follower?.bringUp(arrivedAtMs)
+  let outcome = await serve(context, { ...pinned, arrivedAtMs })
   // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
   while (outcome === undefined) outcome = await serve(context, await pinRead(context, read, client))
   if (!isHit(outcome)) countPrunedResponse(context, read, outcome.fetched)
@@ -76,7 +81,20 @@ async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcom
   rejectPruned(context, read)
   // Charges before joining a fetch, so a rejection fails no other client.
   await client.admit?.()
-  return readClass === 'moving' ? await serveMoving(context, pinned) : await serveHistory(context, pinned)
+  return readClass === 'moving' ? await serveLatest(context, pinned) : await serveHistory(context, pinned)
+}
+
+/** Reads at the followed head, so that the response is stored there; without one, at whatever head an upstream has. */
+async function serveLatest (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
+  const followed = followedHeadFor(context, pinned)
+  if (followed === undefined) return await serveMoving(context, pinned)
+  try {
+    return await serveHistory(context, atFollowedHead(pinned, followed))
+  } catch (error) {
+    // The upstream of the tail may have failed, and the others lag behind its head.
+    if (isLaggingError(error)) return await serveMoving(context, pinned)
+    throw error
+  }
 }
 
 /** Serves a cached entry, or its refreshed rendering if that arrives in time. */
@@ -94,8 +112,15 @@ async function serveCached (
   return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)
 }
 
-function serveHit (context: ProxyContext, { read }: PinnedRead, cached: CachedEntry): Hit {
+function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntry): Hit {
+  const { read } = pinned
   const { tier, entry, kind, prunedVersions } = cached
+  const followedAt = cached.followedAt ?? pinned.followedAt?.position
+  if (followedAt !== undefined) {
+    context.follower?.recordSaved()
+    auditFollowedHit(context, read, entry, followedAt)
+    return { name: 'hit', tier, entry, kind: 'followed', position: followedAt, followedAt }
+  }
   auditHit(context, read, entry)
   if (prunedVersions !== undefined) context.metrics.pruned(read.endpoint.name, 'cache', prunedVersions)
   // Latest state carries the position at which it was read, other responses the served one.
@@ -127,6 +152,7 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   // A latest response carries its own stamp; a page that turns out full is history and carries the served position
   // (law 4: headers are the present, bodies are the past).
   const stamped = pinned.read.mayBeMoving && result.entry !== undefined ? undefined : result.response.stamped
+  if (stamped !== undefined) context.tracker.show(stamped)
   return { name: 'forwarded', fetched: result, position: stamped?.position ?? await servedPosition(context) }
 }
 
@@ -143,6 +169,7 @@ async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promi
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
   learnStream(context, pinned, judged.response)
+  observeLatest(context, pinned, judged.response)
   return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
 }
 
@@ -163,9 +190,24 @@ function outcomeOf (
   { result, isCollapsed }: Coalesced<Loaded>
 ): Hit | FetchOutcome {
   if (isCachedEntry(result)) return serveHit(context, pinned, result)
+  const name = isCollapsed ? 'collapsed' : 'miss'
+  const followedAt = pinned.followedAt?.position
+  if (followedAt !== undefined) {
+    if (isCollapsed) context.follower?.recordSaved()
+    return { name, fetched: result, position: followedAt, followedAt }
+  }
+  showIfAboveHead(context, pinned.read, result)
   const stamped = pinned.read.mayBeMoving && result.entry === undefined ? result.response.stamped?.position : undefined
   const position = stamped ?? context.tracker.position
-  return { name: isCollapsed ? 'collapsed' : 'miss', fetched: result, position }
+  return { name, fetched: result, position }
+}
+
+/** Raises the served head to the position of a response about a version above it. */
+function showIfAboveHead (context: ProxyContext, read: Read, { entry, response }: FetchResult): void {
+  const version = highestVersionOf(read, entry)
+  const served = context.tracker.position?.head.version
+  const isAbove = version === undefined || served === undefined || version > served
+  if (isAbove && response.stamped !== undefined) context.tracker.show(response.stamped)
 }
 
 /** Loads the rendering of a live release; undefined if none arrives in time. A late one is stored for later reads. */

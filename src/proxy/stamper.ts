@@ -3,7 +3,7 @@ import { etagForCoding, type Entry, etagOf } from '../cache/entry.js'
 import { printHeaders } from '../cache/print-headers.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
 import { readAcceptEncoding } from '../api/coding.js'
-import { dependsOnRelease, type Read } from '../api/read.js'
+import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
 import { type CommonHeaders, CommonHeaderCache } from './common-headers.js'
@@ -101,11 +101,7 @@ export class Stamper {
       case 'hit':
         return this.#respondFromCache(
           outcome.entry,
-          this.#commonHeaders.get(
-            position,
-            status,
-            outcome.kind === 'moving' ? 'no-store' : this.#cacheControlOf(read)
-          ),
+          this.#commonHeaders.get(position, status, this.#cacheControlOf(read)),
           preferences,
           cursorVersion
         )
@@ -253,8 +249,10 @@ export class Stamper {
     return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
   }
 
-  // Marks responses `private` where clients need keys, so that shared caches serve them to no one else.
+  // A latest response stays `no-store` for the client. Others are `private` where clients need keys, so that shared
+  // caches serve them to no one else.
   #cacheControlOf (read: Read): string | undefined {
+    if (classOf(read) === 'moving') return 'no-store'
     switch (this.#cacheControl) {
       case 'off':
         return this.#isPrivate ? 'private' : undefined

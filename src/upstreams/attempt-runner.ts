@@ -69,6 +69,25 @@ export class AttemptRunner {
     return this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
   }
 
+  /**
+   * Fetches for work beside reads from one healthy upstream after another; returns the last fault, or undefined where
+   * none responds. Failures say nothing about the circuit of reads; a 429 concerns every request.
+   */
+  async fetchAside (upstreams: readonly Upstream[], request: UpstreamRequest): Promise<UpstreamResponse | undefined> {
+    let fault: UpstreamResponse | undefined
+    for (const upstream of upstreams) {
+      if (!upstream.health.isHealthy) continue
+      const response = await upstream.fetchAside(request).catch(() => undefined)
+      this.#onFinished()
+      if (response === undefined) continue
+      if (response.status === 429) this.#backOff(upstream, response)
+      fault?.rest?.destroy()
+      if (!reportsUpstreamFault(response)) return response
+      fault = response
+    }
+    return fault
+  }
+
   /** Probes the upstream; success with an open circuit also retries the last read sent before it opened. */
   async probe (upstream: Upstream, request: UpstreamRequest): Promise<UpstreamResponse> {
     const timeoutMs = pollTimeoutMs(upstream.client.timeoutMs, !this.#probed.has(upstream))
@@ -92,6 +111,10 @@ export class AttemptRunner {
     }
   }
 
+  #backOff ({ health }: Upstream, response: UpstreamResponse): void {
+    health.backOff(readRetryAfterMs(headerOf(response, 'retry-after'), headerOf(response, 'date'), this.#wallClockMs()))
+  }
+
   async #record<I extends Inspection> (
     upstream: Upstream,
     pending: Promise<UpstreamResponse>,
@@ -105,9 +128,7 @@ export class AttemptRunner {
       const flaw = flawOf(response, inspection)
       switch (flaw) {
         case 'backing_off':
-          health.backOff(
-            readRetryAfterMs(headerOf(response, 'retry-after'), headerOf(response, 'date'), this.#wallClockMs())
-          )
+          this.#backOff(upstream, response)
           break
         case 'unhealthy':
           health.recordFailure(`status ${response.status}`, inspect === undefined)

@@ -1,7 +1,7 @@
 import { compareU64 } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Upstream } from './upstream.js'
-import { type UpstreamRequirements } from './ranking.js'
+import { mayStillHave, type UpstreamRequirements } from './ranking.js'
 
 /**
  * Reason why another upstream may do better. `lagging`: behind the served head. `partial`: may omit pruned history.
@@ -74,4 +74,15 @@ function byHead (a: UpstreamResponse, b: UpstreamResponse): number {
 /** Frees the upstream slots of responses that no client gets. */
 export function discardBodies (flawed: ReadonlyArray<Pick<FlawedResponse, 'response'>>): void {
   for (const { response } of flawed) response.rest?.destroy()
+}
+
+/** After a pruned or partial response, tries only upstreams that may have more history. */
+export function mayDoBetter (
+  candidate: Upstream,
+  requirements: UpstreamRequirements,
+  flawed: readonly FlawedResponse[]
+): boolean {
+  return flawed.every(each =>
+    (each.flaw !== 'pruned' && each.flaw !== 'partial') || mayStillHave(candidate, requirements, each.upstream)
+  )
 }

@@ -15,20 +15,14 @@ import {
   type FlawedResponse,
   isMissingHistory,
   isUpstreamFault,
-  longestHistoryIn
+  longestHistoryIn,
+  mayDoBetter
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
 import { failureOf, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
-import {
-  rankUpstreams,
-  isAsGood,
-  mayHaveVersion,
-  mayStillHave,
-  mayHaveLongerHistory,
-  type UpstreamRequirements
-} from './ranking.js'
+import { rankUpstreams, isAsGood, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
 import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
 import { type CancelSignal } from './cancel-signal.js'
 
@@ -129,6 +123,17 @@ export class UpstreamPool {
     if (attempt.flaw === undefined) return { upstream: upstream.client.name, response: attempt.response }
     attempt.response.rest?.destroy()
     return undefined
+  }
+
+  /**
+   * Fetches for work beside reads, whose failures do not count toward the circuit of reads; undefined where no upstream
+   * responds.
+   */
+  async fetchAside (
+    request: UpstreamRequest,
+    requirements: UpstreamRequirements
+  ): Promise<UpstreamResponse | undefined> {
+    return await this.#attempts.fetchAside(rankUpstreams(this.#eligible, requirements), request)
   }
 
   /** Probes one upstream, quarantined or not; the result updates its health. */
@@ -276,17 +281,6 @@ export class UpstreamPool {
     }
     if (oldest !== undefined) this.#options.onOldest(oldest)
   }
-}
-
-// After a pruned or partial response, tries only upstreams that may have more history.
-function mayDoBetter (
-  candidate: Upstream,
-  requirements: UpstreamRequirements,
-  flawed: readonly FlawedResponse[]
-): boolean {
-  return flawed.every(each =>
-    (each.flaw !== 'pruned' && each.flaw !== 'partial') || mayStillHave(candidate, requirements, each.upstream)
-  )
 }
 
 // Selects upstreams worth halving the timeout for; waiting for one that is down would only waste the time.

@@ -105,6 +105,12 @@ export class Upstream implements Candidate {
     )
   }
 
+  /** Fetches for work beside reads, whose latency ranks no upstream. */
+  async fetchAside (request: UpstreamRequest): Promise<UpstreamResponse> {
+    const { timeoutMs } = this.client
+    return this.#requireVerified(await this.#verifyAndLearn(this.client.fetch(request, timeoutMs), timeoutMs))
+  }
+
   /** Fetches with the body streamed. */
   async forward (
     request: UpstreamRequest,

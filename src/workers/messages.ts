@@ -1,5 +1,6 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type Config } from '../config/schema.js'
+import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
 import { type StampedPosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'
 import { type ErrorResponse } from '../api/error-response.js'
@@ -30,6 +31,13 @@ export type WorkerQueryResult = { readonly value: unknown } | {
   readonly errorResponse: Pick<ErrorResponse, 'status' | 'code' | 'message' | 'rawHeaders'>
 } | { readonly error: string }
 
+/** What the worker that reads the tail publishes to the others. */
+export interface FollowMessage {
+  readonly kind: 'follow'
+  readonly resetCount: ChainResetCount
+  readonly event: FollowEvent
+}
+
 /** Messages from the primary process to a worker. */
 export type ToWorker =
   | {
@@ -42,6 +50,9 @@ export type ToWorker =
   | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
+  | FollowMessage
+  | { readonly kind: 'follow_lead' }
+  | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
   | { readonly kind: 'take_result', readonly id: number, readonly waitMs: number }
   | { readonly kind: 'query', readonly id: number, readonly query: WorkerQuery }
   | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
@@ -56,6 +67,8 @@ export type ToPrimary =
   | { readonly kind: 'poll', readonly upstream: string, readonly target: string, readonly timeoutMs: number }
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
+  | FollowMessage
+  | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
   | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'refund', readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'invalidated', readonly purge: Uint8Array }

@@ -13,7 +13,18 @@ import {
 /** Worker messages that concern other processes too. */
 export type WorkerMessage = Extract<
   ToPrimary,
-  { kind: 'poll' | 'head' | 'chain_reset' | 'take' | 'refund' | 'invalidated' | 'final_report' }
+  {
+    kind:
+      | 'poll'
+      | 'head'
+      | 'follow'
+      | 'follow_demand'
+      | 'chain_reset'
+      | 'take'
+      | 'refund'
+      | 'invalidated'
+      | 'final_report'
+  }
 >
 
 /** Exit code or signal of a worker process. */
@@ -153,6 +164,8 @@ export class WorkerProcess {
         return this.#pendingQueries.get(message.id)?.(message.result)
       case 'poll':
       case 'head':
+      case 'follow':
+      case 'follow_demand':
       case 'chain_reset':
       case 'take':
       case 'refund':

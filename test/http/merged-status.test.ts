@@ -16,6 +16,7 @@ const worker = (
   degraded,
   conditions: degraded.map(text => ({ level: 'amber', text })),
   draining: false,
+  follow: undefined,
   inFlight: { bytes: 10, maxBytes: 100 },
   chain: { id: 4, generation: 1 },
   position: version === undefined

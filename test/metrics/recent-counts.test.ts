@@ -7,6 +7,7 @@ const zero: Counts = {
     hit_memory: 0,
     hit_disk: 0,
     hit_redis: 0,
+    hit_followed: 0,
     miss: 0,
     collapsed: 0,
     forwarded: 0,

@@ -99,6 +99,8 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       latestCoalescer: new FreshCoalescer(isShareable),
       prunedErrors: new PrunedErrors(),
       upstreamPool,
+      follower: undefined,
+      followObserver: undefined,
       inFlight: new InFlightBytes(Infinity, () => clock.ms),
       releases,
       resolveChain: async () => {
@@ -117,6 +119,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
         isObserving: false,
         promoteLatest: true,
         auditShare: 0,
+        followedAuditShare: 0,
         stateMs: 0,
         infoMs: 1000,
         indexMs: 250,

@@ -1,0 +1,164 @@
+import { needsLayout, tableKeyBytes } from './key-bytes.js'
+import {
+  addressDigits,
+  digestOf,
+  digestOfSet,
+  featuresTag,
+  frameworkAddress,
+  groupKey,
+  itemKey,
+  moduleKey,
+  objectGroup,
+  pairedAssetOf,
+  primaryStoreOf,
+  publishedCode,
+  resourceKey,
+  type KeySet,
+  type StateDigest,
+  structTagOf
+} from './state-key.js'
+import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
+
+/** State key, or set of state keys, that a response can depend on. */
+export interface Dependency {
+  readonly digest: StateDigest
+  /** Name for people, as `explain` prints it. */
+  readonly name: string
+}
+
+/** Parts of a read that decide on what its response depends. */
+export interface DependentRead {
+  readonly path: string
+  readonly accept: 'json' | 'bcs'
+  readonly body: { readonly canonical: string } | undefined
+}
+
+/**
+ * Lists, from the request alone, every state key that any response to a read can depend on (law 12: unknown means
+ * changed).
+ */
+export type ListDependencies = (read: DependentRead) => readonly Dependency[]
+
+const accountTag = structTagOf('0x1::account::Account')
+const features = ofResourceKey(frameworkAddress, featuresTag)
+const code: Dependency = { digest: publishedCode, name: 'all published code' }
+// Bodies above this length depend on their whole table, because encoding one would cost more than a fetch saves.
+const maxBodyLength = 4096
+
+/** Dependencies of a table item: the item, or the whole table if the bytes of its key need a struct's layout. */
+export const ofTableItem: ListDependencies = read => {
+  const body = readBody(read)
+  const [keyTag, valueTag] = [readTypeTag(String(body?.['key_type'])), readTypeTag(String(body?.['value_type']))]
+  const key = keyTag && body && tableKeyBytes(keyTag, body['key'])
+  const hasFixedLayout = body !== undefined && valueTag !== undefined && !needsLayout(valueTag)
+  return [ofItem(addressIn(read), key), ...hasFixedLayout ? [] : layoutsOf(read)]
+}
+
+/** Dependencies of a table item that is requested by the bytes of its key. */
+export const ofRawTableItem: ListDependencies = read => {
+  const [, digits] = /^0x((?:[0-9a-f]{2})*)$/.exec(String(readBody(read)?.['key'])) ?? []
+  return [ofItem(addressIn(read), digits === undefined ? undefined : Buffer.from(digits, 'hex')), ...layoutsOf(read)]
+}
+
+/** Dependencies of an account: nodes respond for an absent one too if a feature allows it. */
+export const ofAccount: ListDependencies = read => [
+  ofResourceKey(addressIn(read), accountTag),
+  features
+]
+
+/** Dependencies of a resource: its own key or any group at the address, and the module that names its group. */
+export const ofResource: ListDependencies = read => {
+  const address = addressIn(read)
+  const tag = readTypeTag(segmentOf(read, 5))
+  if (tag?.kind !== 'struct') return [ofSet('resources', address), ...layoutsOf(read)]
+  return [
+    ofResourceKey(address, tag),
+    ofSet('groups', address),
+    ofModuleKey(tag.address, tag.module),
+    ...migratedCoin(address, tag),
+    ...layoutsOf(read)
+  ]
+}
+
+/** Dependencies of a balance: the coin's store and the store of the asset that the coin is paired with. */
+export const ofBalance: ListDependencies = read => {
+  const address = addressIn(read)
+  const asset = segmentOf(read, 5)
+  const coin = asset.includes('::') ? readTypeTag(asset) : undefined
+  if (coin === undefined) return [storeOf(address, addressDigits(asset))]
+  // A type that is nested too deep for a tag depends on every resource.
+  const coinStore = readTypeTag(`0x1::coin::CoinStore<${asset}>`)
+  return [
+    coinStore === undefined ? ofSet('resources', address) : ofResourceKey(address, coinStore),
+    storeOf(address, pairedAssetOf(coin))
+  ]
+}
+
+/** Dependencies of a module: its own key alone, because its ABI comes from its bytecode. */
+export const ofModule: ListDependencies = read => [ofModuleKey(addressIn(read), segmentOf(read, 5))]
+
+/** Dependencies of a page of modules: all modules of the account, which decide on its pages. */
+export const ofModules: ListDependencies = read => [ofSet('modules', addressIn(read))]
+
+/** Dependencies of a page of resources: all resources and groups of the account. */
+export const ofResources: ListDependencies = read => [ofSet('resources', addressIn(read)), ...layoutsOf(read)]
+
+/** Newer releases respond for a migrated coin from its fungible asset (docs/node-behaviour.md, "Rendering"). */
+function migratedCoin (address: string, tag: Extract<TypeTag, { kind: 'struct' }>): readonly Dependency[] {
+  const [coin] = tag.typeArguments
+  if (coin === undefined || tag.address !== frameworkAddress || tag.module !== 'coin') return []
+  const asset = pairedAssetOf(coin)
+  return [storeOf(address, asset), ofGroupKey(asset)]
+}
+
+function storeOf (owner: string, asset: string): Dependency {
+  return ofGroupKey(primaryStoreOf(owner, asset))
+}
+
+function layoutsOf ({ accept }: DependentRead): readonly Dependency[] {
+  return accept === 'json' ? [code, features] : []
+}
+
+/** Depends on one resource; on all at the address for a type without a form in BCS. */
+function ofResourceKey (address: string, tag: TypeTag): Dependency {
+  const key = resourceKey(address, tag)
+  return key === undefined
+    ? ofSet('resources', address)
+    : { digest: digestOf(key), name: `resource ${printTypeTag(tag)} at 0x${address}` }
+}
+
+function ofGroupKey (address: string): Dependency {
+  const key = groupKey(address, objectGroup)
+  return key === undefined
+    ? ofSet('groups', address)
+    : { digest: digestOf(key), name: `object at 0x${address}` }
+}
+
+function ofModuleKey (address: string, name: string): Dependency {
+  return { digest: digestOf(moduleKey(address, name)), name: `module 0x${address}::${name}` }
+}
+
+function ofItem (handle: string, key: Buffer | undefined): Dependency {
+  return key === undefined
+    ? ofSet('items', handle)
+    : { digest: digestOf(itemKey(handle, key)), name: `item 0x${key.toString('hex')} of table 0x${handle}` }
+}
+
+function ofSet (set: KeySet, address: string): Dependency {
+  return { digest: digestOfSet(set, address), name: `all ${set} of 0x${address}` }
+}
+
+/** Returns the address or table handle of a canonical path as 64 hex digits. */
+function addressIn (read: DependentRead): string {
+  return addressDigits(segmentOf(read, 3))
+}
+
+function segmentOf ({ path }: DependentRead, at: number): string {
+  return decodeURIComponent(path.split('/')[at] ?? '')
+}
+
+function readBody ({ body }: DependentRead): Readonly<Record<string, unknown>> | undefined {
+  return body === undefined || body.canonical.length > maxBodyLength
+    ? undefined
+    : JSON.parse(body.canonical) as Readonly<Record<string, unknown>>
+}

@@ -1,0 +1,289 @@
+import { type Logger } from 'pino'
+import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type Tracker } from '../chain/tracker.js'
+import { type Config } from '../config/schema.js'
+import { type FollowDemand, type FollowEvent, RemoteTail } from '../follow/follow-message.js'
+import { FollowObserver } from '../follow/follow-observer.js'
+import { Follower, type FollowState } from '../follow/follower.js'
+import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
+import { TailReader } from '../follow/tail-reader.js'
+import { type FollowStatus } from '../http/status-sources.js'
+import { type FollowMetrics } from '../metrics/follow-metrics.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { type ProxyContext } from '../proxy/proxy-context.js'
+import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type UpstreamPool } from '../upstreams/upstream-pool.js'
+
+/** Connects to the other processes of this varve, one of which reads the tail for all. */
+export interface FollowHooks {
+  /** Asks the process that reads the tail. */
+  demand(demand: FollowDemand): void
+  /** Publishes what this process read, or that following stopped. */
+  publish(event: FollowEvent): void
+}
+
+/** Parts that following needs. */
+export interface FollowingOptions {
+  readonly tracker: Tracker
+  readonly upstreamPool: UpstreamPool
+  readonly headPolling: HeadPolling
+  readonly metrics: Metrics
+  readonly log: Logger
+  readonly now: () => number
+  readonly hooks: FollowHooks | undefined
+}
+
+type FollowedParts = Pick<ProxyContext, 'follower' | 'followObserver'>
+
+const nothingFollows: FollowedParts = { follower: undefined, followObserver: undefined }
+
+/** Follows the ledger by the configuration: builds the follower, and what reads the tail. */
+export class Following {
+  readonly #options: FollowingOptions
+  #settings: Config['follow'] | undefined
+  #parts: FollowedParts = nothingFollows
+  #loop: TailLoop | undefined
+  #isUnverifiable = false
+
+  constructor (config: Config, options: FollowingOptions) {
+    this.#options = options
+    this.apply(config)
+  }
+
+  /** Applies a configuration; following that has stopped begins again. */
+  apply ({ follow, mode }: Config): void {
+    const { follower } = this.#parts
+    const isServing = follow.mode === 'on' && mode === 'serve'
+    const settings = { ...follow, mode: follow.mode === 'on' && !isServing ? 'observe' as const : follow.mode }
+    if (follower?.state !== 'stopped' && JSON.stringify(settings) === JSON.stringify(this.#settings)) return
+    this.close()
+    this.#settings = settings
+    this.#isUnverifiable = false
+    this.#parts = settings.mode === 'off' ? nothingFollows : this.#build(settings)
+  }
+
+  /** Follower and observer of the present configuration. */
+  get parts (): FollowedParts {
+    return this.#parts
+  }
+
+  /** Reads the tail for all processes from now on. */
+  lead (): void {
+    const { follower } = this.#parts
+    if (follower === undefined || this.#settings === undefined || this.#loop !== undefined) return
+    this.#loop = this.#tailOf(follower, this.#settings)
+    follower.drive(this.#loop)
+    this.#loop.recordRead()
+  }
+
+  /** Takes the demand of another process. */
+  onDemand ({ saved, isUrgent }: FollowDemand): void {
+    this.#loop?.recordRead()
+    this.#loop?.recordSaved(saved)
+    if (isUrgent) this.#loop?.wake()
+  }
+
+  /** Takes what the process that reads the tail has published. */
+  onEvent (event: FollowEvent): void {
+    const { follower } = this.#parts
+    switch (event.kind) {
+      case 'update': {
+        const { update } = event
+        return follower?.apply({ ...update, sentAtMs: update.sentAtMs - monotonicOriginMs() })
+      }
+      case 'state':
+        return follower?.setState(event.state, event.reason)
+      case 'clear':
+        return follower?.clear()
+    }
+  }
+
+  /** Forgets the chain, whose versions say nothing about the next one. */
+  reset (): void {
+    if (this.#loop === undefined) this.#parts.follower?.clear()
+    else this.#loop.reset()
+  }
+
+  /** Problems for `/readyz` and the status page, as readable sentences. */
+  get warnings (): string[] {
+    const { follower } = this.#parts
+    const warnings = this.#isUnverifiable ? ['following: pages of transactions cannot be checked in BCS'] : []
+    switch (follower?.state) {
+      case 'interrupted':
+      case 'unsupported':
+        return [...warnings, `following is interrupted: ${follower.reason ?? 'the tail cannot be read'}`]
+      case 'stopped':
+        return [...warnings, `following stopped until a reload: ${follower.reason ?? 'a check failed'}`]
+      case 'idle':
+      case 'starting':
+      case 'following':
+      case 'suspended':
+      case undefined:
+        return warnings
+    }
+  }
+
+  /** State for /status.json; undefined where nothing follows. */
+  get status (): FollowStatus | undefined {
+    const { follower } = this.#parts
+    return follower && this.#settings && {
+      mode: this.#settings.mode,
+      state: follower.state,
+      ...(follower.reason !== undefined && { reason: follower.reason }),
+      version: follower.head && String(follower.head.version),
+      lagSeconds: this.#lagSeconds
+    }
+  }
+
+  get #counters (): FollowMetrics {
+    return this.#options.metrics.following({
+      headVersion: () => this.#parts.follower?.head?.version,
+      lagSeconds: () => this.#lagSeconds
+    })
+  }
+
+  /** Ledger time from the followed head to the newest known one. */
+  get #lagSeconds (): number | undefined {
+    const newest = this.#options.tracker.newestHead?.timestampUsec
+    const followed = this.#parts.follower?.confirmed?.position.head.timestampUsec
+    return newest === undefined || followed === undefined ? undefined : Math.max(0, Number(newest - followed) / 1e6)
+  }
+
+  close (): void {
+    this.#loop?.close()
+    this.#loop = undefined
+    this.#options.tracker.follow(undefined)
+  }
+
+  #build (settings: Config['follow']): FollowedParts {
+    const { tracker, now, hooks, log } = this.#options
+    const { maxAgeMs, mode } = settings
+    const follower = new Follower({
+      now,
+      maxAgeMs,
+      isServing: mode === 'on',
+      servedVersion: () => tracker.position?.head.version,
+      onServedHead: stamped => {
+        tracker.follow(stamped)
+      },
+      onState: (state, reason) => {
+        logState(log, state, reason)
+        if (state === 'stopped') hooks?.publish({ kind: 'state', state, reason })
+      }
+    })
+    const followObserver = mode === 'observe' ? observerOf(follower, this.#counters, log) : undefined
+    if (hooks === undefined) {
+      this.#loop = this.#tailOf(follower, settings)
+      follower.drive(this.#loop)
+    } else {
+      follower.drive(
+        new RemoteTail(demand => {
+          hooks.demand(demand)
+        }, now)
+      )
+    }
+    return { follower, followObserver }
+  }
+
+  #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow']): TailLoop {
+    const { upstreamPool, headPolling, tracker, now, log } = this.#options
+    const counters = this.#counters
+    const reader = new TailReader({
+      fetch: async (request, version): Promise<UpstreamResponse | undefined> =>
+        await upstreamPool.fetchAside(request, {
+          version,
+          minVersion: tracker.position?.head.version,
+          events: undefined
+        }),
+      isOurChain: ({ position, family }) => tracker.learn(position, family) !== 'other_chain',
+      shouldVerify: () => Math.random() < verify,
+      requiresVerified: () => verify === 1,
+      onVerified: result => {
+        counters.verified(result)
+        this.#isUnverifiable = result === 'unavailable'
+        if (result === 'different') follower.setState('stopped', 'the changes of a page are not those of its hash')
+      },
+      onPage: (_result, bytes) => {
+        counters.readBytes(bytes)
+      }
+    })
+    return new TailLoop({
+      reader,
+      follower: this.#publisherOf(follower),
+      now,
+      maxAgeMs,
+      metrics: counters,
+      onMismatch: reason => {
+        log.warn({ reason }, 'the followed tail does not continue: verifying every upstream again')
+        headPolling.reverifyAll()
+      }
+    })
+  }
+
+  /** Applies what the tail brings here first, then publishes it to the other processes. */
+  #publisherOf (follower: Follower): TailSubscriber {
+    const { hooks } = this.#options
+    if (hooks === undefined) return follower
+    return {
+      get head () {
+        return follower.head
+      },
+      get state () {
+        return follower.state
+      },
+      apply: update => {
+        follower.apply(update)
+        hooks.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
+      },
+      setState: (state, reason) => {
+        follower.setState(state, reason)
+        if (state !== 'stopped') hooks.publish({ kind: 'state', state, reason })
+      },
+      clear: () => {
+        follower.clear()
+        hooks.publish({ kind: 'clear' })
+      }
+    }
+  }
+}
+
+function observerOf (follower: Follower, counters: FollowMetrics, log: Logger): FollowObserver {
+  const observer = new FollowObserver({
+    validityAt: (at, readAt, dependencies) => follower.validityAt(at, readAt, dependencies),
+    headVersion: () => follower.head?.version,
+    onObserved: ({ endpoint, family, version }, result) => {
+      counters.observed(endpoint, result)
+      if (result === 'equal') follower.recordSaved()
+      if (result === 'different') {
+        log.error({ endpoint, read: family, version: String(version) }, 'following would have served another response')
+      }
+    }
+  })
+  follower.versionRead.subscribe(({ version, isFirst }) => {
+    if (isFirst) observer.onBegin(version)
+    else observer.onVersion(version)
+  })
+  return observer
+}
+
+function logState (log: Logger, state: FollowState, reason: string | undefined): void {
+  switch (state) {
+    case 'idle':
+    case 'starting':
+      return
+    case 'following':
+      return log.info('following the ledger')
+    case 'suspended':
+      return log.info({ reason }, 'following suspended until the next latest read')
+    case 'interrupted':
+    case 'unsupported':
+      return log.warn({ reason }, 'following interrupted: latest reads go to upstreams')
+    case 'stopped':
+      return log.error({ reason }, 'following stopped: reload the configuration once the cause is known')
+  }
+}
+
+/** Distance of this process's clock from the monotonic clock that all processes of a machine share. */
+function monotonicOriginMs (): number {
+  return Number(process.hrtime.bigint() / 1000n) / 1000 - performance.now()
+}

@@ -1,0 +1,214 @@
+import { type StampedPosition } from '../api/position.js'
+import { type StateDigest } from '../api/state-key.js'
+import { Signal } from '../signal.js'
+import { withTimeout } from '../with-timeout.js'
+import { type FollowedHead, type KnownTransaction, LedgerKnowledge, type Validity } from './ledger-knowledge.js'
+
+/** States of following; reads are served from the followed head in `following` alone. */
+export const followStates = [
+  'idle',
+  'starting',
+  'following',
+  'suspended',
+  'interrupted',
+  'unsupported',
+  'stopped'
+] as const
+
+/** One of the closed list. */
+export type FollowState = typeof followStates[number]
+
+/** Transactions after a head, read in one go; `begins` drops what is known, and starts at the last of them. */
+export interface FollowUpdate {
+  readonly begins: boolean
+  readonly transactions: readonly KnownTransaction[]
+  /** Position of the last transaction; undefined if the end of the tail was not reached. */
+  readonly stamped: StampedPosition | undefined
+  /** Time at which the request was sent whose response names the position. */
+  readonly sentAtMs: number
+}
+
+/** Reads the tail, in this process or another. */
+export interface TailDriver {
+  /** Notes a latest read that a followed head could serve; a suspended tail resumes. */
+  recordRead(): void
+  /** Notes a read that needed no upstream request, because the tail was read. */
+  recordSaved(): void
+  /** Reads the tail as soon as its budget allows. */
+  wake(): void
+}
+
+/** Parts of a follower. */
+export interface FollowerOptions {
+  readonly now: () => number
+  /** Oldest age of a followed head at the arrival of a read that it serves; 0 forwards every read. */
+  readonly maxAgeMs: number
+  /** True if latest reads are served at the followed head; false only observes. */
+  readonly isServing: boolean
+  /** Lowest version that a followed head may serve, because a client has seen it. */
+  readonly servedVersion: () => bigint | undefined
+  /** Runs when the served head becomes the followed one, or is no longer (undefined). */
+  readonly onServedHead: (stamped: StampedPosition | undefined) => void
+  readonly onState: (state: FollowState, reason: string | undefined) => void
+}
+
+// A read waits this long for the tail, then goes to an upstream as it would without following.
+const maxWaitMs = 500
+
+/**
+ * Head up to which every transaction was read, and what is known from them. While it follows, latest reads are served
+ * at its head (law 12: unknown means changed).
+ */
+export class Follower {
+  /** A version was read; the first one begins knowledge. */
+  readonly versionRead = new Signal<{ readonly version: bigint, readonly isFirst: boolean }>()
+  readonly #options: FollowerOptions
+  readonly #knowledge: LedgerKnowledge
+  readonly #waiting = new Set<() => void>()
+  #driver: TailDriver | undefined
+  #state: FollowState = 'idle'
+  #reason: string | undefined
+  #sentAtMs = -Infinity
+
+  constructor (options: FollowerOptions, knowledge = new LedgerKnowledge()) {
+    this.#options = options
+    this.#knowledge = knowledge
+  }
+
+  /** Sets what reads the tail. */
+  drive (driver: TailDriver): void {
+    this.#driver = driver
+  }
+
+  get state (): FollowState {
+    return this.#state
+  }
+
+  /** Reason of the state, as a readable sentence. */
+  get reason (): string | undefined {
+    return this.#reason
+  }
+
+  /** Last version that was read; undefined while nothing is known. */
+  get head (): FollowedHead | undefined {
+    return this.#knowledge.head
+  }
+
+  /** Position of the followed head, whatever its age. */
+  get confirmed (): StampedPosition | undefined {
+    return this.#knowledge.confirmed
+  }
+
+  /** Returns the head that may serve a latest read which arrived at a time; undefined if there is none. */
+  headFor (arrivedAtMs: number): StampedPosition | undefined {
+    const { maxAgeMs, isServing, servedVersion } = this.#options
+    if (!isServing || maxAgeMs === 0 || this.#state !== 'following') return undefined
+    if (this.#sentAtMs < arrivedAtMs - maxAgeMs) return undefined
+    const { confirmed } = this.#knowledge
+    const served = servedVersion()
+    return confirmed === undefined || (served !== undefined && confirmed.position.head.version < served)
+      ? undefined
+      : confirmed
+  }
+
+  /** Waits, within a limit, until the head may serve a read that arrived at a time; at once where nothing follows. */
+  async bringUp (arrivedAtMs: number): Promise<void> {
+    this.#driver?.recordRead()
+    const { now, maxAgeMs, isServing } = this.#options
+    if (!isServing || maxAgeMs === 0) return
+    while (this.#state === 'following' && this.headFor(arrivedAtMs) === undefined) {
+      const leftMs = arrivedAtMs + maxWaitMs - now()
+      if (leftMs <= 0 || !await this.#nextUpdate(leftMs)) return
+    }
+  }
+
+  /** Notes a read that was served without an upstream request. */
+  recordSaved (): void {
+    this.#driver?.recordRead()
+    this.#driver?.recordSaved()
+  }
+
+  /** Reads the tail early, because a client waits for a version or has seen one above the head. */
+  catchUp (): void {
+    if (this.#state === 'following') this.#driver?.wake()
+  }
+
+  /** Compares a response that was read at a version with one that would be read at another. */
+  validityAt (at: bigint, readAt: bigint, dependencies: readonly StateDigest[]): Validity {
+    return this.#knowledge.validityAt(at, readAt, dependencies)
+  }
+
+  /** Returns the lowest version from which a response that was read at a version is known to be the same. */
+  unchangedSince (readAt: bigint, dependencies: readonly StateDigest[]): bigint {
+    return this.#knowledge.unchangedSince(readAt, dependencies)
+  }
+
+  /** Takes in what was read; a gap in updates loses knowledge (law 12: unknown means changed). */
+  apply ({ begins, transactions, stamped, sentAtMs }: FollowUpdate): void {
+    if (this.#state === 'stopped') return
+    const last = transactions.at(-1)
+    const [first] = transactions
+    const follows = first === undefined || first.version === (this.#knowledge.head?.version ?? -2n) + 1n
+    if (begins || !follows) {
+      if (last === undefined) return
+      this.#knowledge.begin(last)
+      this.versionRead.publish({ version: last.version, isFirst: true })
+    } else {
+      for (const transaction of transactions) {
+        this.#knowledge.append(transaction)
+        this.versionRead.publish({ version: transaction.version, isFirst: false })
+      }
+    }
+    if (stamped !== undefined && stamped.position.head.version === this.#knowledge.head?.version) {
+      this.#knowledge.confirm(stamped)
+      this.#sentAtMs = sentAtMs
+      this.#setState('following', undefined)
+      if (this.#options.isServing) this.#options.onServedHead(stamped)
+    }
+    this.#notify()
+  }
+
+  /** Changes the state for another reason than a reading; `stopped` lasts until a reload or a restart. */
+  setState (state: Exclude<FollowState, 'following'>, reason: string | undefined): void {
+    if (this.#state === 'stopped') return
+    this.#setState(state, reason)
+    this.#notify()
+  }
+
+  /** Forgets everything, because the chain may be another one. */
+  clear (): void {
+    this.#knowledge.clear()
+    this.#sentAtMs = -Infinity
+    if (this.#state === 'following') this.setState('starting', undefined)
+  }
+
+  #setState (state: FollowState, reason: string | undefined): void {
+    const wasFollowing = this.#state === 'following'
+    this.#reason = reason
+    if (state === this.#state) return
+    this.#state = state
+    if (wasFollowing && this.#options.isServing) this.#options.onServedHead(undefined)
+    this.#options.onState(state, reason)
+  }
+
+  #notify (): void {
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const resume of waiting) resume()
+  }
+
+  /** Resolves with true after the next update, or with false after a time limit. */
+  async #nextUpdate (timeoutMs: number): Promise<boolean> {
+    let resume = (): void => {}
+    const updated = new Promise<true>(resolve => {
+      resume = () => {
+        resolve(true)
+      }
+    })
+    this.#waiting.add(resume)
+    this.#driver?.wake()
+    const isUpdated = await withTimeout(timeoutMs, updated) ?? false
+    this.#waiting.delete(resume)
+    return isUpdated
+  }
+}

@@ -1,0 +1,228 @@
+import { type FollowState, type FollowUpdate, type TailDriver } from './follower.js'
+import { type FollowedHead } from './ledger-knowledge.js'
+import { type TailReading, type TailResult } from './tail-reader.js'
+import { type TouchAllReason } from './transaction-digest.js'
+
+/** Receives what a tail loop reads. */
+export interface TailSubscriber {
+  readonly head: FollowedHead | undefined
+  readonly state: FollowState
+  apply(update: FollowUpdate): void
+  setState(state: Exclude<FollowState, 'following'>, reason: string | undefined): void
+  clear(): void
+}
+
+/** Counters of the tail. */
+export interface TailMetrics {
+  read(result: TailResult, versions: number): void
+  touchedAll(reason: TouchAllReason): void
+}
+
+/** Parts of a tail loop. */
+export interface TailLoopOptions {
+  readonly reader: {
+    readHead(): Promise<TailReading>,
+    readAfter(head: FollowedHead): Promise<TailReading>
+  }
+  readonly follower: TailSubscriber
+  readonly now: () => number
+  readonly maxAgeMs: number
+  readonly metrics: TailMetrics
+  /** Runs when the tail belongs to another chain: the upstreams must be verified again (law 7: chains never mix). */
+  readonly onMismatch: (reason: string) => void
+}
+
+// Readings per `maxAgeMs`, on average and at once.
+const readingShare = 1.5
+const maxTokens = 2
+// Observing alone needs no freshness.
+const defaultCadenceMs = 250
+const idleMs = 60_000
+const accountMs = 60_000
+const maxBackoffMs = 5000
+const unsupportedRetryMs = 60_000
+// Below this many transactions a list of changes may be empty by chance.
+const minUnlisted = 20
+
+/** Reads the tail at a cadence while latest reads come, within a budget of readings. */
+export class TailLoop implements TailDriver {
+  readonly #options: TailLoopOptions
+  readonly #cadenceMs: number
+  #isRunning = false
+  #isClosed = false
+  // Rises with every reset, so that a reading begun before it is dropped.
+  #resets = 0
+  #resume: (() => void) | undefined
+  #timer: NodeJS.Timeout | undefined
+  #tokens = maxTokens
+  #tokensAtMs = 0
+  #durationMs = 0
+  #failures = 0
+  #isAtEnd = false
+  #unlisted = 0
+  #beginReason: 'start' | 'gap' | 'mismatch' | 'reset' = 'start'
+  #lastReadAtMs = -Infinity
+  #accountedAtMs = 0
+  #readings = 0
+  #saved = 0
+
+  constructor (options: TailLoopOptions) {
+    this.#options = options
+    this.#cadenceMs = options.maxAgeMs === 0 ? defaultCadenceMs : options.maxAgeMs
+  }
+
+  recordRead (): void {
+    this.#lastReadAtMs = this.#options.now()
+    if (this.#isRunning || this.#isClosed || this.#options.follower.state === 'stopped') return
+    this.#isRunning = true
+    this.#run().catch(() => {})
+  }
+
+  recordSaved (reads = 1): void {
+    this.#saved += reads
+  }
+
+  wake (): void {
+    const { now } = this.#options
+    const waitMs = this.#tokenWaitMs(now())
+    if (this.#resume === undefined || waitMs === 0) return this.#resume?.()
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(this.#resume, waitMs).unref()
+  }
+
+  /** Forgets the chain: a reading that has begun is dropped, and the tail begins at a new head. */
+  reset (): void {
+    this.#resets++
+    this.#beginReason = 'reset'
+    this.#options.follower.clear()
+  }
+
+  close (): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#resume?.()
+  }
+
+  async #run (): Promise<void> {
+    const { now, follower } = this.#options
+    this.#account(now())
+    follower.setState('starting', undefined)
+    while (!this.#isClosed && follower.state !== 'stopped') {
+      const startedAtMs = now()
+      this.#takeToken(startedAtMs)
+      await this.#readOnce(startedAtMs)
+      const reason = this.#suspensionReason(now())
+      if (reason !== undefined) {
+        follower.setState('suspended', reason)
+        break
+      }
+      const waitMs = Math.max(this.#pauseMs(startedAtMs), this.#tokenWaitMs(now()))
+      if (waitMs > 0) await this.#pause(waitMs)
+    }
+    this.#isRunning = false
+  }
+
+  async #readOnce (sentAtMs: number): Promise<void> {
+    const { reader, follower, now, metrics } = this.#options
+    const resets = this.#resets
+    const { head } = follower
+    const reading = await (head === undefined ? reader.readHead() : reader.readAfter(head))
+    this.#readings++
+    metrics.read(reading.result, head === undefined ? 0 : reading.transactions.length)
+    this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
+    if (resets !== this.#resets || this.#isClosed) return
+    switch (reading.result) {
+      case 'ok':
+      case 'empty':
+        this.#durationMs += (now() - sentAtMs - this.#durationMs) / 8
+        this.#failures = 0
+        return this.#apply(reading, head === undefined, sentAtMs)
+      case 'failed':
+        this.#failures++
+        return follower.setState(reading.isUnsupported === true ? 'unsupported' : 'interrupted', reading.reason)
+      case 'gap':
+        this.#beginReason = 'gap'
+        return follower.clear()
+      case 'mismatch':
+        this.#beginReason = 'mismatch'
+        follower.clear()
+        return this.#options.onMismatch(reading.reason ?? 'another accumulator root')
+    }
+  }
+
+  #apply ({ transactions, stamped }: TailReading, begins: boolean, sentAtMs: number): void {
+    const { follower, metrics } = this.#options
+    if (begins) {
+      metrics.touchedAll(this.#beginReason)
+      this.#beginReason = 'start'
+    } else {
+      for (const { touchesAll } of transactions) {
+        if (touchesAll !== undefined) metrics.touchedAll(touchesAll)
+        // A node without write sets lists nothing for every transaction.
+        this.#unlisted = touchesAll === 'unlisted' || touchesAll === 'unreadable' ? this.#unlisted + 1 : 0
+      }
+    }
+    if (this.#unlisted >= minUnlisted) {
+      follower.clear()
+      follower.setState('unsupported', 'the upstream lists no changes of its transactions')
+      this.#unlisted = 0
+      return
+    }
+    follower.apply({ begins, transactions, stamped, sentAtMs })
+  }
+
+  /** Returns why reading the tail does not pay; undefined while it does. */
+  #suspensionReason (nowMs: number): string | undefined {
+    if (nowMs - this.#lastReadAtMs > idleMs) return 'no latest read for 60 s'
+    if (nowMs - this.#accountedAtMs < accountMs) return undefined
+    const reason = this.#readings > this.#saved
+      ? `${this.#readings} tail reads saved ${this.#saved} reads in 60 s`
+      : undefined
+    this.#account(nowMs)
+    return reason
+  }
+
+  #account (nowMs: number): void {
+    this.#accountedAtMs = nowMs
+    this.#readings = this.#saved = 0
+  }
+
+  /** Returns the time until the next reading, so that a head is replaced before it is too old. */
+  #pauseMs (startedAtMs: number): number {
+    const { follower, now } = this.#options
+    if (follower.state === 'unsupported') return unsupportedRetryMs
+    // Begins at a new head, or goes on where the end was not reached.
+    if (this.#failures === 0 && !this.#isAtEnd) return 0
+    if (this.#failures > 0) return Math.min(maxBackoffMs, this.#cadenceMs * 2 ** Math.min(this.#failures, 10))
+    const ahead = this.#durationMs * 2 + 10
+    const periodMs = Math.max(this.#cadenceMs / readingShare, this.#cadenceMs - ahead)
+    return Math.max(0, startedAtMs + periodMs - now())
+  }
+
+  #takeToken (nowMs: number): void {
+    this.#refill(nowMs)
+    this.#tokens = Math.max(0, this.#tokens - 1)
+  }
+
+  #tokenWaitMs (nowMs: number): number {
+    this.#refill(nowMs)
+    return this.#tokens >= 1 ? 0 : (1 - this.#tokens) * this.#cadenceMs / readingShare
+  }
+
+  #refill (nowMs: number): void {
+    const earned = (nowMs - this.#tokensAtMs) * readingShare / this.#cadenceMs
+    this.#tokens = Math.min(maxTokens, this.#tokens + earned)
+    this.#tokensAtMs = nowMs
+  }
+
+  async #pause (ms: number): Promise<void> {
+    await new Promise<void>(resolve => {
+      this.#resume = () => {
+        this.#resume = undefined
+        clearTimeout(this.#timer)
+        resolve()
+      }
+      this.#timer = setTimeout(this.#resume, ms).unref()
+    })
+  }
+}

@@ -1,0 +1,260 @@
+import { mediaTypes } from '../api/accept.js'
+import { type StampedPosition } from '../api/position.js'
+import { blockByVersionTarget, transactionsTarget } from '../api/request-targets.js'
+import { reportsInvalidInput, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
+import { type UpstreamRequest } from '../upstreams/upstream-request.js'
+import { type FollowedHead } from './ledger-knowledge.js'
+import { readBlockDigests, readDigests, type TransactionDigest } from './transaction-digest.js'
+import { verifyPage, type VerifyResult } from './verify-page.js'
+
+/** Results of reading the tail of the ledger. */
+export const tailResults = ['ok', 'empty', 'failed', 'gap', 'mismatch'] as const
+
+/** One result of the closed list. */
+export type TailResult = typeof tailResults[number]
+
+/** Result of one reading: transactions after the head, and the position that they reach, if they reach one. */
+export interface TailReading {
+  readonly result: TailResult
+  readonly transactions: readonly TransactionDigest[]
+  readonly stamped: StampedPosition | undefined
+  /** Reason of a result that is neither `ok` nor `empty`. */
+  readonly reason?: string | undefined
+  /** True if the upstream does not serve lists of transactions. */
+  readonly isUnsupported?: boolean
+}
+
+/** Transport and counters of a tail reader. */
+export interface TailReaderOptions {
+  /** Sends a request for a version to an upstream; undefined if none responds. */
+  readonly fetch: (request: UpstreamRequest, version: bigint | undefined) => Promise<UpstreamResponse | undefined>
+  readonly isOurChain: (stamped: StampedPosition) => boolean
+  /** Returns true if a page should be checked in BCS. */
+  readonly shouldVerify: () => boolean
+  /** Returns true if a page that could not be checked is a change of everything. */
+  readonly requiresVerified: () => boolean
+  readonly onVerified: (result: VerifyResult) => void
+  /** Runs after each page, with its bytes. */
+  readonly onPage: (result: 'ok' | 'empty' | 'failed', bytes: number) => void
+}
+
+/** Contiguous transactions after the head, with the position stamped on their page. */
+interface Page {
+  readonly transactions: readonly TransactionDigest[]
+  readonly stamped: StampedPosition
+}
+
+type PageResult = Page | { readonly failure: TailReading }
+
+// Nodes clamp larger limits without a word (docs/node-behaviour.md, "Page limits").
+const pageLimit = 100
+// Pages up to one head are read together; beyond them a block brings more transactions per request.
+const maxParallelPages = 8
+// A larger gap is not caught up with: knowledge begins again at the head.
+const maxPagesBehind = 50
+
+/**
+ * Reads the transactions after a head. Pages overlap by one transaction, whose accumulator root commits to the whole
+ * history, so another chain is recognised (law 7: chains never mix). The position header names the end of the tail.
+ */
+export class TailReader {
+  readonly #options: TailReaderOptions
+
+  constructor (options: TailReaderOptions) {
+    this.#options = options
+  }
+
+  /** Reads the newest transaction, from which following begins. */
+  async readHead (): Promise<TailReading> {
+    const page = await this.#fetchPage(undefined, 1)
+    if ('failure' in page) return page.failure
+    const { stamped, transactions } = page
+    return transactions[0]?.version === stamped.position.head.version
+      ? { result: 'ok', transactions, stamped }
+      : failed('the newest transaction is not at the position of its response')
+  }
+
+  /** Reads everything after a head, or as much as upstreams have. */
+  async readAfter (head: FollowedHead): Promise<TailReading> {
+    const first = await this.#readPage(head, pageLimit)
+    if ('failure' in first) return first.failure
+    const transactions = [...first.transactions]
+    const { stamped } = first
+    const end = stamped.position.head.version
+    const perPage = BigInt(first.transactions.length)
+    if (end > head.version && perPage === 0n) return failed('a page ends before the position of its response')
+    let last: FollowedHead = transactions.at(-1) ?? head
+    while (last.version < end) {
+      const pages = (end - last.version + perPage - 1n) / perPage
+      if (pages > maxPagesBehind) return { result: 'gap', transactions: [], stamped, reason: 'too far behind the head' }
+      const block = pages > maxParallelPages ? await this.#readBlock(last) : undefined
+      const more = block ?? await this.#readPages(last, perPage, Number(pages))
+      const next = more.transactions.at(-1)
+      // What was read is proven; the rest follows with the next reading.
+      if (next === undefined) return { result: 'ok', transactions, stamped: undefined }
+      transactions.push(...more.transactions)
+      last = next
+    }
+    const result = transactions.length === 0 ? 'empty' : 'ok'
+    return { result, transactions, stamped: last.version === end ? stamped : undefined }
+  }
+
+  /** Reads pages after a head together, and returns those that follow each other. */
+  async #readPages (
+    head: FollowedHead,
+    perPage: bigint,
+    count: number
+  ): Promise<{ readonly transactions: readonly TransactionDigest[] }> {
+    const pages = await Promise.all(
+      Array.from(
+        { length: Math.min(count, maxParallelPages) },
+        (_, index) => this.#fetchPage(head.version + BigInt(index) * perPage, Number(perPage) + 1)
+      )
+    )
+    const transactions: TransactionDigest[] = []
+    let last = head
+    for (const page of pages) {
+      const next = 'failure' in page ? undefined : following(last, page.transactions)
+      if (next === undefined || next.length === 0) break
+      transactions.push(...next)
+      last = next.at(-1) ?? last
+    }
+    return { transactions }
+  }
+
+  /** Reads the block behind a head and the two transactions where it begins; undefined if they do not fit. */
+  async #readBlock (head: FollowedHead): Promise<{ readonly transactions: readonly TransactionDigest[] } | undefined> {
+    const version = head.version + 1n
+    const [seam, block] = await Promise.all([
+      this.#fetchPage(head.version, 2),
+      this.#fetch(blockByVersionTarget(version, true), version, mediaTypes.json)
+    ])
+    const first = 'failure' in seam ? undefined : following(head, seam.transactions)?.[0]
+    const digests = block?.status === 200 && block.rest === undefined ? readBlockDigests(block.body) : undefined
+    const transactions = digests?.filter(digest => digest.version >= version) ?? []
+    const begins = first !== undefined && transactions[0]?.version === version && transactions[0].root === first.root
+    return begins && areContiguous(transactions) ? { transactions } : undefined
+  }
+
+  /** Reads one page after a head; one that fails on its content is halved, down to a version that is stepped over. */
+  async #readPage (head: FollowedHead, limit: number): Promise<PageResult> {
+    // A version that was stepped over has no root to compare.
+    const page = head.root === undefined
+      ? await this.#fetchPage(head.version + 1n, limit)
+      : await this.#fetchPage(head.version, limit)
+    if ('failure' in page) {
+      if (page.failure.result !== 'failed' || page.failure.reason !== unreadablePage) return page
+      return limit > 2 ? await this.#readPage(head, Math.ceil(limit / 2)) : await this.#stepOver(head)
+    }
+    if (head.root === undefined) {
+      return page.transactions[0]?.version === head.version + 1n && areContiguous(page.transactions)
+        ? page
+        : { failure: failed('a page does not begin where it was requested') }
+    }
+    if (page.transactions[0]?.version === head.version && page.transactions[0].root !== head.root) {
+      const reason = `another accumulator root at version ${head.version}`
+      return { failure: { result: 'mismatch', transactions: [], stamped: page.stamped, reason } }
+    }
+    const transactions = following(head, page.transactions)
+    return transactions === undefined
+      ? { failure: failed('the transactions of a page do not follow each other') }
+      : { transactions, stamped: page.stamped }
+  }
+
+  /** Takes the version after a head for a change of everything, because no upstream can print it. */
+  async #stepOver (head: FollowedHead): Promise<PageResult> {
+    const version = head.version + 1n
+    const skipped: TransactionDigest = {
+      version,
+      root: undefined,
+      hashes: undefined,
+      touched: [],
+      touchesAll: 'unreadable'
+    }
+    const rest = await this.#readPage({ version, root: undefined }, pageLimit)
+    if ('failure' in rest) return rest
+    return { transactions: [skipped, ...rest.transactions], stamped: rest.stamped }
+  }
+
+  async #fetchPage (start: bigint | undefined, limit: number): Promise<PageResult> {
+    const target = transactionsTarget(start, limit)
+    const response = await this.#fetch(target, start, mediaTypes.json)
+    const stamped = response?.stamped
+    if (response === undefined) return this.#fail('no upstream responds')
+    if (stamped !== undefined && !this.#options.isOurChain(stamped)) return this.#fail('a response of another chain')
+    if (reportsPruned(response)) {
+      this.#options.onPage('failed', 0)
+      return { failure: { result: 'gap', transactions: [], stamped, reason: 'the tail is pruned' } }
+    }
+    if (reportsInvalidInput(response) && stamped !== undefined && start !== undefined) {
+      this.#options.onPage('empty', 0)
+      // A response from behind the head says nothing about later versions.
+      return { failure: { result: 'empty', transactions: [], stamped: undefined } }
+    }
+    if (response.status === 500 || (response.status === 200 && response.rest !== undefined)) {
+      return this.#fail(unreadablePage)
+    }
+    if (response.status !== 200) {
+      const { failure } = this.#fail(`the upstream responds to lists of transactions with ${response.status}`)
+      return { failure: { ...failure, isUnsupported: unsupportedStatuses.has(response.status) } }
+    }
+    const transactions = readDigests(response.body)
+    if (transactions === undefined || stamped === undefined) return this.#fail('a page of transactions is not readable')
+    this.#options.onPage(transactions.length > 1 || start === undefined ? 'ok' : 'empty', response.body.length)
+    return { transactions: await this.#verified(transactions, start), stamped }
+  }
+
+  /** Checks a share of the pages; where all must be checked, an unchecked page is a change of everything. */
+  async #verified (
+    transactions: readonly TransactionDigest[],
+    start: bigint | undefined
+  ): Promise<readonly TransactionDigest[]> {
+    if (start === undefined || transactions.length < 2 || !this.#options.shouldVerify()) return transactions
+    const response = await this.#fetch(transactionsTarget(start, transactions.length), start, mediaTypes.bcs)
+    const result = response?.status === 200 && response.rest === undefined
+      ? verifyPage(transactions, response.body)
+      : 'unavailable'
+    this.#options.onPage(result === 'unavailable' ? 'failed' : 'ok', response?.body.length ?? 0)
+    this.#options.onVerified(result)
+    return result === 'unavailable' && this.#options.requiresVerified()
+      ? transactions.map(each => ({ ...each, touchesAll: 'unverified' as const }))
+      : transactions
+  }
+
+  async #fetch (target: string, version: bigint | undefined, accept: string): Promise<UpstreamResponse | undefined> {
+    const response = await this.#options.fetch({
+      endpoint: 'transactions',
+      method: 'GET',
+      target,
+      // A cache between varve and the node would hide new transactions.
+      headers: { accept, 'cache-control': 'no-cache' },
+      isIdempotent: true
+    }, version)
+    response?.rest?.destroy()
+    return response
+  }
+
+  #fail (reason: string): { readonly failure: TailReading } {
+    this.#options.onPage('failed', 0)
+    return { failure: failed(reason) }
+  }
+}
+
+// An upstream or a gateway that has no such route, or has it turned off.
+const unsupportedStatuses = new Set([403, 404, 405, 501])
+
+const unreadablePage = 'a page of transactions cannot be printed or is too large'
+
+function failed (reason: string): TailReading {
+  return { result: 'failed', transactions: [], stamped: undefined, reason }
+}
+
+/** Returns the transactions of a page after a head that it begins at; undefined if they do not follow it. */
+function following (head: FollowedHead, page: readonly TransactionDigest[]): readonly TransactionDigest[] | undefined {
+  const [overlap, ...rest] = page
+  return overlap?.version === head.version && overlap.root === head.root && areContiguous(page) ? rest : undefined
+}
+
+function areContiguous (page: readonly TransactionDigest[]): boolean {
+  return page.every(({ version }, index) => index === 0 || version === (page[index - 1]?.version ?? 0n) + 1n)
+}

@@ -1,0 +1,224 @@
+import { type ByteRange, itemsIn, membersIn, textIn, u64In } from '../api/json-scan.js'
+import {
+  addressDigits,
+  digestOf,
+  digestOfHash,
+  digestOfSet,
+  featuresTag,
+  frameworkAddress,
+  publishedCode,
+  resourceKey,
+  type StateDigest,
+  stateKeyHash,
+  structTagOf
+} from '../api/state-key.js'
+import { readTypeTag, type TypeTag } from '../api/type-tag.js'
+
+/** Reasons why a transaction counts as a change of everything. */
+export const touchAllReasons = [
+  'start',
+  'gap',
+  'mismatch',
+  'reset',
+  'unreadable',
+  'unknown_kind',
+  'unknown_change',
+  'unlisted',
+  'unverified',
+  'genesis',
+  'epoch',
+  'features',
+  'config'
+] as const
+
+/** One reason of the closed list. */
+export type TouchAllReason = typeof touchAllReasons[number]
+
+/** Transaction as the last-touched table needs it. */
+export interface TransactionDigest {
+  readonly version: bigint
+  /** Root of the accumulator at the version; undefined for a version that was stepped over. */
+  readonly root: string | undefined
+  /** Hashes that find the transaction in BCS: its own, those of its events and of its changes, in this order. */
+  readonly hashes: readonly [transaction: string, events: string, changes: string] | undefined
+  /** Digests of every changed key, and of the sets that it belongs to. */
+  readonly touched: readonly StateDigest[]
+  readonly touchesAll: TouchAllReason | undefined
+}
+
+type Members = ReadonlyMap<string, ByteRange>
+
+const emptyWriteSetHash = 'afb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'
+
+const knownKinds = new Set([
+  'user_transaction',
+  'block_metadata_transaction',
+  'state_checkpoint_transaction',
+  'validator_transaction',
+  'block_epilogue_transaction'
+])
+
+// Resources whose change can change responses to reads of other keys.
+const widelyRead = new Map<StateDigest, TouchAllReason>(
+  ([
+    [featuresTag, 'features'],
+    [structTagOf('0x1::reconfiguration::Configuration'), 'epoch'],
+    [structTagOf('0x1::version::Version'), 'config'],
+    [structTagOf('0x1::gas_schedule::GasScheduleV2'), 'config'],
+    [structTagOf('0x1::execution_config::ExecutionConfig'), 'config']
+  ] as const).flatMap(([tag, reason]) => {
+    const key = resourceKey(frameworkAddress, tag)
+    return key === undefined ? [] : [[digestOf(key), reason] as const]
+  })
+)
+
+/** Scans a page of transactions in JSON; undefined if any version or root is not certain. */
+export function readDigests (body: Buffer, list?: ByteRange): TransactionDigest[] | undefined {
+  const items = itemsIn(body, list)
+  if (items === undefined) return undefined
+  const scanner = new ChangeScanner(body)
+  const digests: TransactionDigest[] = []
+  for (const item of items) {
+    const digest = readDigest(scanner, body, item)
+    if (digest === undefined) return undefined
+    digests.push(digest)
+  }
+  return digests
+}
+
+/** Scans the transactions of a block in JSON; undefined if the block has none, or one is not certain. */
+export function readBlockDigests (body: Buffer): TransactionDigest[] | undefined {
+  const list = membersIn(body)?.get('transactions')
+  return list && readDigests(body, list)
+}
+
+function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): TransactionDigest | undefined {
+  const members = membersIn(body, item)
+  const version = u64In(body, members?.get('version'))
+  const root = hashIn(body, members?.get('accumulator_root_hash'))
+  if (members === undefined || version === undefined || root === undefined) return undefined
+  const [hash, events, changes] = ['hash', 'event_root_hash', 'state_change_hash'].map(name =>
+    hashIn(body, members.get(name))
+  )
+  const hashes = hash && events && changes ? [hash, events, changes] as const : undefined
+  const { touched, touchesAll } = scanner.read(members.get('changes'))
+  const kind = textIn(body, members.get('type')) ?? ''
+  return { version, root, hashes, touched, touchesAll: reasonOfKind(kind, touched, changes) ?? touchesAll }
+}
+
+/** Returns why a whole transaction touches everything; an empty list is true only under the hash of the empty set. */
+function reasonOfKind (
+  kind: string,
+  touched: readonly StateDigest[],
+  changesHash: string | undefined
+): TouchAllReason | undefined {
+  if (kind === 'genesis_transaction') return 'genesis'
+  if (!knownKinds.has(kind)) return 'unknown_kind'
+  return touched.length === 0 && changesHash !== emptyWriteSetHash ? 'unlisted' : undefined
+}
+
+/** Digests of the changes of one transaction. */
+interface Changes {
+  readonly touched: readonly StateDigest[]
+  readonly touchesAll: TouchAllReason | undefined
+}
+
+/** Reads the changes of one page, and remembers the tags that it has parsed. */
+class ChangeScanner {
+  readonly #body: Buffer
+  readonly #tags = new Map<string, TypeTag | undefined>()
+  readonly #sets = new Map<string, StateDigest>()
+
+  constructor (body: Buffer) {
+    this.#body = body
+  }
+
+  read (list: ByteRange | undefined): Changes {
+    const changes = list && itemsIn(this.#body, list)
+    if (changes === undefined) return { touched: [], touchesAll: 'unreadable' }
+    const touched = new Set<StateDigest>()
+    let touchesAll: TouchAllReason | undefined
+    for (const change of changes) touchesAll = this.#readChange(change, touched) ?? touchesAll
+    return { touched: [...touched], touchesAll }
+  }
+
+  #readChange (change: ByteRange, touched: Set<StateDigest>): TouchAllReason | undefined {
+    const members = membersIn(this.#body, change)
+    const hash = hashIn(this.#body, members?.get('state_key_hash'))
+    if (members === undefined || hash === undefined) return 'unreadable'
+    const key = digestOfHash(hash)
+    touched.add(key)
+    switch (this.#text(members, 'type')) {
+      case 'write_table_item':
+      case 'delete_table_item':
+        return this.#addSet('items', members, 'handle', touched)
+      case 'write_module':
+      case 'delete_module':
+        touched.add(publishedCode)
+        return this.#addSet('modules', members, 'address', touched)
+      case 'write_resource':
+        return this.#addResource(members, hash, this.#typeOfValue(members), touched) ?? widelyRead.get(key)
+      case 'delete_resource':
+        return this.#addResource(members, hash, this.#text(members, 'resource'), touched) ?? widelyRead.get(key)
+      default:
+        return 'unknown_change'
+    }
+  }
+
+  /** Adds the sets of a resource: a key that its own type does not explain is the key of its group. */
+  #addResource (
+    members: Members,
+    hash: string,
+    type: string | undefined,
+    touched: Set<StateDigest>
+  ): TouchAllReason | undefined {
+    const address = this.#text(members, 'address')
+    if (address === undefined || type === undefined) return 'unreadable'
+    const tag = this.#tagOf(type)
+    const key = tag && resourceKey(addressDigits(address), tag)
+    if (key === undefined || stateKeyHash(key) !== hash) touched.add(this.#setOf('groups', address))
+    touched.add(this.#setOf('resources', address))
+    return undefined
+  }
+
+  #addSet (
+    set: 'items' | 'modules',
+    members: Members,
+    name: string,
+    touched: Set<StateDigest>
+  ): TouchAllReason | undefined {
+    const address = this.#text(members, name)
+    if (address === undefined) return 'unreadable'
+    touched.add(this.#setOf(set, address))
+    return undefined
+  }
+
+  #setOf (set: 'items' | 'modules' | 'groups' | 'resources', address: string): StateDigest {
+    const name = `${set} ${address}`
+    const digest = this.#sets.get(name) ?? digestOfSet(set, addressDigits(address))
+    this.#sets.set(name, digest)
+    return digest
+  }
+
+  #tagOf (text: string): TypeTag | undefined {
+    if (!this.#tags.has(text)) this.#tags.set(text, readTypeTag(text))
+    return this.#tags.get(text)
+  }
+
+  #typeOfValue (members: Members): string | undefined {
+    const data = members.get('data')
+    const value = data && membersIn(this.#body, data)
+    return value && this.#text(value, 'type')
+  }
+
+  #text (members: Members, name: string): string | undefined {
+    return textIn(this.#body, members.get(name))
+  }
+}
+
+/** Returns the 64 hex digits of a hash; undefined for any other value. */
+function hashIn (body: Buffer, value: ByteRange | undefined): string | undefined {
+  if (value === undefined || value.to - value.from !== 68) return undefined
+  const text = body.toString('latin1', value.from + 1, value.to - 1)
+  return /^0x[0-9a-f]{64}$/.test(text) ? text.slice(2) : undefined
+}

@@ -1,0 +1,102 @@
+import { etagOf, type Entry } from '../cache/entry.js'
+import { type StampedPosition } from '../api/position.js'
+import { atVersion, keysOf, type Read, stateFamilyOf } from '../api/read.js'
+import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
+import { type CachedEntry } from './outcomes.js'
+import { pinTo, type PinnedRead } from './pinned-read.js'
+import { type ProxyContext } from './proxy-context.js'
+
+/** Returns true for a latest read of state, which a followed head can serve. */
+export function isFollowed ({ read, readClass, client }: PinnedRead): boolean {
+  return readClass === 'moving' && read.endpoint.keyedBy === 'version' && client.bypassesFollowing !== true
+}
+
+/** Returns the followed head that serves a latest read; undefined if none is new enough. */
+export function followedHeadFor (context: ProxyContext, pinned: PinnedRead): StampedPosition | undefined {
+  const { follower, now } = context
+  if (follower === undefined || !isFollowed(pinned)) return undefined
+  const head = follower.headFor(pinned.arrivedAtMs ?? now())
+  const { minVersion } = pinned.read
+  return head === undefined || (minVersion !== undefined && head.position.head.version < minVersion) ? undefined : head
+}
+
+/** Returns a latest read as the read of the followed head's version. */
+export function atFollowedHead (pinned: PinnedRead, followedAt: StampedPosition): PinnedRead {
+  const read = atVersion(pinned.read, followedAt.position.head.version)
+  return { ...pinTo(pinned.chain, read, pinned.client), followedAt }
+}
+
+/** Looks a latest read up at the followed head (law 12: unknown means changed). */
+export function lookUpFollowed (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
+  const head = followedHeadFor(context, pinned)
+  if (head === undefined) return undefined
+  const { read, chain, keys } = pinned
+  const { version } = head.position.head
+  // A not-found or a view has no interval, so it serves its own version alone.
+  const entry = lookUpInterval(context, read, keys.value, version) ??
+    context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), chain) })
+  const followedAt = head.position
+  return entry && { tier: 'memory', entry, kind: 'followed', prunedVersions: undefined, isRetired: false, followedAt }
+}
+
+/** Finds the entry of a state read that is known to hold at a version. */
+export function lookUpInterval (
+  { follower, memory }: ProxyContext,
+  { endpoint }: Read,
+  family: string | undefined,
+  version: bigint
+): Entry | undefined {
+  if (follower === undefined || family === undefined || endpoint.dependsOn === undefined) return undefined
+  const found = memory.findBefore(family, version)
+  if (found === undefined || found.last >= version) return found?.entry
+  const { dependencies } = found.entry
+  if (dependencies === undefined || follower.validityAt(version, found.last, dependencies) !== 'unchanged') {
+    return undefined
+  }
+  memory.extend(found.entry, family, version)
+  return found.entry
+}
+
+/** Returns the interval of a state entry, which grows as the ledger is followed; undefined where nothing follows. */
+export function stateValidityOf (
+  { follower }: ProxyContext,
+  { read, chain }: PinnedRead,
+  response: UpstreamResponse
+): Pick<Entry, 'validity' | 'dependencies'> | undefined {
+  const { ledgerVersion } = read
+  const family = follower === undefined || response.status !== 200 ? undefined : stateFamilyOf(read, chain)
+  if (follower === undefined || family === undefined || ledgerVersion === undefined) return undefined
+  const dependencies = dependenciesOf(read)
+  return {
+    validity: {
+      kind: 'versions',
+      family,
+      first: follower.unchangedSince(ledgerVersion, dependencies),
+      last: ledgerVersion
+    },
+    dependencies
+  }
+}
+
+/** Compares a latest response with what following would have served. */
+export function observeLatest (
+  { followObserver }: ProxyContext,
+  { read, readClass, chain }: PinnedRead,
+  response: UpstreamResponse
+): void {
+  const { stamped, status, rest, body, release } = response
+  const family = followObserver === undefined || readClass !== 'moving' ? undefined : stateFamilyOf(read, chain)
+  if (family === undefined || stamped === undefined || status !== 200 || rest !== undefined) return
+  followObserver?.record({
+    endpoint: read.endpoint.name,
+    family,
+    version: stamped.position.head.version,
+    etag: etagOf(contentTypeOf(response), body),
+    release,
+    dependencies: dependenciesOf(read)
+  })
+}
+
+function dependenciesOf (read: Read): readonly bigint[] {
+  return read.endpoint.dependsOn?.(read).map(({ digest }) => digest) ?? []
+}
