@@ -8,6 +8,7 @@ import { PoolWorld } from './support/simulation/pool-world.js'
 import { blockMs, SimulatedPool } from './support/simulation/simulated-pool.js'
 import { runReads } from './support/simulation/run-reads.js'
 import { type FaultPlan, injectResets, injectFaults } from './support/simulation/fault-schedule.js'
+import { followModeOf, followSeriesOf } from './support/follow.js'
 import { type TestVarve, varveAt } from './support/varve.js'
 
 const defaultCount = 3
@@ -17,9 +18,11 @@ const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = 60 * Number(process.env['RUNS_FACTOR'] ?? 1)
 const count = Number(process.env['FLEET_NODES'] ?? defaultCount)
 const blocksAtStart = 1000
+// Seeds take turns: FOLLOW=on chooses.
+const followMode = followModeOf(seed)
 
 t.test(
-  `${seconds} s among ${count} faulty upstreams: reads are true, in order and free of errors (seed ${seed})`,
+  `${seconds} s, ${count} faulty upstreams, follow ${followMode}: reads are true and in order (seed ${seed})`,
   { timeout: (seconds + 60) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
@@ -29,6 +32,8 @@ t.test(
     const tally = new Tally()
     const varve = await varveAt(t, '', {
       head: { pollMs: 1000 },
+      follow: { mode: followMode, verify: 0.2 },
+      audit: { share: 0.01, followedShare: 0.1 },
       upstreams: pool.upstreams.map(({ name, url }) => ({
         name,
         url,
@@ -98,6 +103,7 @@ t.test(
       'nothing was evicted, so cached reads must be hits'
     )
     exercises(t, tally)
+    await exercisesFollowing(t, varve)
   }
 )
 
@@ -129,6 +135,18 @@ function exercises (t: Test, tally: Tally): void {
       t.ok(tally.countOf(`fault: ${name}`) > 0, name)
     }
   }
+}
+
+/** Expects following to have served or compared latest reads, and never wrongly. */
+async function exercisesFollowing (t: Test, varve: TestVarve): Promise<void> {
+  if (followMode === 'off') return
+  const series = await followSeriesOf(varve)
+  for (const [name, value] of series) t.comment(`${name} ${value}`)
+  const sum = (of: RegExp): number => series.reduce((total, [name, value]) => total + (of.test(name) ? value : 0), 0)
+  t.equal(sum(/observed_total.*different|verified_total.*different/), 0, 'following is never wrong')
+  t.equal(await varve.metric('varve_audit_total{result="different"}'), 0, 'no audit found a wrong entry')
+  const used = followMode === 'on' ? sum(/requests_total.*hit_followed/) : sum(/observed_total.*equal/)
+  t.ok(used > 0, `${used} latest reads needed no fetch`)
 }
 
 async function countersOf (varve: TestVarve): Promise<string[]> {

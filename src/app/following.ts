@@ -213,9 +213,14 @@ export class Following {
       now,
       maxAgeMs,
       metrics: counters,
-      onMismatch: reason => {
+      onMismatch: async ({ reason, stamped }) => {
         log.warn({ reason }, 'the followed tail does not continue: verifying every upstream again')
-        headPolling.reverifyAll()
+        const { generation } = tracker
+        await headPolling.reverifyAll().catch(() => {})
+        // The root of the accumulator proves another chain also before any anchor is known.
+        if (tracker.generation === generation && stamped !== undefined && upstreamPool.upstreams.length === 1) {
+          tracker.reset(stamped)
+        }
       }
     })
   }

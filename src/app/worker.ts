@@ -268,6 +268,6 @@ class ServingWorker implements MessageReceiver {
 
   // Each worker verifies its own upstreams before it resets its chain (law 7: chains never mix).
   reverifyAll (): void {
-    this.#server.components.headPolling.reverifyAll()
+    this.#server.components.headPolling.reverifyAll().catch(() => {})
   }
 }

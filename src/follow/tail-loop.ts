@@ -28,8 +28,8 @@ export interface TailLoopOptions {
   readonly now: () => number
   readonly maxAgeMs: number
   readonly metrics: TailMetrics
-  /** Runs when the tail belongs to another chain: the upstreams must be verified again (law 7: chains never mix). */
-  readonly onMismatch: (reason: string) => void
+  /** Resolves when the chain of a tail that does not continue is known (law 7: chains never mix). */
+  readonly onMismatch: (reading: TailReading) => Promise<void>
 }
 
 // Readings per `maxAgeMs`, on average and at once.
@@ -146,7 +146,7 @@ export class TailLoop implements TailDriver {
       case 'mismatch':
         this.#beginReason = 'mismatch'
         follower.clear()
-        return this.#options.onMismatch(reading.reason ?? 'another accumulator root')
+        return await this.#options.onMismatch(reading)
     }
   }
 

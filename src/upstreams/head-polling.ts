@@ -76,10 +76,10 @@ export class HeadPolling {
     await this.pollAll()
   }
 
-  /** Verifies every upstream again after another process reported a chain reset (law 7: chains never mix). */
-  reverifyAll (): void {
+  /** Verifies every upstream again, because a chain reset is possible (law 7: chains never mix). */
+  async reverifyAll (): Promise<void> {
     for (const { upstream } of this.#heads) upstream.markUnverified()
-    this.pollAll().catch(() => {})
+    await this.pollAll()
   }
 
   // Waits in configuration order: the first upstream that responds decides the chain.

@@ -81,6 +81,8 @@ export class Tally {
 
 /** Cache-Status of a hit of another varve's entry. */
 export const redisHit = 'varve; hit; detail=redis'
+/** Cache-Status of a latest read from the cache. */
+export const followedHit = 'varve; hit; detail=followed'
 /** Cache-Status of a hit that observing bypasses. */
 export const wouldHit = 'varve; fwd=bypass; detail=would-hit'
 
@@ -90,6 +92,7 @@ export function outcomeOf (
 ): 'hit' | 'pruned hit' | 'stored' | 'not cacheable' | 'collapsed' | 'forwarded' | 'rejected' | undefined {
   switch (cacheStatus) {
     case 'varve; hit; detail=memory':
+    case followedHit:
     case redisHit:
       return 'hit'
     case 'varve; hit; detail=pruned':

@@ -1,0 +1,237 @@
+import t, { type Test } from 'tap'
+import { type Sandbox } from '#sandbox'
+import { until } from '../support/until.js'
+import { type ConfigChange, type TestVarve, varveAtSandbox } from '../support/varve.js'
+
+const quiet = '/v1/accounts/0x1/module/coin'
+const clock = '/v1/accounts/0x1/resource/0x1::timestamp::CurrentTimeMicroseconds'
+const view = JSON.stringify({ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] })
+const followedHit = 'varve; hit; detail=followed'
+const statusOf = async (varve: TestVarve): Promise<{ follow?: { state: string }, degraded: string[] }> =>
+  await (await fetch(`${varve.adminUrl}/status.json`)).json() as { follow?: { state: string }, degraded: string[] }
+
+/** Starts varve that follows, and waits until it does. */
+async function following (
+  t: Test,
+  change: ConfigChange = {},
+  options: Parameters<typeof varveAtSandbox>[1] = {}
+): Promise<{ sandbox: Sandbox, varve: TestVarve }> {
+  // The next blocks change no epoch and have no write set of their own, which would count as a change of everything.
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 1030, ...options }, {
+    ...change,
+    follow: { mode: 'on', maxAgeMs: 300, verify: 0, ...change.follow }
+  })
+  await varve.get(quiet)
+  await until(async () => (await statusOf(varve)).follow?.state === 'following', 'it follows')
+  return { sandbox, varve }
+}
+
+/** Waits until the followed head is the sandbox's. */
+async function caughtUp ({ ledger }: Sandbox, varve: TestVarve): Promise<void> {
+  await until(
+    async () => (await varve.get(quiet)).headers['x-aptos-ledger-version'] === String(ledger.head.version),
+    'at F'
+  )
+}
+
+t.test('an untouched latest read is a hit at the followed head, others are fetched there', async t => {
+  const { sandbox, varve } = await following(t)
+  await varve.get(quiet)
+  await varve.get(clock)
+  sandbox.ledger.grow(3)
+  await caughtUp(sandbox, varve)
+  sandbox.requests.reset()
+  t.match(await varve.get(quiet), {
+    status: 200,
+    headers: {
+      'cache-status': followedHit,
+      'cache-control': 'no-store',
+      'x-node-ledger-version': String(sandbox.ledger.head.version)
+    }
+  })
+  t.equal(sandbox.requests.countFor('account_module'), 0)
+  const changed = await varve.get(clock)
+  t.match(changed.headers, { 'cache-status': /uri-miss; fwd-status=200; stored/, 'cache-control': 'no-store' })
+  const [sent] = sandbox.requests.latest.filter(({ endpoint }) => endpoint === 'account_resource')
+  t.match(sent?.url, `ledger_version=${changed.headers['x-aptos-ledger-version']}`, 'it is fetched at its stamp')
+  t.equal(
+    changed.body,
+    await fetch(`${sandbox.url}${clock}?ledger_version=${sandbox.ledger.head.version}`)
+      .then(async response => await response.text())
+  )
+})
+
+t.test('no-cache and maxAgeMs 0 forward a latest read to the upstream', async t => {
+  const { sandbox, varve } = await following(t)
+  sandbox.ledger.grow()
+  const forwarded = await varve.get(quiet, { headers: { 'cache-control': 'no-cache' } })
+  t.match(forwarded.headers, {
+    'cache-status': 'varve; fwd=bypass',
+    'x-aptos-ledger-version': String(sandbox.ledger.head.version)
+  })
+  const strict = await varveAtSandbox(t, {}, { follow: { mode: 'on', maxAgeMs: 0, verify: 0 } })
+  for (let nth = 0; nth < 3; nth++) {
+    strict.sandbox.ledger.grow()
+    t.match((await strict.varve.get(quiet)).headers, {
+      'cache-status': 'varve; fwd=bypass',
+      'x-aptos-ledger-version': String(strict.sandbox.ledger.head.version)
+    })
+  }
+})
+
+t.test('a client that saw a version above the followed head reads at that version or later', async t => {
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 3000 } })
+  sandbox.ledger.grow(2)
+  const { version } = sandbox.ledger.head
+  t.equal(
+    (await varve.get(`/v1/transactions/by_version/${version}`)).headers['x-aptos-ledger-version'],
+    String(version)
+  )
+  const [first, second] = await Promise.all([varve.get(quiet), varve.get(quiet)])
+  for (const { headers } of [first, second]) t.equal(headers['x-aptos-ledger-version'], String(version))
+  t.match(first.headers['cache-status'], followedHit)
+})
+
+t.test('a minimum version brings the followed head up with one read of the tail for all that wait', async t => {
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 5000 } })
+  sandbox.ledger.grow(2)
+  const version = String(sandbox.ledger.head.version)
+  sandbox.requests.reset()
+  const waiting = await Promise.all(
+    Array.from(
+      { length: 5 },
+      async () => await varve.get(quiet, { headers: { 'x-varve-min-ledger-version': version } })
+    )
+  )
+  for (const { status, headers } of waiting) {
+    t.match({ status, headers }, {
+      status: 200,
+      headers: { 'x-aptos-ledger-version': version, 'cache-status': followedHit }
+    })
+  }
+  t.equal(sandbox.requests.countFor('transactions'), 1)
+})
+
+t.test('the served head is the followed head, whatever upstreams stamp on other responses', async t => {
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 60_000 } })
+  const followed = String(sandbox.ledger.head.version)
+  sandbox.ledger.grow(5)
+  t.equal(
+    (await varve.get(`${clock}?ledger_version=100`)).headers['x-aptos-ledger-version'],
+    followed,
+    'an old version'
+  )
+  t.equal((await varve.get(clock)).headers['x-aptos-ledger-version'], followed, 'a latest read')
+  t.equal((await varve.get('/v1/blocks/by_height/150')).headers['x-aptos-ledger-version'], followed, 'an old block')
+  t.equal(await varve.metric('varve_ledger_version'), Number(followed))
+})
+
+t.test('explicit versions inside a known interval are hits, also below the upstreams\' window', async t => {
+  const { sandbox, varve } = await following(t)
+  await varve.get(quiet)
+  const from = sandbox.ledger.head.version
+  sandbox.ledger.grow(20)
+  await caughtUp(sandbox, varve)
+  sandbox.requests.reset()
+  const inside = await varve.get(`${quiet}?ledger_version=${from + 3n}`)
+  t.match(inside.headers['cache-status'], 'varve; hit; detail=memory')
+  sandbox.ledger.pruneTo(sandbox.ledger.head.blockHeight - 1n)
+  await varve.get(`/v1/transactions/by_version/${sandbox.ledger.head.version}`)
+  await until(async () => {
+    const pruned = await varve.get(`${quiet}?ledger_version=${from + 3n}`)
+    return pruned.headers['cache-status'] === 'varve; hit; detail=pruned' && pruned.body === inside.body
+  }, 'it is served from the cache')
+  t.equal(sandbox.requests.countFor('account_module'), 0)
+})
+
+t.test('a followed hit is 304 for a client that has the body, with the present position', async t => {
+  const { sandbox, varve } = await following(t)
+  const { etag = '' } = (await varve.get(quiet)).headers
+  sandbox.ledger.grow()
+  await caughtUp(sandbox, varve)
+  t.match(await varve.get(quiet, { headers: { 'if-none-match': etag } }), {
+    status: 304,
+    headers: { etag, 'x-aptos-ledger-version': String(sandbox.ledger.head.version), 'cache-status': followedHit }
+  })
+})
+
+t.test('equal views at one followed head cost one fetch', async t => {
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 60_000 } })
+  const run = async (): Promise<string | undefined> =>
+    (await varve.get('/v1/view', { body: view, headers: { 'content-type': 'application/json' } }))
+      .headers['cache-status'] as string
+  await Promise.all([run(), run(), run()])
+  t.equal(await run(), followedHit)
+  t.equal(sandbox.requests.countFor('view'), 1)
+})
+
+t.test('a purge of a read also removes what its interval holds', async t => {
+  const { varve } = await following(t, { admin: { token: 'secret' }, follow: { maxAgeMs: 60_000 } })
+  t.match((await varve.get(quiet)).headers['cache-status'], /followed|stored/)
+  t.equal((await varve.get(quiet)).headers['cache-status'], followedHit)
+  const purged = await fetch(`${varve.adminUrl}/purge`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer secret', 'content-type': 'application/json' },
+    body: JSON.stringify({ method: 'GET', url: quiet })
+  })
+  t.equal(purged.status, 200)
+  t.match((await varve.get(quiet)).headers['cache-status'], /uri-miss/)
+})
+
+t.test('an upstream without lists of transactions serves as before, and is reported once', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { follow: { mode: 'on' } })
+  sandbox.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'transactions' })
+  for (let nth = 0; nth < 4; nth++) t.equal((await varve.get(quiet)).headers['cache-status'], 'varve; fwd=bypass')
+  await until(
+    async () => (await statusOf(varve)).degraded.some(text => text.includes('lists of transactions')),
+    'degraded'
+  )
+  t.equal((await varve.get(quiet)).status, 200)
+  t.equal(varve.log.filter(({ msg }) => String(msg).startsWith('following interrupted')).length, 1)
+})
+
+t.test('latest reads go on at upstreams while the tail fails, and are hits again afterwards', async t => {
+  const { sandbox, varve } = await following(t)
+  const fault = sandbox.faults.add({ kind: 'reset', match: 'transactions' })
+  await until(async () => (await varve.get(quiet)).headers['cache-status'] === 'varve; fwd=bypass', 'it is forwarded')
+  sandbox.ledger.grow()
+  t.equal((await varve.get(quiet)).headers['x-aptos-ledger-version'], String(sandbox.ledger.head.version))
+  fault.remove()
+  await until(async () => (await varve.get(quiet)).headers['cache-status'] === followedHit, 'it is a hit again')
+})
+
+t.test('following stops where a page does not have the changes of its hash, until a reload', async t => {
+  const { sandbox, varve } = await following(t, { follow: { verify: 1 } })
+  sandbox.faults.add({ kind: 'tail', lie: 'droppedChange' })
+  sandbox.ledger.grow(2)
+  await until(async () => {
+    await varve.get(quiet)
+    return (await statusOf(varve)).follow?.state === 'stopped'
+  }, 'it stopped')
+  t.equal((await varve.get(quiet)).headers['cache-status'], 'varve; fwd=bypass')
+  t.match((await statusOf(varve)).degraded, [/following stopped until a reload/])
+  t.equal(await varve.metric('varve_follow_verified_total{result="different"}'), 1)
+})
+
+t.test('observing compares each latest response with what following would have served', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, {}, { follow: { mode: 'observe', maxAgeMs: 100, verify: 0 } })
+  const observed = async (result: string): Promise<number> =>
+    await varve.metric(`varve_follow_observed_total{endpoint="account_module",result="${result}"}`) ?? 0
+  await until(async () => {
+    t.equal((await varve.get(quiet)).headers['cache-status'], 'varve; fwd=bypass')
+    sandbox.ledger.grow()
+    return await observed('equal') >= 3
+  }, 'equal responses are counted')
+  t.equal(await observed('different'), 0)
+})
+
+t.test('a reset of the chain ends the followed head and all that was known from it', async t => {
+  const { sandbox, varve } = await following(t)
+  sandbox.reset({ blocks: 2000 })
+  await until(async () => {
+    const { headers, body } = await varve.get(clock)
+    return headers['x-aptos-ledger-version'] === String(sandbox.ledger.head.version) &&
+      body === await (await fetch(`${sandbox.url}${clock}`)).text()
+  }, 'the new chain is served')
+  t.ok((await varve.metric('varve_chain_resets_total') ?? 0) >= 1)
+})
