@@ -71,7 +71,8 @@ function exercises (t: Test, tally: Tally): void {
       'a pinned page',
       'a pinned page from the cache',
       'evicted',
-      'audit equal'
+      'audit equal',
+      'a followed hit'
     ]
   ) {
     t.ok(tally.countOf(outcome) > 0, `${outcome}: ${tally.countOf(outcome)}`)

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { auditResults } from '../src/proxy/audit-sampler.js'
 import { outcomeNames } from '../src/proxy/outcomes.js'
+import { followModeOf } from './support/follow.js'
 import { Chain } from './support/model/chain.js'
 import { expectedResponse } from './support/model/oracle.js'
 import { SeededRandom } from './support/model/seeded-random.js'
@@ -28,6 +29,7 @@ import { until } from './support/until.js'
 // SEED=n repeats a seed, SOAK_SECONDS=n runs longer.
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 60)
+const followMode = followModeOf(seed)
 const upstreamCount = 3
 const blocksAtStart = 1000
 // Gives the last upstream the whole history, so that blocks too large for the cache are always available.
@@ -46,14 +48,14 @@ const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
 
 t.test(
-  `${seconds} s of reads, faults and restarts: no leak, hang or wrong response (seed ${seed})`,
+  `${seconds} s of faults, follow ${followMode}: no leak, hang or wrong response (seed ${seed})`,
   { timeout: (3 * seconds + 120) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
     const chain = new Chain({ seed: seed % 100_000 * 100, blocks: blocksAtStart })
     const pool = await SimulatedPool.start(t, chain, upstreamCount, at => windowsOfBlocks[at] ?? blocksAtStart)
     const redis = await startRedis(t)
-    const configOf = (round: number): object => configurationOf(pool.upstreams, redis.url, round)
+    const configOf = (round: number): object => configurationOf(pool.upstreams, redis.url, round, followMode)
     const program = await startVarveProcess(t, configOf(0))
     const world = new PoolWorld(pool, chain, { pinsPages: true })
     const tally = new Tally()
@@ -129,6 +131,12 @@ t.test(
     t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
     t.equal(audited('different'), 0, 'no audit found a wrong entry')
     t.ok(audited('equal') > 100, `${audited('equal')} entries were equal`)
+    t.equal(
+      sumOfSeries(after.series, 'varve_follow_observed_total', 'result="different"'),
+      0,
+      'following is never wrong'
+    )
+    t.equal(sumOfSeries(after.series, 'varve_follow_verified_total', 'result="different"'), 0)
     t.ok(requests >= leastResponses, `${requests} responses`)
     await stopUnderLoad(t, soak, chance)
     t.same(program.stderrLines, [], 'varve wrote nothing to standard error')
@@ -153,7 +161,7 @@ async function live (
     runLeavingClients(soak, chance.fork(), signal),
     runScrapes(soak, signal),
     runPurges(soak, chance.fork(), signal),
-    runReloads(soak, round => configurationOf(pool.upstreams, redis.url, round), signal),
+    runReloads(soak, round => configurationOf(pool.upstreams, redis.url, round, followMode), signal),
     injectRedisFaults(redis, chance.fork(), tally, signal),
     slowUpstreams(pool.upstreams, chance.fork(), tally, signal),
     ...pool.upstreams.map(async upstream => {
@@ -232,7 +240,8 @@ function sharesOf (series: ReadonlyMap<string, number>): string[] {
       'varve_stale_latest_total',
       'varve_redis_errors_total',
       'varve_cache_evictions_total',
-      'varve_config_reloads_total'
+      'varve_config_reloads_total',
+      'varve_follow_reads_total'
     ].map(name => `${name} ${sumOfSeries(series, name)}`).join(', ')
   ]
 }

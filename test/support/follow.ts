@@ -3,8 +3,11 @@ import { type TestVarve } from './varve.js'
 
 const modes = ['on', 'observe', 'off'] as const
 
+/** One of the modes. */
+export type FollowMode = typeof modes[number]
+
 /** Mode of following for a random run: by its seed, or by FOLLOW. */
-export function followModeOf (seed: number): typeof modes[number] {
+export function followModeOf (seed: number): FollowMode {
   return modes.find(mode => mode === process.env['FOLLOW']) ?? modes[seed % modes.length] ?? 'off'
 }
 

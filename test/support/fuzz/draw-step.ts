@@ -1,3 +1,4 @@
+import { followModeOf } from '../follow.js'
 import { type Ledger } from '../../../sandbox/ledger.js'
 import { type Era } from '../model/chain.js'
 import { continued, drawRead, type ReadSource } from '../model/draw-read.js'
@@ -170,6 +171,7 @@ export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
     isShared: chance.happens(0.5),
     pinsPages: seed % 3 === 0,
     isObserving: seed % 10 === 0,
+    followMode: followModeOf(seed),
     auditShare: chance.pick([0.001, 1]),
     ...(memoryKb !== undefined && { memoryKb })
   }

@@ -18,6 +18,7 @@ export interface FuzzSetting {
   /** True if cursors carry the version at which a listing began. */
   readonly pinsPages: boolean
   readonly isObserving: boolean
+  readonly followMode: 'off' | 'observe' | 'on'
   /** Memory limit; undefined for the default. */
   readonly memoryKb?: number
   /** Share of hits that are audited. */
@@ -69,5 +70,6 @@ export const defaultSetting: FuzzSetting = {
   isShared: false,
   pinsPages: false,
   isObserving: false,
+  followMode: 'off',
   auditShare: 0.001
 }

@@ -27,11 +27,12 @@ export async function shrinkCase (found: FuzzCase, ms: number, redis: RedisProvi
     if (why !== undefined) shortest = { why, setting, steps }
     return why !== undefined
   }
-  const { isShared, pinsPages, isObserving, memoryKb, auditShare } = shortest.setting
+  const { isShared, pinsPages, isObserving, followMode, memoryKb, auditShare } = shortest.setting
   if (!await isLeft(shortest.steps, {})) {
     for (
       const plainer of [
-        { isShared, pinsPages, isObserving, memoryKb, auditShare },
+        { isShared, pinsPages, isObserving, followMode, memoryKb, auditShare },
+        { followMode },
         { isShared, auditShare },
         { pinsPages },
         { auditShare },

@@ -1,3 +1,4 @@
+import { type FollowMode } from '../follow.js'
 import { type SimulatedUpstream } from '../simulation/simulated-upstream.js'
 
 /** Micro-cache time of the state at the head. */
@@ -6,7 +7,14 @@ export const stateMs = 250
 export const token = 's0ak'
 
 /** Returns a configuration with small limits and lifetimes; each turn gives another one for a reload. */
-export function configurationOf (upstreams: readonly SimulatedUpstream[], redisUrl: string, round: number): object {
+export function configurationOf (
+  upstreams: readonly SimulatedUpstream[],
+  redisUrl: string,
+  round: number,
+  followMode: FollowMode
+): object {
+  // Some reloads stop following, and the next one begins again.
+  const mode = round % 5 === 4 ? 'off' : followMode
   return {
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0', token },
@@ -22,9 +30,10 @@ export function configurationOf (upstreams: readonly SimulatedUpstream[], redisU
     hedge: { share: 0.1, burst: 10, afterMs: 100 + round % 3 },
     waitForVersion: { ms: 400, blocks: 2 },
     cache: { memory: { maxMb: 1 }, maxEntryMb: 1, redis: { url: redisUrl, timeoutMs: 200 } },
-    latest: { stateMs, infoMs: 1000, gasMs: 500 },
+    follow: { mode, maxAgeMs: stateMs, verify: 0.2 },
+    latest: { stateMs: mode === 'on' ? 0 : stateMs, infoMs: 1000, gasMs: 500 },
     pages: { pinned: true },
-    audit: { share: 0.2 },
+    audit: { share: 0.2, followedShare: 0.2 },
     downstream: { cacheControl: round % 2 === 0 ? 'revalidate' : 'immutable' }
   }
 }

@@ -17,7 +17,7 @@ export function judgeUnderLoad (given: PoolRead, world: PoolWorld, least: bigint
   const early = least === undefined ? undefined : judgeLeast(given, least, world)
   if (early !== undefined) return early
   const isMicroCached = (spec.kind === 'table' || spec.kind === 'modules') && spec.version === undefined &&
-    String(response.headers['cache-status']).includes('hit')
+    /hit; detail=(?!followed)/.test(String(response.headers['cache-status']))
   const servedFloor = isMicroCached ? world.observations.floorAt(span.from - stateMs - slackMs) : given.servedFloor
   const { failure, served } = judge({ ...given, servedFloor }, world)
   const tolerated = failure === undefined
