@@ -6,12 +6,12 @@ import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
 /** Starts nginx as a cache in front of an upstream; undefined if nginx is not installed. */
-export async function startNginx ({ programs, tools, folder }, originUrl) {
+export async function startNginx ({ programs, tools, folder }, originUrl, { latestFor } = {}) {
   if (tools.paths.nginx === undefined) return undefined
   const port = await freePort()
   const home = await folder('nginx')
   await mkdir(join(home, 'temp'))
-  await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host))
+  await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host, latestFor))
   const program = await programs.start('nginx', [
     tools.paths.nginx,
     '-p',
@@ -27,7 +27,7 @@ export async function startNginx ({ programs, tools, folder }, originUrl) {
 
 // Caches by URL pattern, since nginx cannot read positions; event pages of the trace are full.
 // tcp_nopush would delay 64 KiB responses by 40 ms.
-const configuration = (home, port, origin) => `
+const configuration = (home, port, origin, latestFor) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
 worker_processes 1;
@@ -50,7 +50,7 @@ http {
   proxy_cache_path ${home}/cache levels=1:2 keys_zone=reads:64m max_size=2g inactive=1h use_temp_path=off;
   upstream node { server ${origin}; keepalive 64; keepalive_requests 1000000000; }
   map $request_uri $moves {
-    default 1;
+    default ${latestFor === undefined ? 1 : 0};
     "~[?&]ledger_version=" 0;
     "~/blocks/by_version/" 0;
     "~[?&]start=" 0;
@@ -66,7 +66,7 @@ http {
       proxy_cache reads;
       proxy_cache_methods GET HEAD POST;
       proxy_cache_key "$scheme $request_method $request_uri $request_body";
-      proxy_cache_valid 200 1h;
+      proxy_cache_valid 200 ${latestFor ?? '1h'};
       proxy_cache_lock on;
       proxy_cache_bypass $moves;
       proxy_no_cache $moves;
