@@ -29,7 +29,7 @@ export interface FollowObserverOptions {
 }
 
 // Each is a few hundred bytes (law 10: nothing grows without bound).
-const maxKnown = 50_000
+const maxKnown = 20_000
 const maxPending = 10_000
 
 /** Compares latest responses with what following would have served, once the tail has reached their version. */

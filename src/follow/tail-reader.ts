@@ -130,7 +130,7 @@ export class TailReader {
       this.#fetch(blockByVersionTarget(version, true), version, mediaTypes.json)
     ])
     const first = 'failure' in seam ? undefined : following(head, seam.transactions)?.[0]
-    const digests = block?.status === 200 && block.rest === undefined ? readBlockDigests(block.body) : undefined
+    const digests = block?.status === 200 && block.rest === undefined ? await readBlockDigests(block.body) : undefined
     const transactions = digests?.filter(digest => digest.version >= version) ?? []
     const begins = first !== undefined && transactions[0]?.version === version && transactions[0].root === first.root
     return begins && areContiguous(transactions) ? { transactions } : undefined
@@ -198,7 +198,7 @@ export class TailReader {
       const { failure } = this.#fail(`the upstream responds to lists of transactions with ${response.status}`)
       return { failure: { ...failure, isUnsupported: unsupportedStatuses.has(response.status) } }
     }
-    const transactions = readDigests(response.body)
+    const transactions = await readDigests(response.body)
     if (transactions === undefined || stamped === undefined) return this.#fail('a page of transactions is not readable')
     this.#options.onPage(transactions.length > 1 || start === undefined ? 'ok' : 'empty', response.body.length)
     return { transactions: await this.#verified(transactions, start), stamped }

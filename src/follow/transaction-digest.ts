@@ -1,4 +1,5 @@
-import { type ByteRange, itemsIn, membersIn, textIn, u64In } from '../api/json-scan.js'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type ByteRange, eachItemIn, itemsIn, membersIn, textIn, u64In } from '../api/json-scan.js'
 import {
   addressDigits,
   digestOf,
@@ -48,6 +49,8 @@ export interface TransactionDigest {
 
 type Members = ReadonlyMap<string, ByteRange>
 
+// Longest time for which scanning blocks other work.
+const turnMs = 0.5
 const emptyWriteSetHash = 'afb6e14fe47d850fd0a7395bcfb997ffacf4715e0f895cc162c218e4a7564bc6'
 
 const knownKinds = new Set([
@@ -72,24 +75,31 @@ const widelyRead = new Map<StateDigest, TouchAllReason>(
   })
 )
 
-/** Scans a page of transactions in JSON; undefined if any version or root is not certain. */
-export function readDigests (body: Buffer, list?: ByteRange): TransactionDigest[] | undefined {
-  const items = itemsIn(body, list)
-  if (items === undefined) return undefined
+/**
+ * Scans a page of transactions in JSON, in turns with other work, because a page of a megabyte would block hits for
+ * milliseconds; undefined if any version or root is not certain.
+ */
+export async function readDigests (body: Buffer, list?: ByteRange): Promise<TransactionDigest[] | undefined> {
   const scanner = new ChangeScanner(body)
   const digests: TransactionDigest[] = []
-  for (const item of items) {
-    const digest = readDigest(scanner, body, item)
+  const items = eachItemIn(body, list)
+  let turnEndsMs = performance.now() + turnMs
+  for (;;) {
+    const next = items.next()
+    if (next.done === true) return next.value ? digests : undefined
+    const digest = readDigest(scanner, body, next.value)
     if (digest === undefined) return undefined
     digests.push(digest)
+    if (performance.now() < turnEndsMs) continue
+    await nextTurn()
+    turnEndsMs = performance.now() + turnMs
   }
-  return digests
 }
 
 /** Scans the transactions of a block in JSON; undefined if the block has none, or one is not certain. */
-export function readBlockDigests (body: Buffer): TransactionDigest[] | undefined {
+export async function readBlockDigests (body: Buffer): Promise<TransactionDigest[] | undefined> {
   const list = membersIn(body)?.get('transactions')
-  return list && readDigests(body, list)
+  return list && await readDigests(body, list)
 }
 
 function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): TransactionDigest | undefined {
