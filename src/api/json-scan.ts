@@ -54,7 +54,7 @@ export function itemsIn (bytes: Buffer, array: ByteRange = all(bytes)): ByteRang
 }
 
 /** Yields the items of an array one by one, then nothing of a broken rest; returns true at the end of a whole array. */
-export function * eachItemIn (bytes: Buffer, { from, to }: ByteRange = all(bytes)): Generator<ByteRange, boolean> {
+export function* eachItemIn (bytes: Buffer, { from, to }: ByteRange = all(bytes)): Generator<ByteRange, boolean> {
   const text = bytes.subarray(0, to)
   let at = skipBlanks(text, from)
   if (text[at] !== bracket) return false
