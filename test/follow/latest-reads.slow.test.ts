@@ -5,10 +5,11 @@ import { followedHit } from '../support/model/tally.js'
 import { followSeriesOf } from '../support/follow.js'
 import { SeededRandom } from '../support/model/seeded-random.js'
 import { sendRequest, type TestRequest } from '../support/client.js'
+import { until } from '../support/until.js'
 import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
 
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
-const readsWanted = 400 * Number(process.env['RUNS_FACTOR'] ?? 1)
+const readsWanted = 250 * Number(process.env['RUNS_FACTOR'] ?? 1)
 const limitMs = 120_000
 const maxAgeMs = 250
 // Timers and sockets of one busy process delay both the head and the response.
@@ -155,3 +156,28 @@ async function readLatest (
     await pause(chance.integerBelow(10))
   }
 }
+
+t.test('another worker reads the tail once the one that did is gone', { timeout: limitMs }, async t => {
+  const sandbox = await startSandbox({ blockMs: 50, blocks: 300, prunedBlocks: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  const varve = await varveAt(t, sandbox.url, configOf(2))
+  const hits = async (): Promise<number> =>
+    await varve.metric('varve_requests_total{endpoint="account_module",outcome="hit_followed",status="200"}') ?? 0
+  const hitsMore = async (what: string): Promise<void> => {
+    const before = await hits()
+    await until(async () => {
+      await varve.get('/v1/accounts/0x1/module/coin')
+      return await hits() > before + 5
+    }, what)
+  }
+  await hitsMore('latest reads are hits')
+  const { workers } = await (await fetch(`${varve.adminUrl}/status.json`)).json() as { workers: Array<{ pid: number }> }
+  // One of the two reads the tail, and the test need not know which.
+  for (const { pid } of workers) {
+    process.kill(pid, 'SIGKILL')
+    await hitsMore('latest reads are hits again')
+  }
+  t.equal(await varve.metric('varve_workers_lost_total'), 2)
+})
