@@ -1,5 +1,4 @@
 import { requireAccount } from './require-account.js'
-import { findTransactionByHash } from './find-transaction-by-hash.js'
 import { sequenceBytes } from './bcs.js'
 import { addressParam, hashParam, limitQuery, u64Param, u64Query } from './params.js'
 import { invalidInput, transactionNotFound, versionPruned } from './problem.js'
@@ -15,7 +14,9 @@ import { signedTransactionBytes } from './kinds/request-bytes.js'
 import { type SandboxResponse } from './response.js'
 import { versionOfKnownSend, knownSenders, nextSequenceAt } from './known-senders.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
-import { transactionBytes, transactionRecord } from './transactions.js'
+import { lagBlocks, type Ledger } from './ledger.js'
+import { type PendingTransaction } from './schema/transaction-user.js'
+import { pendingTransactions, transactionBytes, transactionHash, transactionRecord } from './transactions.js'
 
 /** Reads the transaction of a version. */
 export function readTransactionByVersion (context: RequestContext): SandboxResponse {
@@ -126,4 +127,31 @@ function transactionJson ({ ledger }: LedgerSnapshot, version: bigint): string {
 // A single transaction in BCS starts with a variant byte: 0 committed, 1 pending.
 function committedBytes ({ ledger }: LedgerSnapshot, version: bigint): Buffer {
   return Buffer.concat([Buffer.from([0]), transactionBytes(ledger, version)])
+}
+
+/** Finds a transaction by hash: the version of a committed one, or the pending one; undefined if unknown or pruned. */
+function findTransactionByHash (
+  { ledger, position }: LedgerSnapshot,
+  hash: string
+): bigint | PendingTransaction | undefined {
+  const version = findVersion(ledger, hash, position.oldestVersion)
+  if (version === undefined || version > position.version) {
+    return pendingTransactions(ledger, position.blockHeight).find(pending => pending.hash === hash)
+  }
+  return version < position.oldestVersion ? undefined : version
+}
+
+// Indexes each version that is not pruned once; the next look-up continues from there.
+function findVersion (ledger: Ledger, hash: string, oldest: bigint): bigint | undefined {
+  const { versionsByHash, head } = ledger
+  const dropped = ledger.block(Math.max(0, ledger.height - ledger.windowBlocks - lagBlocks)).firstVersion
+  for (const [earliest, version] of versionsByHash.versions) {
+    if (version >= dropped) break
+    versionsByHash.versions.delete(earliest)
+  }
+  if (versionsByHash.next < oldest) versionsByHash.next = oldest
+  for (; versionsByHash.next <= head.version; versionsByHash.next++) {
+    versionsByHash.versions.set(transactionHash(ledger, versionsByHash.next), versionsByHash.next)
+  }
+  return versionsByHash.versions.get(hash)
 }

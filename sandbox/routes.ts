@@ -3,9 +3,8 @@ import { readAccount, readBalance } from './read-account.js'
 import { readBlockByHeight, readBlockByVersion } from './read-block.js'
 import { readEvents, readEventsByNumber } from './read-events.js'
 import { readModule, readModules } from './read-modules.js'
-import { readGasPrice, readHealth, readIndex, readInfo } from './read-node-endpoints.js'
+import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
 import { readResource, readResources } from './read-resources.js'
-import { readSpec } from './read-spec.js'
 import { readRawTableItem, readTableItem } from './read-table-item.js'
 import {
   readAccountTransactions,

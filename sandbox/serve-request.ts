@@ -1,15 +1,14 @@
-import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
 import { respond, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './respond.js'
 import { type RequestLog } from './request-log.js'
-import { isPreflight, preflightResponse, withCorsHeaders } from './cors.js'
 import { applyResponseFault } from './apply-response-fault.js'
 import { type Fault } from './fault.js'
 import { type FaultInjector, type InjectedFaults } from './fault-injector.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
 import { type LedgerSnapshot } from './request-context.js'
-import { type SandboxResponse } from './response.js'
+import { makeResponse, printErrorBody, type SandboxResponse } from './response.js'
 import { headSnapshot } from './snapshot-source.js'
 import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage } from './http-io.js'
 
@@ -125,4 +124,38 @@ function endingOf (faults: readonly Fault[]): BodyEnding {
   const cut = faults.find(fault => fault.kind === 'cutShort')
   if (cut === undefined) return 'whole'
   return cut.chunked === true ? 'noLastChunk' : 'half'
+}
+
+/** True for a CORS preflight request. */
+function isPreflight (method: string | undefined, headers: IncomingHttpHeaders): boolean {
+  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined
+}
+
+/** Responds to a preflight: any origin and any headers, but only GET and POST. */
+function preflightResponse (headers: IncomingHttpHeaders): SandboxResponse {
+  const method = headers['access-control-request-method']
+  if (method !== 'GET' && method !== 'POST') {
+    return makeResponse(403, 'framework', printErrorBody('request-method not allowed', 'web_framework_error'))
+  }
+  return {
+    status: 200,
+    headers: [
+      ...corsHeaders(String(headers.origin)),
+      ['access-control-allow-methods', 'GET,POST'],
+      ['access-control-allow-headers', headers['access-control-request-headers'] ?? '*'],
+      ['access-control-max-age', '86400']
+    ],
+    body: Buffer.alloc(0)
+  }
+}
+
+/** Adds the CORS headers of nodes, which expose no response header; see docs/node-behaviour.md, "CORS". */
+function withCorsHeaders (origin: string | undefined, response: SandboxResponse): SandboxResponse {
+  // Responses of the HTTP layer, which have no headers, never reach the framework that adds CORS headers.
+  if (origin === undefined || response.headers.length === 0) return response
+  return { ...response, headers: [...response.headers, ...corsHeaders(origin)] }
+}
+
+function corsHeaders (origin: string): Array<[string, string]> {
+  return [['access-control-allow-origin', origin], ['access-control-allow-credentials', 'true'], ['vary', 'Origin']]
 }

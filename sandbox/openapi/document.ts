@@ -1,5 +1,5 @@
 import { type z } from 'zod'
-import { routeKey, routes } from '../routes.js'
+import { type RouteKey, routeKey, routes } from '../routes.js'
 import { errorBody } from '../schema/error.js'
 import { type SchemaComponents, convertSchemas } from './components.js'
 import {
@@ -8,8 +8,10 @@ import {
   perResponseHeaderDefinitions,
   positionHeaderDefinitions
 } from './headers.js'
+import { historyOperations } from './history-operations.js'
+import { nodeOperations } from './node-operations.js'
 import { errorStatuses, type Operation, tags } from './operation-definition.js'
-import { operations } from './operations.js'
+import { stateOperations } from './state-operations.js'
 import { type ParameterKey, parameterObject, parameters } from './parameters.js'
 import { type OpenApiDocument, type OpenApiObject } from './openapi-types.js'
 
@@ -17,6 +19,13 @@ import { type OpenApiDocument, type OpenApiObject } from './openapi-types.js'
 export interface DocumentSettings {
   readonly family: string
   readonly pathPrefix: string
+}
+
+/** Operations by route; the type check fails when a route has none. */
+export const operations: Readonly<Record<Exclude<RouteKey, 'GET /v1/'>, Operation>> = {
+  ...nodeOperations,
+  ...stateOperations,
+  ...historyOperations
 }
 
 const info = {

@@ -2,10 +2,34 @@ import { z } from 'zod'
 import { account, balance } from '../schema/account.js'
 import { resource } from '../schema/change.js'
 import { module } from '../schema/module.js'
-import { rawTableItemRequest, tableItemRequest, viewRequest } from '../schema/request.js'
-import { moveValue } from '../schema/scalars.js'
+import { entryFunctionId, hexBytes, moveValue, typeTag } from '../schema/scalars.js'
 import { bcsBody } from './bcs-body.js'
 import { type Operation } from './operation-definition.js'
+
+/** Schema of a table item request; nodes ignore unknown members. */
+const tableItemRequest = z.looseObject({ key_type: typeTag, value_type: typeTag, key: moveValue }).meta({
+  id: 'TableItemRequest',
+  description: 'The key of a table item, and the types of key and value.',
+  examples: [{ key_type: 'u64', value_type: '0x42::shop::Item', key: '7' }]
+})
+
+/** Schema of a raw table item request, whose key is BCS; nodes ignore unknown members. */
+const rawTableItemRequest = z.looseObject({ key: hexBytes }).meta({
+  id: 'RawTableItemRequest',
+  description: 'The key of a table item in BCS.',
+  examples: [{ key: '0x0700000000000000' }]
+})
+
+/** Schema of a JSON view request; nodes ignore unknown members. */
+const viewRequest = z.looseObject({
+  function: entryFunctionId,
+  type_arguments: z.array(typeTag),
+  arguments: z.array(moveValue)
+}).meta({
+  id: 'ViewRequest',
+  description: 'A view function with its type arguments and arguments.',
+  examples: [{ function: '0x1::timestamp::now_microseconds', type_arguments: [], arguments: [] }]
+})
 
 const errorsOfReads = [400, 403, 404, 410, 500, 503] as const
 const errorsOfPosts = [400, 403, 404, 410, 411, 413, 415, 500, 503] as const

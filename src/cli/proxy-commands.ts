@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { type Flags } from '../config/load.js'
-import { UsageError } from '../app/io.js'
+import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type AdminFlags } from '../tools/admin/admin-client.js'
 import { type CheckFlags } from './check.js'
 import { type Command, type Flag } from './command.js'
@@ -118,7 +119,7 @@ export const proxyCommands: readonly Command[] = [{
     'mistakes are marked, and each key shows its meaning.'
   ],
   examples: ['varve schema'],
-  run: async (_call, io) => (await import('./schema.js')).schema(io)
+  run: async (_call, io) => printSchema(io)
 }, {
   name: 'explain',
   operands: 'METHOD PATH',
@@ -184,3 +185,9 @@ export const proxyCommands: readonly Command[] = [{
   ],
   run: async ({ flags, words }, io) => await (await import('./purge.js')).purge(flags as AdminFlags, words, io)
 }]
+
+/** Prints the JSON Schema of the configuration, as the examples of the package name it. */
+function printSchema (io: Io): ExitCode {
+  io.out(readFileSync(new URL('../../config/varve.schema.json', import.meta.url), 'utf8'))
+  return exitCodes.ok
+}

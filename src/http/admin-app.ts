@@ -8,8 +8,7 @@ import { disabledError, type ErrorResponse, webFrameworkError } from '../api/err
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { ConnectionLimiter } from './connection-limiter.js'
 import { respondToClientError, type UnroutedErrorOptions } from './client-errors.js'
-import { addCordonRoutes, type CordonRoutesOptions } from './cordon-routes.js'
-import { addPurgeRoute, type PurgeRouteOptions } from './purge-route.js'
+import { addPurgeRoute, type PurgeRouteOptions, requireToken } from './purge-route.js'
 import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
@@ -39,7 +38,8 @@ export interface AdminOptions {
   readiness(): Promise<Readiness>
   status(): Promise<object>
   readonly purgeRoute: PurgeRouteOptions
-  readonly setCordoned: CordonRoutesOptions['setCordoned']
+  /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
+  setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
   /** Returns `admin.hosts`: names that a Host header may carry on a loopback listener. */
   readonly hosts?: () => readonly string[]
   /** Reports an error that is answered 500. */
@@ -92,7 +92,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   )
   addStatusPageRoutes(app)
   addPurgeRoute(app, purgeRoute)
-  addCordonRoutes(app, { token: purgeRoute.token, setCordoned: options.setCordoned })
+  addCordonRoutes(app, options)
   app.setErrorHandler(async (error: FastifyError, _request, reply) => {
     const errorResponse = toErrorResponse(error)
     if (errorResponse.status === 500) onUnexpectedError(error)
@@ -116,6 +116,20 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     )
   })
   return app
+}
+
+/** Adds POST /upstreams/NAME/cordon and /uncordon; without a configured token every call is 403. */
+function addCordonRoutes (app: FastifyInstance, { purgeRoute: { token }, setCordoned }: AdminOptions): void {
+  for (const [action, isCordoned] of [['cordon', true], ['uncordon', false]] as const) {
+    app.post<{ Params: { name: string } }>(`/upstreams/:name/${action}`, {
+      onRequest: async request => {
+        requireToken(request, token())
+      }
+    }, async ({ params: { name } }, reply) => {
+      if (!await setCordoned(name, isCordoned)) throw webFrameworkError(404, 'no upstream of this name')
+      return await reply.send({ upstream: name, cordoned: isCordoned })
+    })
+  }
 }
 
 function limitConnections (app: FastifyInstance, { onFull = () => {} }: AdminOptions): void {

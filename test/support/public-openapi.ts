@@ -6,6 +6,7 @@ import { type ErrorResponseStatus } from '../../src/api/error-response.js'
 import { convertSchemas, type SchemaComponents } from '../../sandbox/openapi/components.js'
 import {
   contentOf,
+  operations,
   perResponseHeadersOf,
   parameterObjectsOf,
   pathOf,
@@ -13,7 +14,6 @@ import {
 } from '../../sandbox/openapi/document.js'
 import { type FamilyHeader, headerObjectsOf, positionHeaderDefinitions } from '../../sandbox/openapi/headers.js'
 import { type Operation, tags } from '../../sandbox/openapi/operation-definition.js'
-import { operations } from '../../sandbox/openapi/operations.js'
 import { parameters } from '../../sandbox/openapi/parameters.js'
 import { type OpenApiObject } from '../../sandbox/openapi/openapi-types.js'
 import { routeKey, routes } from '../../sandbox/routes.js'
