@@ -20,12 +20,12 @@ const untouched = { prunedBlocks: 0 }
 async function misses (
   varve: TestVarve,
   count: number,
-  how: Parameters<TestVarve['get']>[1] = {},
+  options: Parameters<TestVarve['get']>[1] = {},
   from = 100
 ): Promise<Record<number, number>> {
   return counts(
     await Promise.all(
-      Array.from({ length: count }, async (_, nth) => (await varve.get(modules(from + nth), how)).status)
+      Array.from({ length: count }, async (_, nth) => (await varve.get(modules(from + nth), options)).status)
     )
   )
 }
@@ -301,8 +301,8 @@ t.test('a rejection never shows the position, whatever is rejected', async t => 
     [[401, 429], { headers: Object.fromEntries(Array.from({ length: 1001 }, (_, nth) => [`x${nth}`, ''])) }],
     [[403], { method: 'OPTIONS', headers: { origin: 'https://other.example', 'access-control-request-method': 'GET' } }]
   ]
-  for (const [statuses, how] of cases) {
-    const got = await varve.get(modules(100), how)
+  for (const [statuses, options] of cases) {
+    const got = await varve.get(modules(100), options)
     t.ok(statuses.includes(got.status), String(got.status))
     t.notMatch(got.rawNames.join(' '), /ledger|chain-id|epoch/i, String(got.status))
   }
@@ -422,8 +422,8 @@ t.test('a key goes nowhere else: not upstream, nor into the log, metrics, status
       modules(103)
     ]
   ) {
-    for (const how of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) {
-      seen.push(await varve.get(target, how))
+    for (const options of [bearer('k-shop-51'), { headers: { 'x-api-key': 'k-wallet-52' } }, bearer('k-guess-53')]) {
+      seen.push(await varve.get(target, options))
     }
   }
   for (const page of ['/metrics', '/readyz', '/status.json']) seen.push(await sendRequest(varve.adminUrl, page))

@@ -36,7 +36,7 @@ async function readerAt (
     lastStored: () => Entry,
     form: (coding: Coding) => Representation,
     log: Lines,
-    get: (target: string, how?: TestRequest) => Promise<TestResponse>,
+    get: (target: string, options?: TestRequest) => Promise<TestResponse>,
     metric: TestVarve['metric']
   }
 > {
@@ -68,7 +68,7 @@ async function readerAt (
     lastStored,
     // The memory tier may have replaced the entry since.
     form: coding => memory.latestOf(lastStored())?.encoded[coding] ?? nothing(),
-    get: async (target, how) => await sendRequest(url, target, how),
+    get: async (target, options) => await sendRequest(url, target, options),
     metric: async series =>
       Number((await metrics.text()).split('\n').find(line => line.startsWith(`${series} `))?.split(' ').at(-1))
   }
@@ -94,18 +94,18 @@ t.test('the audit invalidates an entry with a wrong byte in memory, and logs bot
     table,
     tableItemLookup('u64', '"7"')
   ]]
-  for (const [at, [target, how]] of reads.entries()) {
-    const truth = await varve.get(target, how)
+  for (const [at, [target, options]] of reads.entries()) {
+    const truth = await varve.get(target, options)
     // Several hits, so that a memoised response is audited too.
     for (const nth of [1, 2, 3]) {
-      t.equal((await varve.get(target, how)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
+      t.equal((await varve.get(target, options)).headers[cacheStatusHeader], 'varve; hit; detail=memory')
       await untilFound(varve, 'equal', 3 * at + nth)
     }
     const { body } = varve.lastStored()
     body.writeUInt8(body.readUInt8(10) ^ 1, 10)
-    t.not((await varve.get(target, how)).body, truth.body, 'the hit is wrong')
+    t.not((await varve.get(target, options)).body, truth.body, 'the hit is wrong')
     await untilFound(varve, 'different', at + 1)
-    t.match(await varve.get(target, how), { body: truth.body, headers: { [cacheStatusHeader]: /uri-miss/ } })
+    t.match(await varve.get(target, options), { body: truth.body, headers: { [cacheStatusHeader]: /uri-miss/ } })
     const [difference, ...more] = differing(varve.log.splice(0))
     t.match(difference, {
       level: 50,

@@ -83,8 +83,8 @@ t.test('table items of every kind are the upstream\'s, byte for byte in JSON and
   ]
   for (const [keyType, key, valueType] of kinds) {
     for (const accept of ['application/json', 'application/x-bcs']) {
-      const how = tableItemLookup(keyType, key, valueType)
-      const options = { ...how, headers: { ...how.headers as Record<string, string>, accept } }
+      const request = tableItemLookup(keyType, key, valueType)
+      const options = { ...request, headers: { ...request.headers as Record<string, string>, accept } }
       const direct = await sendRequest(sandbox.url, table, options)
       for (let round = 0; round < 2; round++) {
         const got = await varve.get(table, options)

@@ -21,7 +21,7 @@ const started = new Set<string>()
 interface Example {
   readonly varve: Command
   readonly adminUrl: string
-  get(target: string, how?: TestRequest): Promise<TestResponse>
+  get(target: string, options?: TestRequest): Promise<TestResponse>
   status(): Promise<{ upstreams: Array<{ name: string, state: string }> }>
 }
 
@@ -50,7 +50,7 @@ async function run (
   return {
     varve,
     adminUrl,
-    get: async (target, how) => await sendRequest(url, target, how),
+    get: async (target, options) => await sendRequest(url, target, options),
     status: async () => JSON.parse((await sendRequest(adminUrl, '/status.json')).body)
   }
 }
@@ -73,8 +73,8 @@ t.test('example hosted gateway: only its key goes upstream; history is cached de
   const { varve, get } = await run(t, 'hosted-gateway.yaml', { 'https://gateway.example ': `${gateway.url} ` }, {
     GATEWAY_KEY: 'k-gateway-51'
   })
-  const how = { headers: { authorization: 'Bearer k-mine-52', 'x-api-key': 'k-mine-53' } }
-  t.match([await get(old, how), await get(old)], [miss, {
+  const options = { headers: { authorization: 'Bearer k-mine-52', 'x-api-key': 'k-mine-53' } }
+  t.match([await get(old, options), await get(old)], [miss, {
     ...hit,
     headers: { ...hit.headers, 'cache-control': 'public, max-age=86400' }
   }])
@@ -210,10 +210,10 @@ t.test('example public service: anonymous clients are limited, partners are not,
     EXPLORER_KEY: 'k-explorer',
     REDIS_URL: redis.url
   })
-  const read = async (how: TestRequest, from: number): Promise<number[]> =>
+  const read = async (options: TestRequest, from: number): Promise<number[]> =>
     await Promise.all(
       Array.from({ length: 90 }, async (_, nth) =>
-        (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, how)).status)
+        (await get(`/v1/accounts/0x1/modules?ledger_version=${from + nth}&limit=1`, options)).status)
     )
   t.same(await read({ headers: { authorization: 'Bearer k-wallet' } }, 100), Array.from({ length: 90 }, () => 200))
   // Allows more on a slow machine, because the budget refills meanwhile.

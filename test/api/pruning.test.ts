@@ -21,10 +21,10 @@ t.test('a pruned version that is not cached gets the node\'s own 410 without an 
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
   sandbox.requests.reset()
-  for (const [at, [target, how]] of gone.entries()) {
-    const got = await varve.get(target, how)
+  for (const [at, [target, options]] of gone.entries()) {
+    const got = await varve.get(target, options)
     t.equal(sandbox.requests.total, at, 'only the test sent requests upstream')
-    const direct = await sendRequest(sandbox.url, target, how)
+    const direct = await sendRequest(sandbox.url, target, options)
     t.same([got.status, got.body], [410, direct.body], target)
     t.same([got.headers[status], got.headers['cache-control']], [local, 'no-store'])
     for (
@@ -52,8 +52,8 @@ t.test('with answerLocally off, an upstream\'s 410 is forwarded unchanged and co
   const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { answerLocally: false } })
   sandbox.ledger.pruneTo(600)
   for (let round = 0; round < 2; round++) {
-    for (const [target, how] of gone) {
-      t.match(await varve.get(target, how), {
+    for (const [target, options] of gone) {
+      t.match(await varve.get(target, options), {
         status: 410,
         headers: { [status]: 'varve; fwd=uri-miss; fwd-status=410; detail=status' }
       })
@@ -67,13 +67,13 @@ t.test('with answerLocally off, an upstream\'s 410 is forwarded unchanged and co
 
 t.test('a cached pruned version is served, marked and counted, with the current position', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  const cached = await Promise.all(gone.map(async ([target, how]) => await varve.get(target, how)))
+  const cached = await Promise.all(gone.map(async ([target, options]) => await varve.get(target, options)))
   sandbox.ledger.grow(3)
   sandbox.ledger.pruneTo(600)
   await varve.get('/v1/accounts/0x1/modules?limit=1')
   sandbox.requests.reset()
-  for (const [at, [target, how]] of gone.entries()) {
-    t.match(await varve.get(target, how), {
+  for (const [at, [target, options]] of gone.entries()) {
+    t.match(await varve.get(target, options), {
       status: 200,
       body: cached[at]?.body,
       headers: {
@@ -91,7 +91,7 @@ t.test('a cached pruned version is served, marked and counted, with the current 
 t.test('with serveCached off, a cached pruned version gets 410, local or from upstream', async t => {
   for (const answerLocally of [true, false]) {
     const { sandbox, varve } = await varveAtSandbox(t, {}, { pruned: { serveCached: false, answerLocally } })
-    for (const [target, how] of gone) t.match(await varve.get(target, how), { status: 200 })
+    for (const [target, options] of gone) t.match(await varve.get(target, options), { status: 200 })
     t.match(
       await varve.get(...gone[0] as [string, object]),
       { status: 200, headers: { [status]: /hit/ } },
@@ -100,8 +100,8 @@ t.test('with serveCached off, a cached pruned version gets 410, local or from up
     sandbox.ledger.pruneTo(600)
     await varve.get('/v1/accounts/0x1/modules?limit=1')
     sandbox.requests.reset()
-    for (const [target, how] of gone) {
-      t.match(await varve.get(target, how), {
+    for (const [target, options] of gone) {
+      t.match(await varve.get(target, options), {
         status: 410,
         headers: { [status]: answerLocally ? local : /fwd-status=410/ }
       })

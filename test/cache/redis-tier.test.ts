@@ -68,15 +68,15 @@ t.test('a response that one replica stored is a Redis hit on the others, with eq
     ['/v1/blocks/by_version/2000?with_transactions=true', {}]
   ]
   const a = await replicaOf(t, sandbox)
-  for (const [nth, [target, how]] of reads.entries()) {
-    const direct = await sendRequest(sandbox.url, target, how)
-    const first = await a.get(target, how)
+  for (const [nth, [target, options]] of reads.entries()) {
+    const direct = await sendRequest(sandbox.url, target, options)
+    const first = await a.get(target, options)
     t.equal(first.headers[cacheStatusHeader], storedMissStatus)
     await untilWritten(a, nth + 1)
     const b = await replicaOf(t, sandbox)
     sandbox.requests.reset()
     for (const [varve, from] of [[b, redisHitStatus], [b, memoryHitStatus], [a, memoryHitStatus]] as const) {
-      const got = await varve.get(target, how)
+      const got = await varve.get(target, options)
       t.equal(got.headers[cacheStatusHeader], from)
       t.same([got.status, got.bytes], [200, direct.bytes])
       for (
@@ -84,8 +84,8 @@ t.test('a response that one replica stored is a Redis hit on the others, with eq
       ) t.equal(got.headers[name], first.headers[name], `${target} ${name}`)
     }
     const again = await b.get(target, {
-      ...how,
-      headers: { ...how.headers, 'if-none-match': String(first.headers.etag) }
+      ...options,
+      headers: { ...options.headers, 'if-none-match': String(first.headers.etag) }
     })
     t.same([again.status, again.headers['x-node-ledger-version']], [304, String(sandbox.ledger.head.version)])
     t.equal(

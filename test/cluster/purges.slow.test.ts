@@ -35,7 +35,7 @@ const lastGeneration = (varve: TestVarve): unknown => adoptedGenerations(varve).
 async function untilPurged (
   varve: TestVarve,
   target: string,
-  how: TestRequest,
+  options: TestRequest,
   old: string
 ): Promise<{ got: TestResponse, afterMs: number }> {
   const started = performance.now()
@@ -43,7 +43,7 @@ async function untilPurged (
   const stalls = monitorEventLoopDelay({ resolution: 5 })
   stalls.enable()
   for (;;) {
-    const got = await varve.get(target, how)
+    const got = await varve.get(target, options)
     const afterMs = performance.now() - started - stalls.max / 1e6
     if (got.body !== old || afterMs > 5000) return { got, afterMs }
     await pause(5)
@@ -77,19 +77,19 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
       body: '{"key_type": "u64", "value_type": "u64", "key": "8"}'
     }]
   ]
-  for (const [at, [target, how, what]] of reads.entries()) {
-    const { body: old } = await a.get(target, how)
+  for (const [at, [target, options, what]] of reads.entries()) {
+    const { body: old } = await a.get(target, options)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
     for (const varve of [b, deaf]) {
       for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
-        t.match(await varve.get(target, how), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
+        t.match(await varve.get(target, options), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
       }
     }
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
-    const [atB, atDeaf] = await Promise.all([untilPurged(b, target, how, old), untilPurged(deaf, target, how, old)])
+    const [atB, atDeaf] = await Promise.all([untilPurged(b, target, options, old), untilPurged(deaf, target, options, old)])
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
     t.ok(atDeaf.afterMs < 1000, `by polling, after ${atDeaf.afterMs} ms`)
-    t.not((await a.get(target, how)).body, old)
+    t.not((await a.get(target, options)).body, old)
     await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'what is read now is shared')
   }
 })
@@ -126,12 +126,12 @@ t.test('purging one version of a block purges all its forms on every replica, no
   ]]
   const path = (version: bigint, query: string): string => `/v1/blocks/by_version/${version}${query}`
   for (const form of ['', '?with_transactions=true']) {
-    for (const [query, how] of forms) await a.get(path(first, query), how)
+    for (const [query, options] of forms) await a.get(path(first, query), options)
     for (const neighbour of [first - 1n, last + 1n]) await a.get(path(neighbour, ''))
     await untilWritten(a, form === '' ? 6 : 10)
-    for (const [query, how] of forms) {
+    for (const [query, options] of forms) {
       for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
-        t.equal((await b.get(path(last, query), how)).headers[cacheStatusHeader], cacheStatus)
+        t.equal((await b.get(path(last, query), options)).headers[cacheStatusHeader], cacheStatus)
       }
     }
     await b.get(path(last + 1n, ''))
@@ -144,13 +144,13 @@ t.test('purging one version of a block purges all its forms on every replica, no
       t.equal((await a.get(path(neighbour, ''))).headers[cacheStatusHeader], memoryHitStatus)
     }
     t.equal(sandbox.requests.countFor('block_by_version'), 0)
-    for (const [query, how] of forms) {
-      t.equal((await b.get(path(last, query), how)).headers[cacheStatusHeader], storedMissStatus)
+    for (const [query, options] of forms) {
+      t.equal((await b.get(path(last, query), options)).headers[cacheStatusHeader], storedMissStatus)
     }
     t.equal(sandbox.requests.countFor('block_by_version'), 4)
     await untilWritten(b, form === '' ? 4 : 8)
-    for (const [query, how] of forms) {
-      t.equal((await a.get(path(first, query), how)).headers[cacheStatusHeader], redisHitStatus)
+    for (const [query, options] of forms) {
+      t.equal((await a.get(path(first, query), options)).headers[cacheStatusHeader], redisHitStatus)
     }
     await purge(a, { url: path(first, '') })
     await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'once more')

@@ -62,8 +62,8 @@ async function stage (
 }
 
 /** Reads a target and makes its compressed form, which varve creates after a first hit has requested it. */
-async function prepared (varve: TestVarve, target: string, how: TestRequest, coding: string): Promise<TestRequest> {
-  const options = { ...how, headers: { ...how.headers, 'accept-encoding': coding } }
+async function prepared (varve: TestVarve, target: string, request: TestRequest, coding: string): Promise<TestRequest> {
+  const options = { ...request, headers: { ...request.headers, 'accept-encoding': coding } }
   const isReady = ({ status, bytes, headers }: TestResponse): boolean =>
     coding === 'identity' || status !== 200 || bytes.length < 256 || headers['content-encoding'] === coding
   await varve.get(target, options)
@@ -74,20 +74,20 @@ async function prepared (varve: TestVarve, target: string, how: TestRequest, cod
 t.test('the nginx set-up of docs/migrating.md changes no response and hides no header of varve', async t => {
   const { varve, url, before, oldest } = await stage(t)
   const version = before(3)
-  const reads: Array<{ target: string, how?: TestRequest }> = [
+  const reads: Array<{ target: string, request?: TestRequest }> = [
     { target: `/v1/accounts/0x1/modules?ledger_version=${version}` },
     {
       target: `/v1/accounts/0x1/resource/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E?ledger_version=${version}`
     },
     { target: `/v1/blocks/by_version/${version}?with_transactions=true` },
     { target: '/v1/accounts/0x1/events/0x1%3A%3Ablock%3A%3ABlockResource/new_block_events?start=3&limit=2' },
-    { target: `/v1/tables/0x1/item?ledger_version=${version}`, how: tableItemLookup('u64', '"5"') },
+    { target: `/v1/tables/0x1/item?ledger_version=${version}`, request: tableItemLookup('u64', '"5"') },
     { target: `/v1/blocks/by_version/${oldest - 1n}` },
     { target: '/v1/blocks/by_version/x' }
   ]
-  for (const { target, how = {} } of reads) {
+  for (const { target, request: request = {} } of reads) {
     for (const coding of ['identity', 'gzip', 'br']) {
-      const options = await prepared(varve, target, how, coding)
+      const options = await prepared(varve, target, request, coding)
       const [direct, behind] = [await varve.get(target, options), await sendRequest(url, target, options)]
       t.equal(behind.status, direct.status, target)
       t.ok(behind.bytes.equals(direct.bytes), `${target} in ${coding}, byte for byte`)

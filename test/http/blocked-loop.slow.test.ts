@@ -72,10 +72,10 @@ t.test('hits take under 50 ms under 50 hostile Authorization headers a second, o
   t.teardown(() => {
     agent.destroy()
   })
-  const fiftyIn = async (base: string, target: string, how: TestRequest, status: number): Promise<void> => {
+  const fiftyIn = async (base: string, target: string, options: TestRequest, status: number): Promise<void> => {
     const sent = []
     for (let nth = 0; nth < 50; nth++) {
-      sent.push(sendRequest(base, target, { ...how, headers: blanks, agent }))
+      sent.push(sendRequest(base, target, { ...options, headers: blanks, agent }))
       await pause(20)
     }
     for (const got of await Promise.all(sent)) {
@@ -96,11 +96,11 @@ const megabyte = 1024 * 1024 - 400
 
 /** A look-up whose key repeats a text until it has 1 MB. */
 function keyOf (type: string, before: string, text: string, after: string): TestRequest {
-  const { body = '', ...how } = tableItemLookup(
+  const { body = '', ...options } = tableItemLookup(
     type,
     before + `${text},`.repeat(Math.floor(megabyte / (text.length + 1))).slice(0, -1) + after
   )
-  return { ...how, body: Buffer.from(body) }
+  return { ...options, body: Buffer.from(body) }
 }
 
 const large = [

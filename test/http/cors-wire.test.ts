@@ -14,7 +14,7 @@ const viewBody = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
-const from = (origin: string, how: TestRequest = {}): TestRequest => ({ ...how, headers: { ...how.headers, origin } })
+const from = (origin: string, options: TestRequest = {}): TestRequest => ({ ...options, headers: { ...options.headers, origin } })
 const corsNames = ({ headers }: TestResponse): string[] =>
   Object.keys(headers).filter(name => name.startsWith('access-control-'))
 const varies = ({ headers }: TestResponse): string[] =>
@@ -90,9 +90,9 @@ t.test('a page of another origin can read every response with credentials, posit
     [table, { ...cells, body: 'x'.repeat(2000) }, 413, /rejected/],
     [modules, { headers: { expect: 'x' } }, 417, /rejected/]
   ]
-  for (const [target, how, code, outcome] of known) {
-    const got = await varve.get(target, from(explorer, how))
-    const name = `${how.method ?? ''} ${target} ${code}`
+  for (const [target, options, code, outcome] of known) {
+    const got = await varve.get(target, from(explorer, options))
+    const name = `${options.method ?? ''} ${target} ${code}`
     t.equal(got.status, code, name)
     t.match(got.headers['cache-status'], outcome, name)
     t.same(varies(got), ['accept', 'accept-encoding', 'origin'], name)
@@ -102,7 +102,7 @@ t.test('a page of another origin can read every response with credentials, posit
     }
   }
   for (
-    const [target, how, code] of [
+    const [target, options, code] of [
       ['/v1', {}, 200],
       ['/v1', { method: 'HEAD' }, 200],
       ['/v1/-/healthy', {}, 200],
@@ -116,7 +116,7 @@ t.test('a page of another origin can read every response with credentials, posit
       ['/v1/%', {}, 400]
     ] as const
   ) {
-    const got = await varve.get(target, from(explorer, how))
+    const got = await varve.get(target, from(explorer, options))
     t.equal(got.status, code, target)
     letsRead(t, got, explorer, target)
   }
@@ -159,10 +159,10 @@ t.test('every response varies by Origin, so no shared cache serves a page one wi
     ['/v1/%', {}, 400],
     ['/v1/view', { headers: json, body: '{}' }, 400]
   ]
-  for (const [target, how, code] of targets) {
-    await varve.get(target, from(explorer, how))
-    const got = await varve.get(target, how)
-    const name = `${how.method ?? ''} ${target}`
+  for (const [target, options, code] of targets) {
+    await varve.get(target, from(explorer, options))
+    const got = await varve.get(target, options)
+    const name = `${options.method ?? ''} ${target}`
     t.equal(got.status, code, name)
     t.same(corsNames(got), [], name)
     t.equal(varies(got).filter(each => each === 'origin').length, 1, name)
@@ -170,7 +170,7 @@ t.test('every response varies by Origin, so no shared cache serves a page one wi
     if (/modules|table|info/.test(target) && code !== 405) {
       t.same(varies(got), ['accept', 'accept-encoding', 'origin'], `${name}: like every known read`)
     }
-    const own = await varve.get(target, from(explorer, how))
+    const own = await varve.get(target, from(explorer, options))
     t.equal(own.headers.vary, got.headers.vary, `${name}: the same with an Origin`)
   }
   const unreadable = await sendRaw(varve.url, 'nonsense\r\n\r\n')
@@ -196,8 +196,8 @@ t.test('an upstream\'s Vary is merged with varve\'s, in one header and each name
       )
     })
     const varve = await varveAt(t, stub.url)
-    for (const how of [{}, from(explorer)]) {
-      const got = await varve.get('/v1/nowhere', how)
+    for (const options of [{}, from(explorer)]) {
+      const got = await varve.get('/v1/nowhere', options)
       t.equal(got.headers.vary, wanted, String(vary))
       t.equal(got.rawNames.filter(name => name.toLowerCase() === 'vary').length, 1, String(vary))
     }
@@ -206,11 +206,11 @@ t.test('an upstream\'s Vary is merged with varve\'s, in one header and each name
 
 t.test('if no origin is allowed, no response depends on Origin or varies by it', async t => {
   const { varve } = await varveAtSandbox(t, {}, { cors: { origins: [] } })
-  for (const how of [{}, from(explorer)]) {
+  for (const options of [{}, from(explorer)]) {
     for (const target of [modules, modules, latest]) {
-      t.same(varies(await varve.get(target, how)), ['accept', 'accept-encoding'], target)
+      t.same(varies(await varve.get(target, options)), ['accept', 'accept-encoding'], target)
     }
-    t.notOk(varies(await varve.get('/v2', how)).includes('origin'))
+    t.notOk(varies(await varve.get('/v2', options)).includes('origin'))
   }
 })
 

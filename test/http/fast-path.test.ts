@@ -30,7 +30,7 @@ async function front (
     parts: ProxyContext,
     metrics: Metrics,
     routed: string[],
-    learn: (target: string, how?: TestRequest) => Promise<void>
+    learn: (target: string, options?: TestRequest) => Promise<void>
   }
 > {
   const stub = await startStubUpstream(t, (_request, response) => {
@@ -231,12 +231,12 @@ t.test('a response is the same from the router and the fast path, in every form 
     { 'cache-control': 'no-cache' }
   ]
   let requestCount = 0
-  for (const [target, how] of targets) {
-    for (const method of how.body === undefined ? ['GET', 'HEAD'] : ['POST']) {
+  for (const [target, options] of targets) {
+    for (const method of options.body === undefined ? ['GET', 'HEAD'] : ['POST']) {
       for (const [at, wish] of wishes.entries()) {
         const responseTo = async (zeros: string): Promise<TestResponse> => {
           requestCount++
-          const got = await varve.get(target(zeros), { ...how, method, headers: { ...how.headers, ...wish } })
+          const got = await varve.get(target(zeros), { ...options, method, headers: { ...options.headers, ...wish } })
           return { ...got, headers: { ...got.headers, date: '' } }
         }
         const isReady = ({ headers }: TestResponse): boolean =>

@@ -37,11 +37,11 @@ const headOf = (sandbox: Sandbox | undefined): bigint => sandbox?.ledger.head.ve
 async function atLeast (
   varve: TestVarve,
   version: bigint | string | string[],
-  [target, how = {}]: [target: string, how?: TestRequest]
+  [target, options = {}]: [target: string, how?: TestRequest]
 ): Promise<TestResponse> {
   return await varve.get(target, {
-    ...how,
-    headers: { ...how.headers, 'X-Varve-Min-Ledger-Version': Array.isArray(version) ? version : String(version) }
+    ...options,
+    headers: { ...options.headers, 'X-Varve-Min-Ledger-Version': Array.isArray(version) ? version : String(version) }
   })
 }
 
@@ -53,8 +53,8 @@ t.test('a client that saw a write never reads from before it, and gets 503 if no
   two?.ledger.grow(400)
   const seen = headOf(two)
   for (const read of [...moving, ['/v1/info'] as [string]]) {
-    const [target, how] = read
-    const truth = await sendRequest(two?.url ?? '', target, how)
+    const [target, options] = read
+    const truth = await sendRequest(two?.url ?? '', target, options)
     for (let nth = 0; nth < 3; nth++) {
       const got = await atLeast(varve, seen, read)
       t.equal(got.status, truth.status, target)

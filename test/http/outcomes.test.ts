@@ -16,7 +16,7 @@ const memoryHit = { [statusHeader]: 'varve; hit; detail=memory' }
 /** Request to which varve itself responds, and its outcome. */
 interface Case {
   readonly target: string
-  readonly how?: TestRequest
+  readonly options?: TestRequest
   readonly status: number
   readonly word: string
   readonly endpoint?: string
@@ -27,11 +27,11 @@ function seriesOf (endpoint: string, outcome: string, status: number): string {
 }
 
 /** Checks that header, access log and metric have the same outcome. */
-async function hasOneWord (t: Test, varve: TestVarve, { target, how, status, word, ...more }: Case): Promise<void> {
+async function hasOneWord (t: Test, varve: TestVarve, { target, options: options, status, word, ...more }: Case): Promise<void> {
   const series = seriesOf(more.endpoint ?? 'account_modules', word, status)
   const before = await varve.metric(series) ?? 0
   const cacheStatus = `varve; detail=${word}`
-  t.match(await varve.get(target, how), { status, headers: { [statusHeader]: cacheStatus } }, target)
+  t.match(await varve.get(target, options), { status, headers: { [statusHeader]: cacheStatus } }, target)
   t.match(
     varve.log.filter(({ msg }) => msg === 'request completed').at(-1),
     { outcome: word, status, cacheStatus },
@@ -47,15 +47,15 @@ t.test('header, access log and metric have the same outcome for varve\'s own res
   sandbox.ledger.pruneTo(600)
   await varve.get(latest)
   const cases: readonly Case[] = [
-    { target: modules(2000), how: preflightFor('GET'), status: 200, word: 'preflight' },
-    { target: '/v1/nothing', how: preflightFor('GET'), status: 200, word: 'preflight', endpoint: 'other' },
+    { target: modules(2000), options: preflightFor('GET'), status: 200, word: 'preflight' },
+    { target: '/v1/nothing', options: preflightFor('GET'), status: 200, word: 'preflight', endpoint: 'other' },
     { target: modules(2000), status: 410, word: 'gone' },
-    { target: modules(2000), how: { method: 'HEAD' }, status: 410, word: 'gone' },
+    { target: modules(2000), options: { method: 'HEAD' }, status: 410, word: 'gone' },
     { target: '/v1/accounts/nothing/modules', status: 400, word: 'rejected' },
     { target: '/v1/nothing', status: 404, word: 'rejected', endpoint: 'other' },
-    { target: modules(5000), how: { method: 'DELETE' }, status: 405, word: 'rejected' },
-    { target: modules(5000), how: { headers: { expect: 'anything' } }, status: 417, word: 'rejected' },
-    { target: modules(5000), how: preflightFor('PUT'), status: 403, word: 'rejected' }
+    { target: modules(5000), options: { method: 'DELETE' }, status: 405, word: 'rejected' },
+    { target: modules(5000), options: { headers: { expect: 'anything' } }, status: 417, word: 'rejected' },
+    { target: modules(5000), options: preflightFor('PUT'), status: 403, word: 'rejected' }
   ]
   for (const each of cases) await hasOneWord(t, varve, each)
   const neverRead = Number(sandbox.ledger.head.version) - 1

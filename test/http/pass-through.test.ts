@@ -1010,7 +1010,7 @@ t.test('hundreds of 503s, read or not, leak no upstream connection', async t => 
 t.test('responses of the sandbox are forwarded unchanged', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { passThrough: 'all' })
   for (
-    const [target, how] of [
+    const [target, options] of [
       ['/v1', {}],
       ['/v1/', {}],
       ['/v1/-/healthy', {}],
@@ -1020,8 +1020,8 @@ t.test('responses of the sandbox are forwarded unchanged', async t => {
       [posted, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }]
     ] as const
   ) {
-    const direct = await sendRequest(sandbox.url, target, how)
-    const got = await varve.get(target, how)
+    const direct = await sendRequest(sandbox.url, target, options)
+    const got = await varve.get(target, options)
     t.same([got.status, got.bytes, got.headers['content-type'], got.headers['x-aptos-ledger-version']], [
       direct.status,
       direct.bytes,
@@ -1047,10 +1047,10 @@ t.test('a transaction is sent once, to one upstream, never repeated, and no log 
     upstreams: configSchema.parse({ upstreams: stubs.map(({ url }, at) => ({ name: `n${at}`, url })) }).upstreams
   })
   received.length = 0
-  const how = { method: 'POST', body: '{"sender":"s3cret"}', headers: { 'content-type': 'application/json' } }
-  t.match(await varve.get('/v1/transactions', how), { status: 503, headers: { [status]: bypass } })
+  const options = { method: 'POST', body: '{"sender":"s3cret"}', headers: { 'content-type': 'application/json' } }
+  t.match(await varve.get('/v1/transactions', options), { status: 503, headers: { [status]: bypass } })
   t.same(received.filter(target => target === '/v1/transactions'), ['/v1/transactions'], 'a failure is not repeated')
-  await varve.get('/v1/transactions', how)
+  await varve.get('/v1/transactions', options)
   t.equal(received.filter(target => target === '/v1/transactions').length, 2, 'nothing is cached')
   t.notMatch(JSON.stringify(varve.log), /s3cret/)
 })

@@ -46,8 +46,8 @@ t.test('an error by varve has the full node\'s format and a code of its specific
     ['/v2/info', { method: 'POST', body: 'x' }, 404, 'web_framework_error'],
     ['/', {}, 404, 'web_framework_error']
   ]
-  for (const [target, how, status, code] of cases) {
-    const got = await varve.get(target, how)
+  for (const [target, options, status, code] of cases) {
+    const got = await varve.get(target, options)
     t.match(got, {
       status,
       body: shape,
@@ -56,7 +56,7 @@ t.test('an error by varve has the full node\'s format and a code of its specific
         'content-type': 'application/json',
         'cache-control': 'no-store'
       }
-    }, `${how?.method ?? ''} ${target}`)
+    }, `${options?.method ?? ''} ${target}`)
     t.equal(JSON.parse(got.body).error_code, code)
   }
   t.equal(stub.requests.length, 0, 'none of it reached the upstream')
@@ -481,10 +481,10 @@ t.test('the admin listener serves metrics, health and readiness, and rejects any
   t.match(await sendRequest(varve.adminUrl, '/healthz'), { status: 200, body: '{"status":"alive"}' })
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200 })
   for (
-    const how of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, {
+    const options of [{ method: 'POST' }, { body: '{', headers: { 'content-type': 'application/json' } }, {
       method: 'DELETE'
     }]
-  ) t.match(await sendRequest(varve.adminUrl, '/purge', how), { status: 403, body: /"error_code":"api_disabled"/ })
+  ) t.match(await sendRequest(varve.adminUrl, '/purge', options), { status: 403, body: /"error_code":"api_disabled"/ })
   t.match(
     await sendRequest(varve.adminUrl, '/v1/info'),
     { status: 404, body: shape },

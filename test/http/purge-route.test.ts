@@ -13,11 +13,11 @@ async function varveWith (t: Test, adminToken: string | null): Promise<TestVarve
   return varve
 }
 
-async function post (varve: TestVarve, body: string | Buffer, how: TestRequest = {}): Promise<TestResponse> {
+async function post (varve: TestVarve, body: string | Buffer, options: TestRequest = {}): Promise<TestResponse> {
   return await sendRequest(varve.adminUrl, '/purge', {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
-    ...how,
+    ...options,
     body
   })
 }

@@ -119,9 +119,9 @@ t.test('a response over cache.maxEntryMb arrives whole, is not stored, and names
       [latest, {}, 'account_modules', 'varve; fwd=bypass'],
       ['/v1/estimate_gas_price', {}, 'estimate_gas_price', 'varve; fwd=bypass']
     ]
-    for (const [target, how, , expectedStatus] of cases) {
+    for (const [target, options, , expectedStatus] of cases) {
       for (let round = 0; round < 2; round++) {
-        const got = await varve.get(target, how)
+        const got = await varve.get(target, options)
         t.ok(got.bytes.equals(body), target)
         t.match({ ...got.headers, code: got.status }, {
           code: 200,

@@ -39,7 +39,7 @@ async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext
   return {
     url,
     unforeseen,
-    get: async (target: string, how: TestRequest = {}) => await sendRequest(url, target, { agent, ...how }),
+    get: async (target: string, options: TestRequest = {}) => await sendRequest(url, target, { agent, ...options }),
     counted: async () => Number(/^varve_unhandled_total\{kind="request"\} (\d+)$/m.exec(await metrics.text())?.[1])
   }
 }
@@ -86,10 +86,10 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
       headers: { origin: 'http://a' }
     }]
   ]
-  for (const [stage, change, target, how] of stages) {
+  for (const [stage, change, target, options] of stages) {
     const { get, unforeseen, counted } = await broken(t, change)
     for (let round = 1; round <= 2; round++) {
-      const got = await get(target, how)
+      const got = await get(target, options)
       t.match(got, {
         status: 500,
         headers: { connection: 'keep-alive' },

@@ -61,9 +61,9 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
     ['/v1/accounts/0x1/modules?ledger_version=5&limit=3', {}],
     ['/v1/accounts/0x2/modules?ledger_version=5&limit=2', {}]
   ]
-  const keysIn = ([target, how]: [string, TestRequest]): string[] =>
+  const keysIn = ([target, options]: [string, TestRequest]): string[] =>
     [undefined, bcs].flatMap(accept => {
-      const keys = keysOf(readAt(target, { ...how, accept }), chain)
+      const keys = keysOf(readAt(target, { ...options, accept }), chain)
       return [keys.value, keys.text, microCacheKeyOf(keys)]
     })
   for (const read of reads) {

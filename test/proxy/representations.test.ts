@@ -45,13 +45,13 @@ const storedReads: readonly [string, TestRequest][] = [
   [table, add(cells, bcs.headers)]
 ]
 
-function add (how: TestRequest, headers: Record<string, string | string[]>): TestRequest {
-  return { ...how, headers: { ...how.headers, ...headers } }
+function add (options: TestRequest, headers: Record<string, string | string[]>): TestRequest {
+  return { ...options, headers: { ...options.headers, ...headers } }
 }
 
 interface Proxy {
   readonly parts: ProxyContext
-  get(target: string, how?: TestRequest): Promise<TestResponse>
+  get(target: string, options?: TestRequest): Promise<TestResponse>
 }
 
 /** Starts the public listener in front of an upstream; the clock stands still. */
@@ -69,7 +69,7 @@ async function proxyAt (
   })
   const own = await app.listen({ port: 0, host: '127.0.0.1' })
   await parts.resolveChain()
-  return { parts, get: async (target, how) => await sendRequest(own, target, how) }
+  return { parts, get: async (target, options) => await sendRequest(own, target, options) }
 }
 
 async function proxyAtSandbox (
@@ -89,14 +89,14 @@ async function proxyAtSandbox (
 async function packed (
   { parts, get }: Proxy,
   target: string,
-  how: TestRequest = {}
+  options: TestRequest = {}
 ): Promise<{ plain: string, br: string, gzip: string }> {
   for (const coding of ['br', 'gzip']) {
-    await get(target, add(how, { 'accept-encoding': coding }))
+    await get(target, add(options, { 'accept-encoding': coding }))
     await parts.compressor.waitUntilIdle()
   }
   const tagFor = async (coding: string): Promise<string> =>
-    String((await get(target, add(how, { 'accept-encoding': coding }))).headers.etag)
+    String((await get(target, add(options, { 'accept-encoding': coding }))).headers.etag)
   return { plain: await tagFor('identity'), br: await tagFor('br'), gzip: await tagFor('gzip') }
 }
 
@@ -118,14 +118,14 @@ t.test('each coded form has the upstream\'s bytes and its own tag, and JSON and 
   const proxy = await proxyAtSandbox(t)
   const { sandbox, parts, get } = proxy
   const tags = new Set<unknown>()
-  for (const [target, how] of storedReads) {
-    const direct = await sendRequest(sandbox.url, target, how)
+  for (const [target, options] of storedReads) {
+    const direct = await sendRequest(sandbox.url, target, options)
     for (const coding of [undefined, 'br', 'gzip']) {
-      const request = coding === undefined ? how : add(how, { 'accept-encoding': coding })
+      const request = coding === undefined ? options : add(options, { 'accept-encoding': coding })
       await get(target, request)
       await parts.compressor.waitUntilIdle()
       const got = await get(target, request)
-      const name = `${target} ${how.headers?.['accept'] ?? ''} ${coding}`
+      const name = `${target} ${options.headers?.['accept'] ?? ''} ${coding}`
       t.same(unpack(got), direct.bytes, name)
       const isPacked = coding !== undefined && direct.bytes.length > 256
       t.match(got, {
@@ -469,9 +469,9 @@ t.test('a moving response carries the tag of its plain bytes, and gets a 304 whi
 t.test('every response to a known read has Vary and the position, whatever its outcome', async t => {
   const { sandbox, parts, get } = await proxyAtSandbox(t)
   const requests: ReadonlyArray<readonly [string, TestRequest, number]> = [
-    ...storedReads.map(([target, how]) => [target, how, 200] as const),
-    ...storedReads.map(([target, how]) => [target, how, 200] as const),
-    ...storedReads.map(([target, how]) => [target, add(how, { 'if-none-match': '*' }), 304] as const),
+    ...storedReads.map(([target, options]) => [target, options, 200] as const),
+    ...storedReads.map(([target, options]) => [target, options, 200] as const),
+    ...storedReads.map(([target, options]) => [target, add(options, { 'if-none-match': '*' }), 304] as const),
     ...[
       latest,
       info,
@@ -506,7 +506,7 @@ t.test('every response to a known read has Vary and the position, whatever its o
     t.same(positionNames.filter(each => got.headers[each] === undefined), [], name)
     t.equal(got.headers['x-node-ledger-version'], String(sandbox.ledger.head.version), name)
   }
-  for (const [target, how, code] of requests) check(await get(target, how), code, `${how.method} ${target} ${code}`)
+  for (const [target, options, code] of requests) check(await get(target, options), code, `${options.method} ${target} ${code}`)
   for (const [kind, code] of [['rateLimited', 429], ['html', 503], ['reset', 503], ['garbage', 503]] as const) {
     sandbox.faults.add({ kind, times: 2 })
     for (const target of ['/v1/accounts/0x2/modules?ledger_version=2000', latest]) {
@@ -573,8 +573,8 @@ t.test('Cache-Control is what the operator chose, for each kind of response', as
       [latest, { headers: { 'if-none-match': '*' } }],
       [info, { headers: { 'if-none-match': '*' } }]
     ]
-    for (const [target, how] of moving) {
-      t.equal((await get(target, how)).headers['cache-control'], 'no-store', `${cacheControl} ${target}`)
+    for (const [target, options] of moving) {
+      t.equal((await get(target, options)).headers['cache-control'], 'no-store', `${cacheControl} ${target}`)
     }
     sandbox.ledger.pruneTo(800)
     await proxy.parts.resolveChain()

@@ -74,16 +74,16 @@ t.test('observe mode fetches every read, forwards it unchanged, and reports woul
     [`/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version + 1000n}`, {}, 'miss', bypass]
   ]
   const counts: Record<string, number> = {}
-  for (const [target, how, outcome, expectedStatus] of trace) {
+  for (const [target, options, outcome, expectedStatus] of trace) {
     const before = sandbox.requests.total
-    const got = await varve.get(target, how)
+    const got = await varve.get(target, options)
     t.equal(sandbox.requests.total, before + 1, `${target} reached the upstream once`)
     t.match(got.headers, {
       [status]: expectedStatus,
       'cache-control': 'no-store',
       'x-node-ledger-version': got.headers['x-aptos-ledger-version']
     }, target)
-    t.same(gist(got), gist(await sendRequest(sandbox.url, target, how)), target)
+    t.same(gist(got), gist(await sendRequest(sandbox.url, target, options)), target)
     counts[outcome] = (counts[outcome] ?? 0) + 1
   }
   t.same(await countsOf(varve), { ...counts, gone: 0, collapsed: 0 })

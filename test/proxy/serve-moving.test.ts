@@ -471,14 +471,14 @@ t.test('a latest read may be stateMs old, is then a hit, and carries the positio
   ]] as const
   const readAt = positionIn(sandbox)
   const responses = []
-  for (const [target, how] of reads) responses.push(await varve.get(target, how))
+  for (const [target, testRequest] of reads) responses.push(await varve.get(target, testRequest))
   for (const { headers } of responses) t.match(headers, { [cacheStatusHeader]: 'varve; fwd=bypass', ...readAt })
   sandbox.ledger.grow(700)
   sandbox.ledger.pruneTo(800)
   await varve.get('/v1')
   const present = positionIn(sandbox)
   const again = []
-  for (const [target, how] of reads) again.push(await varve.get(target, how))
+  for (const [target, testRequest] of reads) again.push(await varve.get(target, testRequest))
   for (const { headers } of again) {
     t.match(headers, { [cacheStatusHeader]: memoryHitStatus, 'cache-control': 'no-store', ...readAt })
   }

@@ -15,7 +15,7 @@ const post = (body: string | Buffer, type = 'application/json'): TestRequest => 
   headers: { 'content-type': type },
   body
 })
-const inBcs = (how: TestRequest): TestRequest => ({ ...how, headers: { ...how.headers, accept: 'application/x-bcs' } })
+const inBcs = (options: TestRequest): TestRequest => ({ ...options, headers: { ...options.headers, accept: 'application/x-bcs' } })
 
 // The same call in JSON and in BCS: address, module, function, no types, no arguments.
 const height = '{"function":"0x1::block::get_current_block_height","type_arguments":[],"arguments":[]}'
@@ -31,67 +31,67 @@ const viewBcs = 'application/x.aptos.view_function+bcs'
 interface StateRead {
   readonly name: string
   readonly path: string
-  readonly how: TestRequest
+  readonly options: TestRequest
   /** Another request variant of the same read. */
   readonly other: readonly [path: string, how: TestRequest]
   readonly status: number
 }
 
 const reads: readonly StateRead[] = [
-  { name: 'account', path: '/v1/accounts/0xcafe', how: {}, other: ['/v1/accounts/00CAFE', {}], status: 200 },
+  { name: 'account', path: '/v1/accounts/0xcafe', options: {}, other: ['/v1/accounts/00CAFE', {}], status: 200 },
   {
     name: 'account_resources',
     path: '/v1/accounts/0xcafe/resources',
-    how: {},
+    options: {},
     other: ['/v1/accounts/cafe/resources', {}],
     status: 200
   },
   {
     name: 'account_resource',
     path: `/v1/accounts/0xcafe/resource/${coins}`,
-    how: {},
+    options: {},
     other: [`/v1/accounts/0x0cafe/resource/${coins.replaceAll('0x1', '%200X01').replaceAll('::', '%20::')}`, {}],
     status: 200
   },
   {
     name: 'account_resource',
     path: '/v1/accounts/0xcafe/resource/0x1::none::None',
-    how: {},
+    options: {},
     other: ['/v1/accounts/0xcafe/resource/0x1::none%20::None', {}],
     status: 404
   },
   {
     name: 'account_balance',
     path: '/v1/accounts/0xcafe/balance/0x1::aptos_coin::AptosCoin',
-    how: {},
+    options: {},
     other: ['/v1/accounts/cafe/balance/0x01::aptos_coin::AptosCoin', {}],
     status: 200
   },
   {
     name: 'account_module',
     path: '/v1/accounts/0x1/module/coin',
-    how: {},
+    options: {},
     other: ['/v1/accounts/0001/module/%63oin', {}],
     status: 200
   },
   {
     name: 'account_module',
     path: '/v1/accounts/0x1/module/none',
-    how: {},
+    options: {},
     other: ['/v1/accounts/1/module/none', {}],
     status: 404
   },
   {
     name: 'view',
     path: '/v1/view',
-    how: post(height),
+    options: post(height),
     other: ['/v1/view', post(height.replaceAll(',', ' , ').replace('0x1', '0x0001'))],
     status: 200
   },
   {
     name: 'view',
     path: '/v1/view',
-    how: post(heightInBcs, viewBcs),
+    options: post(heightInBcs, viewBcs),
     other: ['/v1/view', post(heightInBcs, viewBcs.toUpperCase())],
     status: 200
   }
@@ -103,12 +103,12 @@ const gas = ({ headers }: TestResponse): unknown[] => [headers['x-aptos-gas-used
 t.test('each state at a version is read once per form, and served to every variant byte for byte', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
-  for (const { name, path, how, other: [otherPath, otherHow], status: expected } of reads) {
-    for (const form of [(how: TestRequest) => how, inBcs]) {
-      const what = `${path} ${JSON.stringify(form(how))}`
-      const direct = await sendRequest(sandbox.url, at(path, version), form(how))
+  for (const { name, path, options: options, other: [otherPath, otherHow], status: expected } of reads) {
+    for (const form of [(options: TestRequest) => options, inBcs]) {
+      const what = `${path} ${JSON.stringify(form(options))}`
+      const direct = await sendRequest(sandbox.url, at(path, version), form(options))
       t.equal(direct.status, expected, what)
-      t.match((await varve.get(at(path, version), form(how))).headers, {
+      t.match((await varve.get(at(path, version), form(options))).headers, {
         [cacheStatusHeader]: storedMissStatus.replace('200', String(expected))
       }, what)
       sandbox.ledger.grow()
@@ -138,8 +138,8 @@ t.test('each state at a version is read once per form, and served to every varia
 
 t.test('each latest state is fetched each time, and stored at its version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  for (const { path, how, status: expected } of reads) {
-    const latest = await varve.get(path, how)
+  for (const { path, options: options, status: expected } of reads) {
+    const latest = await varve.get(path, options)
     t.match(latest, {
       status: expected,
       headers: {
@@ -148,11 +148,11 @@ t.test('each latest state is fetched each time, and stored at its version', asyn
         'cache-control': 'no-store'
       }
     }, path)
-    const again = await varve.get(at(path, sandbox.ledger.head.version), how)
+    const again = await varve.get(at(path, sandbox.ledger.head.version), options)
     t.match(again, { status: expected, body: latest.body, headers: { [cacheStatusHeader]: memoryHitStatus } }, path)
     sandbox.ledger.grow()
     t.match(
-      (await varve.get(path, how)).headers,
+      (await varve.get(path, options)).headers,
       { [cacheStatusHeader]: bypass, [version_]: String(sandbox.ledger.head.version) },
       path
     )
@@ -215,15 +215,15 @@ t.test('replicas share states through Redis, and a purge by request removes each
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, shared)
   const b = await varveAt(t, sandbox.url, shared)
   const version = sandbox.ledger.head.version - 3000n
-  for (const [nth, { path, how, status: expected }] of reads.entries()) {
-    const first = await a.get(at(path, version), how)
+  for (const [nth, { path, options: options, status: expected }] of reads.entries()) {
+    const first = await a.get(at(path, version), options)
     await untilWritten(a, nth * 2 + 1)
-    const second = await b.get(at(path, version), how)
+    const second = await b.get(at(path, version), options)
     t.match(second, { status: expected, headers: { [cacheStatusHeader]: redisHitStatus } }, path)
     t.ok(second.bytes.equals(first.bytes))
     t.same(gas(second), gas(first))
-    const body = Buffer.isBuffer(how.body) ? `${viewBcs} 0x${how.body.toString('hex')}` : how.body
-    const purge = JSON.stringify({ method: how.method ?? 'GET', url: at(path, version), body })
+    const body = Buffer.isBuffer(options.body) ? `${viewBcs} 0x${options.body.toString('hex')}` : options.body
+    const purge = JSON.stringify({ method: options.method ?? 'GET', url: at(path, version), body })
     t.match(
       await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers: { authorization: 'Bearer t' }, body: purge }),
       {
@@ -231,7 +231,7 @@ t.test('replicas share states through Redis, and a purge by request removes each
       },
       purge
     )
-    t.match((await a.get(at(path, version), how)).headers, {
+    t.match((await a.get(at(path, version), options)).headers, {
       [cacheStatusHeader]: storedMissStatus.replace('200', String(expected))
     }, path)
     await untilWritten(a, nth * 2 + 2)
@@ -242,13 +242,13 @@ t.test('an aborted view and an unknown account are fetched each time', async t =
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
   for (
-    const how of [
+    const options of [
       post(height.replace('get_current_block_height', 'none')),
       post('{"function":"0x1::none::f","type_arguments":[],"arguments":[]}')
     ]
   ) {
     for (let nth = 1; nth <= 2; nth++) {
-      t.match(await varve.get(at('/v1/view', version), how), {
+      t.match(await varve.get(at('/v1/view', version), options), {
         status: 400,
         body: /invalid_input/,
         headers: { [cacheStatusHeader]: 'varve; fwd=uri-miss; fwd-status=400; detail=status' }

@@ -37,7 +37,7 @@ async function readDuring (
   reads: ReadonlyArray<[target: string, how?: TestRequest]>,
   change: () => void
 ): Promise<TestResponse[]> {
-  const pending = Promise.all(reads.map(async ([target, how]) => await varve.get(target, how)))
+  const pending = Promise.all(reads.map(async ([target, options]) => await varve.get(target, options)))
   await until(async () => await waitingCount(varve) === reads.length, 'all wait')
   change()
   return await pending

@@ -14,7 +14,7 @@ const program = { file: join(import.meta.dirname, '../../dist/cli.js'), flags: [
 export interface TestVarve extends Varve {
   readonly metrics: Metrics
   readonly log: Array<Record<string, unknown>>
-  get(target: string, how?: TestRequest): Promise<TestResponse>
+  get(target: string, request?: TestRequest): Promise<TestResponse>
   /** Value of a series; undefined if it does not exist. */
   metric(series: string): Promise<number | undefined>
 }
@@ -56,7 +56,7 @@ export async function varveAt (t: Test, upstreamUrl: string, change: ConfigChang
     ...varve,
     metrics,
     log,
-    get: async (target, how) => await sendRequest(varve.url, target, how),
+    get: async (target, request) => await sendRequest(varve.url, target, request),
     metric: async series => {
       const text = config.workers === 1
         ? await metricText(metrics, varve.adminUrl, series)

@@ -87,8 +87,8 @@ t.test('the identical request is matched first, else one with the same meaning',
     ['/v1/accounts/0xzz/modules', {}, 404],
     ['http://any.example/v1/other?b=1&a=2', {}, 'other']
   ]
-  for (const [target, how, expected] of cases) {
-    const { status, body } = await sendRequest(replay.url, target, how)
+  for (const [target, options, expected] of cases) {
+    const { status, body } = await sendRequest(replay.url, target, options)
     t.equal(typeof expected === 'number' ? status : body, expected, target)
   }
 })
