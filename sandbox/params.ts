@@ -6,7 +6,7 @@ import { decodePercent } from './request-target.js'
 import { isIdentifier, readStructTag, type StructTag } from './type-tag.js'
 
 /** Reads an address in a path, decoded by the router and again by its type. */
-export function addressParam (name: string, segment: string): Address {
+export function readAddressParam (name: string, segment: string): Address {
   const text = decodedTwice(segment)
   const address = readAddress(text)
   if (address !== undefined) return address
@@ -17,7 +17,7 @@ export function addressParam (name: string, segment: string): Address {
 }
 
 /** Reads a struct tag in a path. */
-export function structTagParam (name: string, segment: string): StructTag {
+export function readStructTagParam (name: string, segment: string): StructTag {
   const tag = readStructTag(decodedTwice(segment))
   if (tag === undefined) {
     throw pathProblem(name, 'string(MoveStructTag)', `invalid struct tag: ${decodedTwice(segment)}`)
@@ -26,7 +26,7 @@ export function structTagParam (name: string, segment: string): StructTag {
 }
 
 /** Reads an asset in a path: the type of a coin or the metadata address of a fungible asset. */
-export function assetParam (name: string, segment: string): StructTag | Address {
+export function readAssetParam (name: string, segment: string): StructTag | Address {
   const text = decodedTwice(segment)
   const asset = readStructTag(text) ?? readAddress(text)
   if (asset === undefined) throw pathProblem(name, 'string(AssetType)', `Invalid asset type: ${text}`)
@@ -34,26 +34,26 @@ export function assetParam (name: string, segment: string): StructTag | Address 
 }
 
 /** Reads a Move identifier in a path. */
-export function identifierParam (name: string, segment: string): string {
+export function readIdentifierParam (name: string, segment: string): string {
   const text = decodedTwice(segment)
   if (!isIdentifier(text)) throw pathProblem(name, 'string(IdentifierWrapper)', `Invalid identifier '${text}'`)
   return text
 }
 
 /** Reads a transaction hash in a path; returns it in the form that responses print. */
-export function hashParam (name: string, segment: string): string {
+export function readHashParam (name: string, segment: string): string {
   const digits = decodedTwice(segment).replace(/^0x/, '').toLowerCase()
   if (/^[0-9a-f]{64}$/.test(digits)) return `0x${digits}`
   throw pathProblem(name, 'string(HashValue)', `parse hash value error: ${decodedTwice(segment)}`)
 }
 
 /** Reads a u64 in a path, decoded by the router alone. */
-export function plainU64Param (name: string, segment: string): bigint {
+export function readPlainU64Param (name: string, segment: string): bigint {
   return requireU64(decodePercent(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
 }
 
 /** Reads a u64 in a path, decoded by the router and again by its type. */
-export function u64Param (name: string, segment: string): bigint {
+export function readU64Param (name: string, segment: string): bigint {
   const text = decodedTwice(segment)
   return requireU64(
     text,
@@ -64,7 +64,7 @@ export function u64Param (name: string, segment: string): bigint {
 }
 
 /** Reads a u64 in a query, decoded as a form and again by its type. */
-export function u64Query (query: ReadonlyMap<string, string>, name: string): bigint | undefined {
+export function readU64Query (query: ReadonlyMap<string, string>, name: string): bigint | undefined {
   const text = query.get(name)
   if (text === undefined) return undefined
   const decoded = decodePercent(text)
@@ -81,14 +81,14 @@ export function u64Query (query: ReadonlyMap<string, string>, name: string): big
 }
 
 /** Reads the limit of a page, a u16. */
-export function limitQuery (query: ReadonlyMap<string, string>): number | undefined {
+export function readLimitQuery (query: ReadonlyMap<string, string>): number | undefined {
   const text = query.get('limit')
   if (text === undefined) return undefined
   return Number(requireU64(text, 65_535n, reason => queryProblem('limit', 'integer(uint16)', reason)))
 }
 
 /** Reads a flag in a query, exactly `true` or `false`; absent means false. */
-export function flagQuery (query: ReadonlyMap<string, string>, name: string): boolean {
+export function readFlagQuery (query: ReadonlyMap<string, string>, name: string): boolean {
   const text = query.get(name)
   if (text === undefined || text === 'false') return false
   if (text === 'true') return true
@@ -96,7 +96,7 @@ export function flagQuery (query: ReadonlyMap<string, string>, name: string): bo
 }
 
 /** Reads the cursor of a page of modules or of resources. */
-export function cursorQuery (query: ReadonlyMap<string, string>): Buffer | undefined {
+export function readCursorQuery (query: ReadonlyMap<string, string>): Buffer | undefined {
   const text = query.get('start')
   if (text === undefined) return undefined
   const key = readCursor(decodePercent(text))

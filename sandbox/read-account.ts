@@ -1,7 +1,7 @@
 import { defaultAccount } from './account-resource.js'
 import { u64Bytes } from './bcs.js'
 import { balanceAt } from './balances.js'
-import { addressParam, assetParam, u64Query } from './params.js'
+import { readAddressParam, readAssetParam, readU64Query } from './params.js'
 import { accountNotFound } from './problem.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
 import { type SandboxResponse } from './response.js'
@@ -13,8 +13,8 @@ const accountTag = requireStructTag('0x1::account::Account')
 
 /** Reads the next sequence number and the authentication key of an account. */
 export function readAccount (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const address = readAddressParam('address', pathParam(context, 0))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get account')
   const version = requireVersion(context.snapshot, requestedVersion)
   const { ledger } = context.snapshot
@@ -37,9 +37,9 @@ export function readAccount (context: RequestContext): SandboxResponse {
 
 /** Reads the balance of a coin or a fungible asset: a bare JSON number that can exceed the precision of a double. */
 export function readBalance (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const asset = assetParam('asset_type', pathParam(context, 1))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const address = readAddressParam('address', pathParam(context, 0))
+  const asset = readAssetParam('asset_type', pathParam(context, 1))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get account balance')
   const version = requireVersion(context.snapshot, requestedVersion)
   const balance = balanceAt(context.snapshot.ledger, address, asset, version)

@@ -1,6 +1,6 @@
 import { lengthBytes, u64Bytes } from './bcs.js'
 import { type Block, type Ledger } from './ledger.js'
-import { flagQuery, plainU64Param } from './params.js'
+import { readFlagQuery, readPlainU64Param } from './params.js'
 import { blockNotFound, blockPruned } from './problem.js'
 import {
   requestedFormat,
@@ -16,7 +16,7 @@ import { transactionBytes, transactionRecord } from './transactions.js'
 
 /** Reads the block that contains a version. */
 export function readBlockByVersion (context: RequestContext): SandboxResponse {
-  const requestedVersion = plainU64Param('version', pathParam(context, 0))
+  const requestedVersion = readPlainU64Param('version', pathParam(context, 0))
   return readBlock(
     context,
     'Get block by version',
@@ -26,7 +26,7 @@ export function readBlockByVersion (context: RequestContext): SandboxResponse {
 
 /** Reads the block at a height. */
 export function readBlockByHeight (context: RequestContext): SandboxResponse {
-  const requestedHeight = plainU64Param('block_height', pathParam(context, 0))
+  const requestedHeight = readPlainU64Param('block_height', pathParam(context, 0))
   return readBlock(context, 'Get block by height', ({ ledger, position }) => {
     if (requestedHeight > position.blockHeight) throw blockNotFound(requestedHeight)
     if (requestedHeight < position.oldestBlockHeight) throw blockPruned(requestedHeight)
@@ -39,7 +39,7 @@ function readBlock (
   operation: string,
   find: (snapshot: LedgerSnapshot) => Block
 ): SandboxResponse {
-  const withTransactions = flagQuery(context.query, 'with_transactions')
+  const withTransactions = readFlagQuery(context.query, 'with_transactions')
   const format = requestedFormat(context, operation)
   const { ledger } = context.snapshot
   const block = find(context.snapshot)

@@ -5,7 +5,14 @@ import { sequenceBytes } from './bcs.js'
 import { emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
 import { eventBytes, eventRecord, streamsOf } from './ledger-events.js'
-import { addressParam, identifierParam, limitQuery, structTagParam, u64Param, u64Query } from './params.js'
+import {
+  readAddressParam,
+  readIdentifierParam,
+  readLimitQuery,
+  readStructTagParam,
+  readU64Param,
+  readU64Query
+} from './params.js'
 import { fieldNotFound, invalidInput, Problem, resourceNotFound, versionPruned } from './problem.js'
 import {
   requestedFormat,
@@ -23,21 +30,21 @@ import { type StructTag } from './type-tag.js'
 
 /** Lists the events of the stream of an event handle. */
 export function readEvents (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const tag = structTagParam('event_handle', pathParam(context, 1))
-  const field = identifierParam('field_name', pathParam(context, 2))
-  const start = u64Query(context.query, 'start')
-  const limit = limitQuery(context.query)
+  const address = readAddressParam('address', pathParam(context, 0))
+  const tag = readStructTagParam('event_handle', pathParam(context, 1))
+  const field = readIdentifierParam('field_name', pathParam(context, 2))
+  const start = readU64Query(context.query, 'start')
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get events by event handle')
   return eventsResponse(context, format, streamOf(context.snapshot, address, tag, field), start, limit)
 }
 
 /** Lists the events of a stream by its creation number, even if its handle no longer exists. */
 export function readEventsByNumber (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const number = u64Param('creation_number', pathParam(context, 1))
-  const start = u64Query(context.query, 'start')
-  const limit = limitQuery(context.query)
+  const address = readAddressParam('address', pathParam(context, 0))
+  const number = readU64Param('creation_number', pathParam(context, 1))
+  const start = readU64Query(context.query, 'start')
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get events by event key')
   requireAccount(context, address, context.snapshot.position.version)
   return eventsResponse(context, format, streamByNumber(context.snapshot.ledger, address, number), start, limit)

@@ -2,7 +2,7 @@ import { addressBytes } from './address.js'
 import { sequenceBytes, sizedBytes, textBytes } from './bcs.js'
 import { type ResponseFormat } from './response-format.js'
 import { moduleRecord } from './module-abi.js'
-import { addressParam, cursorQuery, identifierParam, limitQuery, u64Query } from './params.js'
+import { readAddressParam, readCursorQuery, readIdentifierParam, readLimitQuery, readU64Query } from './params.js'
 import { moduleNotFound } from './problem.js'
 import {
   requestedFormat,
@@ -20,10 +20,10 @@ import { type Module } from './write.js'
 
 /** Lists one page of the modules of an account. */
 export function readModules (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
-  const start = cursorQuery(context.query)
-  const limit = limitQuery(context.query)
+  const address = readAddressParam('address', pathParam(context, 0))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
+  const start = readCursorQuery(context.query)
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get account modules')
   const version = requireVersion(context.snapshot, requestedVersion)
   const { modulesPage } = context.settings
@@ -36,9 +36,9 @@ export function readModules (context: RequestContext): SandboxResponse {
 
 /** Reads one module of an account, in the form of the listing. */
 export function readModule (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const name = identifierParam('module_name', pathParam(context, 1))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const address = readAddressParam('address', pathParam(context, 0))
+  const name = readIdentifierParam('module_name', pathParam(context, 1))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get account module')
   const version = requireVersion(context.snapshot, requestedVersion)
   const { ledger } = context.snapshot

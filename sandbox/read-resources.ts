@@ -1,5 +1,5 @@
 import { requireAccount } from './require-account.js'
-import { addressParam, cursorQuery, limitQuery, structTagParam, u64Query } from './params.js'
+import { readAddressParam, readCursorQuery, readLimitQuery, readStructTagParam, readU64Query } from './params.js'
 import { resourceNotFound } from './problem.js'
 import {
   requestedFormat,
@@ -18,10 +18,10 @@ import { type TaggedValue } from './write.js'
 
 /** Lists one page of the resources of an account. */
 export function readResources (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
-  const start = cursorQuery(context.query)
-  const limit = limitQuery(context.query)
+  const address = readAddressParam('address', pathParam(context, 0))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
+  const start = readCursorQuery(context.query)
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get account resources')
   const version = requireVersion(context.snapshot, requestedVersion)
   requireAccount(context, address, version)
@@ -38,9 +38,9 @@ export function readResources (context: RequestContext): SandboxResponse {
 
 /** Reads one resource of an account, in the form of the listing. */
 export function readResource (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const tag = structTagParam('resource_type', pathParam(context, 1))
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const address = readAddressParam('address', pathParam(context, 0))
+  const tag = readStructTagParam('resource_type', pathParam(context, 1))
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get account resource')
   const version = requireVersion(context.snapshot, requestedVersion)
   const resource = resourceAt(context.snapshot.ledger, address, tag, version)

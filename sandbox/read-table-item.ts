@@ -2,7 +2,7 @@ import { acceptedFormat } from './response-format.js'
 import { printJson } from './json-printer.js'
 import { keyBytes } from './value-bytes.js'
 import { invalidInput, itemNotFound, Problem } from './problem.js'
-import { addressParam, u64Query } from './params.js'
+import { readAddressParam, readU64Query } from './params.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 import { itemAt } from './state.js'
@@ -12,9 +12,9 @@ import { printTypeTag } from './type-tag.js'
 
 /** Reads one item of a table. */
 export function readTableItem (context: RequestContext): SandboxResponse {
-  const handle = addressParam('table_handle', pathParam(context, 0))
+  const handle = readAddressParam('table_handle', pathParam(context, 0))
   const request = readTableRequest(context.contentType, context.body)
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'Get table item')
   const keyType = requireType('key_type', request.keyType)
   const valueType = requireType('value_type', request.valueType)
@@ -28,9 +28,9 @@ export function readTableItem (context: RequestContext): SandboxResponse {
 
 /** Reads the bytes of one item by the bytes of its key. */
 export function readRawTableItem (context: RequestContext): SandboxResponse {
-  const handle = addressParam('table_handle', pathParam(context, 0))
+  const handle = readAddressParam('table_handle', pathParam(context, 0))
   const key = readRawKey(context.contentType, context.body)
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   if (acceptedFormat(context.accept) === 'json') {
     throw new Problem(
       'verification',

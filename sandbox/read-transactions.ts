@@ -1,6 +1,6 @@
 import { requireAccount } from './require-account.js'
 import { sequenceBytes } from './bcs.js'
-import { addressParam, hashParam, limitQuery, u64Param, u64Query } from './params.js'
+import { readAddressParam, readHashParam, readLimitQuery, readU64Param, readU64Query } from './params.js'
 import { invalidInput, transactionNotFound, versionPruned } from './problem.js'
 import {
   requestedFormat,
@@ -20,7 +20,7 @@ import { pendingTransactions, transactionBytes, transactionHash, transactionReco
 
 /** Reads the transaction of a version. */
 export function readTransactionByVersion (context: RequestContext): SandboxResponse {
-  const version = u64Param('txn_version', pathParam(context, 0))
+  const version = readU64Param('txn_version', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by version')
   const { position } = context.snapshot
   if (version > position.version) throw transactionNotFound(`Ledger version(${version})`)
@@ -34,7 +34,7 @@ export function readTransactionByVersion (context: RequestContext): SandboxRespo
 
 /** Reads a committed or pending transaction by its hash. */
 export function readTransactionByHash (context: RequestContext): SandboxResponse {
-  const hash = hashParam('txn_hash', pathParam(context, 0))
+  const hash = readHashParam('txn_hash', pathParam(context, 0))
   const format = requestedFormat(context, 'Get transactions by hash')
   const found = findTransactionByHash(context.snapshot, hash)
   if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`)
@@ -57,7 +57,7 @@ export function readTransactionByHash (context: RequestContext): SandboxResponse
 /** True if the transaction of a hash is pending; false for a malformed hash. */
 export function isPending (snapshot: LedgerSnapshot, segment: string): boolean {
   try {
-    return typeof findTransactionByHash(snapshot, hashParam('txn_hash', segment)) === 'object'
+    return typeof findTransactionByHash(snapshot, readHashParam('txn_hash', segment)) === 'object'
   } catch {
     return false
   }
@@ -65,8 +65,8 @@ export function isPending (snapshot: LedgerSnapshot, segment: string): boolean {
 
 /** Lists transactions from a version on; without `start`, the newest ones. */
 export function readTransactions (context: RequestContext): SandboxResponse {
-  const requestedStart = u64Query(context.query, 'start')
-  const limit = limitQuery(context.query)
+  const requestedStart = readU64Query(context.query, 'start')
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get transactions')
   const { transactionsDefault, transactionsMax } = context.settings
   const size = BigInt(pageSize(limit, transactionsDefault, transactionsMax))
@@ -82,9 +82,9 @@ export function readTransactions (context: RequestContext): SandboxResponse {
 
 /** Lists the transactions of an account from a sequence number on; without `start`, the newest ones. */
 export function readAccountTransactions (context: RequestContext): SandboxResponse {
-  const address = addressParam('address', pathParam(context, 0))
-  const requestedStart = u64Query(context.query, 'start')
-  const limit = limitQuery(context.query)
+  const address = readAddressParam('address', pathParam(context, 0))
+  const requestedStart = readU64Query(context.query, 'start')
+  const limit = readLimitQuery(context.query)
   const format = requestedFormat(context, 'Get account transactions')
   const { snapshot: { ledger, position }, settings } = context
   requireAccount(context, address, position.version)

@@ -5,7 +5,7 @@ import { BcsReader } from './bcs-reader.js'
 import { type EncodedValue } from './encoded-value.js'
 import { printJson } from './json-printer.js'
 import { valueBytes } from './value-bytes.js'
-import { u64Query } from './params.js'
+import { readU64Query } from './params.js'
 import { invalidInput, Problem } from './problem.js'
 import {
   requestedFormat,
@@ -24,7 +24,7 @@ import { readViewRequest, type ViewRequest } from './view-request.js'
 /** Calls a view function at a version; responds with the list of its results and the gas used. */
 export function readView (context: RequestContext): SandboxResponse {
   const finishRequest = readViewRequest(context.contentType, context.body)
-  const requestedVersion = u64Query(context.query, 'ledger_version')
+  const requestedVersion = readU64Query(context.query, 'ledger_version')
   const format = requestedFormat(context, 'View function')
   const version = requireVersion(context.snapshot, requestedVersion)
   const request = finishRequest()

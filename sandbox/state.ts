@@ -3,7 +3,7 @@ import { objectGroup } from './native-coin-resources.js'
 import { lagBlocks, type Ledger } from './ledger.js'
 import { pieceGroup } from './short-lived-resources.js'
 import { groupKey, itemKey, moduleKey, resourceKey, type StateKey } from './state-key.js'
-import { outcomeOf } from './transaction-outcome.js'
+import { transactionOutcomeOf } from './transaction-outcome.js'
 import { printTypeTag, requireStructTag, type StructTag } from './type-tag.js'
 import { type Module, type StateValue, type TableItem, type TaggedValue, type Write } from './write.js'
 
@@ -93,7 +93,7 @@ export function indexState (ledger: Ledger, upTo: bigint): void {
   for (; state.next <= place; state.next++) {
     const version = ledger.startVersion + BigInt(state.next)
     if (version > block.lastVersion) block = ledger.block(block.height + 1n)
-    for (const { key } of outcomeOf({ ledger, block, version }).writes) state.add(key, state.next)
+    for (const { key } of transactionOutcomeOf({ ledger, block, version }).writes) state.add(key, state.next)
   }
   prune(ledger, Math.max(0, Number(block.height) - ledger.windowBlocks - lagBlocks))
 }
@@ -130,5 +130,5 @@ function writeAt (ledger: Ledger, key: StateKey, place: number): Write | undefin
 
 function writesAt (ledger: Ledger, place: number): readonly Write[] {
   const version = ledger.startVersion + BigInt(place)
-  return outcomeOf({ ledger, block: ledger.blockOf(version), version }).writes
+  return transactionOutcomeOf({ ledger, block: ledger.blockOf(version), version }).writes
 }

@@ -8,7 +8,7 @@ import { validatorOutcome } from './kinds/validator-transactions.js'
 import { genesisWrites } from './kinds/write-set-transactions.js'
 
 /** Returns what a committed transaction did. */
-export function outcomeOf (location: TransactionLocation): Outcome {
+export function transactionOutcomeOf (location: TransactionLocation): Outcome {
   const { block, version } = location
   if (block.height === 0n) return freeOutcome(genesisWrites(location))
   if (version === block.firstVersion) return freeOutcome(metadataWrites(location))

@@ -11,7 +11,7 @@ import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transa
 import { type Block, lagBlocks, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
-import { outcomeOf } from './transaction-outcome.js'
+import { transactionOutcomeOf } from './transaction-outcome.js'
 import { printHash } from './typed-hash.js'
 
 export { transactionHash } from './kinds/executed.js'
@@ -24,14 +24,14 @@ export function transactionRecord (ledger: Ledger, block: Block, version: bigint
   const known = ledger.newestRecords.byVersion.get(version)
   if (known !== undefined) return known
   const location = { ledger, block, version }
-  return recordOf(execute(location, outcomeOf(location)))
+  return recordOf(execute(location, transactionOutcomeOf(location)))
 }
 
 /**
  * Builds the JSON form of some of the newest transactions, so that a page of them stalls no other read; returns false
  * when all are built.
  */
-export function buildNewestRecords (ledger: Ledger, count: number): boolean {
+export function prebuildNewestTransactions (ledger: Ledger, count: number): boolean {
   const { newestRecords: records, head } = ledger
   const oldest = head.version - newestRecords
   if (records.next < oldest || records.next < ledger.startVersion) {
@@ -63,7 +63,7 @@ export function transactionBytes (
   changeWrites: (writes: readonly SettledWrite[]) => readonly SettledWrite[] = writes => writes
 ): Buffer {
   const location = { ledger, block: ledger.blockOf(version), version }
-  const executed = execute(location, outcomeOf(location))
+  const executed = execute(location, transactionOutcomeOf(location))
   return onChainBytes(executed, recordOf(executed), writeSetBytes(changeWrites(executed.writes)))
 }
 
@@ -85,7 +85,7 @@ export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
 function leafAt (location: TransactionLocation): Buffer {
   const { ledger: { seed, chainId, recreation, realLeaves }, block: { height, firstVersion, timestampUsec }, version } =
     location
-  if (realLeaves) return leafOf(execute(location, outcomeOf(location)))
+  if (realLeaves) return leafOf(execute(location, transactionOutcomeOf(location)))
   if (version > firstVersion) return digest(seed, chainId, 'leaf', version)
   const passed = [recreation?.destroyedAt, recreation?.recreatedAt].filter(at => at !== undefined && at <= height)
   return digest(seed, chainId, 'leaf', version, timestampUsec, passed.join())

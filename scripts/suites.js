@@ -56,7 +56,7 @@ const longest = [
   ),
   ...named(
     'deceptive/false-responses',
-    'access',
+    'http/client-policies',
     'end-to-end',
     'proxy/look-up',
     'http/streaming',

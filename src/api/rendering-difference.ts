@@ -2,7 +2,7 @@ import { itemsIn, membersIn, type ByteRange } from './json-scan.js'
 import { differOnlyInDecoding, textOf } from './json-difference.js'
 import { modulesInBcs } from './modules-bcs.js'
 import { type Read } from './read.js'
-import { resourcesInBcs } from './resources-bcs.js'
+import { splitResourcesBcs } from './resources-bcs.js'
 
 /** Response body, and the facts that explain how it was rendered. */
 export interface RenderedBody {
@@ -37,7 +37,7 @@ const typedMembers = ['type']
 export function isExplainedByRendering (read: Read, one: RenderedBody, other: RenderedBody): boolean {
   const { accept, endpoint: { name, keyedBy, takesCursor } } = read
   if (accept === 'bcs') {
-    return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : resourcesInBcs, one, other)
+    return takesCursor && isLongerInBcs(name === 'account_modules' ? modulesInBcs : splitResourcesBcs, one, other)
   }
   if (takesCursor) return isSameListing(name === 'account_modules' ? moduleMembers : typedMembers, one, other)
   if (name === 'account_module') return haveSameMembers(moduleMembers, one, wholeSpan(one), other, wholeSpan(other))

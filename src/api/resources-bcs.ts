@@ -11,7 +11,7 @@ const maxLevels = 16
  * Returns the unchanged bytes of each resource in a BCS listing: type and value; undefined for any other body
  * (docs/node-behaviour.md, "BCS").
  */
-export function resourcesInBcs (body: Buffer): string[] | undefined {
+export function splitResourcesBcs (body: Buffer): string[] | undefined {
   const count = lengthAt(body, 0)
   if (count === undefined) return undefined
   const resources: string[] = []

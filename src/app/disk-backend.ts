@@ -158,7 +158,7 @@ class DiskSaver {
 
   async stop (): Promise<void> {
     clearInterval(this.#timer)
-    this.#proof.forgetSaves()
+    this.#proof.saveAtNextSync()
     await this.sync().catch(() => {})
   }
 

@@ -49,7 +49,7 @@ export class ProvenSpace {
   }
 
   /** Saves again at the next sync, whatever was saved before. */
-  forgetSaves (): void {
+  saveAtNextSync (): void {
     this.#savedAtMs = -Infinity
   }
 

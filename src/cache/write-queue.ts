@@ -60,7 +60,7 @@ export class WriteQueue<T> {
   add (key: string, item: T): void {
     if (this.#isStopped) return
     this.#remove(key)
-    const held = this.#takeRoom(item)
+    const held = this.#takeBytes(item)
     if (held === undefined) return this.#dropped()
     this.#items.set(key, { item, held, attempts: 0 })
     this.resume()
@@ -106,7 +106,7 @@ export class WriteQueue<T> {
     return this.#options.canWrite() && this.#options.now() >= this.#pausedUntilMs
   }
 
-  #takeRoom (item: T): HeldBytes | undefined {
+  #takeBytes (item: T): HeldBytes | undefined {
     for (;;) {
       const held = this.#items.size < maxItems ? this.#options.hold(item) : undefined
       const [oldest] = this.#items.keys()

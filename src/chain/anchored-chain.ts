@@ -2,7 +2,7 @@ import { type Anchor, Anchors } from './anchors.js'
 import { type Position, type StampedPosition } from '../api/position.js'
 import { contradicts } from './tracker.js'
 import { type GenerationOptions } from './generation-options.js'
-import { type KnownGeneration } from './known-generation.js'
+import { type GenerationRecord } from './generation-record.js'
 
 /** Result of comparing blocks and positions; `unproven` where the upstream has none of the anchors. */
 export type ChainComparison = 'same' | 'other' | 'unproven'
@@ -43,13 +43,13 @@ export class AnchoredChain {
   }
 
   /** Returns true if another generation continues our chain. Positions decide where neither side has anchors. */
-  isContinuedBy ({ anchors, head }: KnownGeneration, served: Position | undefined): boolean {
+  isContinuedBy ({ anchors, head }: GenerationRecord, served: Position | undefined): boolean {
     if (anchors.length > 0 || this.anchors.length > 0) return this.isSameChain(anchors) === true
     return head !== undefined && served !== undefined && !contradicts(head.position, served)
   }
 
   /** Judges a generation by a verified upstream's chain as it is now. */
-  async verifyNow (known: KnownGeneration): Promise<{ verdict: ChainVerdict, now: StampedPosition | undefined }> {
+  async verifyNow (known: GenerationRecord): Promise<{ verdict: ChainVerdict, now: StampedPosition | undefined }> {
     const now = await this.#source.readHead()
     return { now, verdict: now === undefined ? 'unknown' : await this.verifyAt(known, now.position) }
   }
@@ -58,7 +58,7 @@ export class AnchoredChain {
    * Judges a generation by a verified upstream's blocks. A position proves a chain only where neither the generation
    * nor the upstream has anchors.
    */
-  async verifyAt (known: KnownGeneration, position: Position): Promise<ChainVerdict> {
+  async verifyAt (known: GenerationRecord, position: Position): Promise<ChainVerdict> {
     let hasFailed = false
     const readBlock: ChainSource['readBlock'] = async height =>
       await this.#source.readBlock(height).catch(() => {
@@ -75,7 +75,7 @@ export class AnchoredChain {
 
   /** Compares an upstream's position and blocks with a known generation; rejects when `readBlock` does. */
   async judgeChain (
-    { anchors, head }: KnownGeneration,
+    { anchors, head }: GenerationRecord,
     position: Position,
     { readBlock }: Pick<ChainSource, 'readBlock'>
   ): Promise<ChainComparison> {

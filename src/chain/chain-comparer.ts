@@ -2,7 +2,7 @@ import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
 import { type UnverifiedUpstream } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
-import { type KnownGeneration } from './known-generation.js'
+import { type GenerationRecord } from './generation-record.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
@@ -52,7 +52,7 @@ export class ChainComparer {
 }
 
 // Without anchors a head suffices: an upstream without blocks by height has nothing else to compare.
-function needsProof ({ anchors, head }: KnownGeneration): boolean {
+function needsProof ({ anchors, head }: GenerationRecord): boolean {
   return anchors.length > 0 || head === undefined
 }
 

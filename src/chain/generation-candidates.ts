@@ -1,10 +1,10 @@
 import { Anchors } from './anchors.js'
 import { type RegistryState } from './generation-registry.js'
 import { type ChainVerdict } from './anchored-chain.js'
-import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
+import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
 
 /** A generation that a chain may belong to, and its known anchors and head. */
-export type GenerationCandidate = readonly [generation: number, known: KnownGeneration]
+export type GenerationCandidate = readonly [generation: number, known: GenerationRecord]
 
 /** Lists the registered generations, highest first. */
 export function candidatesIn ({ generations }: RegistryState): GenerationCandidate[] {
@@ -61,6 +61,6 @@ export function rememberedGenerationIn (
 }
 
 // Records without anchors come from upstreams without blocks by height, or from older versions of varve.
-function mayBeSameChain (remembered: KnownGeneration, published: KnownGeneration): boolean {
+function mayBeSameChain (remembered: GenerationRecord, published: GenerationRecord): boolean {
   return remembered.anchors.length === 0 || new Anchors(remembered.anchors).isSameChain(published.anchors) === true
 }

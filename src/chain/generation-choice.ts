@@ -10,12 +10,12 @@ import {
 import { type GenerationRegistry, type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
-import { type KnownGeneration, nothingKnown } from './known-generation.js'
+import { type GenerationRecord, emptyGenerationRecord } from './generation-record.js'
 
 /** Chosen generation of a chain; `isAgreed` where the registry confirms it, or there is none. */
 export interface GenerationChoice {
   readonly generation: number
-  readonly known: KnownGeneration
+  readonly known: GenerationRecord
   readonly isAgreed: boolean
 }
 
@@ -56,12 +56,12 @@ export async function chooseGeneration (
     })
     if (chosen === 'unknown') {
       const generation = tracker.generation > ruledOut ? tracker.generation : tracker.nextGeneration
-      return { generation, known: nothingKnown, isAgreed: false }
+      return { generation, known: emptyGenerationRecord, isAgreed: false }
     }
     if (chosen === undefined) identity.replace([])
     else identity.add(chosen[1].anchors)
     const choice = {
-      known: chosen?.[1] ?? nothingKnown,
+      known: chosen?.[1] ?? emptyGenerationRecord,
       generation: chosen?.[0] ??
         (candidates.length === 0 && ruledOut === 0 ? tracker.generation : tracker.nextGeneration)
     }
@@ -78,7 +78,7 @@ export async function chooseGeneration (
       )
     ) return { ...choice, isAgreed: true }
   }
-  return { generation: tracker.nextGeneration, known: nothingKnown, isAgreed: false }
+  return { generation: tracker.nextGeneration, known: emptyGenerationRecord, isAgreed: false }
 }
 
 /** Reads the registered generations, and those that only this process's upstream records name. */

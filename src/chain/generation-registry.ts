@@ -1,8 +1,8 @@
-import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
+import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
 
 /** Registered generations of one chain, by number. */
 export interface RegistryState {
-  readonly generations: ReadonlyMap<number, KnownGeneration>
+  readonly generations: ReadonlyMap<number, GenerationRecord>
 }
 
 /**
@@ -13,7 +13,7 @@ export interface GenerationRegistry {
   /** Reads the registered generations of a chain. */
   read(chainId: number): Promise<RegistryState>
   /** Claims the number of a generation; resolves with false if another replica has it. */
-  claim(chainId: number, generation: number, known: KnownGeneration): Promise<boolean>
+  claim(chainId: number, generation: number, known: GenerationRecord): Promise<boolean>
   /** Reads the chain and generation that this process's upstreams last had. */
   rememberedUpstreams(): Promise<readonly UpstreamChain[]>
 }

@@ -8,7 +8,7 @@ import { type GenerationOptions, type UnverifiedUpstream } from './generation-op
 import { PeerGenerations } from './peer-generations.js'
 import { AnchoredChain } from './anchored-chain.js'
 import { chooseGeneration } from './generation-choice.js'
-import { type KnownGeneration, type UpstreamChain } from './known-generation.js'
+import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
 
 const renewEveryMs = 10_000
 // A new process has little to lose yet: anchors that other replicas published already identify their generations.
@@ -57,7 +57,7 @@ export class Generations {
   }
 
   /** Anchors and head of our own generation. */
-  get ownRecord (): KnownGeneration {
+  get ownRecord (): GenerationRecord {
     return { anchors: this.#ownChain.anchors, head: this.#options.tracker.stamped }
   }
 
@@ -217,7 +217,7 @@ export class Generations {
   }
 
   /** Switches keys to a generation that another replica or an operator began. */
-  adopt (generation: number, known: KnownGeneration, isSameChain: boolean): void {
+  adopt (generation: number, known: GenerationRecord, isSameChain: boolean): void {
     const { tracker } = this.#options
     if (tracker.chainId === undefined) return
     this.#isConfirmed = true

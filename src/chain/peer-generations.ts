@@ -3,13 +3,13 @@ import { candidatesIn } from './generation-candidates.js'
 import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain, type ChainVerdict } from './anchored-chain.js'
-import { type KnownGeneration } from './known-generation.js'
+import { type GenerationRecord } from './generation-record.js'
 import { contradicts } from './tracker.js'
 
 /** Actions on the generation that this process uses. */
 export interface OwnGeneration {
-  readonly ownRecord: KnownGeneration
-  adopt(generation: number, known: KnownGeneration, isSameChain: boolean): void
+  readonly ownRecord: GenerationRecord
+  adopt(generation: number, known: GenerationRecord, isSameChain: boolean): void
   resetChain(stamped: StampedPosition): Promise<void>
   abandon(generation: number): Promise<void>
 }
@@ -34,7 +34,7 @@ export class PeerGenerations {
   }
 
   /** Returns true unless the published record of our own generation may be of another chain. */
-  isOwnRecord (shared: KnownGeneration | undefined): boolean {
+  isOwnRecord (shared: GenerationRecord | undefined): boolean {
     if (shared === undefined) return true
     const served = this.#options.tracker.position
     if (shared.anchors.length > 0) return this.#identity.isSameChain(shared.anchors) === true
@@ -59,7 +59,7 @@ export class PeerGenerations {
     if (highest !== undefined && highest[0] > generation) await this.#considerHigher(...highest)
   }
 
-  async #considerHigher (generation: number, known: KnownGeneration): Promise<void> {
+  async #considerHigher (generation: number, known: GenerationRecord): Promise<void> {
     const name = `${generation} ${known.anchors.length}`
     if (this.#rejected.has(name) || !await this.#isRejected(generation, known)) return
     this.#rejected.add(name)
@@ -67,7 +67,7 @@ export class PeerGenerations {
   }
 
   /** Compares a published generation with our chain; a verified upstream decides where anchors do not. */
-  async #verifyOwnRecord (shared: KnownGeneration): Promise<ChainVerdict> {
+  async #verifyOwnRecord (shared: GenerationRecord): Promise<ChainVerdict> {
     if (this.isOwnRecord(shared)) return 'same'
     if (this.#identity.isSameChain(shared.anchors) === false) return 'other'
     return (await this.#identity.verifyNow(shared)).verdict
@@ -77,7 +77,7 @@ export class PeerGenerations {
    * Switches to a higher generation once it is proven to be of our chain, or our upstream has changed to its chain.
    * Returns true if it is of another chain; where a comparison fails, the next one decides.
    */
-  async #isRejected (generation: number, known: KnownGeneration): Promise<boolean> {
+  async #isRejected (generation: number, known: GenerationRecord): Promise<boolean> {
     const { tracker } = this.#options
     const before = tracker.generation
     if (this.#identity.isContinuedBy(known, tracker.position)) {

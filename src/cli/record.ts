@@ -151,8 +151,8 @@ function fetchIndex (url: string): void {
   request(
     `${url}${indexTarget}`,
     { agent: false, headers: { accept: 'application/json', 'user-agent': 'varve-record' } },
-    answer => {
-      answer.resume()
+    response => {
+      response.resume()
     }
   ).on('error', () => {}).end()
 }

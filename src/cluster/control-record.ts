@@ -4,10 +4,10 @@ import { parseGeneration, parseHeartbeat, parseUpstreamChain } from './parse-rep
 import { type ExpiringKeys } from './expiring-keys.js'
 import { type Heartbeat } from './replica-records.js'
 import { type GenerationRegistry, type RegistryState } from '../chain/generation-registry.js'
-import { type KnownGeneration, type UpstreamChain } from '../chain/known-generation.js'
+import { type GenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 
 /** Contents of a chain's control record. */
-export interface ControlState extends RegistryState {
+export interface ControlRecordContents extends RegistryState {
   readonly replicas: ReadonlyMap<string, Heartbeat>
 }
 
@@ -36,9 +36,9 @@ export class ControlRecord implements GenerationRegistry {
   }
 
   /** Reads the control record, and removes damaged fields; rejects when Redis fails. */
-  async read (chainId: number): Promise<ControlState> {
+  async read (chainId: number): Promise<ControlRecordContents> {
     const fields = await this.#keys.read(controlKeyOf(chainId), async (client, key) => await client.hgetall(key)) ?? {}
-    const generations = new Map<number, KnownGeneration>()
+    const generations = new Map<number, GenerationRecord>()
     const replicas = new Map<string, Heartbeat>()
     const damaged: string[] = []
     for (const [field, text] of Object.entries(fields)) {
@@ -58,13 +58,18 @@ export class ControlRecord implements GenerationRegistry {
   }
 
   /** Publishes a generation, and removes outdated ones. */
-  async publish (chainId: number, generation: number, known: KnownGeneration, others: Iterable<number>): Promise<void> {
+  async publish (
+    chainId: number,
+    generation: number,
+    known: GenerationRecord,
+    others: Iterable<number>
+  ): Promise<void> {
     const outdated = [...others].filter(other => other <= generation - maxGenerations).map(other => `g${other}`)
     await this.#set(chainId, { [`g${generation}`]: encodeWithChecksum(known) }, outdated)
   }
 
   /** Claims the number of a generation; returns false if another replica has it. */
-  async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
+  async claim (chainId: number, generation: number, known: GenerationRecord): Promise<boolean> {
     return await this.#keys.write(
       controlKeyOf(chainId),
       async (client, key) => await client.hsetnx(key, `g${generation}`, encodeWithChecksum(known))

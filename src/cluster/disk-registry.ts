@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Anchors } from '../chain/anchors.js'
 import { contradicts, type ChainGeneration } from '../chain/tracker.js'
 import { type GenerationRegistry, type RegistryState } from '../chain/generation-registry.js'
-import { type KnownGeneration, type UpstreamChain } from '../chain/known-generation.js'
+import { type GenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration } from './parse-replica-records.js'
 
@@ -12,7 +12,7 @@ import { parseGeneration } from './parse-replica-records.js'
 interface DiskRecord {
   readonly chainId: number
   readonly generation: number
-  readonly known: KnownGeneration
+  readonly known: GenerationRecord
   readonly space: string
   /** Counts the saves of all records, so that the last one is known. */
   readonly save: number
@@ -57,7 +57,7 @@ export class DiskRegistry implements GenerationRegistry {
   }
 
   /** Claims a number; durable once it resolves. */
-  async claim (chainId: number, generation: number, known: KnownGeneration): Promise<boolean> {
+  async claim (chainId: number, generation: number, known: GenerationRecord): Promise<boolean> {
     if (this.#records.has(nameOf({ chainId, generation }))) return false
     await this.#save({ chainId, generation, known, space: newSpace(chainId, generation), save: ++this.#saves })
     return true
@@ -76,22 +76,22 @@ export class DiskRegistry implements GenerationRegistry {
   }
 
   /** Returns the space of a generation if its record is proven to be of the chain that a process serves. */
-  spaceOf ({ id, generation }: ChainGeneration, served: KnownGeneration): string | undefined {
+  spaceOf ({ id, generation }: ChainGeneration, served: GenerationRecord): string | undefined {
     const record = this.#records.get(nameOf({ chainId: id, generation }))
     return record !== undefined && isSameChain(record.known, served) ? record.space : undefined
   }
 
   /** Saves anchors and head of a generation. A record of another chain loses its entries, which nothing proves. */
-  async update (chain: ChainGeneration, known: KnownGeneration): Promise<void> {
+  async update (chain: ChainGeneration, known: GenerationRecord): Promise<void> {
     await this.#replace(chain, known, this.spaceOf(chain, known) ?? newSpace(chain.id, chain.generation))
   }
 
   /** Gives a generation an empty space; durable once it resolves. */
-  async renew (chain: ChainGeneration, known: KnownGeneration): Promise<void> {
+  async renew (chain: ChainGeneration, known: GenerationRecord): Promise<void> {
     await this.#replace(chain, known, newSpace(chain.id, chain.generation))
   }
 
-  async #replace ({ id: chainId, generation }: ChainGeneration, known: KnownGeneration, space: string): Promise<void> {
+  async #replace ({ id: chainId, generation }: ChainGeneration, known: GenerationRecord, space: string): Promise<void> {
     await this.#save({ chainId, generation, known, space, save: ++this.#saves })
     const outdated = this.#recordsOf(chainId).filter(other => other.generation <= generation - maxGenerations)
     for (const record of outdated) {
@@ -143,7 +143,7 @@ export async function writeDurably (folder: string, name: string, text: string):
   }
 }
 
-function isSameChain (stored: KnownGeneration, served: KnownGeneration): boolean {
+function isSameChain (stored: GenerationRecord, served: GenerationRecord): boolean {
   if (stored.anchors.length > 0 || served.anchors.length > 0) {
     return new Anchors(stored.anchors).isSameChain(served.anchors) === true
   }

@@ -2,13 +2,13 @@ import { type Anchor } from '../chain/anchors.js'
 import { isHeaderPrefix, type StampedPosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
 import { type Heartbeat, type Message, type Purge } from './replica-records.js'
-import { type KnownGeneration, nothingKnown, type UpstreamChain } from '../chain/known-generation.js'
+import { type GenerationRecord, emptyGenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
 // before it is trusted).
 
 /** Parses the sealed record of a generation. */
-export function parseGeneration (text: string): KnownGeneration | undefined {
+export function parseGeneration (text: string): GenerationRecord | undefined {
   return parseKnown(decodeWithChecksum(text))
 }
 
@@ -28,7 +28,7 @@ export function parseUpstreamChain (text: string | null | undefined): UpstreamCh
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
   const { chainId, generation } = value
-  const known = value['anchors'] === undefined ? nothingKnown : parseKnown(value)
+  const known = value['anchors'] === undefined ? emptyGenerationRecord : parseKnown(value)
   return typeof chainId === 'number' && typeof generation === 'number' && known !== undefined
     ? { chainId, generation, ...known }
     : undefined
@@ -70,7 +70,7 @@ export function parseMessage (text: string): Message | undefined {
     : undefined
 }
 
-function parseKnown (value: unknown): KnownGeneration | undefined {
+function parseKnown (value: unknown): GenerationRecord | undefined {
   if (!isObject(value) || !isListOf(value['anchors'], isAnchor)) return undefined
   const { anchors, head } = value
   return head === undefined || isStamped(head) ? { anchors, head } : undefined

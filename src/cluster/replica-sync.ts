@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Tracker } from '../chain/tracker.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type RedisLink } from '../redis/link.js'
-import { type ControlRecord, type ControlState } from './control-record.js'
+import { type ControlRecord, type ControlRecordContents } from './control-record.js'
 import { type ReplicaAgreement } from './replica-agreement.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Generations } from '../chain/generations.js'
@@ -113,7 +113,7 @@ export class ReplicaSync {
   }
 
   /** Publishes records that the control record lacks, new or lost. */
-  async #publish (chainId: number, state: ControlState): Promise<void> {
+  async #publish (chainId: number, state: ControlRecordContents): Promise<void> {
     const { control, generations, tracker, releases, now } = this.#options
     if (!generations.isAgreed || tracker.chain === undefined) return
     const { generation } = tracker.chain
@@ -142,7 +142,7 @@ export class ReplicaSync {
    * Collects the releases of live replicas. A replica lives while its beat rises, so neither clocks nor a lost record
    * matter.
    */
-  #updateLiveReplicas ({ replicas }: ControlState): void {
+  #updateLiveReplicas ({ replicas }: ControlRecordContents): void {
     const nowMs = this.#options.now()
     for (const [name, { beat, releases }] of replicas) {
       if (name !== this.#replicaId && this.#heartbeats.get(name)?.beat !== beat) {

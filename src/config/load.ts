@@ -117,11 +117,12 @@ function upstreamSourceMistakes (
   { needsUpstream }: ConfigRequirements
 ): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
-  const asked = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
+  const sandboxSource = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
   if (isSandbox === true && hasUpstreams) {
     return [{
       path: pathWithSource('upstreams', sources),
-      message: `expected none together with ${asked}, which serves made-up data: remove the upstreams, or ${asked}`
+      message:
+        `expected none together with ${sandboxSource}, which serves made-up data: remove the upstreams, or ${sandboxSource}`
     }]
   }
   if (needsUpstream !== true || hasUpstreams || isSandbox !== false) return []

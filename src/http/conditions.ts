@@ -1,4 +1,4 @@
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { isLagging, lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'

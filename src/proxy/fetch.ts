@@ -1,5 +1,5 @@
 import { type Inspection } from '../upstreams/attempt-runner.js'
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { QuarantinedError } from '../upstreams/chain-guard.js'
 import { ImpossibleResponseError, UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'

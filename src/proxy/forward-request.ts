@@ -1,6 +1,6 @@
 import { type Inspection } from '../upstreams/attempt-runner.js'
 import { ImpossibleResponseError } from '../upstreams/upstream-failure.js'
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { readMinVersion } from '../api/min-version.js'

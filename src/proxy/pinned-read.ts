@@ -1,5 +1,5 @@
 import { type ChainGeneration } from '../chain/tracker.js'
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
 import { type Position, type StampedPosition } from '../api/position.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'

@@ -1,6 +1,6 @@
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type Position } from '../api/position.js'
-import { describeChainMismatch } from '../chain/chain-mismatch.js'
+import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { versionNotFoundError } from '../api/min-version.js'
 import { type Read } from '../api/read.js'
 import { unavailableError } from '../api/error-response.js'

@@ -41,7 +41,7 @@ export class HeadPoll {
   readonly #options: HeadPollOptions
   #timer: NodeJS.Timeout | undefined
   #sentAtMs = -Infinity
-  #answeredAtMs = -Infinity
+  #respondedAtMs = -Infinity
   #polling: Promise<void> | undefined
   #first: Promise<void> | undefined
   #inFlight = 0
@@ -98,13 +98,13 @@ export class HeadPoll {
       const { stamped, release } = await fetchHeadAndRelease(fetch)
       if (stamped === undefined) return this.#report('unanswered')
       if (heads.learn(stamped.position, stamped.family) === 'other_chain') return this.#report('other_chain')
-      this.#answeredAtMs = now()
+      this.#respondedAtMs = now()
       if (release !== undefined) onRelease(release)
       this.#report('answered')
     } catch (error) {
       // The upstream client counts the failure. A cancelled, unsent or overtaken poll says nothing about the upstream.
       const isIgnored = error instanceof UpstreamFailure && isInconclusive(error)
-      if (!this.#isStopped && !isIgnored && sentAtMs >= this.#answeredAtMs) {
+      if (!this.#isStopped && !isIgnored && sentAtMs >= this.#respondedAtMs) {
         this.#report(error instanceof QuarantinedError ? 'other_chain' : 'unanswered')
       }
     }

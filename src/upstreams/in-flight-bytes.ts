@@ -12,7 +12,7 @@ interface HeldBuffer {
 }
 
 /** Bytes that one streamed response takes: its read-ahead, a chunk of the upstream and the client's socket buffer. */
-export const streamBytes = 128 * 1024
+export const bytesPerStream = 128 * 1024
 
 // Beyond this share responses are streamed instead of stored; the rest is for streams and small responses.
 const bufferedShare = 3 / 4
@@ -76,7 +76,7 @@ export class InFlightBytes {
 
   /** True if `more` bytes may be buffered beside `held`; a body shorter than a stream's buffers always may. */
   canBuffer (more: number, held = 0): boolean {
-    return this.#count(held + more <= streamBytes || this.#bytes + more <= this.#maxBytes * bufferedShare)
+    return this.#count(held + more <= bytesPerStream || this.#bytes + more <= this.#maxBytes * bufferedShare)
   }
 
   /** Takes bytes that no buffer of their own stands for. */

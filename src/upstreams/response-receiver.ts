@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { type Dispatcher } from 'undici'
 import { type ResponseHeaders } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { type HeldBytes, type InFlightBytes, type RequestBytes, streamBytes } from './in-flight-bytes.js'
+import { type HeldBytes, type InFlightBytes, type RequestBytes, bytesPerStream } from './in-flight-bytes.js'
 
 /** Status, headers, and the body or its beginning. */
 export type ReceivedResponse = Pick<UpstreamResponse, 'status' | 'headers' | 'body' | 'rest' | 'isOverBudget'>
@@ -193,7 +193,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
     // Takes the bytes of its buffers until the exchange is over.
     const length = Number(this.#head?.headers['content-length'])
     this.#replaceHeld(
-      this.#options.inFlight?.take(length < streamBytes ? Math.max(0, length) : streamBytes, this.#clientId)
+      this.#options.inFlight?.take(length < bytesPerStream ? Math.max(0, length) : bytesPerStream, this.#clientId)
     )
     this.#options.onStreaming?.(reason => {
       rest.destroy(reason)

@@ -18,7 +18,7 @@ interface SharedPollState {
   readonly target: string
   inFlight: number
   lastSentAtMs: number
-  lastAnsweredSentAtMs: number
+  lastRespondedSentAtMs: number
   latest: { readonly result: PollResult, readonly atMs: number } | undefined
 }
 
@@ -66,11 +66,11 @@ export class SharedPoller {
     try {
       const { status, headers, body, rest } = await state.client.fetch(probeRequest(state.target), timeoutMs)
       rest?.destroy()
-      state.lastAnsweredSentAtMs = Math.max(state.lastAnsweredSentAtMs, sentAtMs)
+      state.lastRespondedSentAtMs = Math.max(state.lastRespondedSentAtMs, sentAtMs)
       this.#publish(state, { status, headers, body })
     } catch (error) {
       // A failure says nothing once a later poll has succeeded.
-      if (sentAtMs >= state.lastAnsweredSentAtMs) {
+      if (sentAtMs >= state.lastRespondedSentAtMs) {
         this.#publish(state, { failure: error instanceof UpstreamFailure ? error.reason : 'unreachable' })
       }
     } finally {
@@ -87,7 +87,7 @@ export class SharedPoller {
   #stateOf (client: UpstreamClient, target: string): SharedPollState {
     const key = `${client.name} ${target}`
     const state = this.#states.get(key) ??
-      { client, target, inFlight: 0, lastSentAtMs: -Infinity, lastAnsweredSentAtMs: -Infinity, latest: undefined }
+      { client, target, inFlight: 0, lastSentAtMs: -Infinity, lastRespondedSentAtMs: -Infinity, latest: undefined }
     this.#states.set(key, state)
     return state
   }

@@ -49,7 +49,7 @@ export class UpstreamClient {
   #release: string | undefined
   #position: Position | undefined
   #lastFetchSucceeded = false
-  #answeredAtMs = -Infinity
+  #respondedAtMs = -Infinity
 
   constructor (options: UpstreamClientOptions, metrics: UpstreamMetrics) {
     this.name = options.name
@@ -147,7 +147,7 @@ export class UpstreamClient {
       }
       const response = await this.#send(request, maxBytes, leftMs, signal, transport, slot)
       this.#lastFetchSucceeded = response.stamped !== undefined || response.status < 500
-      this.#answeredAtMs = now()
+      this.#respondedAtMs = now()
       this.#position = response.stamped?.position ?? this.#position
       record(String(response.status))
       return response
@@ -155,7 +155,7 @@ export class UpstreamClient {
       const failure = this.#failureOf(error, leftMs, timeoutMs)
       // Ignores a time-out that began before another response came, a cancelled request, and a request never sent: none
       // proves a fault.
-      const isOld = failure.reason === 'timeout' && startedMs < this.#answeredAtMs
+      const isOld = failure.reason === 'timeout' && startedMs < this.#respondedAtMs
       if (signal?.aborted !== true && !isOld && !isInconclusive(failure)) this.#lastFetchSucceeded = false
       record(failure.reason)
       throw failure

@@ -61,7 +61,7 @@ export class ImpossibleResponseError<I> extends Error {
 }
 
 /** Returns the error of a fetch without a usable response; impossible responses explain it best. */
-export function failureOf<I> (impossible: I | undefined, failure: unknown): unknown {
+export function fetchErrorOf<I> (impossible: I | undefined, failure: unknown): unknown {
   return impossible === undefined ? failure : new ImpossibleResponseError(impossible, failure)
 }
 

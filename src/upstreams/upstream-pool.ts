@@ -20,7 +20,7 @@ import {
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
-import { failureOf, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
+import { fetchErrorOf, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
 import { rankUpstreams, isAsGood, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
 import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
@@ -188,7 +188,7 @@ export class UpstreamPool {
     if (first !== undefined && attempt !== undefined && attempt.flaw !== 'impossible') {
       return withSource(attempt, first, 1)
     }
-    throw failureOf(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
+    throw fetchErrorOf(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
   }
 
   async #fetchWithFailover<I extends Inspection> (
@@ -257,7 +257,7 @@ export class UpstreamPool {
       requirements
     )
     discardBodies(flawed.filter(each => each !== best))
-    if (best === undefined) throw failureOf(impossible, failure)
+    if (best === undefined) throw fetchErrorOf(impossible, failure)
     const longest = isMissingHistory(best) ? longestHistoryIn(flawed) : undefined
     const hasReported = (upstream: Upstream): boolean =>
       flawed.some(each => each.upstream === upstream && (isMissingHistory(each) || each.flaw === 'lagging'))

@@ -11,7 +11,7 @@ type Tree = string | { readonly items: readonly Tree[] } | {
   readonly members: ReadonlyArray<readonly [name: string, value: Tree]>
 }
 
-const spelled = (text: string, isEscaped: boolean): string =>
+const printText = (text: string, isEscaped: boolean): string =>
   isEscaped
     ? `"${
       [...Array(text.length).keys()].map(at => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')
@@ -37,7 +37,7 @@ const name = fc.oneof(awkward, fc.string({ unit: 'binary', maxLength: 6 }))
 const scalar = fc.oneof(
   fc.constantFrom('true', 'false', 'null', '0', '-0', '1e5', '1.5E+3', '-2e-7', '18446744073709551615'),
   fc.double({ noNaN: true, noDefaultInfinity: true }).map(value => JSON.stringify(value)),
-  fc.tuple(name, fc.boolean()).map(([text, isEscaped]) => spelled(text, isEscaped))
+  fc.tuple(name, fc.boolean()).map(([text, isEscaped]) => printText(text, isEscaped))
 )
 
 function treeOf (names: fc.Arbitrary<string>, scalars: fc.Arbitrary<string>): fc.Arbitrary<Tree> {
@@ -63,7 +63,9 @@ function print (tree: Tree, blanks: readonly string[] = ['']): string {
   const text = (tree: Tree): string => {
     if (typeof tree === 'string') return around(tree)
     if ('items' in tree) return around(`[${tree.items.length > 0 ? tree.items.map(text).join(',') : around('')}]`)
-    const members = tree.members.map(([name, value], index) => `${around(spelled(name, index % 2 > 0))}:${text(value)}`)
+    const members = tree.members.map(([name, value], index) =>
+      `${around(printText(name, index % 2 > 0))}:${text(value)}`
+    )
     return around(`{${members.length > 0 ? members.join(',') : around('')}}`)
   }
   return text(tree)

@@ -220,13 +220,13 @@ t.test(`a page is stored only if it is exactly the requested events within the w
         }
         if (change === 'add') events.push({ sequence: start + BigInt(limit), version })
         if (change === 'version') events[at] = { ...event, version: event.version - 1n < 0n ? 0n : event.version - 1n }
-        const isAsked = events.length === limit &&
+        const isWhole = events.length === limit &&
           events.every(({ sequence, version: own, account, creation }, index) =>
             sequence === start + BigInt(index) && own >= 10n && own <= 1000n &&
             own >= (events[index - 1]?.version ?? 0n) && account === events[0]?.account &&
             creation === events[0]?.creation
           )
-        return (verdict(events, {}, read(`?start=${start}&limit=${limit}`)).lifetime !== undefined) === isAsked
+        return (verdict(events, {}, read(`?start=${start}&limit=${limit}`)).lifetime !== undefined) === isWhole
       }
     ),
     400

@@ -85,14 +85,14 @@ function namesUnknownType ({ body, path }: Read): boolean {
 }
 
 // A node resolves the version before it reads a view's types, so it may reject the version first.
-const isRefusedLater = ({ target }: RequestVariant, { status }: TestResponse): boolean =>
+const isRejectedLater = ({ target }: RequestVariant, { status }: TestResponse): boolean =>
   target.startsWith('/v1/view') && [400, 404, 410].includes(status)
 
 t.test(`random requests reach every endpoint, so a new endpoint needs variants too (${seedTitle})`, async t => {
   const read = new Set<string>()
   check(
-    fc.property(anyRequest, spelled => {
-      const found = readOf(spelled)
+    fc.property(anyRequest, variant => {
+      const found = readOf(variant)
       if (found !== undefined && !(found instanceof ErrorResponse)) read.add(found.endpoint.name)
     }),
     3000
@@ -103,15 +103,15 @@ t.test(`random requests reach every endpoint, so a new endpoint needs variants t
 
 t.test(`the node reads what varve reads, alike, and rejects what varve rejects (${seedTitle})`, async () => {
   await checkAsync(
-    fc.asyncProperty(anyRequest, async spelled => {
-      const read = readOf(spelled)
-      const got = await direct(spelled)
+    fc.asyncProperty(anyRequest, async variant => {
+      const read = readOf(variant)
+      const got = await direct(variant)
       if (read === undefined) {
         return isRejectedRequest(got) ||
           ['index', 'healthy', 'other'].includes(sandbox.requests.latest.at(-1)?.endpoint ?? '')
       }
       if (read instanceof ErrorResponse) {
-        return isRejectedRequest(got) || isStricterThanUpstream(spelled) || isRefusedLater(spelled, got)
+        return isRejectedRequest(got) || isStricterThanUpstream(variant) || isRejectedLater(variant, got)
       }
       const same = await canonical(read)
       // An error may quote the text of the request; it is never stored.
@@ -129,20 +129,20 @@ t.test(`the node reads what varve reads, alike, and rejects what varve rejects (
 })
 
 t.test(`two requests with different node responses never share a key (${seedTitle})`, async () => {
-  const responses = new Map<string, { spelled: RequestVariant, meaning: string }>()
+  const responses = new Map<string, { variant: RequestVariant, meaning: string }>()
   await checkAsync(
-    fc.asyncProperty(anyRequest, async spelled => {
-      const read = readOf(spelled)
+    fc.asyncProperty(anyRequest, async variant => {
+      const read = readOf(variant)
       if (read === undefined || read instanceof ErrorResponse) return
-      const got = await direct(spelled)
+      const got = await direct(variant)
       const keys = keysOf(read, { id: 4, generation: 1 })
       const key = got.status === 200 ? keys.value : keys.text
       const meaning = JSON.stringify(meaningOf(got))
       const before = responses.get(key)
       if (before !== undefined && before.meaning !== meaning) {
-        throw new Error(`${JSON.stringify(before.spelled)} and ${JSON.stringify(spelled)} share ${key}`)
+        throw new Error(`${JSON.stringify(before.variant)} and ${JSON.stringify(variant)} share ${key}`)
       }
-      responses.set(key, { spelled, meaning })
+      responses.set(key, { variant, meaning })
     }),
     200
   )

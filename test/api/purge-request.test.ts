@@ -35,12 +35,12 @@ t.test('the body of a table item read is an object or a string, and stays exact'
   const canonical = canonicalOf({ method: 'POST', url, body })
   t.match(canonical, /^POST .*"key":"7"\}$/)
   for (
-    const spelled of [
+    const variant of [
       { key: '007', value_type: 'u64', key_type: ' u64' },
       JSON.stringify(body),
       '{ "key": "+7", "value_type": "u64", "key_type": "u64" }'
     ]
-  ) t.equal(canonicalOf({ method: 'POST', url, body: spelled }), canonical)
+  ) t.equal(canonicalOf({ method: 'POST', url, body: variant }), canonical)
   const sentOf = (text: string): string | undefined => {
     const wanted = read(text)
     return wanted.all ? undefined : String(wanted.read.body?.sent)

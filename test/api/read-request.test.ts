@@ -90,8 +90,8 @@ t.test(`every variant of a modules read gives one key and one upstream request (
         ]
         if (isTurned) parameters.reverse()
         const plain = `/v1/accounts/0x${account}/modules?ledger_version=${version}&limit=${limit}`
-        const spelled = `/v1/accounts/${encode(encode(renderAddress(account, aStyle)))}/modules?${parameters.join('&')}`
-        return keyOf(plain) === keyOf(spelled) && upstreamOf(plain) === upstreamOf(spelled)
+        const variant = `/v1/accounts/${encode(encode(renderAddress(account, aStyle)))}/modules?${parameters.join('&')}`
+        return keyOf(plain) === keyOf(variant) && upstreamOf(plain) === upstreamOf(variant)
       }
     )
   )
@@ -110,10 +110,10 @@ t.test(`every variant of an event listing gives one key and one upstream request
         const plain = `/v1/accounts/0x${account}/events/${
           encodeURIComponent(canonicalTag(handle))
         }/deposit_events?start=${start}`
-        const spelled = `/v1/accounts/${renderAddress(account, aStyle)}/events/${
+        const variant = `/v1/accounts/${renderAddress(account, aStyle)}/events/${
           encodeURIComponent(encodeURIComponent(renderTag(handle, hStyle)))
         }/deposit_events?start=${encodeURIComponent(renderInteger(start, sStyle))}`
-        return keyOf(plain) === keyOf(spelled) && upstreamOf(plain) === upstreamOf(spelled)
+        return keyOf(plain) === keyOf(variant) && upstreamOf(plain) === upstreamOf(variant)
       }
     )
   )
@@ -123,7 +123,7 @@ t.test(`every variant of a table item's types gives one key and one upstream req
   check(
     fc.property(address, addressStyle, tag, tagStyle, tag, tagStyle, (handle, hStyle, key, kStyle, value, vStyle) => {
       const plain = { body: JSON.stringify({ key_type: canonicalTag(key), value_type: canonicalTag(value), key: 'k' }) }
-      const spelled = {
+      const variant = {
         body: JSON.stringify(
           { key: 'k', extra: { key: 1 }, value_type: renderTag(value, vStyle), key_type: renderTag(key, kStyle) },
           null,
@@ -131,8 +131,8 @@ t.test(`every variant of a table item's types gives one key and one upstream req
         )
       }
       const target = `/v1/tables/${renderAddress(handle, hStyle)}/item`
-      return keyOf(`/v1/tables/0x${handle}/item`, plain) === keyOf(target, spelled) &&
-        upstreamOf(`/v1/tables/0x${handle}/item`, plain) === upstreamOf(target, spelled)
+      return keyOf(`/v1/tables/0x${handle}/item`, plain) === keyOf(target, variant) &&
+        upstreamOf(`/v1/tables/0x${handle}/item`, plain) === upstreamOf(target, variant)
     })
   )
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { isExplainedByRendering, type RenderedBody } from '../../src/api/rendering-difference.js'
 import { modulesInBcs } from '../../src/api/modules-bcs.js'
 import { type Read } from '../../src/api/read.js'
-import { resourcesInBcs } from '../../src/api/resources-bcs.js'
+import { splitResourcesBcs } from '../../src/api/resources-bcs.js'
 import { readOfTarget } from '../support/proxy-context.js'
 
 const modules = readOfTarget('/v1/accounts/0x1/modules?ledger_version=5')
@@ -226,13 +226,13 @@ t.test('resources in BCS are split by their types at any depth, and malformed li
   ]
   const items = all.map((type, at) => Buffer.concat([type, text('x'.repeat(at))]))
   const body = Buffer.concat([Buffer.from([items.length]), ...items])
-  t.same(resourcesInBcs(body), items.map(item => item.toString('latin1')))
-  for (let length = 0; length < body.length; length++) t.equal(resourcesInBcs(body.subarray(0, length)), undefined)
-  t.equal(resourcesInBcs(Buffer.concat([body, Buffer.from([0])])), undefined)
+  t.same(splitResourcesBcs(body), items.map(item => item.toString('latin1')))
+  for (let length = 0; length < body.length; length++) t.equal(splitResourcesBcs(body.subarray(0, length)), undefined)
+  t.equal(splitResourcesBcs(Buffer.concat([body, Buffer.from([0])])), undefined)
   for (const type of [Buffer.from([11]), Buffer.from([18]), nested(40)]) {
-    t.equal(resourcesInBcs(Buffer.concat([Buffer.from([1]), struct('A', type), text('')])), undefined)
+    t.equal(splitResourcesBcs(Buffer.concat([Buffer.from([1]), struct('A', type), text('')])), undefined)
   }
   const deep = (level: number): Buffer =>
     struct('A', level === 0 ? Buffer.from([2]) : Buffer.concat([Buffer.from([7]), deep(level - 1)]))
-  t.equal(resourcesInBcs(Buffer.concat([Buffer.from([1]), deep(20), text('')])), undefined)
+  t.equal(splitResourcesBcs(Buffer.concat([Buffer.from([1]), deep(20), text('')])), undefined)
 })

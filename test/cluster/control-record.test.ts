@@ -4,7 +4,7 @@ import { type StampedPosition } from '../../src/api/position.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
 import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
-import { type KnownGeneration } from '../../src/chain/known-generation.js'
+import { type GenerationRecord } from '../../src/chain/generation-record.js'
 import { startSandbox } from '#sandbox'
 import { type RedisProcess } from '../support/redis-process.js'
 import { startRedis } from '../support/redis-server.js'
@@ -22,7 +22,7 @@ const head: StampedPosition = {
   },
   family: 'x-aptos-'
 }
-const known: KnownGeneration = {
+const known: GenerationRecord = {
   anchors: [{ height: 2n ** 53n + 1n, hash: '0xab' }, { height: high, hash: '0xcd' }],
   head
 }

@@ -2,13 +2,13 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type GenerationRegistry } from '../../src/chain/generation-registry.js'
-import { type KnownGeneration, nothingKnown } from '../../src/chain/known-generation.js'
+import { type GenerationRecord, emptyGenerationRecord } from '../../src/chain/generation-record.js'
 import { combineRegistries } from '../../src/cluster/combined-registry.js'
 import { DiskRegistry } from '../../src/cluster/disk-registry.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
 const { stamped } = storedEntryOf('', '')
-const knownBy = (...hashes: string[]): KnownGeneration => ({
+const knownBy = (...hashes: string[]): GenerationRecord => ({
   anchors: hashes.map((hash, at) => ({ height: BigInt(at + 1), hash })),
   head: stamped
 })
@@ -50,7 +50,7 @@ t.test('entries belong to a generation only while its record is proven to be of 
   const space = registry.spaceOf(chain, knownBy('a', 'b'))
   t.ok(space)
   t.equal(registry.spaceOf(chain, knownBy('x')), undefined)
-  t.equal(registry.spaceOf(chain, nothingKnown), undefined)
+  t.equal(registry.spaceOf(chain, emptyGenerationRecord), undefined)
   await registry.update(chain, knownBy('a', 'b'))
   t.equal(registry.spaceOf(chain, knownBy('a')), space, 'more anchors keep the space')
   await registry.renew(chain, knownBy('a'))

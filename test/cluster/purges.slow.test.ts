@@ -86,7 +86,10 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
       }
     }
     t.match(await purge(a, what), { status: 200, body: '{"purged":true,"everywhere":true}' })
-    const [atB, atDeaf] = await Promise.all([untilPurged(b, target, options, old), untilPurged(deaf, target, options, old)])
+    const [atB, atDeaf] = await Promise.all([
+      untilPurged(b, target, options, old),
+      untilPurged(deaf, target, options, old)
+    ])
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
     t.ok(atDeaf.afterMs < 1000, `by polling, after ${atDeaf.afterMs} ms`)
     t.not((await a.get(target, options)).body, old)

@@ -14,7 +14,10 @@ const viewBody = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
 const stubbed = '/v1/accounts/0x1/modules?ledger_version=500'
 const shape = /^\{"message":".+","error_code":"web_framework_error","vm_error_code":null\}$/
 
-const from = (origin: string, options: TestRequest = {}): TestRequest => ({ ...options, headers: { ...options.headers, origin } })
+const from = (origin: string, options: TestRequest = {}): TestRequest => ({
+  ...options,
+  headers: { ...options.headers, origin }
+})
 const corsNames = ({ headers }: TestResponse): string[] =>
   Object.keys(headers).filter(name => name.startsWith('access-control-'))
 const varies = ({ headers }: TestResponse): string[] =>

@@ -62,16 +62,16 @@ async function front (
     routed,
     learn: async (target, { body = '', headers = {} } = {}) => {
       const match = matchEndpoint(target, 'GET')
-      const spelled = {
+      const variant = {
         method: body === '' ? 'GET' : 'POST',
         target,
         accept: undefined,
         contentType: headers['content-type'] as string | undefined,
         body: Buffer.from(body)
       }
-      const variantKey = variantKeyOf(spelled)
+      const variantKey = variantKeyOf(variant)
       if (match === undefined || variantKey === undefined) throw new Error('no read')
-      const read = readRequest(match, spelled, { eventsDefault: 25 })
+      const read = readRequest(match, variant, { eventsDefault: 25 })
       await serveRead(context, read)
       parsedRequests.put(variantKey, new ParsedRequest(read))
     }

@@ -27,7 +27,11 @@ function seriesOf (endpoint: string, outcome: string, status: number): string {
 }
 
 /** Checks that header, access log and metric have the same outcome. */
-async function hasOneWord (t: Test, varve: TestVarve, { target, options: options, status, word, ...more }: Case): Promise<void> {
+async function hasOneWord (
+  t: Test,
+  varve: TestVarve,
+  { target, options: options, status, word, ...more }: Case
+): Promise<void> {
   const series = seriesOf(more.endpoint ?? 'account_modules', word, status)
   const before = await varve.metric(series) ?? 0
   const cacheStatus = `varve; detail=${word}`

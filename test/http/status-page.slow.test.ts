@@ -448,7 +448,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
 
 t.test('markup in everything that upstreams say is text on the page', async t => {
   const markup = '<img src=x onerror=alert(1)>'
-  const says = async (change: Record<string, string>, status = 200): Promise<string> =>
+  const startUpstreamWith = async (change: Record<string, string>, status = 200): Promise<string> =>
     (await startStubUpstream(t, (_request, response) => {
       response.writeHead(status, markup, { 'content-type': 'text/html', ...stamps(change) }).end(markup)
     }, (_request, response) => {
@@ -456,11 +456,11 @@ t.test('markup in everything that upstreams say is text on the page', async t =>
       response.writeHead(status, markup, { 'content-type': 'text/html', server: markup, ...stamps(change) }).end(index)
     })).url
   const upstreams = [
-    await says({}),
-    await says({ 'x-aptos-chain-id': markup }),
-    await says({ 'x-aptos-chain-id': '5' }),
-    await says({ 'x-aptos-ledger-version': markup }, 500),
-    await says({ 'x-aptos-block-height': markup })
+    await startUpstreamWith({}),
+    await startUpstreamWith({ 'x-aptos-chain-id': markup }),
+    await startUpstreamWith({ 'x-aptos-chain-id': '5' }),
+    await startUpstreamWith({ 'x-aptos-ledger-version': markup }, 500),
+    await startUpstreamWith({ 'x-aptos-block-height': markup })
   ].map((url, at) => ({ name: `n${at + 1}`, url }))
   const varve = await varveAt(t, '', { upstreams: upstreams as never, head: { pollMs: 100 } })
   await varve.get(`${modules}&ledger_version=500`)

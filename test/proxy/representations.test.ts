@@ -506,7 +506,9 @@ t.test('every response to a known read has Vary and the position, whatever its o
     t.same(positionNames.filter(each => got.headers[each] === undefined), [], name)
     t.equal(got.headers['x-node-ledger-version'], String(sandbox.ledger.head.version), name)
   }
-  for (const [target, options, code] of requests) check(await get(target, options), code, `${options.method} ${target} ${code}`)
+  for (const [target, options, code] of requests) {
+    check(await get(target, options), code, `${options.method} ${target} ${code}`)
+  }
   for (const [kind, code] of [['rateLimited', 429], ['html', 503], ['reset', 503], ['garbage', 503]] as const) {
     sandbox.faults.add({ kind, times: 2 })
     for (const target of ['/v1/accounts/0x2/modules?ledger_version=2000', latest]) {

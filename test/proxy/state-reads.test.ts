@@ -15,7 +15,10 @@ const post = (body: string | Buffer, type = 'application/json'): TestRequest => 
   headers: { 'content-type': type },
   body
 })
-const inBcs = (options: TestRequest): TestRequest => ({ ...options, headers: { ...options.headers, accept: 'application/x-bcs' } })
+const inBcs = (options: TestRequest): TestRequest => ({
+  ...options,
+  headers: { ...options.headers, accept: 'application/x-bcs' }
+})
 
 // The same call in JSON and in BCS: address, module, function, no types, no arguments.
 const height = '{"function":"0x1::block::get_current_block_height","type_arguments":[],"arguments":[]}'

@@ -126,11 +126,11 @@ t.test('a growing sandbox prepares its newest transactions, as they are, and for
   const { json } = await requestNode(`${url}/v1/transactions?start=${first}&limit=50`)
   const same = new Ledger({ ...defaultSettings, ...options })
   while (same.head.version < first + 50n) same.grow()
-  const afresh = Array.from(
+  const rebuilt = Array.from(
     { length: 50 },
     (_, at) => transactionRecord(same, same.blockOf(first + BigInt(at)), first + BigInt(at))
   )
-  t.same(json, JSON.parse(JSON.stringify(afresh)))
+  t.same(json, JSON.parse(JSON.stringify(rebuilt)))
 })
 
 t.test('a sandbox starts in under half a second', async t => {

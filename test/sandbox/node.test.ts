@@ -112,14 +112,14 @@ t.test('the oldest version follows pruning and the window, and never goes back',
 })
 
 t.test('the chain grows by itself if configured', async t => {
-  const { ledger } = await startAndKeep(t)
+  const { ledger } = await startGrowingSandbox(t)
   const before = ledger.head
   while (ledger.head.blockHeight < before.blockHeight + 2n) await new Promise(resolve => setImmediate(resolve))
   t.ok(ledger.head.version > before.version)
   t.ok(ledger.head.timestampUsec > before.timestampUsec)
 })
 
-async function startAndKeep (t: Test) {
+async function startGrowingSandbox (t: Test) {
   const sandbox = await startSandbox({ blockMs: 1, blocks: 5, release: releases.events })
   t.teardown(() => sandbox.close())
   t.equal(sandbox.ledger.release, releases.events)

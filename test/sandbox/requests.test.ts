@@ -234,11 +234,11 @@ t.test('types are read in every variant, and an invalid type is rejected before 
   for (const type of ['0X01::string::String', ' 0x1 :: string\t::\n String\f', '0x0001::string::String']) {
     t.equal((await alice(type)).text, known, type)
   }
-  const spelled = async (type: string) =>
+  const responseForType = async (type: string) =>
     (await requestTableItem(url, { key_type: 'u64', value_type: type, key: '1' })).text
-  const line = await spelled('0x42::game::Line<u8>')
+  const line = await responseForType('0x42::game::Line<u8>')
   for (const type of ['0x42::game::Line< u8 >', '0x42::game::Line<u8,>', '0X42::game::Line <u8 , >']) {
-    t.equal(await spelled(type), line, type)
+    t.equal(await responseForType(type), line, type)
   }
   const deep = (levels: number) => `${'vector<'.repeat(levels - 1)}u8${'>'.repeat(levels - 1)}`
   t.equal((await requestTableItem(url, { key_type: 'u64', value_type: deep(8), key: '1' })).status, 200)

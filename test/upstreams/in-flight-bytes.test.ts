@@ -1,5 +1,5 @@
 import t from 'tap'
-import { InFlightBytes, RequestBytes, streamBytes } from '../../src/upstreams/in-flight-bytes.js'
+import { InFlightBytes, RequestBytes, bytesPerStream } from '../../src/upstreams/in-flight-bytes.js'
 
 const mega = 1024 * 1024
 
@@ -34,8 +34,8 @@ t.test('beyond three quarters nothing larger than a stream is buffered', async t
   budget.take(41 * mega, 'a')
   t.ok(budget.canBuffer(7 * mega))
   t.notOk(budget.canBuffer(7 * mega + 1))
-  t.ok(budget.canBuffer(streamBytes), 'a short body takes no more than a stream would')
-  t.notOk(budget.canBuffer(8 * mega, streamBytes))
+  t.ok(budget.canBuffer(bytesPerStream), 'a short body takes no more than a stream would')
+  t.notOk(budget.canBuffer(8 * mega, bytesPerStream))
 })
 
 t.test('while bytes are short, a client beyond its half fetches no more, others until all is used', async t => {

@@ -190,8 +190,8 @@ function headerVersionIn ({ headers }: ProxyResponse, suffix: string): bigint | 
 
 function describeResponse (response: ProxyResponse): string {
   const { status, body } = response
-  const said = body.length === 0 ? 'with nothing in it' : bodyExcerptOf(response)
-  return `the response is ${status}, ${said}${
+  const bodyDescription = body.length === 0 ? 'with nothing in it' : bodyExcerptOf(response)
+  return `the response is ${status}, ${bodyDescription}${
     headerValueIn(response, 'cache-status') === undefined ? '; this is not varve: check --url' : ''
   }`
 }

@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import { sendRequest, type TestResponse, tableItemLookup } from './support/client.js'
-import { startRedis } from './support/redis-server.js'
-import { sendRaw, statusesIn } from './support/raw.js'
-import { startCountingUpstream, respondOk, stamps, startStubUpstream } from './support/stub-upstream.js'
-import { until } from './support/until.js'
-import { type TestVarve, varveAt, varveAtSandbox } from './support/varve.js'
+import { sendRequest, type TestResponse, tableItemLookup } from '../support/client.js'
+import { startRedis } from '../support/redis-server.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { startCountingUpstream, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 const keys = [{ name: 'shop', key: 'k-shop-51', requestsPerSecond: null }, {

@@ -389,9 +389,9 @@ t.test('a mistake in a flag or a variable names it', async t => {
 })
 
 t.test('upstream URLs have no credentials, query or fragment, and Redis URLs need a host', async t => {
-  const isRefused = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
+  const isRejected = (environment: Environment): boolean => mistakesOf(() => loadConfig(environment, {})).length === 1
   for (const url of ['http://127.0.0.1:8081', 'https://h/prefix/key', 'http://[::1]:80', 'HTTP://h'.toLowerCase()]) {
-    t.notOk(isRefused({ VARVE_UPSTREAM: url }), url)
+    t.notOk(isRejected({ VARVE_UPSTREAM: url }), url)
   }
   for (
     const url of [
@@ -408,9 +408,9 @@ t.test('upstream URLs have no credentials, query or fragment, and Redis URLs nee
       'http://h#a',
       ' http//h'
     ]
-  ) t.ok(isRefused({ VARVE_UPSTREAM: url }), url)
+  ) t.ok(isRejected({ VARVE_UPSTREAM: url }), url)
   for (const url of ['redis://h', 'rediss://u:p@h:6380/2', 'redis://[::1]:1']) {
-    t.notOk(isRefused({ VARVE_REDIS: url }), url)
+    t.notOk(isRejected({ VARVE_REDIS: url }), url)
   }
   for (
     const url of [
@@ -424,7 +424,7 @@ t.test('upstream URLs have no credentials, query or fragment, and Redis URLs nee
       'redis://u:1/p@h',
       'http://h'
     ]
-  ) t.ok(isRefused({ VARVE_REDIS: url }), url)
+  ) t.ok(isRejected({ VARVE_REDIS: url }), url)
 })
 
 t.test('a Redis URL with query or fragment is rejected, since it could override varve\'s options', async t => {

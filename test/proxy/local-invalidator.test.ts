@@ -172,30 +172,34 @@ t.test('a fetch detects whether a purge that came since covers its entry or its 
 
 t.test('a purge reaches the tiers of this process, and waits until the slowest has done it', async t => {
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
-  const asked: string[] = []
+  const invalidated: string[] = []
   let finish = (): void => {}
   const finished = new Promise<void>(resolve => {
     finish = resolve
   })
   const below: OwnTier = {
     invalidate: async ({ keys }) => {
-      asked.push(...keys)
+      invalidated.push(...keys)
       await finished
     },
     clear: async () => {
-      asked.push('everything')
+      invalidated.push('everything')
       throw new Error('the disk is gone')
     }
   }
   const invalidator = new LocalInvalidator(memory, new StreamNames(() => 0, () => {}), [below])
   const done: string[] = []
   const purge = invalidator.invalidate({ keys: ['a'], intervals: [] }).then(() => done.push('a'))
-  t.same([asked, done], [['a'], []], 'each tier hides it at once')
+  t.same([invalidated, done], [['a'], []], 'each tier hides it at once')
   finish()
   await purge
   await t.rejects(invalidator.invalidateAll(), /the disk is gone/)
   invalidator.changeGeneration()
-  t.same([asked, invalidator.count], [['a', 'everything'], 3], 'a tier may still need what another generation stored')
+  t.same(
+    [invalidated, invalidator.count],
+    [['a', 'everything'], 3],
+    'a tier may still need what another generation stored'
+  )
 })
 
 t.test('a response fetched before a purge is served to its client, but not stored after it', async t => {
