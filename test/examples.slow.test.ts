@@ -98,7 +98,7 @@ t.test('example pruned nodes with an archive: varve reads pruned versions once f
     'https://archive.example': archive.url
   }
   const { get, status } = await run(t, 'pruned-and-archive.yaml', swaps, { ARCHIVE_KEY: 'k-archive' })
-  await until(async () => (await status()).upstreams.every(({ state }) => state === 'up'), 'all are known')
+  await until(async () => (await status()).upstreams.every(({ state }) => state === 'up'), 'all upstreams are up')
   const requestCounts = (): number[] =>
     [...pruned, archive].map(upstream => upstream.requests.countFor('account_modules'))
   t.match([await get(old), await get(old)], [miss, hit])
@@ -137,12 +137,12 @@ t.test('example Redis Cluster: a read of one replica is a hit on the other, and 
       upstream.requests.countFor('block_by_version')
     ]
     await one.get(target)
-    await until(async () => await writes() > before, 'it is written')
+    await until(async () => await writes() > before, 'the entry is written to Redis')
     return (await other.get(target)).headers['cache-status'] === 'varve; hit; detail=redis' &&
       upstream.requests.countFor('block_by_version') === requestCount + 1
   }
   for (let shared = 0; shared < 10; shared++) {
-    await until(isShared, 'the other has it, and the upstream got one request')
+    await until(isShared, 'the second replica has the entry, and the upstream got one request')
   }
   one.varve.signal('SIGTERM')
   t.equal(await one.varve.code, 0)
@@ -152,7 +152,7 @@ t.test('example Redis Cluster: a read of one replica is a hit on the other, and 
       await pause(50)
       return (await again.get(blockOf(nth--))).headers['cache-status'] === 'varve; hit; detail=redis'
     },
-    'so has a restarted one',
+    'a restarted replica has the entry',
     5000
   )
 })
@@ -170,7 +170,7 @@ t.test('example two chains side by side: they share a Redis, and responses never
   t.not(bodies[0], bodies[1])
   await until(
     async () => (await redis.client.keys('chain-a:*')).length > 1 && (await redis.client.keys('chain-b:*')).length > 1,
-    'both are written'
+    'both chains have entries in Redis'
   )
   t.same([(await a.get(block)).body, (await b.get(block)).body], bodies)
   t.same(upstreams.map(upstream => upstream.requests.countFor('block_by_version')), [1, 1])

@@ -129,7 +129,7 @@ async function begun (
   })
   await until(
     () => /^Uid:\s+1000\s+1000\s+1000\s+1000$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')),
-    'it runs as an unprivileged user'
+    'varve runs as an unprivileged user'
   )
   t.match(readFileSync(`/proc/${pid}/status`, 'utf8'), /^NSpid:\s+\d+(?:\s+\d+)*\s+1$/m, 'and the first process')
   return { child, pid }

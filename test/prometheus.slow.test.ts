@@ -91,7 +91,7 @@ t.test('every query of every panel returns what known traffic of three replicas 
     await stage.redis.kill()
     await until(
       async () => (await prometheus.query(query('Redis reachable'))).every(({ points }) => points[0]?.[1] === 0),
-      'no replica has it'
+      'no replica reaches Redis'
     )
     t.equal((await prometheus.query(query('Redis')))[0]?.points[0]?.[1], 0)
     await until(
@@ -99,7 +99,7 @@ t.test('every query of every panel returns what known traffic of three replicas 
         (await prometheus.query(query('Redis errors'))).some(({ labels, points }) =>
           labels['operation'] === 'connect' && (points[0]?.[1] ?? 0) > 0
         ),
-      'it is tried in vain'
+      'failed connects to Redis are counted'
     )
   })
 })

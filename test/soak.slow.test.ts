@@ -168,7 +168,7 @@ async function live (
       await injectFaults(upstream, chance.fork(), { pool, chain, signal, onFault })
     })
   ])
-  await until(async () => await isHealthy(soak), 'all is healthy again')
+  await until(async () => await isHealthy(soak), 'every part is healthy again')
 }
 
 /** Runs all well-behaved clients until the signal. */

@@ -19,7 +19,7 @@ t.test('exhausted file descriptors are logged and counted once, and so is their 
   }
   const after = async (more: number): Promise<void> => {
     const wanted = checkCount + more
-    await until(() => checkCount >= wanted, 'it was checked')
+    await until(() => checkCount >= wanted, 'the descriptors were checked')
   }
   t.teardown(watchDescriptors(
     pino({}, { write: line => log.push(line) }),

@@ -75,6 +75,6 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
     fetched: Buffer.from('b')
   }
   for (const result of ['rendering', 'different'] as const) differs({ ...found, result })
-  await until(() => log.length === 3, 'it is logged')
+  await until(() => log.length === 3, 'the differences are logged')
   t.match(log.at(-1), { level: 50, reason: 'out of memory' })
 })

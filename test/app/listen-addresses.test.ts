@@ -86,7 +86,7 @@ t.test('listeners, upstream and Redis work with IPv6 addresses', { skip }, async
   t.match(varve.log.find(({ msg }) => msg === 'listening'), { url: varve.url, adminUrl: varve.adminUrl })
   t.match((await varve.get(modules)).headers, { 'cache-status': /stored/ })
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200 })
-  await until(async () => await varve.metric('varve_redis_up') === 1, 'Redis is there')
+  await until(async () => await varve.metric('varve_redis_up') === 1, 'Redis is up')
 })
 
 t.test('a listener on [::] serves IPv4 too, and forwards each client\'s plain address', {

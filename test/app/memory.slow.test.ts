@@ -229,6 +229,6 @@ t.test('with the allocator of the image, memory returns after the misses', {
       Array.from({ length: 60 }, async (_, nth) => await sendRequest(varve.url, large(100 + round * 60 + nth)))
     )
   }
-  await until(() => residentMb(varve) < limitMb - inspectorMb, 'it is back', 20_000)
+  await until(() => residentMb(varve) < limitMb - inspectorMb, 'memory is below the limit again', 20_000)
   t.comment(`${Math.round(residentMb(varve))} MB after`)
 })

@@ -69,7 +69,7 @@ async function program (
       resolve({ code, signal })
     })
   )
-  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, 'it is ready')
+  await until(async () => (await sendRequest(adminUrl, '/readyz')).status === 200, 'varve is ready')
   return {
     child,
     url,
@@ -193,7 +193,7 @@ t.test('a log reader that is gone or stuck loses lines and delays no reads nor g
       varve.child.stdout?.resume()
       await until(
         () => /"lost":\d+,"msg":"log lines lost: the log buffer was full/.test(varve.out()),
-        'it goes on where it is read again'
+        'the log reports lost lines'
       )
     }
     varve.child.kill('SIGTERM')
@@ -208,7 +208,7 @@ t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also whil
       const varve = await program(t, upstream.url, { args: ['--workers', workers] })
       const pids = workers === '1' ? [] : await varve.pids(Number(workers))
       varve.child.kill(signal)
-      await until(() => varve.out().includes('"stopping"'), 'it has received it')
+      await until(() => varve.out().includes('"stopping"'), 'the log says stopping')
       varve.child.kill(signal)
       t.same(await varve.ended, { code, signal: null })
       t.notMatch(varve.out(), /"msg":"stopped"/, 'it did not wait for the first drain')
@@ -247,7 +247,7 @@ t.test('a second SIGTERM or SIGINT ends varve and all workers at once, also whil
         child.kill('SIGTERM')
         return await withTimeout(100, ended) !== undefined
       },
-      'it has ended',
+      'the process has ended',
       2000
     )
     t.equal(await ended, 143)
@@ -302,7 +302,7 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
       )
     await until(
       async () => (await sendRequest(admin, '/readyz')).status === 200 && await metric('rejection') === 0,
-      'it is ready'
+      'varve is ready'
     )
     const pid = workers === '1'
       ? child.pid ?? NaN
@@ -313,7 +313,7 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
     await until(async () => {
       process.kill(pid, 'SIGUSR2')
       return await metric('rejection') > 0
-    }, 'it is counted')
+    }, 'the rejection is counted')
     t.match(await sendRequest(`http://${url}`, modules(2000)), { status: 200 })
     t.match(
       output,
@@ -322,7 +322,7 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
     process.kill(pid, 'SIGWINCH')
     await until(
       () => /"level":60.*https:\/\/gateway\*\*\* said no to \*\*\*.*uncaught exception: the process exits/.test(output),
-      'it logs the reason'
+      'the log has the reason'
     )
     if (workers === '1') t.equal(await ended, 1)
     else {
@@ -331,7 +331,7 @@ t.test('a crash prints no secret; varve survives a rejection, exits on an error,
           workers: Array<{ pid: number, ready: boolean }>
         }
         return now.length === 2 && now.every(one => one.ready && one.pid !== pid)
-      }, 'another is in its place')
+      }, 'another worker has replaced the lost one')
       t.equal(await metric('exception'), 1, 'its last counts are not lost')
       child.kill('SIGTERM')
       t.equal(await ended, 0)
@@ -379,7 +379,7 @@ t.test('without descriptors varve serves its clients, blames no upstream, and re
       flood.push(connect(Number(new URL(varve.url).port), '127.0.0.1').on('error', () => {}))
       await pause(1)
     }
-    await until(() => varve.out().includes('no file descriptor left'), 'it logs that')
+    await until(() => varve.out().includes('no file descriptor left'), 'the log reports that descriptors are exhausted')
     const before = processorMs(varve.child.pid ?? 0)
     for (let nth = 0; nth < 20; nth++) {
       t.equal(await readCached(), 200)
@@ -389,13 +389,19 @@ t.test('without descriptors varve serves its clients, blames no upstream, and re
     t.ok(processorUsedMs < 700, `${processorUsedMs} ms of the processor in a second`)
     for (const socket of flood) socket.destroy()
     for (const pid of pids) process.kill(pid, 'SIGUSR2')
-    await until(async () => (await sendRequest(varve.url, modules(2001))).status === 200, 'it takes new connections')
+    await until(
+      async () => (await sendRequest(varve.url, modules(2001))).status === 200,
+      'varve accepts new connections'
+    )
     // Opens sixteen clients at a time: more do not fit into so few descriptors.
     const fresh = await Promise.all(
       Array.from({ length: 8 }, async () => (await sendRequest(varve.url, modules(2000))).status)
     )
     t.same([...new Set(fresh)], [200])
-    await until(() => varve.out().includes('file descriptors available again'), 'it logs that')
+    await until(
+      () => varve.out().includes('file descriptors available again'),
+      'the log reports descriptors as available'
+    )
     t.ok(await varve.metric('varve_descriptors_exhausted_total') >= 1)
     await until(
       async () =>

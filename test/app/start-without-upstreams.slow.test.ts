@@ -83,7 +83,7 @@ t.test('without upstreams varve shows the newest position that served entries pr
   }
   await until(
     async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === known.length,
-    'all is shared'
+    'all blocks are in Redis'
   )
   await before.stop({ drainMs: 0 })
   await upstream.close()
@@ -116,7 +116,7 @@ t.test('the position of the control key counts where it is newer than all entrie
     async () =>
       (await redis.client.hget(controlKey, 'g1'))?.includes(newest) === true &&
       (await redis.client.keys('*json blocks ???')).length === 1,
-    'it is published'
+    'the block is in Redis'
   )
   await before.stop({ drainMs: 0 })
   await upstream.close()
@@ -245,7 +245,7 @@ for (const isUpstreamFirst of [true, false]) {
     t.same(await publishedGenerations(redis), isUpstreamFirst ? ['g2'] : ['g1', 'g2'])
     await until(
       async () => (await rememberedIn(redis)).includes('"generation":2'),
-      'and that is remembered from now on'
+      'Redis remembers the second generation of the upstream'
     )
   })
 
@@ -314,7 +314,7 @@ t.test('without the control key a new chain gets a number above every recorded o
       body: (await sendRequest(back.url, blockTarget(1500))).body
     })
     slow.isRejecting = false
-    await until(async () => (await publishedGenerations(redis)).join() === 'g4', 'it is above')
+    await until(async () => (await publishedGenerations(redis)).join() === 'g4', 'Redis lists generation 4 alone')
     t.match(await late.get(blockTarget(2000)), {
       status: 200,
       body: (await sendRequest(back.url, blockTarget(2000))).body
@@ -354,7 +354,7 @@ t.test('a chain taken over from another id is identified by its own blocks alone
   await readBefore(t, redis, four)
   const other = await replica(t, redis.url, nine.url)
   const anchors = async (): Promise<string | null> => await redis.client.hget('varve:1:control 9', 'g1')
-  await until(async () => (await anchors())?.includes('hash') === true, 'the other chain is known')
+  await until(async () => (await anchors())?.includes('hash') === true, 'the anchors of the other chain are in Redis')
   const before = JSON.parse((await anchors() ?? '').replace(/^\S+ /, '')) as { anchors: unknown }
   await four.close()
   const late = await replica(t, redis.url, four.url)
@@ -364,7 +364,7 @@ t.test('a chain taken over from another id is identified by its own blocks alone
   // Waits one interval: a replica that publishes an extra anchor does so after its next look.
   const signs = async (): Promise<number> =>
     (await redis.client.hkeys('varve:1:control 9')).filter(field => field.startsWith('r')).length
-  await until(async () => await signs() === 2, 'it has looked')
+  await until(async () => await signs() === 2, 'both replicas have written their heartbeats')
   t.same((JSON.parse((await anchors() ?? '').replace(/^\S+ /, '')) as { anchors: unknown }).anchors, before.anchors)
   t.equal(await other.metric('varve_chain_resets_total'), 0)
 })
@@ -382,7 +382,10 @@ t.test('varve serves the later generation that another replica started on the sa
     body: '{"all":true}'
   })
   await operator.get(blockTarget(1500))
-  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length === 1, 'it is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length === 1,
+    'the block is in Redis'
+  )
   await operator.stop({ drainMs: 0 })
   await sandbox.close()
   await redis.client.set(upstream, mapped)

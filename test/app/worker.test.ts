@@ -66,7 +66,7 @@ async function worker (
       line.onMessage({ kind: 'query', id, query })
       const findResult = (): QueryResult | undefined =>
         messages.find((message): message is QueryResult => message.kind === 'query_result' && message.id === id)
-      await until(() => findResult() !== undefined, 'it has responded')
+      await until(() => findResult() !== undefined, 'the worker has responded')
       return findResult()?.result ?? { error: 'nothing' }
     }
   }
@@ -77,7 +77,7 @@ const target = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
 t.test('a worker listens, gets poll results from the primary, and reports heads and metrics', async t => {
   const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, messages, url, runQuery, ended } = await worker(t, sandbox.url)
-  await until(() => messages.some(({ kind }) => kind === 'ready'), 'it is ready')
+  await until(() => messages.some(({ kind }) => kind === 'ready'), 'the worker is ready')
   t.equal(sandbox.requests.countFor('index'), 1)
   t.match(await sendRequest(url(), target), { status: 200 })
   sandbox.ledger.grow(3)
@@ -112,7 +112,7 @@ t.test('a worker listens, gets poll results from the primary, and reports heads 
 t.test('a worker serves a head from another worker of its chain, and polls after a reset', async t => {
   const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
   const { line, messages, url } = await worker(t, sandbox.url)
-  await until(() => messages.some(({ kind }) => kind === 'ready'), 'it is ready')
+  await until(() => messages.some(({ kind }) => kind === 'ready'), 'the worker is ready')
   const servedVersion = async (): Promise<unknown> =>
     (await sendRequest(url(), target)).headers['x-node-ledger-version']
   sandbox.ledger.grow(1)
@@ -150,7 +150,10 @@ t.test('a worker serves a head from another worker of its chain, and polls after
     target: '/v1',
     result: { status: 200, headers: Object.fromEntries(index.headers), body: Buffer.from(await index.arrayBuffer()) }
   })
-  await until(async () => await servedVersion() === String(sandbox.ledger.head.version), 'it is taken in')
+  await until(
+    async () => await servedVersion() === String(sandbox.ledger.head.version),
+    'the worker serves the new head'
+  )
 })
 
 t.test('a worker that cannot listen reports the error and ends', async t => {
@@ -164,7 +167,7 @@ t.test('a worker that has not started reports so to a query', async t => {
   new PrimaryChannel(message => {
     messages.push(message)
   }).onMessage({ kind: 'query', id: 1, query: { kind: 'status' } })
-  await until(() => messages.length === 1, 'it has responded')
+  await until(() => messages.length === 1, 'the worker has responded')
   t.match(messages, [{ kind: 'query_result', id: 1, result: { error: 'the worker has not started yet' } }])
 })
 

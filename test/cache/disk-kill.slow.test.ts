@@ -31,7 +31,7 @@ async function startProcess (t: Test, upstream: string, path: string): Promise<R
     const parsed = JSON.parse(line) as { msg: string, url: string, adminUrl: string }
     if (parsed.msg === 'listening') listening = parsed
   })
-  await until(async () => listening !== undefined && (await fetch(`${listening.adminUrl}/readyz`)).ok, 'it serves')
+  await until(async () => listening !== undefined && (await fetch(`${listening.adminUrl}/readyz`)).ok, 'varve serves')
   const { url, adminUrl } = listening ?? { url: '', adminUrl: '' }
   return {
     url,

@@ -159,7 +159,7 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   await disk.tier.waitUntilIdle()
   await writeFile(join(path, 'other'), Buffer.alloc(2_000_000)).catch(() => {})
   disk.tier.put({ stored: storedEntryOf('during', randomBytes(50_000)), ttlMs: undefined })
-  await until(() => disk.tier.warnings.length > 0, 'it says so')
+  await until(() => disk.tier.warnings.length > 0, 'the tier warns')
   t.match(disk.tier.warnings, [/^disk rejects writes: ENOSPC/])
   t.equal(await found(disk, 'before'), 'x')
   t.equal(await found(disk, 'during'), undefined)
@@ -168,7 +168,7 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   await until(async () => {
     disk.tier.put({ stored: storedEntryOf('after', 'y'), ttlMs: undefined })
     return await found(disk, 'after') === 'y'
-  }, 'it stores again')
+  }, 'the tier stores again')
   t.same(disk.tier.warnings, [])
   await disk.tier.waitUntilIdle()
   t.same(await readdir(join(path, 'tmp')), [], 'no temporary file is left')
@@ -255,7 +255,7 @@ t.test('a disk that hangs costs one time limit, then misses at once until it res
   t.match(disk.tier.warnings, [/reads time out/])
   // The reader may be gone before the write.
   await writeFile(pipe, 'x').catch(() => {})
-  await until(async () => await found(disk, 'a') === 'x', 'it is read again')
+  await until(async () => await found(disk, 'a') === 'x', 'the entry is read from disk again')
   t.match(disk.tier.status, { state: 'up' })
 })
 
@@ -265,7 +265,7 @@ t.test('more reads than the disk takes at once wait, and those beyond a limit ar
   const hits = all.filter(body => body === 'x').length
   t.ok(hits < 700, `${hits} hits`)
   t.ok(disk.counts.failed.includes('read'))
-  await until(async () => await found(disk, 'a') === 'x', 'it is read again')
+  await until(async () => await found(disk, 'a') === 'x', 'the entry is read from disk again')
 })
 
 t.test('a folder that cannot be listed is counted, and the rest is evicted', async t => {

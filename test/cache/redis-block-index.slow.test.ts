@@ -172,7 +172,7 @@ t.test('no command needs two keys, so the index works in a cluster', async t => 
   await index.remove(client, family, block(1000n, 5000n, 1), '1')
   await until(
     () => commands.filter(([name]) => name?.toLowerCase() === 'zrem').length >= 8,
-    'all commands are reported'
+    'eight commands were seen'
   )
   for (const command of commands) t.ok(command.filter(word => word.startsWith('p:')).length <= 1, command.join(' '))
 })

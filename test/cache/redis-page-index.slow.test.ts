@@ -231,7 +231,7 @@ t.test('purging a page purges every page that shares an event, everywhere and by
       async () =>
         await c.metric('varve_cache_entries{tier="memory"}') === 1 &&
         await a.metric('varve_cache_entries{tier="memory"}') === 1,
-      'all have received it'
+      'one entry is left in memory'
     )
     for (const varve of [a, b, c]) {
       t.equal(
@@ -267,7 +267,7 @@ t.test('a purge during a read of the same events leaves no page, by any pair of 
       release = resolve
     })
     const reading = varve.get(pageAt(read, 0, 50))
-    await until(async () => upstream.requests.length > requestCount, 'it is requested')
+    await until(async () => upstream.requests.length > requestCount, 'the upstream got the request')
     t.match(await purge(varve, pageAt(purged, 49, 2)), { status: 200 })
     release()
     t.equal((await reading).status, 200)
@@ -308,7 +308,7 @@ t.test('a purge during a look-up in Redis leaves nothing of the response in tran
     await until(async () => isDelayed, `Redis has responded ${command}`)
     const purging = purge(b, pageAt(path, 10, 1))
     // Purges memory before it reads from Redis which stream the path names.
-    await until(async () => getOfStreamName.test(network.received), 'it is invalidated')
+    await until(async () => getOfStreamName.test(network.received), 'the stream name is looked up in Redis')
     network.release()
     t.match(await purging, { status: 200 })
     t.equal((await reading).headers[cacheStatusHeader], storedMissStatus, 'pages fetched after the purge')

@@ -306,12 +306,12 @@ t.test('varve leaves no key in Redis without expiry', async t => {
   const a = await replicaOf(t, sandbox)
   for (const target of [modules, page, '/v1/blocks/by_version/9000']) await a.get(target)
   await untilWritten(a, 3)
-  await until(async () => (await client.keys('*upstream*')).length > 0, 'it has stored the chain of its upstream')
+  await until(async () => (await client.keys('*upstream*')).length > 0, 'the chain of the upstream is in Redis')
   // HSET and EXPIRE are two commands, so a key has no expiry for a moment.
   await until(
     async () =>
       (await Promise.all((await client.keys('*')).map(async key => await client.ttl(key)))).every(ttl => ttl > 0),
-    'all expire'
+    'every key has an expiry'
   )
   t.ok(await client.dbsize() > 20)
 })
@@ -324,7 +324,7 @@ t.test('a Redis hit carries the remaining lifetime of its entry', async t => {
   await client.pexpire('varve:1:page', 2000)
   const second = await store.get(named('page'))
   t.ok(second !== undefined && second.ttlMs <= 2000 && second.ttlMs > 0, String(second?.ttlMs))
-  await until(async () => await find(store, 'page') === undefined, 'it has expired')
+  await until(async () => await find(store, 'page') === undefined, 'the entry has expired')
   await storeEntry(store, 'page', 'x', 5000)
   await client.persist('varve:1:page')
   t.equal(
@@ -375,7 +375,7 @@ t.test('a page from Redis expires in memory no later than in Redis, on every rep
   t.equal(sandbox.requests.countFor('account_events'), 0)
   await until(
     async () => (await b.get(page)).headers[cacheStatusHeader] === storedMissStatus,
-    'it is fetched again after its expiry'
+    'the page is fetched again after its expiry'
   )
   t.equal(sandbox.requests.countFor('account_events'), 1)
 })
@@ -447,7 +447,7 @@ t.test('invalidation drops queued writes, blocks included, so they are never wri
   })
   isAgreed = true
   store.resumeWrites()
-  await until(() => store.counts.written === 3, 'the others are written')
+  await until(() => store.counts.written === 3, 'the queued writes are done')
   t.same([await find(store, 'a'), await findBlock(store, 505n), await find(store, 'b'), await findBlock(store, 515n)], [
     undefined,
     undefined,
@@ -480,7 +480,7 @@ t.test('invalidation fails if Redis is down', async t => {
   const own = await startRedis(t)
   const store = await openRedisTier(t, own.url)
   await own.kill()
-  await until(() => !store.link.isUp, 'it is known to be away')
+  await until(() => !store.link.isUp, 'Redis is known to be down')
   await t.rejects(store.invalidate({ keys: ['a'], intervals: [] }))
   t.equal(await find(store, 'a'), undefined, 'and a read is a miss')
 })
@@ -510,9 +510,9 @@ t.test('invalidation deletes a write that Redis did but did not confirm', async 
   const store = await openRedisTier(t, slow.url)
   slow.withhold()
   store.put({ stored: storedEntryOf('a', 'x'), ttlMs: undefined })
-  await until(async () => await client.exists('varve:1:a') === 1, 'Redis has done it')
+  await until(async () => await client.exists('varve:1:a') === 1, 'the key is in Redis')
   const invalidated = store.invalidateOwnWrites({ keys: ['a'], intervals: [] })
-  await until(() => store.counts.failed === 1, 'it is waited for no longer')
+  await until(() => store.counts.failed === 1, 'the write has timed out')
   slow.release()
   await invalidated
   t.same([await client.exists('varve:1:a'), store.queued], [0, 0])

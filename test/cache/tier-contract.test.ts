@@ -119,7 +119,7 @@ for (
       tier.put(block(1, 10n, 19n), 20)
       await tier.untilStored()
       for (const lookup of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
-        await until(async () => await tier.get(lookup) === undefined, 'it has expired')
+        await until(async () => await tier.get(lookup) === undefined, 'the entry has expired')
       }
       t.ok(await tier.get(byKeys('long')))
     })

@@ -288,11 +288,14 @@ t.test('no response waits for its Redis write', async t => {
     await sandbox.close()
   })
   const varve = await varveAt(t, sandbox.url, { cache: { redis: { url: slow.url, timeoutMs: 2000 } } })
-  await until(async () => (await redis.client.keys('*control*')).length > 0, 'it has agreed with the others')
+  await until(async () => (await redis.client.keys('*control*')).length > 0, 'the control record is in Redis')
   slow.delayMs = 400
   t.equal((await varve.get(modules(2000))).headers[status], 'varve; fwd=uri-miss; fwd-status=200; stored')
   t.equal(await varve.metric('varve_cache_writes_total{tier="redis"}'), 0, 'the write is still in flight')
-  await until(async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
+  await until(
+    async () => await varve.metric('varve_cache_writes_total{tier="redis"}') === 1,
+    'the entry is written to Redis'
+  )
 })
 
 t.test('responses stored while Redis was down are on every replica once it is back', async t => {
@@ -312,7 +315,10 @@ t.test('responses stored while Redis was down are on every replica once it is ba
   await a.get(`/v1/blocks/by_version/${firstVersion}`)
   t.equal(await a.metric('varve_cache_writes_total{tier="redis"}'), 0)
   await redis.start()
-  await until(async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 31, 'all are written')
+  await until(
+    async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 31,
+    'all entries are written to Redis'
+  )
   const b = await varveAt(t, sandbox.url, change)
   sandbox.requests.reset()
   for (const version of versions) t.equal((await b.get(modules(version))).headers[status], 'varve; hit; detail=redis')
@@ -324,14 +330,14 @@ t.test('after a long outage Redis gets the newest writes, up to the queue limit'
   const redis = await startRedis(t)
   const store = await openRedisTier(t, redis.url)
   await redis.kill()
-  await until(() => !store.link.isUp, 'it is known to be away')
+  await until(() => !store.link.isUp, 'Redis is known to be down')
   for (let nth = 0; nth < 2100; nth++) {
     store.put({ stored: storedEntryOf(`key ${nth}`, `body ${nth}`), ttlMs: undefined })
   }
   t.equal(store.queued, 2000)
   t.match(store.warnings, [/^Redis unreachable: /])
   await redis.start()
-  await until(() => store.counts.written === 2000, 'all that waited is written')
+  await until(() => store.counts.written === 2000, 'the queued writes are done')
   t.equal(await redis.client.dbsize(), 2000)
   for (const [nth, isThere] of [[0, 0], [99, 0], [100, 1], [2099, 1]] as const) {
     t.equal(await redis.client.exists(`varve:1:key ${nth}`), isThere, `entry ${nth}`)
@@ -348,14 +354,17 @@ t.test('a write error of Redis is reported, reads go on, and recovery is reporte
   const a = await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url, timeoutMs: 1000 } } })
   const degraded = async (): Promise<string> => (await sendRequest(a.adminUrl, '/readyz')).body
   await a.get(modules(2000))
-  await until(async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 1, 'it is written')
+  await until(
+    async () => await a.metric('varve_cache_writes_total{tier="redis"}') === 1,
+    'the entry is written to Redis'
+  )
   t.notMatch(await degraded(), 'Redis rejects writes:')
   await redis.client.config('SET', 'maxmemory', '1')
   for (const version of [2001, 2002]) t.equal((await a.get(modules(version))).status, 200)
   await until(async () => /Redis rejects writes: OOM/.test(await degraded()), 'the rejection is reported')
   await until(
     async () => (await a.metric('varve_redis_errors_total{operation="set"}') ?? 0) >= 6,
-    'each was tried three times'
+    'each write was tried three times'
   )
   t.equal(await a.metric('varve_redis_up'), 1, 'reads still use Redis')
   await redis.client.config('SET', 'maxmemory', '64mb')

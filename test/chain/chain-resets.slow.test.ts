@@ -46,7 +46,7 @@ async function warm ({ redis }: Place, varves: readonly TestVarve[]): Promise<vo
     for (const target of targets) {
       await until(
         async () => String((await varve.get(target)).headers[cacheStatusHeader]).includes('hit'),
-        'it is cached'
+        'the read is a hit'
       )
     }
   }
@@ -76,10 +76,16 @@ for (const isMessageLost of [false, true]) {
     if (isMessageLost) await here.redis.client.client('KILL', 'TYPE', 'PUBSUB')
     const startedAt = performance.now()
     here.sandbox.faults.add({ kind: 'otherChain' })
-    await until(() => first !== undefined && adoptedGenerations(first).length > 0, 'the first has noticed')
+    await until(
+      () => first !== undefined && adoptedGenerations(first).length > 0,
+      'the first replica has adopted a generation'
+    )
     const firstMs = performance.now() - startedAt
     const waited = startIdleMeter()
-    await until(() => others.every(varve => adoptedGenerations(varve).length > 0), 'the others have received it')
+    await until(
+      () => others.every(varve => adoptedGenerations(varve).length > 0),
+      'the other replicas have adopted the generation'
+    )
     t.ok(waited() < 1000, `after ${Math.round(waited())} ms; the first took ${Math.round(firstMs)}`)
     for (const varve of varves) {
       await isOfNow(t, here, varve)
@@ -97,7 +103,10 @@ t.test('replicas that notice a reset at the same time start one generation and s
   await warm(here, varves)
   here.sandbox.faults.add({ kind: 'otherChain' })
   await Promise.all(varves.map(async varve => await varve.get('/v1/accounts/0x1/modules?limit=1')))
-  await until(() => varves.every(varve => adoptedGenerations(varve).length > 0), 'all have noticed')
+  await until(
+    () => varves.every(varve => adoptedGenerations(varve).length > 0),
+    'all replicas have adopted a generation'
+  )
   for (const varve of varves) await isOfNow(t, here, varve)
   // Gives a replica time to look at Redis: a further generation would follow that look.
   await untilAllSynced(here.redis)
@@ -117,7 +126,7 @@ t.test('varve notices a longer new chain by its blocks when the upstream returns
   const down = here.sandbox.faults.add({ kind: 'reset' })
   await until(
     () => first?.log.some(({ msg }) => /upstream is down/.test(String(msg))) === true,
-    'it is known to be away'
+    'the log reports the upstream as down'
   )
   for (const target of targets) {
     t.match(
@@ -130,7 +139,10 @@ t.test('varve notices a longer new chain by its blocks when the upstream returns
   down.remove()
   const returned = await sendRequest(here.sandbox.url, '/v1')
   t.ok(Number(returned.headers['x-aptos-ledger-version']) > Number(here.sandbox.ledger.head.version))
-  await until(() => varves.every(varve => adoptedGenerations(varve).length > 0), 'both have gone over')
+  await until(
+    () => varves.every(varve => adoptedGenerations(varve).length > 0),
+    'all replicas have adopted a generation'
+  )
   for (const varve of varves) await isOfNow(t, here, varve)
   t.same(await publishedGenerations(here.redis), ['g1', 'g2'])
 })
@@ -159,7 +171,7 @@ t.test('varve notices a longer new chain when the upstream\'s connection drops',
       await varve.get('/v1/accounts/0x1/modules?limit=1')
       return adoptedGenerations(varve).length > 0
     },
-    'it was compared',
+    'the replica has adopted a generation',
     2000
   )
   await isOfNow(t, here, varve)
@@ -170,7 +182,7 @@ t.test('varve notices a reset that happened while it was stopped before it serve
     const here = await place(t)
     const before = await here.start()
     await warm(here, [before])
-    await until(async () => await here.redis.client.dbsize() > 8, 'all is shared')
+    await until(async () => await here.redis.client.dbsize() > 8, 'all entries are in Redis')
     await before.stop({ drainMs: 0 })
     here.sandbox.faults.add({ kind: 'otherChain', blocks })
     const after = await here.start()

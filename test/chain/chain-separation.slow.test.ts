@@ -67,13 +67,13 @@ t.test('a lagging or restored upstream is no reset: hits stay hits', async t => 
   for (const fault of [{ kind: 'lag', blocks: 200 }, { kind: 'fallBack', blocks: 300 }] as const) {
     const { remove } = sandbox.faults.add(fault)
     const polls = sandbox.requests.countFor('index')
-    await until(() => sandbox.requests.countFor('index') > polls + 2, 'it was polled')
+    await until(() => sandbox.requests.countFor('index') > polls + 2, 'the upstream was polled again')
     t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
     remove()
   }
   await sandbox.close()
   const restored = await startSandboxNode(t, { blocks: 600, port: portOf(sandbox) })
-  await until(() => restored.requests.countFor('index') > 2, 'it was polled')
+  await until(() => restored.requests.countFor('index') > 2, 'the upstream was polled again')
   t.match((await a.get(block)).headers, { [cacheStatusHeader]: memoryHitStatus, [version]: '20067' })
   t.same([await a.metric('varve_chain_resets_total'), await publishedGenerations(redis)], [0, ['g1']])
 })
@@ -156,7 +156,7 @@ t.test('a replica whose upstream fails to prove its chain uses Redis only once i
     const fault = faults.add({ kind: 'error', code: 'internal_error', status: 500, match: 'block_by_height' })
     const varves = [a, await replica(t, redis, upstreams[1])] as const
     const compared = requests.countFor('block_by_height')
-    await until(() => requests.countFor('block_by_height') > compared + 6, 'it is compared again')
+    await until(() => requests.countFor('block_by_height') > compared + 6, 'the blocks are compared again')
     t.match((await varves[1].get(block)).headers[cacheStatusHeader], 'varve; fwd=uri-miss; fwd-status=200; stored')
     await servesOwnChain(t, varves, upstreams, 2000)
     t.notOk(await isRedisRead(varves[1]))
@@ -174,7 +174,7 @@ t.test('replicas of one chain end in agreement and share entries, however slow t
     upstream.faults.add({ kind: 'slow', ms })
     const [a, b] = await Promise.all([replica(t, redis, upstream), replica(t, redis, upstream)])
     const share = async (generation: number, version: bigint): Promise<void> => {
-      for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'they agree')
+      for (const varve of [a, b]) await until(async () => await isRedisRead(varve), 'the replica reads from Redis')
       await a.get(blockTarget(version))
       await shared(redis, `varve:1:4.${generation} json blocks ${upstream.ledger.blockOf(version).height}`)
       t.match((await b.get(blockTarget(version))).headers, { [cacheStatusHeader]: redisHitStatus })
@@ -183,7 +183,7 @@ t.test('replicas of one chain end in agreement and share entries, however slow t
     t.same([await publishedGenerations(redis), adoptedGenerations(a), adoptedGenerations(b)], [['g1'], [], []])
     const headers = { authorization: 'Bearer token' }
     await sendRequest(a.adminUrl, '/purge', { method: 'POST', headers, body: '{"all":true}' })
-    await until(() => adoptedGenerations(b).length > 0, 'the second follows a purge of everything')
+    await until(() => adoptedGenerations(b).length > 0, 'the replica has adopted a generation')
     await share(2, 2000n)
     t.same([adoptedGenerations(a), adoptedGenerations(b)], [[2], [2]])
   }
@@ -200,7 +200,10 @@ t.test('varve responds 503 while two chains are possible and no upstream can dec
   await until(async () => (await redis.client.hget(controlKey, 'g1')) !== null, 'the generation is published')
   // Starts another replica on another upstream, which begins a new generation meanwhile.
   const rival = await replica(t, redis, await startSandboxNode(t, { seed: 3, blocks: 1500 }))
-  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'the rival has its own')
+  await until(
+    async () => (await publishedGenerations(redis)).join() === 'g1,g2',
+    'Redis lists generations 1 and 2 alone'
+  )
   await a.stop({ drainMs: 0 })
   await rival.stop({ drainMs: 0 })
   await sandbox.close()
@@ -236,7 +239,7 @@ t.test('replicas on two releases read each rendering once; varve revalidates aft
   const signs = async (): Promise<string> => Object.values(await redis.client.hgetall(controlKey)).join()
   await until(
     async () => /a{40}/.test(await signs()) && /b{40}/.test(await signs()),
-    'both have published their upstream releases'
+    'both upstream releases are in Redis'
   )
   await a.get(modules(2000))
   await shared(redis, '*modules*')
@@ -274,7 +277,7 @@ t.test('replicas use a rendering that another replica has refreshed', async t =>
   )
   await until(
     async () => /^varve; hit; detail=redis/.test(String((await b.get(modules(2000))).headers[cacheStatusHeader])),
-    'taken from there'
+    'the entry is a hit from Redis'
   )
   t.equal(sandbox.requests.countFor('account_modules'), 2)
 })
@@ -285,7 +288,7 @@ t.test('varve forwards a latest read once if no upstream has the served head, an
   const a = await replica(t, redis, ahead)
   const b = await replica(t, redis, behind)
   await a.get(block)
-  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other has received the position')
+  await until(async () => (await b.get(block)).headers[version] === '20067', 'the other replica shows the new position')
   behind.requests.reset()
   const latest = await b.get('/v1/accounts/0x1/modules?limit=1')
   t.match(latest, {

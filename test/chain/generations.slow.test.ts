@@ -74,7 +74,7 @@ t.test('Redis stores upstreams under a digest: no URL and no secret appears in i
   const upstreams = async (): Promise<string[]> => await redis.client.keys('varve:1:upstream *')
   await until(
     async () => (await upstreams()).length === 1 && (await redis.client.keys('*blocks 446')).length === 1,
-    'all is written'
+    'the block is in Redis'
   )
   const everything = await Promise.all((await redis.client.keys('*')).map(async key => {
     const type = await redis.client.type(key)
@@ -95,7 +95,10 @@ t.test('all replicas follow the highest generation of their chain; old generatio
   const [a, b] = [await replica(t, redis.url, upstream), await replica(t, redis.url, upstream)]
   for (const [nth, varve] of [a, b, a, b, a, b].entries()) {
     t.match(JSON.parse((await sendRequest(varve.adminUrl, '/purge', purgeAll)).body), { generation: nth + 2 })
-    await until(() => [a, b].every(one => adoptedGenerations(one).at(-1) === nth + 2), `both are at ${nth + 2}`)
+    await until(
+      () => [a, b].every(one => adoptedGenerations(one).at(-1) === nth + 2),
+      `both replicas are at generation ${nth + 2}`
+    )
   }
   t.same(await publishedGenerations(redis), ['g4', 'g5', 'g6', 'g7'])
   t.same(
@@ -115,7 +118,10 @@ t.test('a replica that starts without Redis adopts its chain\'s higher generatio
   const a = await replica(t, redis.url, upstream)
   for (let nth = 0; nth < 2; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1, 'it is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.3 json blocks 446')).length === 1,
+    'the block is in Redis'
+  )
   slow.isRejecting = true
   const b = await replica(t, slow.url, upstream)
   await isOf(t, upstream, b, 1000)
@@ -141,7 +147,7 @@ t.test('entries cached without Redis are never written under another chain\'s nu
   await isOf(t, other, b, 1000)
   await until(
     async () => (await redis.client.keys('varve:1:4.2 json blocks *')).length > 0,
-    'it shares what it reads now'
+    'the new entry is in Redis'
   )
   t.same(await redis.client.keys('varve:1:4.1 *'), [])
   await isOf(t, one, a, 2000)
@@ -155,7 +161,10 @@ t.test('two chains of one name that both start without Redis get different numbe
   const varves = await Promise.all(ways.map(async (way, nth) => await replica(t, way.url, upstreams[nth] as Sandbox)))
   for (const varve of varves) for (const version of [2000, 1800, 1600]) await varve.get(blockTarget(version))
   for (const way of ways) way.isRejecting = false
-  await until(async () => (await publishedGenerations(redis)).join() === 'g1,g2', 'each has a number of its own')
+  await until(
+    async () => (await publishedGenerations(redis)).join() === 'g1,g2',
+    'Redis lists generations 1 and 2 alone'
+  )
   for (const [nth, varve] of varves.entries()) {
     for (const version of [2000, 2001, 1800, 1801, 1600, 1000]) await isOf(t, upstreams[nth] as Sandbox, varve, version)
   }
@@ -203,9 +212,15 @@ t.test('varve never reuses a number whose owner was removed: entries under it ar
   const [one, other] = [await startSandboxNode(t), await startSandboxNode(t, { seed: 2, blocks: 1500 })]
   const a = await replica(t, redis.url, one)
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1,
+    'the block is in Redis'
+  )
   for (let nth = 0; nth < 5; nth++) await sendRequest(a.adminUrl, '/purge', purgeAll)
-  await until(async () => !(await publishedGenerations(redis)).includes('g1'), 'the first generation was removed')
+  await until(
+    async () => !(await publishedGenerations(redis)).includes('g1'),
+    'Redis no longer lists the first generation'
+  )
   slow.isRejecting = true
   const b = await replica(t, slow.url, other)
   await isOf(t, other, b, 1000)
@@ -222,14 +237,17 @@ t.test('positions identify the chain of upstreams without blocks by height, rese
   upstream.faults.add({ kind: 'error', code: 'api_disabled', status: 403, match: 'block_by_height' })
   const [a, b] = [await replica(t, redis.url, upstream), await replica(t, redis.url, upstream)]
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'it is shared')
+  await until(async () => (await redis.client.keys('*blocks 446')).length === 1, 'the block is in Redis')
   t.match(await b.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
   t.same(await publishedGenerations(redis), ['g1'])
   const c = await replica(t, redis.url, upstream)
   t.match(await c.get(blockTarget(2000)), { headers: { [cacheStatusHeader]: redisHitStatus } })
   upstream.faults.add({ kind: 'otherChain' })
   await a.get(blockTarget(1000))
-  await until(() => [a, b, c].every(varve => adoptedGenerations(varve).length > 0), 'all have gone over')
+  await until(
+    () => [a, b, c].every(varve => adoptedGenerations(varve).length > 0),
+    'all replicas have adopted a generation'
+  )
   for (const varve of [a, b, c]) {
     t.same(adoptedGenerations(varve), [2])
     await isOf(t, upstream, varve, 2000)
@@ -272,7 +290,7 @@ t.test('after a Redis outage varve uses no entries until it knows the other repl
   await until(async () => (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true, 'the chain is known')
   slow.isRejecting = true
   slow.dropConnections()
-  await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
+  await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is known to be down')
   for (let version = 600; version < 1000; version += 20) await a.get(blockTarget(version))
   await redis.client.flushall()
   const b = await replica(t, redis.url, other)
@@ -280,7 +298,7 @@ t.test('after a Redis outage varve uses no entries until it knows the other repl
   await b.get(blockTarget(1500))
   await until(
     async () => (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
-    'the other chain is shared'
+    'the block is in Redis'
   )
   slow.delayMs = 5
   slow.isRejecting = false
@@ -296,14 +314,17 @@ t.test('entries purged while the generation is unknown stay purged', async t => 
   const upstream = await startSandboxNode(t)
   const a = await replica(t, redis.url, upstream)
   await a.get(blockTarget(2000))
-  await until(async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1, 'it is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.1 json blocks 446')).length === 1,
+    'the block is in Redis'
+  )
   slow.isRejecting = true
   const b = await replica(t, slow.url, upstream)
   t.match(JSON.parse((await sendRequest(b.adminUrl, '/purge', purgeAll)).body), { everywhere: false })
   slow.isRejecting = false
   await until(
     () => adoptedGenerations(a).length > 0 && adoptedGenerations(a).at(-1) === adoptedGenerations(b).at(-1),
-    'the other has received it'
+    'both replicas have the same generation'
   )
   upstream.requests.reset()
   for (const varve of [b, a]) await varve.get(blockTarget(2000))
@@ -322,7 +343,7 @@ t.test('a replica without its upstream uses the last known anchors when Redis co
       async () =>
         (await redis.client.hget(controlKey, 'g1'))?.includes('hash') === true &&
         (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
-      'it is shared'
+      'the block is in Redis'
     )
     slow.isRejecting = true
     const upstream = await startSandboxNode(t, isSame ? {} : { seed: 2, blocks: 1500, chainId: 4 })
@@ -332,7 +353,12 @@ t.test('a replica without its upstream uses the last known anchors when Redis co
     slow.isRejecting = false
     await until(async () => await b.metric('varve_redis_up') === 1, 'Redis is back')
     const mayServe = [(await sendRequest(first.url, blockTarget(1500))).body]
-    if (isSame) await until(async () => (await b.get(blockTarget(1500))).status === 200, 'it has what the others read')
+    if (isSame) {
+      await until(
+        async () => (await b.get(blockTarget(1500))).status === 200,
+        'the replica serves the block of the others'
+      )
+    }
     const got = await b.get(blockTarget(1500))
     if (isSame) t.match(got, { status: 200, body: mayServe[0] })
     t.match(await b.get(blockTarget(2000)), { status: 200, body })
@@ -348,7 +374,7 @@ t.test('a replica that learns of another chain as its upstream changes starts it
   // Keeps the connection, as a load balancer does: nothing notifies replica a of the change.
   one.faults.add({ kind: 'otherChain', blocks: 1400 })
   const b = await replica(t, redis.url, other)
-  await until(() => adoptedGenerations(a).length > 0, 'it has polled its upstream')
+  await until(() => adoptedGenerations(a).length > 0, 'the replica has adopted a generation')
   t.same([adoptedGenerations(a), adoptedGenerations(b)], [[3], [2]])
   for (const version of [2000, 1500]) {
     await isOf(t, one, a, version)
@@ -380,11 +406,11 @@ t.test('without blocks by height a replica follows a generation only if it has n
   })
   const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url } } })
   await varve.get('/v1/accounts/0x1/modules?ledger_version=500')
-  await until(async () => (await publishedGenerations(redis)).length === 1, 'it is published')
+  await until(async () => (await publishedGenerations(redis)).length === 1, 'Redis lists one generation')
   await redis.client.hset(controlKey, 'g98', encodeWithChecksum({ anchors, head: stamped }))
-  await until(() => varve.log.some(({ msg }) => /another chain/.test(String(msg))), 'it is rejected')
+  await until(() => varve.log.some(({ msg }) => /another chain/.test(String(msg))), 'the log reports another chain')
   t.same(adoptedGenerations(varve), [])
   await redis.client.hset(controlKey, 'g99', encodeWithChecksum({ anchors: [], head: stamped }))
-  await until(() => adoptedGenerations(varve).length > 0, 'it is followed')
+  await until(() => adoptedGenerations(varve).length > 0, 'the replica has adopted a generation')
   t.same(adoptedGenerations(varve), [99])
 })

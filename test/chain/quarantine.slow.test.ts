@@ -65,7 +65,7 @@ t.test(
     const before = (await get(block(2000))).body
     await until(() => old.requests.countFor('block_by_height') > 0, 'the chain is known')
     front.to = longer.url
-    await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'it is found out', 14_000)
+    await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'the chain reset is counted', 14_000)
     const after = (await get(block(2000))).body
     t.not(after, before)
     t.equal(after, (await sendRequest(longer.url, block(2000))).body)
@@ -80,9 +80,9 @@ t.test('among several upstreams it is quarantined', together(), async t => {
   ]
   const front = await frontOf(t, old.url)
   const { get, statusOf, upStates } = await startInFrontOf(t, [stays, front as never], { head: { pollMs: 500 } })
-  await until(async () => await upStates() === '1,1', 'both are verified')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   front.to = longer.url
-  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'it is found out', 14_000)
+  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'the chain reset is counted', 14_000)
   t.equal((await get(block(2000))).body, (await sendRequest(stays.url, block(2000))).body)
 })
 
@@ -114,7 +114,7 @@ t.test('an upstream that hung for long is used again within two seconds, whateve
   two?.faults.clear()
   takeRequestCounts()
   const before = two?.requests.countFor('index') ?? 0
-  await until(() => (two?.requests.countFor('index') ?? 0) > before, 'it is looked at', 2000)
+  await until(() => (two?.requests.countFor('index') ?? 0) > before, 'the second upstream was polled', 2000)
 })
 
 t.test('an upstream that is slow to compare delays no reads of another', together(), async t => {
@@ -144,7 +144,7 @@ t.test(
     const slow = first.faults.add({ kind: 'slow', ms: 9000 })
     const { get, statusOf } = await startInFrontOf(t, [first, second], { head: { pollMs: 500 } }, { timeoutMs: 12_000 })
     slow.remove()
-    await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'the other is quarantined', 14_000)
+    await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined', 14_000)
     t.equal((await get(block(2000))).body, (await sendRequest(first.url, block(2000))).body)
   }
 )

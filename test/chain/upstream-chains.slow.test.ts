@@ -13,7 +13,7 @@ t.test('an upstream on another chain id gets no reads, is logged once as unhealt
   const { upstreams, get, upStates, takeRequestCounts, statusOf, varve } = await startWithUpstreams(t, [{}, {}])
   const [, other] = upstreams
   const fault = other?.faults.add({ kind: 'otherChain', chainId: 9 })
-  await until(async () => await upStates() === '1,0', 'it is quarantined')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   takeRequestCounts()
   for (let version = 2000; version < 2020; version++) {
     t.match(await get(modules(version)), { status: 200, headers: { 'x-node-chain-id': '4' } })
@@ -35,13 +35,13 @@ t.test('an upstream on another chain id gets no reads, is logged once as unhealt
   t.equal(lines(/serves another chain/), 1)
   t.ok(varve.log.some(({ upstream, reason }) => upstream === 'n2' && reason === 'it serves chain 9, not 4'))
   fault?.remove()
-  await until(async () => await upStates() === '1,1', 'it is back', 2000)
+  await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
   takeRequestCounts()
   const hold = upstreams[0]?.faults.hold('account_modules')
   const reads: Array<ReturnType<typeof get>> = []
   await until(
     () => (takeRequestCounts()[1] ?? 0) > 0 || reads.push(get(modules(3000 + reads.length))) < 0,
-    'the first has so much to do that the other is retried'
+    'the busy first upstream makes varve retry the second'
   )
   hold?.release()
   for (const read of reads) t.match(await read, { status: 200 })
@@ -56,7 +56,7 @@ t.test('if upstreams disagree at the start, the first configured decides, howeve
     ]
     upstreams[0]?.faults.add({ kind: 'slow', ms: 150, times: 1 })
     const { get, upStates, takeRequestCounts, varve } = await startInFrontOf(t, upstreams)
-    await until(async () => await upStates() === '1,0', 'the second is quarantined')
+    await until(async () => await upStates() === '1,0', 'only the first upstream is up')
     takeRequestCounts()
     for (let version = 2000; version < 2010; version++) {
       t.equal((await get(block(version))).body, (await sendRequest(upstreams[0]?.url ?? '', block(version))).body)
@@ -74,7 +74,7 @@ t.test('a first upstream that times out leaves the decision to the next, or to c
   const [four, nine] = [await startSandboxNode(t), await startSandboxNode(t, { chainId: 9 })]
   const chosen = await startInFrontOf(t, [four, nine], { chainId: 9 })
   t.match(await chosen.get(modules(5000)), { status: 200, headers: { 'x-node-chain-id': '9' } })
-  await until(async () => await chosen.upStates() === '0,1', 'the other is quarantined')
+  await until(async () => await chosen.upStates() === '0,1', 'only the second upstream is up')
 })
 
 t.test('varve quarantines an upstream that returns with other blocks, however long its chain', async t => {
@@ -82,13 +82,13 @@ t.test('varve quarantines an upstream that returns with other blocks, however lo
     const stays = await startSandboxNode(t, { prunedBlocks: 0 })
     const before = await startSandbox({ blockMs: 0, prunedBlocks: 0, seed: 1 })
     const { get, upStates, statusOf } = await startInFrontOf(t, [stays, before])
-    await until(async () => await upStates() === '1,1', 'both are verified')
+    await until(async () => await upStates() === '1,1', 'both upstreams are up')
     await before.close()
     const after = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks, port: portOf(before) })
     for (let version = 2000; version < 2020; version++) {
       t.equal((await get(block(version))).body, (await sendRequest(stays.url, block(version))).body)
     }
-    await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'it is quarantined')
+    await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined')
     t.match(String((await statusOf('n2'))['reason']), /chain with the same chain id/)
     t.notOk(after.requests.latest.some(({ endpoint }) => endpoint === 'block_by_version'), 'it gets no reads')
   }
@@ -103,16 +103,16 @@ t.test('varve compares an upstream that returns unhealthy as soon as it can', as
     t,
     [stays, before].filter(upstream => upstream !== undefined)
   )
-  await until(async () => await upStates() === '1,1', 'both are verified')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   await Promise.all([stays?.close(), before?.close()])
-  await until(async () => await upStates() === '0,0', 'both are away')
+  await until(async () => await upStates() === '0,0', 'both upstreams are down')
   const after = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
   const fault = after.faults.add({ kind: 'panic200', match: 'block_by_height' })
   for (let version = 2000; version < 2010; version++) t.equal((await get(block(version))).status, 503)
   t.not((await statusOf('n2'))['state'], 'quarantined')
   const back = await startSandboxNode(t, { prunedBlocks: 0, port: ports[0] ?? 0 })
   fault.remove()
-  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'it is compared', 3000)
+  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined', 3000)
   t.equal((await get(block(2000))).body, (await sendRequest(back.url, block(2000))).body)
 })
 
@@ -120,9 +120,9 @@ t.test('one failed response of an old-chain upstream does not lift the quarantin
   const stays = await startSandboxNode(t, { prunedBlocks: 0 })
   const before = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
   const { get, upStates, statusOf, varve } = await startInFrontOf(t, [stays, before])
-  await until(async () => await upStates() === '1,1', 'both are verified')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   await before.close()
-  await until(async () => await upStates() === '1,0', 'one is away')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   const cached = (await get(block(2000))).body
   await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: portOf(before) })
   stays.faults.add({
@@ -134,7 +134,7 @@ t.test('one failed response of an old-chain upstream does not lift the quarantin
     match: 'account_modules'
   })
   await get(modules(5000))
-  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'the other chain is quarantined')
+  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined')
   t.match([await upStates(), await varve.metric('varve_chain_resets_total'), (await get(block(2000))).body], [
     '1,0',
     0,
@@ -146,18 +146,18 @@ t.test('a reset begins the new chain only when no responding upstream is left on
   const ports = [await freePort(), await freePort()]
   const old = await Promise.all(ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port })))
   const { get, upStates, varve } = await startInFrontOf(t, old)
-  await until(async () => await upStates() === '1,1', 'both are verified')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   const before = (await get(block(2000))).body
   t.equal(before, (await sendRequest(old[0]?.url ?? '', block(2000))).body)
   await old[0]?.close()
   await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
-  await until(async () => await upStates() === '0,1', 'the first is quarantined')
+  await until(async () => await upStates() === '0,1', 'only the second upstream is up')
   t.equal((await get(block(2000))).body, before)
   t.match(await get(modules(2100)), { status: 200 }, 'the old chain stays in use')
   t.equal(await varve.metric('varve_chain_resets_total'), 0)
   await old[1]?.close()
   const second = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
-  await until(async () => await upStates() === '1,1', 'both are on the new chain', 3000)
+  await until(async () => await upStates() === '1,1', 'both upstreams are up', 3000)
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
   const after = (await get(block(2000))).body
   t.not(after, before)

@@ -109,7 +109,7 @@ t.test('upstreams are polled repeatedly while requests wait, at a rate independe
   t.equal(pollCount(), 1)
   for (let nth = 0; nth < 10; nth++) await versionWaits.waitFor(1000n, 1)
   t.ok(pollCount() <= 2)
-  await until(() => pollCount() >= 3, 'they are retried')
+  await until(() => pollCount() >= 3, 'the upstream was polled again')
   tracker.learn(at(100), 'x-aptos-')
   await Promise.all(waits)
   const before = pollCount()

@@ -79,7 +79,7 @@ t.test('varve responds once an upstream is on the configured chain, whatever the
     body: /which chainId expects: n1 serves chain 9, n2 serves chain 9"/
   })
   fault.remove()
-  await until(async () => (await get(reads[0] ?? '')).status === 200, 'it is read')
+  await until(async () => (await get(reads[0] ?? '')).status === 200, 'the read succeeds')
   t.notMatch((await sendRequest(varve.adminUrl, '/readyz')).body, /chainId/)
   await right.close()
   t.match(await get('/v1/accounts/0x2/modules?ledger_version=5000'), {

@@ -124,7 +124,7 @@ t.test('a refunded token is available again in local, worker and Redis buckets',
   alone.take('d', rare)
   alone.take('d', rare)
   buckets.refund('d', rare)
-  await until(() => alone.take('d', rare) === 0, 'it is given back where it was counted')
+  await until(() => alone.take('d', rare) === 0, 'the token is returned to its bucket')
 })
 
 t.test('local buckets allow a burst, then the rate, per client', async t => {

@@ -221,9 +221,12 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
   for (let version = 1000; version < 1200; version += 20) await a.get(at(version))
   const isBack = async (): Promise<boolean> =>
     (await redis.client.type(key)) === 'hash' && (await redis.client.hget(key, 'g2'))?.includes('hash') === true
-  await until(isBack, 'the second generation is published')
-  await until(() => b.log.some(({ generation }) => generation === 2), 'the other has received it')
-  await until(async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length >= 10, 'all is shared')
+  await until(isBack, 'the second generation is in Redis')
+  await until(() => b.log.some(({ generation }) => generation === 2), 'the other replica has the second generation')
+  await until(
+    async () => (await redis.client.keys('varve:1:4.2 json blocks ???')).length >= 10,
+    'all blocks are in Redis'
+  )
   const upstream = (await redis.client.keys('varve:1:upstream *'))[0] ?? ''
   const strikes: Array<() => Promise<unknown>> = [
     async () => await redis.client.del(key),
@@ -257,7 +260,7 @@ t.test('hits stay hits through damage to control keys, and new replicas join the
   for (const [varve, version] of [[a, 1000], [b, 1020]] as const) {
     t.match((await varve.get(at(version))).headers, { 'cache-status': 'varve; hit; detail=memory' })
   }
-  await until(isBack, 'it is published again')
+  await until(isBack, 'the generation is in Redis again')
   for (const varve of [a, b]) t.equal(await varve.metric('varve_chain_resets_total'), 1)
   t.same((await redis.client.hkeys(key)).filter(field => field.startsWith('g')), ['g2'])
 })

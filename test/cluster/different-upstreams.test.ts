@@ -25,7 +25,7 @@ t.test('after a restart with all upstreams down, entries of the remembered chain
   await until(
     async () =>
       (await remembered()).length === 2 && (await redis.client.keys('varve:1:4.1 json blocks ???')).length === 1,
-    'all is written',
+    'the block is in Redis',
     8000
   )
   await varve.stop({ drainMs: 0 })
@@ -44,20 +44,23 @@ t.test('replicas stay on the old chain while an upstream has it, then change to 
   const sharedConfig = { cache: { redis: { url: redis.url, timeoutMs: 500 } } }
   const sandboxes = [first, second].filter((sandbox): sandbox is Sandbox => sandbox !== undefined)
   const [a, b] = [await startInFrontOf(t, sandboxes, sharedConfig), await startInFrontOf(t, sandboxes, sharedConfig)]
-  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are verified')
+  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both upstreams are up')
   const before = (await a.get(blockTarget(2000))).body
   t.equal((await b.get(blockTarget(2000))).body, before)
   await first?.close()
   await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[0] ?? 0 })
-  for (const one of [a, b]) await until(async () => await one.upStates() === '0,1', 'the first is quarantined')
+  for (const one of [a, b]) await until(async () => await one.upStates() === '0,1', 'only the second upstream is up')
   t.same([await a.varve.metric('varve_chain_resets_total'), (await b.get(blockTarget(2000))).body], [0, before])
   await second?.close()
   const now = await startSandboxNode(t, { ...whole, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
-  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both are on the new chain', 5000)
+  for (const one of [a, b]) await until(async () => await one.upStates() === '1,1', 'both upstreams are up', 5000)
   const after = (await sendRequest(now.url, blockTarget(2000))).body
   t.not(after, before)
   for (const one of [a, b]) {
     await until(async () => (await one.get(blockTarget(2000))).body === after, 'the new chain is served')
   }
-  await until(() => adoptedGenerations(a.varve).at(-1) === adoptedGenerations(b.varve).at(-1), 'they are of one mind')
+  await until(
+    () => adoptedGenerations(a.varve).at(-1) === adoptedGenerations(b.varve).at(-1),
+    'both replicas have the same generation'
+  )
 })

@@ -286,7 +286,10 @@ t.test('an entry that a replica writes during its purge does not stay in Redis',
   // Redis runs the commands of a connection in order, so later ones wait for the gate.
   const gate = b.store.link.run('probe', async client => await client.blpop('gate', 0), 10_000)
   b.store.put({ stored: storedEntryOf('k', 'old'), ttlMs: undefined })
-  await until(async () => /cmd=blpop/.test(String(await redis.client.call('CLIENT', 'LIST'))), 'it waits')
+  await until(
+    async () => /cmd=blpop/.test(String(await redis.client.call('CLIENT', 'LIST'))),
+    'the command waits at Redis'
+  )
   t.equal(await a.purgeKey('k'), true)
   await redis.client.lpush('gate', '')
   await gate

@@ -79,7 +79,7 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
   ]
   for (const [at, [target, options, what]] of reads.entries()) {
     const { body: old } = await a.get(target, options)
-    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'it is shared')
+    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'the new entry is in Redis')
     for (const varve of [b, deaf]) {
       for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
         t.match(await varve.get(target, options), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
@@ -93,7 +93,7 @@ t.test('a purge applies to Redis and all replicas: at once by message, within 1 
     t.ok(atB.afterMs < 400, `by message, after ${atB.afterMs} ms`)
     t.ok(atDeaf.afterMs < 1000, `by polling, after ${atDeaf.afterMs} ms`)
     t.not((await a.get(target, options)).body, old)
-    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'what is read now is shared')
+    await until(async () => (await redis.client.keys('varve:1:4.1 *')).length > at, 'the new entry is in Redis')
   }
 })
 
@@ -106,14 +106,14 @@ t.test('other replicas purge within a second even if their message connections b
   for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
     t.match(await b.get(modules), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
   }
-  await until(async () => await listeners(redis) === 2, 'both listen')
+  await until(async () => await listeners(redis) === 2, 'both replicas listen to news')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
   const purged = purge(a, { url: modules })
   t.equal(await listeners(redis), 0)
   t.match(await purged, { status: 200 })
   const { afterMs } = await untilPurged(b, modules, {}, old)
   t.ok(afterMs < 1000, `${afterMs} ms`)
-  await until(async () => await listeners(redis) === 2, 'and they listen again')
+  await until(async () => await listeners(redis) === 2, 'both replicas listen to news')
 })
 
 t.test('purging one version of a block purges all its forms on every replica, not its neighbours', async t => {
@@ -141,7 +141,7 @@ t.test('purging one version of a block purges all its forms on every replica, no
     sandbox.requests.reset()
     t.match(await purge(a, { method: 'GET', url: path((first + last) / 2n, form) }), { status: 200 })
     t.notMatch((await redis.client.keys('varve:1:*blocks*')).join('\n'), / 501(?:\n|$)/, 'no form of it is left')
-    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'it has purged all four')
+    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'one entry is left in memory')
     t.equal((await b.get(path(last + 1n, ''))).headers[cacheStatusHeader], memoryHitStatus)
     for (const neighbour of [first - 1n, last + 1n]) {
       t.equal((await a.get(path(neighbour, ''))).headers[cacheStatusHeader], memoryHitStatus)
@@ -156,7 +156,7 @@ t.test('purging one version of a block purges all its forms on every replica, no
       t.equal((await a.get(path(first, query), options)).headers[cacheStatusHeader], redisHitStatus)
     }
     await purge(a, { url: path(first, '') })
-    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'once more')
+    await until(async () => await b.metric('varve_cache_entries{tier="memory"}') === 1, 'one entry is left in memory')
   }
 })
 
@@ -169,7 +169,7 @@ t.test('purging everything starts a new generation on all replicas and hides the
     const isIn = async (which: number): Promise<boolean> =>
       (await redis.client.keys(`varve:1:4.${which} json *${generation}/modules*`)).length > 0
     const { body: old } = await a.get(target)
-    await until(async () => await isIn(generation - 1), 'it is in Redis')
+    await until(async () => await isIn(generation - 1), 'the entry is in Redis')
     for (const cacheStatus of [redisHitStatus, memoryHitStatus]) {
       t.match(await b.get(target), { body: old, headers: { [cacheStatusHeader]: cacheStatus } })
     }
@@ -182,7 +182,7 @@ t.test('purging everything starts a new generation on all replicas and hides the
     t.equal(got.headers[cacheStatusHeader], storedMissStatus)
     t.not((await a.get(target)).body, old)
     t.ok(await isIn(generation - 1), 'the entry stays until it expires')
-    await until(async () => await isIn(generation), 'what is read now is in Redis')
+    await until(async () => await isIn(generation), 'the entry is in Redis')
     for (const varve of [a, b]) {
       t.match(varve.log.filter(({ msg }) => msg === 'key generation changed').at(-1), { generation })
     }
@@ -232,11 +232,11 @@ for (const last of [2, 6]) {
     const [a, b] = [await varveAt(t, upstream.url, at(network.url)), await varveAt(t, upstream.url, at(redis.url))]
     await until(
       async () => (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r')).length === 2,
-      'both have looked'
+      'both replicas have written their heartbeats'
     )
     network.isRejecting = true
     network.dropConnections()
-    await until(async () => await a.metric('varve_redis_up') === 0, 'it is cut off')
+    await until(async () => await a.metric('varve_redis_up') === 0, 'Redis is known to be down')
     for (const generation of begun) {
       t.match(await purge(b, { all: true }), {
         status: 200,
@@ -246,7 +246,7 @@ for (const last of [2, 6]) {
     const { body: old } = await b.get(modules)
     await until(
       async () => (await redis.client.keys(`varve:1:4.${last} *`)).length > 0,
-      'what was read since is shared'
+      'the new entry is in Redis'
     )
     t.match(
       await purge(a, { all: true }),
@@ -258,8 +258,8 @@ for (const last of [2, 6]) {
     await until(async () => {
       seen.add((await a.get(modules)).body)
       return lastGeneration(a) === last + 1
-    }, 'it is above the number that the other had')
-    await until(() => lastGeneration(b) === last + 1, 'and the other follows')
+    }, 'the first replica has the next generation')
+    await until(() => lastGeneration(b) === last + 1, 'the other replica has the new generation')
     for (const varve of [a, b]) seen.add((await varve.get(modules)).body)
     t.notOk(seen.has(old), 'no replica serves a purged entry again')
   })
@@ -278,7 +278,10 @@ t.test('simultaneous purges of everything get a number each; all replicas end on
   }
   const numbers = (await publishedGenerations(redis)).map(field => Number(field.slice(1)))
   t.ok(numbers.length >= 4, `one for each, and the earlier one: ${numbers.join()}`)
-  await until(() => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)), 'all are at the highest')
+  await until(
+    () => varves.every(varve => lastGeneration(varve) === Math.max(...numbers)),
+    'all replicas have the highest generation'
+  )
 })
 
 t.test('while Redis rejects purges varve reads nothing from it, reports so, and resends later', async t => {
@@ -300,7 +303,7 @@ t.test('while Redis rejects purges varve reads nothing from it, reports so, and 
   t.match(await sendRequest(a.adminUrl, '/readyz'), { status: 200 })
   await redis.client.config('SET', 'min-replicas-to-write', '0')
   t.ok((await untilPurged(b, modules, {}, old)).afterMs < 2000)
-  await until(async () => (await degraded()).length === 0, 'all is healthy again')
+  await until(async () => (await degraded()).length === 0, 'nothing is degraded')
   await redis.client.config('SET', 'min-replicas-to-write', '1')
   t.match(await purge(a, { all: true }), { status: 202 })
   t.match(await degraded(), ['Redis tier not read: purges are not delivered yet'])
@@ -309,7 +312,7 @@ t.test('while Redis rejects purges varve reads nothing from it, reports so, and 
     () => lastGeneration(b) !== undefined && lastGeneration(b) === lastGeneration(a),
     'everything is published too'
   )
-  await until(async () => (await degraded()).length === 0, 'all is healthy again')
+  await until(async () => (await degraded()).length === 0, 'nothing is degraded')
 })
 
 t.test('a purge of a replica that started without Redis applies to the others\' generation', async t => {
@@ -364,10 +367,10 @@ t.test('entries purged while being fetched from Redis or an upstream are fetched
   await until(async () => await a.metric('varve_redis_up') === 1, 'a has Redis')
   network.withhold()
   const reading = a.get(modules)
-  await until(() => network.received.includes(' json /v1/accounts/'), 'it looks into Redis')
+  await until(() => network.received.includes(' json /v1/accounts/'), 'the entry is looked up in Redis')
   // Purges memory at once; Redis gets the purge after the read in progress.
   const purging = purge(a, { url: modules })
-  await until(() => network.received.includes('\r\ndel\r\n'), 'it purges Redis')
+  await until(() => network.received.includes('\r\ndel\r\n'), 'the entry is deleted in Redis')
   network.release()
   const { body: refetched, headers } = await reading
   t.equal(headers[cacheStatusHeader], storedMissStatus)
@@ -395,7 +398,7 @@ t.test('entries purged while being fetched from Redis or an upstream are fetched
     t.not((await next).body, body)
     // Relies on the order of writes: the first would be stored by now.
     if (target !== modules) {
-      await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'what came after it is in Redis')
+      await until(async () => (await redis.client.keys('c:1:4.1 *')).length > 0, 'the new entry is in Redis')
     }
     if (target !== modules) t.equal((await redis.client.keys('c:1:4.1 *')).length, 1, 'nothing of the first is stored')
   }

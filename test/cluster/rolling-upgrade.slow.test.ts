@@ -88,7 +88,7 @@ t.test('a replica that is gone removes the releases of its upstreams', { buffere
   const [a, b] = [await replica(t, redis, upstreams[0] as Sandbox), await replica(t, redis, upstreams[1] as Sandbox)]
   await until(
     async () => (await publishedReleases(redis)).join() === [old, fresh].sort().join(),
-    'each publishes the upstream release'
+    'both upstream releases are in Redis'
   )
   await new Promise(resolve => {
     setTimeout(resolve, 600)
@@ -101,7 +101,10 @@ t.test('a replica that is gone removes the releases of its upstreams', { buffere
     async () => ofFresh.get(targets[0] ?? '')?.includes((await b.get(targets[0] ?? '')).body) === true,
     'the old release is gone'
   )
-  await until(async () => (await publishedReleases(redis)).join() === fresh, 'its record has expired')
+  await until(
+    async () => (await publishedReleases(redis)).join() === fresh,
+    'the record of the old release has expired'
+  )
 })
 
 t.test(
@@ -116,7 +119,7 @@ t.test(
     t.equal(await rounds(t, 1, varves.slice(0, 1), upstreams, ofOld), targets.length)
     await until(async () =>
       (await redis.client.keys('*modules*')).length === targets.length &&
-      (await publishedReleases(redis)).join() === `${old},${old}`, 'all is shared')
+      (await publishedReleases(redis)).join() === `${old},${old}`, 'all listings are in Redis')
     t.equal(await rounds(t, 3, varves, upstreams, ofOld), 0)
 
     if (first !== undefined) {
@@ -126,7 +129,7 @@ t.test(
     const inBetween = await rounds(t, 10, varves, upstreams, ofEither)
     await until(
       async () => (await publishedReleases(redis)).join() === [old, fresh].sort().join(),
-      'each publishes the upstream release'
+      'both upstream releases are in Redis'
     )
     const settled = new Promise(resolve => {
       setTimeout(resolve, 600)
@@ -148,7 +151,7 @@ t.test(
         (await Promise.all([late, ...varves].map(async varve => (await varve.get(targets[0] ?? '')).body))).every(
           body => ofFresh.get(targets[0] ?? '')?.includes(body)
         ),
-      'all have received it'
+      'all replicas serve the new rendering'
     )
     await rounds(t, 1, [late, ...varves], upstreams, ofEither)
     t.equal(
@@ -169,7 +172,7 @@ t.test(
     const varves = await Promise.all(upstreams.map(async upstream => await replica(t, redis, upstream)))
     await until(
       async () => (await publishedReleases(redis)).join() === [old, fresh].sort().join(),
-      'each publishes the upstream release'
+      'both upstream releases are in Redis'
     )
     await new Promise(resolve => {
       setTimeout(resolve, 600)
@@ -195,7 +198,7 @@ t.test('behind one address with nodes of two releases varve does not refresh in 
   })
   await until(
     async () => (await publishedReleases(redis)).every(names => names === [old, fresh].sort().join('+')),
-    'both have met both'
+    'each replica has met both releases'
   )
   await rounds(t, 1, varves, [upstream], ofEither)
   t.equal(await rounds(t, 25, varves, [upstream], ofEither), 0)

@@ -108,9 +108,15 @@ t.test('SIGHUP reloads client keys, limits and trusted proxies and keeps used bu
   await reload(text(keyed('k-after'), limited))
   t.same([await get(2000, 'k-before'), await get(2000, 'k-after')], [401, 200], 'a renewed key')
   let version = 2000
-  await until(async () => await get(++version, 'k-after') === 429, 'its client is the same')
+  await until(
+    async () => await get(++version, 'k-after') === 429,
+    'the renamed key has used up the limit of its client'
+  )
   await reload(text('trustProxy: [127.0.0.1]', limited))
-  await until(async () => await get(++version, '', '203.0.113.2') === 429, 'one has had its own')
+  await until(
+    async () => await get(++version, '', '203.0.113.2') === 429,
+    'the other address has used up its own limit'
+  )
   t.equal(await get(++version, '', '203.0.113.3'), 200)
   await reload(text())
   for (let nth = 0; nth < 5; nth++) {

@@ -96,7 +96,10 @@ async function tryEach (
   // Sends floods one after the other: they share their process with the upstream that makes them.
   if (!isFlood) await Promise.all(of.map(tryKind))
   else for (const kind of of) await tryKind(kind)
-  await until(() => stage.upstream.last?.destroyed === true || stage.upstream.lies.size === 0, 'nothing is left of it')
+  await until(
+    () => stage.upstream.last?.destroyed === true || stage.upstream.lies.size === 0,
+    'the upstream has sent its false responses'
+  )
 }
 
 t.test('a slow upstream never gets more than its timeout', async t => {

@@ -11,7 +11,7 @@ t.test('a well-formed Redis response that does not fit its command is a miss', a
   const net = await slowRedis(t, redis)
   const { first, upstream, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs })
   const listen = async (): Promise<boolean> => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2
-  await until(listen, 'both listen')
+  await until(listen, 'both replicas listen to news')
   for (const lie of [':1\r\n', '+OK\r\n', '$5\r\nhello\r\n', '*1\r\n:7\r\n', '*0\r\n', '$-1\r\n', '-ERR no\r\n']) {
     // Sends one response per command.
     net.scriptedResponse = commands => lie.repeat(commands.toString('latin1').split(/\*\d+\r\n/).length - 1)
@@ -22,6 +22,9 @@ t.test('a well-formed Redis response that does not fit its command is a miss', a
     t.equal((await readiness(first)).status, 200)
     net.scriptedResponse = undefined
     net.dropConnections()
-    await until(async () => await isRedisUp(first) && await listen(), 'it is up again')
+    await until(
+      async () => await isRedisUp(first) && await listen(),
+      'the first replica reaches Redis, and both listen'
+    )
   }
 })

@@ -89,6 +89,6 @@ t.test('an impossible release is ignored, and responses fetched meanwhile are st
   }
   await until(
     async () => (await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0) >= stored.length,
-    'all of it is shared'
+    'all entries are written to Redis'
   )
 })

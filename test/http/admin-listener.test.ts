@@ -96,12 +96,12 @@ t.test('beyond 64 connections the longest idle one is closed, and the new one is
     setTimeout(resolve, 100)
   })
   for (const { socket } of others) socket.write(wire('/healthz'))
-  await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each is served again')
+  await until(() => others.every(({ text }) => statusesIn(text).length === 2), 'each connection has a second response')
   await new Promise(resolve => {
     setTimeout(resolve, 100)
   })
   const late = await clientOf(t, url, wire('/healthz'))
-  await until(() => late.text.endsWith('"alive"}'), 'the new one is served')
+  await until(() => late.text.endsWith('"alive"}'), 'the new connection has its response')
   await first?.closed
   for (const { socket } of others) t.notOk(socket.destroyed)
 })
@@ -125,14 +125,17 @@ t.test('if all 64 connections wait for a response, the new one is closed and the
     }
   })
   const clients = await Promise.all(Array.from({ length: 64 }, async () => await clientOf(t, url, wire('/readyz'))))
-  await until(() => requestCount === 64, 'all wait')
+  await until(() => requestCount === 64, '64 requests wait')
   const late = await clientOf(t, url, wire('/healthz'))
   await late.closed
   t.equal(late.text, '')
   await until(() => full.length > 0, 'the limit is reported')
   t.same(full[0], [1, 64])
   release()
-  await until(() => clients.every(({ text }) => text.includes('"ready":true')), 'those that waited are served')
+  await until(
+    () => clients.every(({ text }) => text.includes('"ready":true')),
+    'the waiting connections have their responses'
+  )
 })
 
 t.test('on loopback a Host that is no address, not localhost and not in admin.hosts is rejected', async t => {

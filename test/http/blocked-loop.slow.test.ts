@@ -174,7 +174,7 @@ t.test('a large body costs its client nothing on a hit, and is charged once if f
     { headers: { 'cache-status': /fwd=uri-miss/ } },
     'with no budget left for a second charge'
   )
-  await until(async () => (await varve.get(target, padded(17_000))).status === 200, 'one is left')
+  await until(async () => (await varve.get(target, padded(17_000))).status === 200, 'a large body is accepted again')
   const seen = await counted(40, async nth => await varve.get(target, padded(20_000 + nth)))
   t.same(seen, { 200: 40 })
   t.equal(sandbox.requests.countFor('table_item'), 1)

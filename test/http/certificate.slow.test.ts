@@ -38,7 +38,10 @@ t.test('each worker loads a renewed certificate without losing connections; /rea
         await subjectAt(varve.url)
       ])
     ])
-  await until(async () => await readiness() === '{"ready":true,"level":"green","degraded":[]}', 'all are healthy')
+  await until(
+    async () => await readiness() === '{"ready":true,"level":"green","degraded":[]}',
+    'varve is ready at level green'
+  )
   const before = await varve.metric('varve_tls_certificate_not_after_seconds')
 
   symlinkSync(join(dir, 'new'), `${link}.next`)
@@ -54,10 +57,10 @@ t.test('each worker loads a renewed certificate without losing connections; /rea
   t.equal(await subjects(), 'CN=127.0.0.1')
 
   writeFileSync(join(dir, 'new', 'k.pem'), renewedKey)
-  await until(async () => await subjects() === 'CN=renewed.example', 'each process shows the new one', soonMs)
+  await until(async () => await subjects() === 'CN=renewed.example', 'each process shows the new certificate', soonMs)
   await until(
     async () => await readiness() === '{"ready":true,"level":"green","degraded":[]}',
-    'nothing is wrong any more'
+    'varve is ready at level green'
   )
   t.not(await varve.metric('varve_tls_certificate_not_after_seconds'), before)
   for (const connection of open) {

@@ -165,7 +165,7 @@ t.test('checks run periodically, one at a time', async t => {
   served.watch(identity => reported.push(identity))
   writeFileSync(join(dir, 'k.pem'), renewedKey)
   writeFileSync(join(dir, 'c.pem'), renewedCertificate)
-  await until(() => reported.length > 0, 'it is found')
+  await until(() => reported.length > 0, 'the mistake is reported')
   t.equal(reported.length, 1)
   served.close()
   // Waits for a check in flight, which would have read the old files.

@@ -107,7 +107,7 @@ t.test('a rate-limited client is served again as soon as its Retry-After is over
   const { varve } = await varveAtSandbox(t, untouched, { limits: { client: { requestsPerSecond: 20, burst: 1 } } })
   let nth = 0
   await untilLimited(async () => await varve.get(modules(++nth)))
-  await until(async () => (await varve.get(modules(++nth))).status === 200, 'there is one again', 1000)
+  await until(async () => (await varve.get(modules(++nth))).status === 200, 'the client may read again', 1000)
 })
 
 t.test('with exemptHits off, hits and rejected requests count too', async t => {
@@ -340,7 +340,7 @@ t.test('an old rendering is served to a client whose limit does not allow fetchi
   release = 'bbbb'
   await until(
     async () => JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body).upstreams[0].release === 'bbbb',
-    'it is known'
+    'the new release is known'
   )
   const before = stub.requests.length
   for (const version of versions) t.equal((await varve.get(modules(version))).status, 200)
@@ -354,11 +354,11 @@ t.test('a read that waits for a version and is then fetched counts once', async 
   })
   await until(
     async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200,
-    'it knows where the node stands'
+    'varve is ready'
   )
   const ahead = sandbox.ledger.head.version + 1n
   const pending = varve.get('/v1/accounts/0x1/modules', { headers: { 'x-varve-min-ledger-version': String(ahead) } })
-  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
+  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'the read waits for its version')
   sandbox.ledger.grow(1)
   t.match(await pending, { status: 200 })
   t.match(await varve.get(modules(100)), { status: 200 })
@@ -446,7 +446,10 @@ t.test('replicas that share Redis share limits and hits; without Redis each coun
   const all = together + ((await misses(other, 20, {}, 200))[200] ?? 0)
   t.ok(all >= 4 && all < 7, `${all} in all`)
   t.equal(upstream.reads(), all)
-  await until(async () => await one.metric('varve_cache_writes_total{tier="redis"}') === together, 'it is shared')
+  await until(
+    async () => await one.metric('varve_cache_writes_total{tier="redis"}') === together,
+    'all entries are written to Redis'
+  )
   for (const version of [100, 101, 102]) {
     t.match(await other.get(modules(version)), { status: 200, headers: { 'cache-status': 'varve; hit; detail=redis' } })
   }
@@ -454,7 +457,11 @@ t.test('replicas that share Redis share limits and hits; without Redis each coun
   await redis.kill()
   let version = 500
   for (const varve of [one, other]) {
-    await until(async () => (await varve.get(modules(version++))).status === 200, 'it counts by itself', 3000)
+    await until(
+      async () => (await varve.get(modules(version++))).status === 200,
+      'the replica counts without Redis',
+      3000
+    )
   }
   const alone = [await misses(one, 20, {}, 300), await misses(other, 20, {}, 400)]
   for (const seen of alone) t.ok((seen[200] ?? 0) >= 3 && (seen[200] ?? 0) < 7, JSON.stringify(seen))

@@ -32,7 +32,7 @@ async function varveAtTimes (t: Test, seconds: readonly number[], maxLagSeconds 
 
 t.test('a healthy varve is green, in /readyz, /status.json and the metric', async t => {
   const varve = await varveAtTimes(t, [1000, 990])
-  await until(async () => (await readiness(varve)).body['level'] === 'green', 'both have answered')
+  await until(async () => (await readiness(varve)).body['level'] === 'green', 'the level is green')
   t.match(await readiness(varve), { status: 200, body: { ready: true, level: 'green', degraded: [] } })
   t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), { level: 'green', conditions: [] })
   t.equal(await varve.metric('varve_level'), 0)
@@ -40,7 +40,7 @@ t.test('a healthy varve is green, in /readyz, /status.json and the metric', asyn
 
 t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lags', async t => {
   const varve = await varveAtTimes(t, [1000, 700, 690])
-  await until(async () => (await readiness(varve)).body['level'] === 'amber', 'it is amber')
+  await until(async () => (await readiness(varve)).body['level'] === 'amber', 'the level is amber')
   t.match(await readiness(varve), {
     status: 200,
     body: { degraded: ['n2 lags by 300 s of ledger time', 'n3 lags by 310 s of ledger time'] }
@@ -63,7 +63,7 @@ t.test('without a usable upstream varve is red, says how many requests fail, and
   const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
   for (let round = 0; round < 2; round++) await varve.get(read(500))
   isDown = true
-  await until(async () => (await readiness(varve)).body['level'] === 'red', 'it is red')
+  await until(async () => (await readiness(varve)).body['level'] === 'red', 'the level is red')
   t.match(await readiness(varve), {
     status: 200,
     body: { ready: true, degraded: ['serving cache only: no upstream is usable', /^node is down: /] }

@@ -108,7 +108,7 @@ for (const isSecure of [false, true]) {
     t.match([first, third].map(({ socket }) => socket.destroyed), [false, false])
     t.equal(await varve.metric(cut('idle')), 1)
     for (const { socket } of [first, third, fourth]) socket.write(wire(heldTarget))
-    await until(() => upstream.requests.length === 2, 'all wait for the upstream')
+    await until(() => upstream.requests.length === 2, 'both requests wait for the upstream')
     await idle()
     for (let nth = 0; nth < 3; nth++) await clientOf(t, varve).closed
     t.equal(await varve.metric(cut('connection_limit')), 3)
@@ -124,7 +124,7 @@ for (const isSecure of [false, true]) {
     upstream.release()
     await until(
       () => [first, third, fourth].every(({ text }) => text.endsWith('[]')),
-      'those within the limit get responses'
+      'connections within the limit get responses'
     )
     t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is rate-limited')
   })
@@ -185,7 +185,7 @@ t.test('plain HTTP or an aborted handshake on a TLS listener harms no other clie
   }
   const client = clientOf(t, varve)
   await client.get(modules)
-  await until(async () => await varve.metric('varve_connections') === 1, 'the others are gone')
+  await until(async () => await varve.metric('varve_connections') === 1, 'one connection is left')
   client.socket.write(`GET ${modules} HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(2000)}\r\n\r\n`)
   await client.closed
   t.match(client.text, /HTTP\/1\.1 431/, 'header limits apply over TLS too')

@@ -55,7 +55,7 @@ t.test('beyond the budget responses stream unstored, then misses get 503, and hi
       async (_, nth) => await readNothing(t, varve.url, get(large(600 + nth)), `127.0.0.${10 + nth % 8}`)
     )
   )
-  await until(async () => await inFlight() >= 32 * mega, 'all bytes are taken')
+  await until(async () => await inFlight() >= 32 * mega, 'all bytes of the budget are in flight')
   t.equal(await statusOf(varve, small(505), '127.0.0.4'), '503 1', 'a miss gets 503 with Retry-After')
   t.match(await sendRequest(varve.url, '/v1/spec.json'), {
     status: 503,
@@ -68,7 +68,7 @@ t.test('beyond the budget responses stream unstored, then misses get 503, and hi
     degraded: [/% of requests fail$/, /^limits\.inFlightMb is used up: /]
   })
   for (const socket of [slow, second, ...streams]) socket.destroy()
-  await until(async () => await inFlight() === 0, 'all bytes are released')
+  await until(async () => await inFlight() === 0, 'no bytes are in flight')
   t.match(await statusOf(varve, small(505), '127.0.0.4'), /^200/)
 })
 
@@ -101,15 +101,18 @@ t.test('request bodies take bytes until they are answered, chunked ones by their
   t.teardown(() => process.off('warning', onWarning))
   for (const headers of [{}, { 'transfer-encoding': 'chunked' }]) {
     const sent = sendRequest(varve.url, '/v1/transactions', { method: 'POST', body: Buffer.alloc(100_000), headers })
-    await until(async () => stub.requests.length > 0 && await inFlight() === 100_000, 'its bytes are taken')
+    await until(
+      async () => stub.requests.length > 0 && await inFlight() === 100_000,
+      'the bytes of the request are in flight'
+    )
     release()
     await sent
     stub.requests.length = 0
-    await until(async () => await inFlight() === 0, 'and released')
+    await until(async () => await inFlight() === 0, 'no bytes are in flight')
   }
   const header = 'POST /v1/transactions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n{'
   for (let nth = 0; nth < 4; nth++) await readNothing(t, varve.url, header, `127.0.0.${2 + nth}`)
-  await until(async () => await inFlight() === 4 * mega, 'all bytes are taken by bodies that never come')
+  await until(async () => await inFlight() === 4 * mega, 'bodies that never come take all bytes')
   t.match(await sendRequest(varve.url, '/v1/transactions', { body: Buffer.alloc(20_000) }), {
     status: 503,
     headers: { 'retry-after': '1' },

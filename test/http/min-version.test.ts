@@ -94,7 +94,10 @@ t.test('any read waits for a version not reached yet, and no upstream receives t
   const target = headOf(sandbox) + 1000n
   const reads = [...moving, ...storedReads]
   const pending = Promise.all(reads.map(async read => await atLeast(varve, target, read)))
-  await until(async () => await varve.metric('varve_waiting_for_version') === reads.length, 'all wait')
+  await until(
+    async () => await varve.metric('varve_waiting_for_version') === reads.length,
+    'all reads wait for their versions'
+  )
   sandbox.ledger.grow(600)
   for (const { status, headers } of await pending) {
     t.ok((status === 200 || status === 404) && BigInt(String(headers[version_])) >= target)
@@ -155,11 +158,11 @@ t.test('the minimum version and the version read may both be in the future', asy
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 5000 } })
   const head = headOf(sandbox)
   const pending = atLeast(varve, head + 1n, [`${modules}?ledger_version=${head + 20n}`])
-  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
+  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'the read waits for its version')
   sandbox.ledger.grow(1)
   await until(
     async () => await varve.metric('varve_version_waits_total{result="reached"}') === 1,
-    'the first is reached'
+    'the first wait has ended'
   )
   sandbox.ledger.grow(20)
   t.match(await pending, { status: 200 })
@@ -199,7 +202,7 @@ t.test('a read with a minimum version is not coalesced with reads without it or 
   const varve = await varveAt(t, upstream.url)
   for (const target of [modules, `${events}?start=5&limit=5`]) {
     const pending = [varve.get(target), atLeast(varve, 900n, [target]), atLeast(varve, 901n, [target])]
-    await until(() => open.length === 3, 'each is fetched by itself')
+    await until(() => open.length === 3, 'the upstream got three requests')
     for (const response of open.splice(0)) respondOk(response, '[]')
     for (const got of await Promise.all(pending)) t.match(got, { status: 200 })
   }

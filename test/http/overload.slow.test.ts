@@ -112,7 +112,7 @@ t.test('of 5,500 clients slow senders are cut off in ten seconds, and slow reade
       most = Math.max(most, residentMb(program))
       return await connections() <= idleCount + busyCount + readers + 1
     },
-    'those slow to send are gone',
+    'the connections that send slowly are closed',
     30_000
   )
   const tookMs = performance.now() - began
@@ -218,13 +218,13 @@ t.test(
     let version = 3000
     await until(
       async () => sumOfSeries(await seriesOf(program), 'varve_connections_cut_total') >= 500,
-      'there is no room for so many'
+      '500 connections are cut'
     )
     await until(
       async () =>
         sumOfSeries(await seriesOf(program), 'varve_connections') <=
           idle.filter(({ socket }) => !socket.destroyed).length,
-      'the silent ones are gone'
+      'the silent connections are closed'
     )
     const misses = await Promise.all(
       Array.from({ length: 100 }, async () => (await sendRequest(program.url, read(version++))).status)

@@ -180,7 +180,7 @@ for (const isSecure of [false, true]) {
     t.ok(bytesRead() < clients.length * mega, `${bytesRead()} bytes were read ahead on ${clients.length} connections`)
     release()
     for (const client of clients) {
-      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request gets a response')
+      await until(() => statusesIn(client.text()).length === lengths.length + 1, 'each request has a response')
       t.same(bodiesIn(client.text()), ['"released"', ...lengths.map(length => `"${length}"`)], 'in order')
     }
   })
@@ -196,7 +196,7 @@ for (const isSecure of [false, true]) {
     const padded = (version: string): string =>
       get(modules.replace('500', version)).replace('Host: x', `Host: x\r\nX: ${'y'.repeat(1000)}`)
     const client = pipelineOf(t, varve.url, versions.map(padded).join(''))
-    await until(() => statusesIn(client.text()).length === versions.length, 'each request gets a response')
+    await until(() => statusesIn(client.text()).length === versions.length, 'each request has a response')
     t.same(bodiesIn(client.text()), versions.map(version => `"${version}"`))
   })
 }
@@ -205,7 +205,7 @@ t.test('a client that leaves while requests are queued is noticed once the curre
   const { stub } = await nodeWithOneHeldRead(t)
   const varve = await varveAt(t, stub.url, { upstream: { timeoutMs: 300 } })
   const client = await deafClient(t, varve.url, get(modules) + get('/v1/spec'))
-  await until(() => stub.requests.length > 0, 'the first is under way')
+  await until(() => stub.requests.length > 0, 'the upstream got the first request')
   client.destroy()
   await t.resolves(until(async () => await varve.metric('varve_connections') === 0, 'the connection has ended'))
 })
@@ -252,7 +252,10 @@ t.test('a client that reads nothing of a large hit is cut like any other stalled
   await varve.get(modules)
   const client = await deafClient(t, varve.url, get(modules).repeat(4))
   // Reads what the system buffered; had varve waited, all four responses would arrive.
-  await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
+  await until(
+    async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1,
+    'the stalled connection is cut'
+  )
   let size = 0
   // Expects a reset, or an end if the client has not read that far.
   client.on('error', () => {}).on('data', (chunk: Buffer) => {

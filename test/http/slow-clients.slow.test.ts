@@ -116,9 +116,10 @@ t.test('a client that never closes its side is disconnected however it was slow'
     })
     socket.write(manner)
   }
-  await until(async () => await varve.metric('varve_connections') === manners.length, 'all are there', 1000).catch(
-    () => {}
-  )
+  await until(async () => await varve.metric('varve_connections') === manners.length, 'all connections are open', 1000)
+    .catch(
+      () => {}
+    )
   const started = performance.now()
   await until(async () => await varve.metric('varve_connections') === 0, 'none is left', 12_000)
   t.ok(performance.now() - started < 10_000, `${Math.round(performance.now() - started)} ms`)

@@ -46,7 +46,10 @@ t.test('a client that reads nothing for 120 seconds is cut', async t => {
   })
   const varve = await varveAt(t, stub.url)
   const socket = (await sendRequestOn(t, varve.url, modules)).pause()
-  await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut off')
+  await until(
+    async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1,
+    'the stalled connection is cut'
+  )
   const size = await readSlowly(socket, Infinity)
   t.ok(size < 7.25 * mega, `${size} bytes received`)
 })
@@ -78,7 +81,7 @@ t.test('if memory in flight is exceeded, the slowest client is cut and others re
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const sockets = await Promise.all([1, 2, 3].map(async () => (await sendRequestOn(t, url, '/')).pause()))
-  await until(() => responses.length === 3, 'all responses are under way')
+  await until(() => responses.length === 3, 'three responses are under way')
   for (let second = 1; second <= 6; second++) clients.tick()
   t.same(cuts, [], 'no client is judged yet')
   clients.tick()

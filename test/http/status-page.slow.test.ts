@@ -230,7 +230,7 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
   await until(
     async () =>
       /uri-miss.*stored/.test(String((await other.get(`${modules}&ledger_version=900`)).headers['cache-status'])),
-    'it keeps'
+    'the other varve stores'
   )
   await untilWritten(other, 1)
   let version = 900
@@ -240,7 +240,7 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
     await untilWritten(other, version - 899)
     return (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ??
       0) > 0
-  }, 'what the other has read is found')
+  }, 'an entry of the other varve is a hit')
   for (const version of [500, 501, 502, 500, 500, 501, 'x']) await read(varve, version)
   await varve.get(modules)
 
@@ -280,7 +280,7 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
   await until(async () => (await legend())[0] === `Memory hit ${memory + 5}`, 'the page has gone on')
   sandboxes[0]?.ledger.grow(1000)
   const grown = String(sandboxes[0]?.ledger.head.version).replace(/\B(?=(\d{3})+$)/g, ',')
-  await until(async () => await textOf(page, '#version') === grown, 'and so has the position')
+  await until(async () => await textOf(page, '#version') === grown, 'the page shows the new position')
   t.match(await textOf(page, '#upstreams tbody tr:nth-child(2)'), /n2.* up .*versions/)
 
   await sandboxes[1]?.close()

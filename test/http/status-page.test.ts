@@ -157,7 +157,7 @@ t.test('/status.json reports if Redis is up and contains no secrets of the confi
   await redis.kill()
   await until(
     async () => (await statusJson()).includes('"redis":{"state":"down","reason":"unreachable"}'),
-    'it is gone'
+    'Redis is down on the status page'
   )
   t.notMatch(await statusJson() + (await sendRequest(varve.adminUrl, '/status')).body, /s3cret/)
 })
@@ -184,7 +184,7 @@ t.test('several workers report recent requests as one, including those of a work
       workers: Array<{ pid: number, ready: boolean }>
     }
     return now.length === 2 && now.every(({ pid, ready }) => ready && pid !== workers[0]?.pid)
-  }, 'another has taken its place')
+  }, 'another worker has replaced the lost one')
   t.equal(await requestTotal(), 8)
 })
 

@@ -187,7 +187,7 @@ t.test('no known read sends trace headers upstream, whether missed, coalesced or
     ...tableItemLookup('u64', '"1"'),
     headers: { 'content-type': 'application/json', ...traced.headers }
   })
-  await until(() => pending.length === 4, 'and for all but the second')
+  await until(() => pending.length === 4, 'the upstream got four requests')
   for (const respond of pending) respond()
   await Promise.all([first, second, moving, page, posted])
   t.same(

@@ -32,11 +32,11 @@ t.test('each upstream has exactly one state, in the words of /status.json', asyn
   const varve = await varveAt(t, '', { upstreams, head: { pollMs: 100 } })
   await until(
     async () => (await statesOf(varve))['gone'] === 'down' && (await statesOf(varve))['other_chain'] === 'quarantined',
-    'each was polled'
+    'every upstream was polled'
   )
   t.same(await statesOf(varve), { healthy: 'up', busy: 'up', other_chain: 'quarantined', gone: 'down' })
   second.faults.add({ kind: 'rateLimited', retryAfter: '60' })
-  await until(async () => (await statesOf(varve))['busy'] === 'backing_off', 'it is backing off')
+  await until(async () => (await statesOf(varve))['busy'] === 'backing_off', 'upstream busy is backing off')
   t.equal((await statesOf(varve))['healthy'], 'up')
 })
 

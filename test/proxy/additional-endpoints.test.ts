@@ -267,7 +267,7 @@ t.test('a block without its Redis records is a miss by height; one lost record i
   const [one = '', ...others] = await records()
   await redis.client.del(one)
   t.equal((await (await varveAt(t, sandbox.url, admin)).get(target)).headers[cacheStatusHeader], redisHitStatus)
-  await until(async () => await redis.client.exists(one) === 1, 'it is there again')
+  await until(async () => await redis.client.exists(one) === 1, 'the lost record is in Redis again')
   await redis.client.del(one, ...others)
   const purged = await sendRequest(a.adminUrl, '/purge', {
     method: 'POST',

@@ -73,7 +73,7 @@ async function audited (
       script = then
       const before = results.length
       await serveRead(parts, read)
-      await until(() => results.length > before, 'it was audited')
+      await until(() => results.length > before, 'the hit was audited')
       return results.at(-1)
     }
   }
@@ -276,7 +276,7 @@ t.test('a micro-cached state is audited at its version; other micro-cached respo
   )
   t.match(requests.at(-1), /modules\?ledger_version=1000$/)
   auditRepeatedHit(parts, pinTo(parts.tracker.chain ?? { id: 0, generation: 0 }, latest))
-  await until(() => results.length === 2, 'what was given again is audited too')
+  await until(() => results.length === 2, '2 audits are over')
   t.same(results, ['equal', 'equal'])
   t.equal(
     await afterHit(response => {
@@ -329,7 +329,7 @@ t.test('an audit of a gone entry, an unknown chain or a read without version com
   auditHit(parts, page, entry)
   parts.tracker.clearChain()
   auditHit(parts, read, entry)
-  await until(() => results.length === 3, 'both were audited')
+  await until(() => results.length === 3, '3 audits are over')
   t.same(results.slice(1), ['unavailable', 'unavailable'])
   t.equal(requests.length, times)
 })
@@ -406,7 +406,7 @@ t.test('at most eight responses are compared at a time, and none at a share of z
   t.same(results, ['unavailable'])
   for (const release of pendingFetches) (release as unknown as (word: undefined) => void)(undefined)
   pendingFetches = []
-  await until(() => results.length === 9, 'all are over')
+  await until(() => results.length === 9, '9 audits are over')
   Object.assign(parts.settings, { auditShare: 0 })
   for (let nth = 0; nth < 9; nth++) await serveRead(parts, readOfTarget(modules))
   t.equal(pendingFetches.length + results.length, 9)

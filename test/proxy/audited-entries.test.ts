@@ -124,7 +124,10 @@ t.test('the audit finds a wrong byte in a coded form even if the plain body is r
   const varve = await readerAt(t, upstream)
   const packed = { headers: { 'accept-encoding': 'gzip' } }
   const truth = await varve.get(modules)
-  await until(async () => (await varve.get(modules, packed)).headers['content-encoding'] === 'gzip', 'it is packed')
+  await until(
+    async () => (await varve.get(modules, packed)).headers['content-encoding'] === 'gzip',
+    'the hit is compressed'
+  )
   const { body } = varve.form('gzip')
   body.writeUInt8(body.readUInt8(body.length - 9) ^ 1, body.length - 9)
   await varve.get(modules, packed)
@@ -181,7 +184,7 @@ t.test('a module listing that another upstream returns longer counts as renderin
     await until(async () => {
       await varve.get(whole, { headers: { accept } })
       return (await varve.metric('varve_audit_total{result="rendering"}') ?? 0) > 0
-    }, 'both upstreams got a request')
+    }, 'the audit has compared two upstreams')
     t.equal(await varve.metric('varve_audit_total{result="different"}'), 0)
     t.match(differing(varve.log)[0], { level: 40, part: 'body' })
   }
@@ -194,7 +197,7 @@ t.test('a rendering is compared only with the same release, everything else with
     [upstream, await startSandboxNode(t, { release: releases.variants })],
     everyHit
   )
-  await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'both are up')
+  await until(async () => await varve.metric('varve_upstream_up{upstream="n2"}') === 1, 'the second upstream is up')
   const target = '/v1/accounts/0x42/modules?ledger_version=2000'
   await varve.get(target)
   for (const nth of [1, 2, 3, 4]) {
@@ -247,12 +250,12 @@ t.test('an entry that one worker process finds wrong is invalidated in the other
   upstream.faults.add({ kind: 'body', body: '[1]', match: 'account_modules', times: 2 })
   const varve = await varveAt(t, upstream.url, { ...quietConfig, audit: { share: 0.1 }, workers: 2 })
   await requestEachWorker(varve, modules)
-  await until(async () => (await varve.get(modules)).body !== '[1]', 'one has found it')
+  await until(async () => (await varve.get(modules)).body !== '[1]', 'one worker has found the wrong entry')
   // One process audits a hit; the others are notified.
   await until(
     async () =>
       (await Promise.all([1, 2, 3, 4].map(async () => (await varve.get(modules)).body))).every(body => body !== '[1]'),
-    'no replica has it any more'
+    'no worker serves the wrong entry'
   )
   await untilFound(varve, 'different')
 })
@@ -269,7 +272,7 @@ t.test('a resource listing that another upstream returns longer is no fault, als
     await until(async () => {
       await varve.get('/v1/accounts/0x1/resources?ledger_version=2000', { headers: { accept } })
       return await found('rendering') + await found('different') > 0
-    }, 'both upstreams got a request')
+    }, 'the audit has compared two upstreams')
     t.equal(await found('different'), 0, accept)
   }
 })
@@ -288,7 +291,7 @@ t.test('a transaction list that another upstream returns longer is no fault', as
     await until(async () => {
       await varve.get(target)
       return await found('rendering') + await found('different') > 0
-    }, 'both upstreams got a request')
+    }, 'the audit has compared two upstreams')
     t.equal(await found('different'), 0, target)
   }
 })

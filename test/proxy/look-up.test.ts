@@ -85,7 +85,10 @@ t.test('an entry from Redis expires in memory when it expires in Redis', async t
   for (const expectedStatus of [redisHitStatus, memoryHitStatus]) {
     t.equal((await b.get(modules)).headers[cacheStatusHeader], expectedStatus)
   }
-  await until(async () => (await b.get(modules)).headers[cacheStatusHeader] !== memoryHitStatus, 'it has expired')
+  await until(
+    async () => (await b.get(modules)).headers[cacheStatusHeader] !== memoryHitStatus,
+    'the entry has expired'
+  )
   const tookMs = performance.now() - started
   t.ok(tookMs > 1800 && tookMs < 8000, `${tookMs} ms`)
   t.equal(upstream.reads(), 2)
@@ -366,7 +369,10 @@ t.test('an old rendering is replaced from Redis if another replica refreshed it,
   const b = await varveAt(t, sandbox.url, often)
   for (const varve of [a, b]) await varve.get(path)
   const old = await a.get(path)
-  await until(async () => (await b.get(path)).headers[cacheStatusHeader] === memoryHitStatus, 'both have it')
+  await until(
+    async () => (await b.get(path)).headers[cacheStatusHeader] === memoryHitStatus,
+    'the second replica has the entry in memory'
+  )
   const [key = ''] = await redis.client.keys('varve:1:4.1 *')
   const shared = await redis.client.getBuffer(key)
   sandbox.ledger.release = releases.enums
@@ -374,13 +380,13 @@ t.test('an old rendering is replaced from Redis if another replica refreshed it,
   await until(async () => {
     fresh = await a.get(path)
     return fresh.body !== old.body
-  }, 'it was fetched again')
+  }, 'the entry is refreshed')
   await until(
     async () => (await redis.client.getBuffer(key))?.equals(shared ?? Buffer.alloc(0)) === false,
-    'and shared it'
+    'the refreshed entry is in Redis'
   )
   const before = sandbox.requests.countFor('account_modules')
-  await until(async () => (await b.get(path)).body === fresh.body, 'the other has it too')
+  await until(async () => (await b.get(path)).body === fresh.body, 'the second replica serves the refreshed entry')
   t.equal(sandbox.requests.countFor('account_modules'), before, 'from Redis')
   t.ok((await b.metric('varve_requests_total{endpoint="account_modules",outcome="hit_redis",status="200"}') ?? 0) > 0)
 })

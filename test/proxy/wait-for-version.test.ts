@@ -38,7 +38,7 @@ async function readDuring (
   change: () => void
 ): Promise<TestResponse[]> {
   const pending = Promise.all(reads.map(async ([target, options]) => await varve.get(target, options)))
-  await until(async () => await waitingCount(varve) === reads.length, 'all wait')
+  await until(async () => await waitingCount(varve) === reads.length, 'all reads wait for their versions')
   change()
   return await pending
 }
@@ -213,7 +213,7 @@ t.test('both waits together last no longer than one', async t => {
 t.test('a shutdown releases waiting reads, which get an error response', async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { waitForVersion: { ms: 60_000 } })
   const waitingRead = varve.get(`/v1/accounts/0x1/modules?ledger_version=${headOf(sandbox) + 1n}`)
-  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'it waits')
+  await until(async () => await varve.metric('varve_waiting_for_version') === 1, 'the read waits for its version')
   await varve.stop({ drainMs: 0, graceMs: 100, flushMs: 2000 })
   t.match(await waitingRead, { status: 503 })
 })

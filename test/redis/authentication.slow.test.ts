@@ -18,7 +18,7 @@ async function varveWith (t: Test, redis: RedisConfigChange): Promise<TestVarve>
 
 /** Expects /readyz, /status.json and the log to name the rejection, and none of them to repeat a password. */
 async function reportsReason (t: Test, varve: TestVarve, reason: RegExp): Promise<void> {
-  await until(() => varve.log.some(({ msg }) => msg === message), 'it is logged')
+  await until(() => varve.log.some(({ msg }) => msg === message), 'the log has the message')
   t.match(varve.log.filter(({ msg }) => msg === message), [{ level: 40, reason }], 'once')
   const { body: readiness } = await sendRequest(varve.adminUrl, '/readyz')
   t.match(JSON.parse(readiness), { ready: true, degraded: [/^Redis authentication failed: /] })
@@ -49,12 +49,12 @@ t.test('varve reports a Redis user without the needed permissions as failed auth
 t.test('varve reports a Redis password changed at run time and reconnects once it is right', async t => {
   const redis = await startRedis(t)
   const varve = await varveWith(t, { url: redis.url })
-  await until(async () => await isRedisUp(varve), 'it is up')
+  await until(async () => await isRedisUp(varve), 'varve reaches Redis')
   await redis.client.config('SET', 'requirepass', 'r1ght')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'yes')
   await reportsReason(t, varve, /NOAUTH/)
   await redis.client.config('SET', 'requirepass', '')
-  await until(async () => await isRedisUp(varve), 'it is up again')
+  await until(async () => await isRedisUp(varve), 'varve reaches Redis')
   t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), {
     degraded: [],
     tiers: { redis: { state: 'up', reason: undefined } }

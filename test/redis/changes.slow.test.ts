@@ -39,14 +39,14 @@ t.test('two cluster nodes that redirect to each other cost one read its Redis ti
   // Leaves the other node believing that the first one has the slot.
   await owner.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', ids[1] ?? '')
   t.ok(await slowestOf(t, second, [target]) < timeoutMs + marginMs)
-  await until(async () => (await redisErrorsOf(second)).set !== 0, 'its write is rejected')
+  await until(async () => (await redisErrorsOf(second)).set !== 0, 'a write of the second replica is rejected')
   const redirects = await redirectsOf(owner) + await redirectsOf(other)
   t.ok(redirects > 0 && redirects < 60, `${redirects} redirects of four commands and their retries`)
   t.ok(await isRedisUp(second))
   const writes = await redisWriteCount(second)
   const others = [newTarget(), newTarget(), newTarget()]
   for (const each of others) checkResponse(t, await second.get(each), each)
-  await until(async () => await redisWriteCount(second) >= writes + 2, 'the others are shared')
+  await until(async () => await redisWriteCount(second) >= writes + 2, 'the entries are written to Redis')
   await owner.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', ids[0] ?? '')
   await untilShared(replicas)
 })
@@ -64,23 +64,23 @@ t.test('a Redis password is rotated without a lost read, and the old one is repo
     await varveAt(t, upstream.url, { cache: { redis: { url: `redis://${redis.host}`, username: 'cache', password } } })
   const modules = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
   const old = await replica(t, 'old-s3cret')
-  await until(async () => await isRedisUp(old), 'it is up with the old password')
+  await until(async () => await isRedisUp(old), 'varve reaches Redis')
   await user('>new-s3cret')
   const renewed = await replica(t, 'new-s3cret')
-  await until(async () => await isRedisUp(renewed), 'it is up with the new password')
+  await until(async () => await isRedisUp(renewed), 'varve reaches Redis')
   t.match(await old.get(modules(500)), { status: 200 })
-  await until(async () => await redisWriteCount(old) === 1, 'it is written')
+  await until(async () => await redisWriteCount(old) === 1, 'the entry is written to Redis')
   t.match(await renewed.get(modules(500)), { status: 200, headers: { 'cache-status': /hit; detail=redis/ } })
   await user('<old-s3cret')
   t.ok(await isRedisUp(old), 'an open connection stays')
   await redis.client.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'yes')
-  await until(async () => !await isRedisUp(old), 'it cannot connect again')
+  await until(async () => !await isRedisUp(old), 'varve knows that Redis is down')
   await until(
     async () => (await readiness(old)).degraded.some(text => text.startsWith('Redis authentication failed: WRONGPASS')),
-    'it is reported'
+    'readiness reports: Redis authentication failed'
   )
   t.match(await old.get(modules(501)), { status: 200 })
-  await until(async () => await isRedisUp(renewed), 'the other is back')
+  await until(async () => await isRedisUp(renewed), 'varve reaches Redis')
   t.match(await renewed.get(modules(500)), { status: 200 })
   for (const varve of [old, renewed]) {
     const { body } = await sendRequest(varve.adminUrl, '/status.json')
@@ -91,7 +91,7 @@ t.test('a Redis password is rotated without a lost read, and the old one is repo
 t.test('records of another build of varve are ignored, stay, and disturb no replica', async t => {
   const redis = await startRedis(t)
   const pair = await startReplicaPair(t, { url: redis.url })
-  await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'both are up')
+  await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'both replicas reach Redis')
   await checkShared(t, pair, 'before')
   const [key = ''] = await redis.client.keys('varve:1:*modules*')
   const later = key.replace('varve:1:', 'varve:2:')
@@ -121,7 +121,7 @@ t.test('writes for a frozen Redis take an eighth of the bytes in flight, and go 
     respondOk(response, body)
   })
   const varve = await varveAt(t, upstream.url, { cache: { redis: { url: redis.url, timeoutMs: 50 } } })
-  await until(async () => await isRedisUp(varve), 'it is up')
+  await until(async () => await isRedisUp(varve), 'varve reaches Redis')
   redis.freeze()
   const inFlight = async (): Promise<number> => await varve.metric('varve_in_flight_bytes') ?? 0
   let most = 0
@@ -135,6 +135,6 @@ t.test('writes for a frozen Redis take an eighth of the bytes in flight, and go 
   t.ok(most >= 7 * mega && most < 20 * mega, `${Math.round(most / mega)} MB of 64 MB at most`)
   await until(async () => await inFlight() <= 8 * mega, 'no more than its share waits')
   redis.thaw()
-  await until(async () => await redisWriteCount(varve) >= 5, 'what waited is written', 20_000)
-  await until(async () => await inFlight() === 0, 'nothing waits')
+  await until(async () => await redisWriteCount(varve) >= 5, 'the entries are written to Redis', 20_000)
+  await until(async () => await inFlight() === 0, 'no bytes are in flight')
 })

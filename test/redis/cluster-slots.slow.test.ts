@@ -46,7 +46,10 @@ t.test('killing a cluster node under reads causes no client error; the other nod
   const before = await redisErrorsOf(second)
   const known = Array.from({ length: 45 }, newTarget)
   for (const target of known) await first.get(target)
-  await until(async () => await redisWriteCount(first) === targets.length + known.length, 'all is written')
+  await until(
+    async () => await redisWriteCount(first) === targets.length + known.length,
+    'the entries are written to Redis'
+  )
   const keys = await cluster.keys('varve:1:*modules*')
   const ownerOf = async (target: string): Promise<number> =>
     await cluster.ownerOf(keys.find(key => key.includes(target.split('/')[3] ?? '')) ?? '')
@@ -65,7 +68,7 @@ t.test('killing a cluster node under reads causes no client error; the other nod
   t.ok(upstream.requests.length >= requestCount + lost.length)
   await until(
     async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '),
-    'the others take it for dead'
+    'the other nodes see the master as failed'
   )
   const waits = await countSlowReads(t, replicas, 60)
   t.ok(waits <= 3, `${waits} of 60 reads waited for the dead node`)
@@ -91,7 +94,11 @@ t.test('killing a cluster node under reads causes no client error; the other nod
     const again = Array.from({ length: 9 }, newTarget)
     const written = await redisWriteCount(second)
     for (const target of again) await second.get(target)
-    await until(async () => await redisWriteCount(second) >= written + again.length, 'all is written', 3000)
+    await until(
+      async () => await redisWriteCount(second) >= written + again.length,
+      'the entries are written to Redis',
+      3000
+    )
     const found = await Promise.all(
       again.map(async target => (await replicas.first.get(target)).headers['cache-status'])
     )

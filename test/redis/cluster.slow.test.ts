@@ -27,7 +27,7 @@ t.test('a frozen cluster node costs reads at most their Redis timeout, and soon 
   cluster.node(2).freeze()
   await until(
     async () => String(await cluster.node(0).client.cluster('NODES')).includes('master,fail '),
-    'the others take it for dead'
+    'the other nodes see the master as failed'
   )
   const waits = await countSlowReads(t, replicas, 90)
   const { reads, wrong, slowest } = await reading.stop()
@@ -47,7 +47,7 @@ t.test('reads skip a cluster that is down altogether, and varve uses it again wh
   for (const nth of [0, 1, 2]) cluster.node(nth).freeze()
   await until(
     async () => await countSlowReads(t, replicas, 5) === 0 && !await isRedisUp(second),
-    'it is known to be unhealthy'
+    'the replica knows that Redis is down, and no read is slow'
   )
   await expectNoRedisReads(t, replicas)
   await Promise.all([0, 1, 2].map(async nth => {
@@ -56,7 +56,7 @@ t.test('reads skip a cluster that is down altogether, and varve uses it again wh
   await expectNoRedisReads(t, replicas)
   for (const nth of [0, 1, 2]) await cluster.node(nth).start()
   await cluster.untilHealthy()
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 4000)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis', 4000)
   // Waits: each replica reads from Redis again after it knows what the others agreed on.
   await untilShared(replicas)
 })
@@ -69,15 +69,15 @@ t.test('reads skip a cluster that lacks slots, and varve uses it again when it i
   await cluster.killNode(2)
   await until(
     async () => await countSlowReads(t, replicas, 5) === 0 && !await isRedisUp(second),
-    'it is known to be unhealthy'
+    'the replica knows that Redis is down, and no read is slow'
   )
   await until(
     async () => (await readiness(second)).degraded.some(text => text.startsWith('Redis unreachable: CLUSTERDOWN')),
-    'it reports the reason'
+    'readiness reports: Redis unreachable'
   )
   await expectNoRedisReads(t, replicas)
   await cluster.restartNode(2)
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 4000)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis', 4000)
   // Waits: each replica reads from Redis again after it knows what the others agreed on.
   await untilShared(replicas)
 })

@@ -31,7 +31,11 @@ function caFileOf (t: Test): string {
 
 async function shares (t: Test, redis: RedisConfigChange): Promise<void> {
   const pair = await startReplicaPair(t, { timeoutMs: 500, ...redis })
-  await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'it is up', 5000)
+  await until(
+    async () => await isRedisUp(pair.first) && await isRedisUp(pair.second),
+    'both replicas reach Redis',
+    5000
+  )
   await untilShared(pair)
   t.pass('the entry is shared')
 }

@@ -84,7 +84,7 @@ t.test('errors of Sentinel connections are handled, also if they are closed whil
   await until(
     () =>
       process.getActiveResourcesInfo().filter(name => name === 'TLSSocketWrap' || name === 'TCPSocketWrap').length <= 1,
-    'they are gone'
+    'the sockets are closed'
   )
   t.same(printed(), [])
 })

@@ -59,11 +59,11 @@ t.test('Redis is reached by name, and at its last address while DNS hangs', asyn
   // Hangs, so that one query must serve all attempts.
   resolveWith(async () => await new Promise(() => {}))
   await redis.kill()
-  await until(() => client.status === 'reconnecting', 'it is noticed')
+  await until(() => client.status === 'reconnecting', 'the client reconnects')
   // Waits for the second query: a result that is still cached would need none.
-  await until(() => lookups.length === 2, 'its name is looked up again')
+  await until(() => lookups.length === 2, 'the host name is looked up again')
   await redis.start()
-  await until(async () => await client.ping() === 'PONG', 'it is back')
+  await until(async () => await client.ping() === 'PONG', 'Redis responds again')
   t.same(lookups, ['redis.example', 'redis.example'])
 })
 

@@ -168,10 +168,10 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, reason
 
   await end(redis, net)
   const endedMs = performance.now()
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both use it again')
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis')
   const backMs = performance.now() - endedMs
   t.ok(backMs < 3500, `it was used again after ${Math.round(backMs)} ms`)
-  await until(async () => (await readiness(second)).degraded.length === 0, 'nothing is degraded any more')
+  await until(async () => (await readiness(second)).degraded.length === 0, 'nothing is degraded')
   await untilShared(pair)
   await checkShared(t, pair, 'it is shared again')
   const isWritten = (names: readonly string[], target: string): boolean =>
@@ -179,7 +179,7 @@ async function suffer (t: Test, { begin, end, isSilent, isDirect = false, reason
   await until(async () => {
     const names = await redis.client.keys('*modules*')
     return missed.every(target => isWritten(names, target))
-  }, 'what was read meanwhile is written')
+  }, 'the entries of the missed reads are in Redis')
   const requestCount = upstream.requests.length
   for (const target of missed) {
     const got = await first.get(target)

@@ -34,7 +34,7 @@ t.test('with Redis down at the start varve starts, is ready, and uses Redis once
   t.ok(await slowestOf(t, first, [newTarget(), newTarget(), newTarget()]) < marginMs)
   t.ok((await redisErrorsOf(first)).connect, 'the error is counted')
   await startRedis(t, { port })
-  await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'it is up', 3500)
+  await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'both replicas reach Redis', 3500)
   // Writes from before wait in the queue, and both must agree first.
   await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
@@ -52,7 +52,7 @@ t.test('varve starts although Redis accepts connections and never responds', asy
   await checkDegraded(t, first, /^Redis unreachable: (?:not connected yet|Command timed out)/)
   t.ok(await slowestOf(t, first, [newTarget(), newTarget(), newTarget()]) < marginMs)
   redis.thaw()
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 3500)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis', 3500)
   await untilShared(pair)
 })
 
@@ -65,7 +65,7 @@ t.test('with a wrong password varve reports it and responds, and uses Redis once
   t.ok(await slowestOf(t, first, [newTarget(), newTarget(), newTarget()]) < marginMs)
   t.equal(await redisWriteCount(first), 0)
   await redis.client.config('SET', 'requirepass', 'wrong')
-  await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'it is up', 3500)
+  await until(async () => await isRedisUp(first) && await isRedisUp(pair.second), 'both replicas reach Redis', 3500)
   await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
 })
@@ -78,7 +78,7 @@ t.test('a full Redis with noeviction stays up, serves hits and reports its rejec
   await checkDegraded(t, first, /noeviction.*allkeys-lru/)
   const had = newTarget()
   await first.get(had)
-  await until(async () => await redisWriteCount(first) === 1, 'it is written')
+  await until(async () => await redisWriteCount(first) === 1, 'the entry is written to Redis')
   await redis.client.config('SET', 'maxmemory', '1')
   const failing = [newTarget(), newTarget(), newTarget()]
   t.ok(await slowestOf(t, first, failing) < marginMs)
@@ -87,7 +87,7 @@ t.test('a full Redis with noeviction stays up, serves hits and reports its rejec
   t.ok(await isRedisUp(first), 'it responds, so it is up')
   t.equal((await second.get(had)).headers['cache-status'], 'varve; hit; detail=redis', 'stored entries are shared')
   await redis.client.config('SET', 'maxmemory', '64mb')
-  await until(async () => await redisWriteCount(first) >= 1 + failing.length, 'what has waited is written')
+  await until(async () => await redisWriteCount(first) >= 1 + failing.length, 'the entries are written to Redis')
   const requestCount = upstream.requests.length
   for (const target of failing) checkResponse(t, await second.get(target), target)
   t.equal(upstream.requests.length, requestCount)
@@ -102,13 +102,13 @@ t.test('a read-only Redis replica is up, serves hits and reports its rejected wr
   const writer = await startReplicaPair(t, { url: master.url, timeoutMs })
   const had = Array.from({ length: 50 }, writer.newTarget)
   for (const target of had) await writer.first.get(target)
-  await until(async () => await redisWriteCount(writer.first) === had.length, 'all is written at the master')
+  await until(async () => await redisWriteCount(writer.first) === had.length, 'the entries are written to Redis')
   await replicate(redis, master)
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'it is up', 3500)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis', 3500)
   // Retries: after each check for another server behind the name, the state of the other replicas is unknown.
   await until(
     async () => (await second.get(had.pop() ?? '')).headers['cache-status'] === 'varve; hit; detail=redis',
-    'what it has is had'
+    'an entry of the replica is a hit'
   )
   const failing = [newTarget(), newTarget()]
   t.ok(await slowestOf(t, first, failing) < marginMs)
@@ -118,10 +118,10 @@ t.test('a read-only Redis replica is up, serves hits and reports its rejected wr
     async () =>
       await isRedisUp(first) &&
       (await readiness(first)).degraded.some(text => text.startsWith('Redis rejects writes: READONLY')),
-    'it reports that, and is up'
+    'readiness reports: Redis rejects writes'
   )
   await replicate(redis, undefined)
-  await until(async () => (await readiness(first)).degraded.length === 0, 'it takes writes again')
+  await until(async () => (await readiness(first)).degraded.length === 0, 'nothing is degraded')
   await untilShared(pair)
   await checkShared(t, pair, 'it is shared')
 })
@@ -129,7 +129,7 @@ t.test('a read-only Redis replica is up, serves hits and reports its rejected wr
 t.test('varve uses a Redis without maxmemory and reports that it grows without limit', async t => {
   const redis = await startRedis(t, { maxmemory: '0' })
   const pair = await startReplicaPair(t, { url: redis.url, timeoutMs })
-  await until(async () => (await readiness(pair.first)).degraded.length > 0, 'it reports that')
+  await until(async () => (await readiness(pair.first)).degraded.length > 0, 'readiness reports the fault')
   await checkDegraded(t, pair.first, /no maxmemory/)
   await checkShared(t, pair, 'it is shared')
 })
@@ -138,14 +138,17 @@ t.test('varve replaces a dead connection while it probes Redis', async t => {
   const redis = await startRedis(t)
   const net = await slowRedis(t, redis)
   const { first, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs: soonMs })
-  await until(async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2, 'all connections are there')
+  await until(
+    async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2,
+    'both replicas listen to news'
+  )
   const before = net.connected
   net.withhold()
   await slowestOf(t, first, Array.from({ length: 6 }, newTarget))
   t.notOk(await isRedisUp(first))
-  await until(() => net.connected > before, 'another connection is tried', 6000)
+  await until(() => net.connected > before, 'varve connects once more', 6000)
   net.release()
-  await until(async () => await isRedisUp(first), 'it is up', 3500)
+  await until(async () => await isRedisUp(first), 'varve reaches Redis', 3500)
 })
 
 t.test('pending writes are flushed when Redis returns, or reported as rejected', async t => {
@@ -154,7 +157,7 @@ t.test('pending writes are flushed when Redis returns, or reported as rejected',
   const { first, newTarget } = await startReplicaPair(t, { url: net.url, timeoutMs })
   net.isRejecting = true
   net.dropConnections()
-  await until(async () => !await isRedisUp(first), 'it is known to be away')
+  await until(async () => !await isRedisUp(first), 'varve knows that Redis is down')
   // Reads only now: earlier reads may have been written already, these surely wait.
   const had = [newTarget(), newTarget(), newTarget()]
   const written = await redisWriteCount(first)
@@ -165,10 +168,10 @@ t.test('pending writes are flushed when Redis returns, or reported as rejected',
   net.isRejecting = false
   await until(
     async () => (await readiness(first)).degraded.some(text => text.startsWith('Redis rejects writes: OOM')),
-    'it reports that without further requests'
+    'readiness reports: Redis rejects writes'
   )
   await redis.client.config('SET', 'maxmemory', '64mb')
-  await until(async () => await redisWriteCount(first) === written + had.length, 'what has waited is written')
+  await until(async () => await redisWriteCount(first) === written + had.length, 'the entries are written to Redis')
 })
 
 t.test('a subscriber connection that breaks while it is renewed is renewed again', async t => {
@@ -186,7 +189,10 @@ t.test('a subscriber connection that breaks while it is renewed is renewed again
   })
   net.dropConnections()
   await cut
-  await until(async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2, 'both listen again')
-  await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'it is up')
+  await until(
+    async () => (await redis.client.pubsub('NUMSUB', 'varve:1:news'))[1] === 2,
+    'both replicas listen to news'
+  )
+  await until(async () => await isRedisUp(pair.first) && await isRedisUp(pair.second), 'both replicas reach Redis')
   await checkShared(t, pair, 'it is shared')
 })

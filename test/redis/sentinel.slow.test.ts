@@ -19,7 +19,7 @@ t.test('a failover under reads causes no client error, and varve shares through 
   const printed = t.capture(console, 'error')
   const pair = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
   const { first: one, second, upstream, newTarget } = pair
-  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up')
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both replicas reach Redis')
   await checkShared(t, pair, 'it is shared before')
   const first = set.master
   const target = newTarget()
@@ -28,7 +28,7 @@ t.test('a failover under reads causes no client error, and varve shares through 
   const reading = startReads(t, second, newTarget)
   await set.failover()
   t.not(set.master, first)
-  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both are up', 6000)
+  await until(async () => await isRedisUp(one) && await isRedisUp(second), 'both replicas reach Redis', 6000)
   const { reads, wrong, slowest } = await reading.stop()
   await untilShared(pair)
   await checkShared(t, pair, 'it is shared at the new master')
@@ -47,13 +47,13 @@ t.test('a master killed under reads causes no client error; varve uses the next 
   const printed = t.capture(console, 'error')
   const pair = await startReplicaPair(t, { sentinel: { name: set.name, hosts: set.hosts }, timeoutMs })
   const { first, second, newTarget } = pair
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up')
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis')
   const reading = startReads(t, second, newTarget)
   const killed = set.killMaster()
-  await until(async () => !await isRedisUp(second) && !await isRedisUp(first), 'it is known to be gone')
+  await until(async () => !await isRedisUp(second) && !await isRedisUp(first), 'both replicas know that Redis is down')
   t.ok((await readiness(second)).ready)
   await killed
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up', 6000)
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis', 6000)
   await untilShared(pair)
   // Stops all sentinels: a client that has found its master needs none of them.
   for (const sentinel of set.sentinels) await sentinel.kill()

@@ -92,7 +92,7 @@ t.test('the simulated network delays, withholds, cuts, refuses and responds by i
   const write = client.set('varve', 'laid down once').finally(() => {
     hasResponded = true
   })
-  await until(async () => await redis.client.exists('varve') === 1, 'the server has it')
+  await until(async () => await redis.client.exists('varve') === 1, 'the server has the key')
   t.notOk(hasResponded)
   slow.release()
   t.equal(await write, 'OK')
@@ -124,7 +124,7 @@ t.test('a cluster of three serves while a slot moves, and partly when a node is 
   const writing = (async () => {
     while (!moved.signal.aborted) await cluster.client.set(`{varve}:${written++}`, 'laid down once')
   })()
-  await until(() => written > 200, 'there are keys to move')
+  await until(() => written > 200, '200 keys are written')
   await cluster.moveSlot(slot, from, to, async () => {
     const before = written
     await until(() => written > before + 20, 'keys are written to both')

@@ -120,7 +120,7 @@ t.test('a growing sandbox prepares its newest transactions, as they are, and for
   const { url, ledger } = await startSandboxNode(t, options)
   const { newestRecords: { byVersion } } = ledger
   const start = ledger.head.version
-  await until(() => byVersion.has(start + 600n), 'more have come than it keeps')
+  await until(() => byVersion.has(start + 600n), '600 versions have come')
   t.ok(byVersion.size <= 513 && !byVersion.has(start), `${byVersion.size} are kept`)
   const first = start + 550n
   const { json } = await requestNode(`${url}/v1/transactions?start=${first}&limit=50`)

@@ -49,7 +49,7 @@ export async function startWithTwoUpstreams (
 async function untilAllPolled (served: VarveWithUpstreams): Promise<VarveWithUpstreams> {
   await until(
     async () => !(await sendRequest(served.varve.adminUrl, '/readyz')).body.includes('has not responded yet'),
-    'each was polled'
+    'every upstream was polled'
   )
   served.takeRequestCounts()
   return served

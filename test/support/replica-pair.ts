@@ -136,10 +136,10 @@ export async function startReplicaPairAtCluster (
   const cluster = await startCluster(t, options)
   const replicas = await startReplicaPair(t, { cluster: cluster.hosts, timeoutMs })
   const { first, second, newTarget } = replicas
-  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both are up')
+  await until(async () => await isRedisUp(first) && await isRedisUp(second), 'both replicas reach Redis')
   const targets = Array.from({ length: count }, newTarget)
   for (const target of targets) checkResponse(t, await first.get(target), target)
-  await until(async () => await redisWriteCount(first) === count, 'all is written')
+  await until(async () => await redisWriteCount(first) === count, 'the entries are written to Redis')
   return { cluster, replicas, targets }
 }
 

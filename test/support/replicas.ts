@@ -38,7 +38,10 @@ export async function publishedGenerations (redis: RedisProcess, key = controlKe
 export async function untilAllSynced (redis: RedisProcess): Promise<void> {
   for (const sign of (await redis.client.hkeys(controlKey)).filter(field => field.startsWith('r'))) {
     await redis.client.hdel(controlKey, sign)
-    await until(async () => await redis.client.hexists(controlKey, sign) === 1, 'it has looked')
+    await until(
+      async () => await redis.client.hexists(controlKey, sign) === 1,
+      'the replica has read the control record'
+    )
   }
 }
 

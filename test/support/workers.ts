@@ -21,7 +21,7 @@ export async function requestEachWorker (varve: TestVarve, target: string, worke
  */
 export async function allPidsOf (varve: TestVarve, workers: number): Promise<number[]> {
   let pids: number[] = []
-  await until(async () => (pids = await pidsOf(varve)).length === workers, `all ${workers} answer`)
+  await until(async () => (pids = await pidsOf(varve)).length === workers, `all ${workers} workers respond`)
   return pids
 }
 

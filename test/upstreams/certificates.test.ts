@@ -87,9 +87,12 @@ t.test('a certificate that goes bad takes no hit away; once it is good, its upst
   t.match(await varve.get(modules(500)), { status: 200 })
   server.setSecureContext({ cert: expired, key })
   disconnect()
-  await until(async () => (await degradedAt(varve)).includes('node is down: TLS error: CERT_HAS_EXPIRED'), 'it is said')
+  await until(
+    async () => (await degradedAt(varve)).includes('node is down: TLS error: CERT_HAS_EXPIRED'),
+    'readiness reports the TLS error'
+  )
   t.match(await varve.get(modules(500)), { status: 200, headers: { 'cache-status': /hit/ } })
   t.match(await varve.get(modules(501)), { status: 503 })
   server.setSecureContext({ cert: certificate, key })
-  await until(async () => (await varve.get(modules(501))).status === 200, 'it is used again')
+  await until(async () => (await varve.get(modules(501))).status === 200, 'the upstream serves reads again')
 })

@@ -36,7 +36,7 @@ async function varveAtTwo (t: Test, a: Sandbox, b: Sandbox, change: object = {})
   })
   await until(
     async () => (await statusOf(varve)).upstreams.every(({ version }) => version !== undefined),
-    'both are up'
+    'both upstreams are up'
   )
   return varve
 }

@@ -115,7 +115,7 @@ t.test('cached addresses are used once a query hangs for a fifth of the timeout;
   t.equal(await found(), '10.0.0.1')
   t.equal(queries.length, 2, 'the one query still hangs')
   queries[1]?.resolve(at('10.0.0.2'))
-  await until(async () => await found() === '10.0.0.2', 'it is known')
+  await until(async () => await found() === '10.0.0.2', 'the name resolves to 10.0.0.2')
   t.equal(queries.length, 2)
 })
 
@@ -127,7 +127,7 @@ t.test('a name never resolved before waits for nearly the whole timeout, then fa
   })
   t.equal(queries.length, 1)
   queries[0]?.resolve(at('10.0.0.1'))
-  await until(async () => await found() === '10.0.0.1', 'it is known')
+  await until(async () => await found() === '10.0.0.1', 'the name resolves to 10.0.0.1')
 })
 
 t.test('a hanging name blocks no other name, and the number of cached names is bounded', async t => {

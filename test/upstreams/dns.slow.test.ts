@@ -92,7 +92,7 @@ for (const workers of [1, 2]) {
       async () =>
         /one is down: DNS lookup (?:of \S+ )?failed/.test(await readiness()) &&
         /two is down: DNS lookup (?:of \S+ )?failed/.test(await readiness()),
-      'each is reported with its own reason'
+      'readiness reports a reason for each upstream'
     )
     if (workers === 1) {
       t.match(
@@ -107,10 +107,10 @@ for (const workers of [1, 2]) {
       (await Promise.all(Array.from({ length: 8 }, async (_, at) => await read(from + at)))).every(status =>
         status === 200
       )
-    await until(async () => await eachReads(2000), 'one leads somewhere')
+    await until(async () => await eachReads(2000), 'the first host name resolves')
     await until(
       async () => /"degraded":\["two is down: /.test(await readiness()),
-      'the other one is reported alone'
+      'readiness reports the second upstream alone'
     )
     t.match((await sendRequest(adminUrl, '/metrics')).body, /varve_upstream_requests_total\{[^}]*status="unresolved"\}/)
 
@@ -127,7 +127,7 @@ for (const workers of [1, 2]) {
           for (let nth = 0; nth < 4; nth++) if (await read(version++) !== 200) failed++
           return moved.requests.countFor('account_modules') > 0 && upstream.requests.total === 0
         },
-        'it is followed',
+        'reads reach the upstream at its new address',
         60_000
       )
       t.equal(failed, 0, 'and no read fails')

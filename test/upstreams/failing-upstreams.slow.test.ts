@@ -35,10 +35,10 @@ t.test('the oldest version shown is the oldest that a healthy upstream can serve
     (await get(modules(version))).headers['x-node-ledger-oldest-version']
   t.equal(await oldestServed(), whole)
   upstreams[1]?.faults.add({ kind: 'reset' })
-  await until(async () => await upStates() === '1,0', 'it is known to be down')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   t.equal(await oldestServed(), pruned)
   upstreams[1]?.faults.clear()
-  await until(async () => await upStates() === '1,1', 'it is back', 2000)
+  await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
   t.equal(await oldestServed(), whole)
 })
 
@@ -67,7 +67,7 @@ t.test('no client sees an upstream fail while another is healthy; a fixed one is
       t.match(await get(modules(version++)), { status: 200, headers: { 'cache-control': 'no-cache' } }, name)
     }
     one?.faults.clear()
-    await until(async () => await upStates() === '1,1', `it is up after ${name}`, 2000)
+    await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
     takeRequestCounts()
   }
 })
@@ -102,7 +102,7 @@ t.test('five failures in a row open an upstream\'s circuit; a lone upstream stil
       varve.log.some(({ upstream, msg, reason }) =>
         upstream === 'n1' && /upstream is down/.test(String(msg)) && reason === 'status 500'
       ),
-    'it is logged'
+    'the log reports the upstream as down'
   )
   two?.faults.add({ kind: 'reset' })
   t.match(await get(modules(2200)), { status: 500, body: shape }, 'the real response of the upstream that gave one')
@@ -123,7 +123,7 @@ t.test('an upstream that fails reads but responds to polls is unhealthy until th
     await leavesAlone(t, served)
     t.match(await statusOf('n1'), { state: 'down' })
     one?.faults.clear()
-    await until(async () => await upStates() === '1,1', 'it is fixed', 2000)
+    await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
     await until(() => varve.log.filter(({ upstream }) => upstream === 'n1').length === 3, 'a line for each change')
   }
 })
@@ -151,7 +151,7 @@ t.test('a 429 backs off that upstream alone for as long as it says; a lone 429 i
   t.match(await get(modules(2200)), { status: 429, headers: { 'content-type': /text\/plain/, 'retry-after': '3' } })
   fault?.remove()
   other?.faults.clear()
-  await until(async () => (await statusOf('n1'))['state'] === 'up', 'its time is over', 6000)
+  await until(async () => (await statusOf('n1'))['state'] === 'up', 'upstream n1 is up', 6000)
   t.ok(performance.now() - backedOffAt > 2950)
 })
 
@@ -169,7 +169,7 @@ t.test('varve responds 410 only when every upstream lacks the version; 503 if on
   t.match(await get(modules(5)), { status: 503, headers: { 'retry-after': /^\d+$/ }, body: shape })
   t.match(await get(modules(between + 8n)), { status: 503, body: shape })
   two?.faults.clear()
-  await until(async () => await upStates() === '1,1', 'it is back', 2000)
+  await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
   two?.ledger.pruneTo(900)
   t.match(
     await get(modules(6)),
@@ -208,18 +208,24 @@ t.test('varve serves cached reads after the upstream that had them is gone and t
   })
   t.match(await get(modules(20)), { status: 200 })
   two?.faults.add({ kind: 'reset' })
-  await until(async () => await upStates() === '1,0', 'it is down')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   t.match(await get(modules(20)), { status: 200, headers: { [cacheStatusHeader]: /hit/ } })
   two?.faults.clear()
   two?.ledger.pruneTo(500)
-  await until(async () => await upStates() === '1,1' && (await get(modules(20))).status === 410, 'all have pruned it')
+  await until(
+    async () => await upStates() === '1,1' && (await get(modules(20))).status === 410,
+    'both upstreams are up and have pruned the version'
+  )
 })
 
 t.test('varve does not halve a slow response\'s time for the sake of an unhealthy upstream', async t => {
   const { upstreams: [one, two], get, varve } = await startWithUpstreams(t, [{}, {}], {}, { timeoutMs: 3000 })
   two?.faults.add({ kind: 'reset' })
   // Before its first failure it is unknown, not down.
-  await until(async () => varve.log.some(({ msg }) => msg === 'upstream is down'), 'it is down')
+  await until(
+    async () => varve.log.some(({ msg }) => msg === 'upstream is down'),
+    'the log reports the upstream as down'
+  )
   one?.faults.add({ kind: 'slow', ms: 2000, match: 'account_modules' })
   t.match(await get(modules(2000)), { status: 200 })
 })
@@ -228,7 +234,7 @@ t.test('a read does not wait for an upstream that never responded if another is 
   const silent = await startStubUpstream(t, () => {}, () => {})
   const healthy = await startSandboxNode(t, { prunedBlocks: 0 })
   const { get, upStates } = await startInFrontOf(t, [healthy, silent as never])
-  await until(async () => await upStates() === '1,0', 'one is up')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   const requestCount = silent.requests.length
   for (let nth = 0n; nth < 5n; nth++) {
     t.match(await get(modules(healthy.ledger.head.version + 1000n + nth)), { status: 404 })
@@ -284,7 +290,7 @@ t.test('varve reads events from the longest history and trusts no shorter one in
   t.match(await get(page(990, 9)), { status: 200 })
   t.same(takeRequestCounts(), [0, 6])
   long?.faults.add({ kind: 'reset' })
-  await until(async () => await upStates() === '1,0', 'it is down')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   t.match(
     await get(page(991, 9)),
     { status: 200, body: /"sequence_number":"991"/ },
@@ -305,10 +311,10 @@ t.test('varve does not trust an empty page of an unread stream from an upstream 
   const { upstreams: [short, long], get, upStates } = await startWithUpstreams(t, [{ prunedBlocks: 500 }, {}])
   if (short !== undefined) short.ledger.prunedEvents = 'empty'
   long?.faults.add({ kind: 'reset' })
-  await until(async () => await upStates() === '1,0', 'it is down')
+  await until(async () => await upStates() === '1,0', 'only the first upstream is up')
   t.match(await get(page(100)), { status: 503, body: shape })
   long?.faults.clear()
-  await until(async () => await upStates() === '1,1', 'it is back', 2000)
+  await until(async () => await upStates() === '1,1', 'both upstreams are up', 2000)
   t.match(await get(page(100)), { status: 200, body: /"sequence_number":"100"/ })
   t.match(await get(page(5000)), { status: 200, body: '[]' }, 'the longest history is trusted')
 })
@@ -392,7 +398,7 @@ t.test('varve does not forward the denial of a version that it has already serve
   })
   const ahead = await startSandboxNode(t, { prunedBlocks: 0 })
   const { get, upStates } = await startInFrontOf(t, [ahead, lags as never])
-  await until(async () => await upStates() === '1,0' || await upStates() === '1,1', 'both were polled')
+  await until(async () => await upStates() === '1,0' || await upStates() === '1,1', 'both upstreams are up')
   ahead.faults.add({ kind: 'reset' })
   t.match(await get('/v1/accounts/0x1/transactions?ledger_version=15000'), { status: 503, body: shape })
 })
@@ -408,7 +414,7 @@ t.test('varve retries a POST read like any other, and sends a possible write to 
     response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('[]')
   })
   const { varve, upStates } = await startInFrontOf(t, [failing, able] as never, { passThrough: 'all' })
-  await until(async () => await upStates() === '1,1', 'both were polled')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   const post = async (target: string, body: string): Promise<Array<number | string>> => {
     requests.length = 0
     const { status } = await varve.get(target, {

@@ -152,7 +152,7 @@ t.test('the losing fetch of a hedge is cancelled, and its upstream stays verifie
   t.equal(await fetch(), '200 ["second"]')
   await closed
   const [first] = upstreams
-  await until(() => first?.client.budget.inFlight === 0, 'its slot is released')
+  await until(() => first?.client.budget.inFlight === 0, 'the slot of the first upstream is free')
   t.same([first?.isVerified, first?.isUp, first?.health.lastFailure, first?.client.lastFetchSucceeded], [
     true,
     true,
@@ -297,7 +297,7 @@ t.test('hedges stay within their share of reads plus the burst, and a hanging re
   t.equal(await fetch(), '200 ["second"]')
   takeRequestCounts()
   const hanging = fetch()
-  await until(() => takeRequestCounts()[0] === 1, 'it hangs')
+  await until(() => takeRequestCounts()[0] === 1, 'the first upstream got the request')
   await new Promise(resolve => {
     setTimeout(resolve, 50)
   })

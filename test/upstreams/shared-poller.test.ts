@@ -48,14 +48,14 @@ t.test('callers share a poll in flight or just finished; later callers poll agai
   const { polls, notified, now, requestCount } = await shared(t, respondToIndex)
   polls.poll('n', '/v1', 300)
   polls.poll('n', '/v1', 300)
-  await until(() => notified.length === 1, 'it has come')
+  await until(() => notified.length === 1, '1 notification arrived')
   t.equal(requestCount(), 1)
   now.ms = 49
   polls.poll('n', '/v1', 300)
   t.same(notified, ['n /v1 200', 'n /v1 200'], 'notified again at once')
   now.ms = 50
   polls.poll('n', '/v1', 300)
-  await until(() => notified.length === 3, 'another has come')
+  await until(() => notified.length === 3, '3 notifications arrived')
   t.equal(requestCount(), 2)
   polls.poll('unknown', '/v1', 300)
   t.equal(notified.length, 3)
@@ -70,12 +70,12 @@ t.test('a hanging upstream is polled again a few times at most, and a late resul
   })
   for (let nth = 0; nth < 10; nth++) {
     polls.poll('n', '/v1', 5000)
-    await until(() => requestCount() === Math.min(nth + 1, 8), 'it was polled')
+    await until(() => requestCount() === Math.min(nth + 1, 8), 'the upstream was polled again')
     now.ms += 1000
   }
   t.equal(requestCount(), 8)
   withheld[7]?.()
-  await until(() => notified.length === 1, 'the last has a response')
+  await until(() => notified.length === 1, '1 notification arrived')
   await polls.close()
   t.same(notified, ['n /v1 200'])
 })
@@ -85,7 +85,7 @@ t.test('an upstream that does not respond is reported with the reason', async t 
     response.destroy()
   })
   polls.poll('n', '/v1', 300)
-  await until(() => notified.length === 1, 'it is notified')
+  await until(() => notified.length === 1, '1 notification arrived')
   t.match(notified, [/^n \/v1 truncated$/])
 })
 

@@ -117,7 +117,7 @@ t.test('a read that waits for a connection never gets bytes left over on it', as
     upstream.lies.set(first.target, thenHang(''))
     const responses = [clients[0].send(kind.request(first.nth))]
     const count = upstream.requests.length
-    await until(() => upstream.requests.length > count, 'the first is requested')
+    await until(() => upstream.requests.length > count, 'the upstream got the request')
     responses.push(clients[1].send(readKindOf(kind.name === 'modules' ? 'table item' : 'modules').request(second.nth)))
     const before = await varve.metric('varve_upstream_requests_total{upstream="node",endpoint="info",status="200"}')
     t.equal(before, undefined, 'no other request is sent')

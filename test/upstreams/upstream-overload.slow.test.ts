@@ -64,7 +64,7 @@ async function startBlockedUpstream (t: Test, respondsInMs?: number): Promise<Bl
     })
   }
   const next = async (): Promise<void> => {
-    await until(() => pending.length > 0, 'one waits')
+    await until(() => pending.length > 0, 'a request waits')
     const response = pending.shift()
     if (response !== undefined) respondOk(response, '[]')
   }
@@ -146,7 +146,7 @@ t.test('a flood of reads does not stop varve from polling an upstream', async t 
   const before = await polls()
   await until(async () => (await gauge(varve, 'waiting') ?? 0) > 14, 'a poll waits, though there was no room')
   await upstream.next()
-  await until(async () => await polls() > before, 'it comes before all others')
+  await until(async () => await polls() > before, 'the poll is sent before the queued reads')
   await upstream.nextUntil(reads)
   t.equal(await varve.metric('varve_upstream_up{upstream="node"}'), 1)
 })
@@ -170,7 +170,7 @@ t.test('varve never exceeds an upstream\'s requests per second, polls included',
     (await sendRequest(varve.adminUrl, '/readyz')).body,
     /node has used up its requestsPerSecond: \d+ requests wait/
   )
-  await until(() => requestedAt.length > 40, 'it gets requests for two seconds')
+  await until(() => requestedAt.length > 40, 'the upstream got requests for two seconds')
   stalls.disable()
   const withinMs = 1000 - stalls.max / 1e6
   const densest = Math.max(
@@ -213,7 +213,7 @@ t.test('when one upstream is at its concurrency limit, reads go to the next', as
     upstreams: upstreams as never,
     hedge: { share: 0 }
   })
-  await until(async () => await upStates() === '1,1', 'both are up')
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
   let responseCount = 0
   const reads = Promise.all(
     Array.from({ length: 200 }, async (_, nth) =>

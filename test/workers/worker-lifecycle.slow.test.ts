@@ -19,7 +19,7 @@ t.test('one worker polls an upstream for all', async t => {
   await varve.get(modules(2000))
   const before = upstream.requests.countFor('index')
   const began = performance.now()
-  await until(() => upstream.requests.countFor('index') >= before + 10, 'it gets ten requests', 10_000)
+  await until(() => upstream.requests.countFor('index') >= before + 10, 'the upstream got ten requests', 10_000)
   const tookMs = performance.now() - began
   t.ok(tookMs > 1500, `ten polls took ${tookMs} ms; three polling processes would take a third of that`)
   upstream.ledger.grow(1)
@@ -27,7 +27,7 @@ t.test('one worker polls an upstream for all', async t => {
     async () =>
       (await Promise.all([1, 2, 3].map(async () => (await varve.get(modules(2000))).headers['x-node-ledger-version'])))
         .every(version => version === String(upstream.ledger.head.version)),
-    'each has received it'
+    'every worker shows the new position'
   )
 })
 
@@ -172,7 +172,7 @@ t.test('a dying worker leaves no client hanging, not even connections on their w
     await until(async () => {
       const pids = await pidsOf(varve)
       return pids.length === 2 && !pids.includes(killed)
-    }, 'another is in its place')
+    }, 'another worker has replaced the lost one')
   }
   over.abort()
   await lanes
@@ -200,13 +200,13 @@ t.test('a hanging worker is replaced like a dead one, and its clients are discon
   const { body } = await sendRequest(varve.adminUrl, '/readyz')
   t.ok(waited() < 900, 'a hanging worker does not delay /readyz')
   t.match(body, /0 of 2 workers are ready|1 of 2 workers is ready/)
-  await until(async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200, 'the other is ready')
+  await until(async () => (await sendRequest(varve.adminUrl, '/readyz')).status === 200, 'varve is ready')
   await until(
     async () => {
       const pids = await pidsOf(varve)
       return pids.length === 2 && !pids.includes(stuck)
     },
-    'another is in its place',
+    'another worker has replaced the lost one',
     25_000
   )
   t.equal((await reads).filter(how => how === 'answered').length >= 8, true)
@@ -229,7 +229,7 @@ t.test('workers of two configurations that give one name to two upstreams share 
   t.same([...chains], ['5'])
   await until(
     async () => (await sendRequest(varve.adminUrl, '/readyz')).body === '{"ready":true,"level":"green","degraded":[]}',
-    'all are healthy'
+    'varve is ready at level green'
   )
 })
 
@@ -239,7 +239,7 @@ t.test('after a chain reset all workers switch to the new chain, and none serves
   const target = '/v1/blocks/by_version/2000'
   const before = (await varve.get(target)).body
   await requestEachWorker(varve, target)
-  await until(() => old.requests.countFor('block_by_height') >= 4, 'each knows the chain by some blocks')
+  await until(() => old.requests.countFor('block_by_height') >= 4, 'each worker has anchors')
   const port = portOf(old)
   await old.close()
   t.equal((await varve.get(target)).body, before, 'cached history needs no upstream')
@@ -250,7 +250,7 @@ t.test('after a chain reset all workers switch to the new chain, and none serves
     const bodies = []
     for (let nth = 0; nth < 4; nth++) bodies.push((await varve.get(target)).body)
     return bodies.every(body => body === now)
-  }, 'each has gone over')
+  }, 'every worker serves the new chain')
   for (let nth = 0; nth < 20; nth++) t.equal((await varve.get(target)).body, now)
 })
 
@@ -258,7 +258,10 @@ t.test('workers share a Redis as replicas do: one fetch serves all, and a purge 
   const [upstream, redis] = [await startSandboxNode(t, { prunedBlocks: 0 }), await startRedis(t)]
   const varve = await varveAt(t, upstream.url, { ...quietConfig, workers: 3, cache: { redis: { url: redis.url } } })
   t.match((await varve.get(modules(2000))).headers, { 'cache-status': /stored/ })
-  await until(async () => (await redis.client.keys('varve:1:*')).some(key => key.includes('accounts')), 'it is shared')
+  await until(
+    async () => (await redis.client.keys('varve:1:*')).some(key => key.includes('accounts')),
+    'the entry is in Redis'
+  )
   const seen = await requestEachWorker(varve, modules(2000), 3)
   t.notOk(seen.some(status => status.includes('uri-miss')), String(seen))
   t.ok(seen.some(status => status.includes('redis')))

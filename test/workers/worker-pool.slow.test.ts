@@ -63,7 +63,7 @@ t.test('a worker pool behaves as one varve', async t => {
         }
         return perWorker.every(version => version === head)
       },
-      'each sends it with cached responses',
+      'every worker stamps hits with the new position',
       2000
     )
   })
@@ -108,14 +108,14 @@ t.test('a worker pool behaves as one varve', async t => {
         (error: Error & { code?: string }) => String(error.code)
       )
     )
-    await until(() => upstream.requests.countFor('account_modules') === 4, 'each has requests in progress')
+    await until(() => upstream.requests.countFor('account_modules') === 4, 'each worker has a request in flight')
     const [lost = NaN, stays = NaN] = await allPidsOf(varve, 2)
     process.kill(lost, 'SIGKILL')
     t.equal(await Promise.race(hanging), 'ECONNRESET', 'each read on the dead worker')
     await until(async () => {
       const pids = await pidsOf(varve)
       return pids.length === 2 && !pids.includes(lost)
-    }, 'another is in its place')
+    }, 'another worker has replaced the lost one')
     t.ok((await allPidsOf(varve, 2)).includes(stays), 'the other worker is unaffected')
     t.equal(await varve.metric('varve_workers_lost_total'), 1)
     upstream.faults.clear()

@@ -100,10 +100,10 @@ t.test('a stop does not wait for a rolling reload to end', together(), async t =
   await varve.saw(/"msg":"listening"/)
   await until(
     async () => varve.log().filter(({ msg }) => msg === 'upstream is up').length === 4,
-    'each has polled the upstream'
+    'four workers report the upstream as up'
   )
   varve.child.kill('SIGHUP')
-  await until(() => varve.log().some(({ worker }) => worker === 5), 'the first of the new ones is there')
+  await until(() => varve.log().some(({ worker }) => worker === 5), 'the first new worker logs')
   const signalledAt = performance.now()
   varve.child.kill('SIGTERM')
   t.equal(await varve.code, 0)
@@ -161,7 +161,7 @@ t.test('workers end with their primary process, however it ends', together(), as
       } catch {
         return true
       }
-    }), 'they are gone')
+    }), 'the workers have exited')
 })
 
 t.test('workers that cannot listen end varve with 1 and one sentence, and none stays behind', together(), async t => {

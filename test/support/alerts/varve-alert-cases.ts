@@ -150,7 +150,7 @@ async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCas
     (await redis.client.keys('varve:1:*')).find(key => key.includes(`ledger_version=${version}`)) ?? ''
   const begin = async (): Promise<void> => {
     for (const version of [2000, 2001]) await first.get(newHistoryTarget(version))
-    await until(async () => await keyOf(2000) !== '' && await keyOf(2001) !== '', 'both are in Redis')
+    await until(async () => await keyOf(2000) !== '' && await keyOf(2001) !== '', 'both entries are in Redis')
     const key = await keyOf(2000)
     const stored = await decodeEntry(
       key.slice('varve:1:'.length),

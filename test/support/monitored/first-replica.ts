@@ -91,7 +91,7 @@ async function versionWaitReads (scene: Scenario): Promise<void> {
   growth.pause()
   const { version } = whole.ledger.head
   const pending = sendPlanned(scene, first, blockRead(lowest), 'hit_memory', {}, atLeast(version + 1n))
-  await until(async () => await first.metric('varve_waiting_for_version') === 1, 'it waits')
+  await until(async () => await first.metric('varve_waiting_for_version') === 1, 'the read waits for its version')
   growth.start()
   await pending
   await sendPlanned(

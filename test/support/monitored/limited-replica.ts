@@ -55,14 +55,17 @@ export async function hangUpstreams (scene: Scenario): Promise<HangingReads> {
   }
   // Fills the slots first: a poll in progress takes a slot and goes before queued reads.
   for (let nth = 0; nth < tightConcurrent; nth++) hangsAtTight(nth)
-  await until(() => (holds[0]?.arrivedCount ?? 0) >= hangingOnFirst + tightConcurrent, 'all that may be are under way')
+  await until(
+    () => (holds[0]?.arrivedCount ?? 0) >= hangingOnFirst + tightConcurrent,
+    'the tight upstream has all requests that it may have'
+  )
   for (let nth = 0; nth < queuedOnTight; nth++) hangsAtTight(tightConcurrent + nth)
   const have = async (series: string, least: number): Promise<boolean> => (await tight.metric(series) ?? 0) >= least
   await until(
     async () =>
       await have('varve_connections', tightConcurrent + queuedOnTight) &&
       await have('varve_upstream_waiting{upstream="whole"}', queuedOnTight),
-    'all others wait'
+    'the other reads wait'
   )
   for (const nth of [0, 1]) {
     await sendPlanned(scene, tight, latestModulesRead(60 + nth), 'unavailable', { status: 503 }, from(200 + nth))

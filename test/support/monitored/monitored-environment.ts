@@ -106,7 +106,7 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
       async () =>
         await varve.metric('varve_upstream_up{upstream="dead"}') === 1 &&
         await varve.metric('varve_upstream_state{upstream="strange",state="quarantined"}') === 1,
-      'all were polled'
+      'every upstream was polled'
     )
   }
   dead.faults.add({ kind: 'reset' })

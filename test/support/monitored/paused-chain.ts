@@ -19,14 +19,14 @@ export async function readSoonPruned (
   const { version, below, height } = aboutToGo(ledger)
   const before = await redisWritesOf(unwatched)
   await unwatched.get(`/v1/blocks/by_version/${version}`)
-  await until(async () => await redisWritesOf(unwatched) === before + 1, 'it is shared')
-  await until(() => ledger.oldest.blockHeight >= height, 'the window has passed it')
+  await until(async () => await redisWritesOf(unwatched) === before + 1, 'the entry is written to Redis')
+  await until(() => ledger.oldest.blockHeight >= height, 'the block is pruned')
   growth.pause()
   if (ledger.oldest.blockHeight !== height) throw new Error('the chain went on too far')
   for (const varve of [first, second, tight]) {
     await until(
       async () => await varve.metric('varve_ledger_oldest_version') === Number(ledger.oldest.version),
-      'every replica knows of it'
+      'the replica knows the new oldest version'
     )
   }
   return { version, below }

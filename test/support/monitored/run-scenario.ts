@@ -34,7 +34,7 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
   await firstReplicaReads(scene)
   await until(
     async () => await redisWritesOf(first) - before === scene.facts.countOf('stored by first'),
-    'the first has shared what it read'
+    'the entry is written to Redis'
   )
   await secondReplicaReads(scene)
   await readWhilePaused(scene, await readSoonPruned(environment))

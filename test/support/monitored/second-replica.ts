@@ -96,7 +96,7 @@ async function keyOf (redis: RedisProcess, varve: TestVarve, reads: () => Promis
   const before = new Set(await redis.client.keys('varve:1:*'))
   const written = await redisWritesOf(varve)
   await reads()
-  await until(async () => await redisWritesOf(varve) === written + 1, 'it is shared')
+  await until(async () => await redisWritesOf(varve) === written + 1, 'the entry is written to Redis')
   const [key] = (await redis.client.keys('varve:1:*')).filter(name => !before.has(name))
   if (key === undefined) throw new Error('nothing new in Redis')
   return key

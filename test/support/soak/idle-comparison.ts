@@ -51,7 +51,7 @@ export async function idleSnapshot (
   // Waits: the measurement stalls varve.
   await until(
     async () => sumOfSeries(await seriesOf(program), 'varve_ledger_position_age_seconds') < freshSeconds,
-    'it has polled the upstreams again'
+    'varve has polled the upstreams again'
   )
   return look
 }

@@ -55,8 +55,8 @@ export async function startVarveProcess (
     child.kill('SIGKILL')
   })
   const program = new VarveProcess(child, file)
-  await until(() => program.isListening, `it listens:\n${program.stderrLines.join('\n')}`)
-  await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'it can serve reads')
+  await until(() => program.isListening, `varve listens:\n${program.stderrLines.join('\n')}`)
+  await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'varve is ready')
   return program
 }
 

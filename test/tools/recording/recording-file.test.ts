@@ -160,7 +160,7 @@ t.test('a full disk ends the command with an error and exit code 1; whole lines 
   const folder = recording.file
   await fillDisk(t, 1)
   t.match(await sendRequest(recording.url, '/v1/1'), { status: 200 })
-  await until(() => recording.exchanges().length === 1, 'it is written')
+  await until(() => recording.exchanges().length === 1, 'the exchange is recorded')
   t.match(await sendRequest(recording.url, '/v1/2'), { status: 200 }, 'the client is not affected')
   t.equal(await recording.command.code, 1)
   t.match(

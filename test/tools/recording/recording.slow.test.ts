@@ -55,7 +55,7 @@ async function record (
     })
   }
   const ended = once(child, 'close')
-  await until(() => /forwards to/.test(output), 'it listens')
+  await until(() => /forwards to/.test(output), 'the recorder listens')
   return { child, url: /record: (\S+)/.exec(output)?.[1] ?? '', file, output: () => output, ended }
 }
 
@@ -76,7 +76,7 @@ t.test('Ctrl-C lets a recording finish requests in progress, write all and repor
     const { status, body } = await varve.get(target(nth * 20))
     if (status === 200) bodies.set(target(nth * 20), body)
   })
-  await until(() => bodies.size > 10, 'some have a response')
+  await until(() => bodies.size > 10, 'ten reads have a response')
   child.kill('SIGINT')
   await Promise.all(reading)
   t.same(await ended, [0, null])
@@ -125,7 +125,7 @@ t.test('a recorder killed in the middle of a line leaves a file readable to its 
   const reading = (async () => {
     for (;;) await sendRequest(url, '/v1/long')
   })().catch(() => {})
-  await until(() => readFileSync(file).length > 20_000_000, 'much is written')
+  await until(() => readFileSync(file).length > 20_000_000, '20 MB are written')
   child.kill('SIGKILL')
   await ended
   await reading

@@ -231,7 +231,7 @@ t.test('a rejected connection and a silent node are recorded and replayed as suc
   )
   const impatient = async (base: string, target: string, isEnough: () => boolean): Promise<string> => {
     const leaving = sendRaw(base, bare('GET', target), text => text.includes('half'))
-    await until(isEnough, 'it is requested')
+    await until(isEnough, 'the upstream got three requests')
     return await (target === '/v1/long' ? leaving : Promise.race([
       leaving,
       new Promise<string>(resolve => {
@@ -243,14 +243,14 @@ t.test('a rejected connection and a silent node are recorded and replayed as suc
   await until(() => reached === 1, 'the index is requested')
   t.match(await impatient(silent.url, '/v1/long', () => reached === 2), /half$/)
   await ended[1]
-  await until(() => silent.exchanges().length === 1, 'it is written')
+  await until(() => silent.exchanges().length === 1, '1 exchange is recorded')
   t.match(silent.exchanges()[0], { response: { body: 'half', broken: 'client' } })
   const leaver = new AbortController()
   await t.rejects(fetchUntil(silent.url, '/v1/silent', leaver, async () => {
-    await until(() => reached === 3, 'it is requested')
+    await until(() => reached === 3, 'the upstream got three requests')
   }))
   await ended[2]
-  await until(() => silent.exchanges().length === 2, 'it is written')
+  await until(() => silent.exchanges().length === 2, '2 exchanges are recorded')
   t.match(silent.exchanges()[1], { none: 'silent', response: undefined, why: undefined })
   t.equal(await silent.stop(), 0)
   t.match(

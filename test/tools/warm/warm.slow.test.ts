@@ -259,7 +259,7 @@ t.test('an idle pipe does not delay Ctrl-C, and input without lines is reported'
   await until(
     async () =>
       (await varve.metric('varve_requests_total{endpoint="account_modules",outcome="miss",status="200"}') ?? 0) === 1,
-    'it is read'
+    'the miss is counted'
   )
   child.kill('SIGTERM')
   t.equal(await text(child.stderr), `varve: not all was read; go on with\n  varve warm --skip 1 - --url ${varve.url}\n`)
