@@ -242,7 +242,7 @@ t.test('on a new release an old rendering is fetched again, and not served', asy
   t.equal(got.body, direct.body)
 })
 
-t.test(`every response of varve matches the upstream while the ledger grows and prunes (${seedTitle})`, async t => {
+t.test(`every response matches the upstream while the ledger grows and prunes (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t, {}, { latest: { infoMs: 0, gasMs: 0 } })
   // The same chain without pruning: the reference for what varve serves beyond the upstream's window.
   const archive = await startSandbox({ blockMs: 0 })

@@ -22,7 +22,7 @@ const blocksAtStart = 1000
 const followMode = followModeOf(seed)
 
 t.test(
-  `${seconds} s, ${count} faulty upstreams, follow ${followMode}: reads are true and in order (seed ${seed})`,
+  `${seconds} s, ${count} faulty upstreams, follow ${followMode}: true reads in order (seed ${seed})`,
   { timeout: (seconds + 60) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)

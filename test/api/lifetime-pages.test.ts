@@ -189,7 +189,7 @@ t.test('newest events, pages in BCS and other representations are not stored', a
   }
 })
 
-t.test(`a page is stored only if it is exactly the requested events within the window (${seedTitle})`, async () => {
+t.test(`a page is stored only if it is just the requested events within the window (${seedTitle})`, async () => {
   const changed = fc.constantFrom('none', 'none', 'drop', 'repeat', 'swap', 'guid', 'shift', 'add', 'version')
   check(
     fc.property(

@@ -12,7 +12,7 @@ const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
 const modules = '/v1/accounts/0x1/modules'
 const chain = { id: 4, generation: 1 }
 
-t.test(`a pinned cursor is hex with a version and the upstream's cursor, and pins once (${seedTitle})`, async () => {
+t.test(`a pinned cursor is hex of a version and the upstream's cursor, pinned once (${seedTitle})`, async () => {
   check(fc.property(u64, u64, own, (version, other, cursor) => {
     const pinned = pinCursor(version, cursor)
     const back = readPinnedCursor(pinned)
@@ -21,7 +21,7 @@ t.test(`a pinned cursor is hex with a version and the upstream's cursor, and pin
   }))
 })
 
-t.test(`a read with a pinned cursor has the key of the read at its version and cursor (${seedTitle})`, async () => {
+t.test(`a read with a pinned cursor has the key of its version and cursor (${seedTitle})`, async () => {
   check(fc.property(u64, own, fc.boolean(), (version, cursor, isUpper) => {
     const pinned = pinCursor(version, cursor)
     const read = readOfTarget(`${modules}?start=${isUpper ? pinned.toUpperCase() : pinned}&limit=5`)

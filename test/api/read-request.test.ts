@@ -119,7 +119,7 @@ t.test(`every variant of an event listing gives one key and one upstream request
   )
 })
 
-t.test(`every variant of a table item's types gives one key and one upstream request (${seedTitle})`, async () => {
+t.test(`every variant of a table item's types has one key and one upstream request (${seedTitle})`, async () => {
   check(
     fc.property(address, addressStyle, tag, tagStyle, tag, tagStyle, (handle, hStyle, key, kStyle, value, vStyle) => {
       const plain = { body: JSON.stringify({ key_type: canonicalTag(key), value_type: canonicalTag(value), key: 'k' }) }

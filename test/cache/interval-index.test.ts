@@ -93,7 +93,7 @@ t.test('of two blocks that share a version, the older entry is evicted as wrong'
   t.same([memory.entries, memory.intervals], [2, 2])
 })
 
-t.test(`the index finds exactly the intervals that overlap another, in any sequence (${seedTitle})`, async () => {
+t.test(`the index finds exactly the intervals that overlap another, in any order (${seedTitle})`, async () => {
   // Points, short and long intervals, disjoint or nested, as blocks and pages have them.
   const lengths = fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 30 }), fc.integer({ min: 100, max: 300 }))
   const ranges = fc.record({ first: fc.integer({ min: 0, max: 200 }), length: lengths })

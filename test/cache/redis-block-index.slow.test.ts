@@ -99,7 +99,7 @@ const chains = fc.record({
     }).filter(({ first }) => first <= highest)
   })
 
-t.test(`each version of adjacent blocks finds its own, even if one index key is lost (${seedTitle})`, async t => {
+t.test(`each version of adjacent blocks finds its own, even if an index key is lost (${seedTitle})`, async t => {
   await checkAsync(
     fc.asyncProperty(chains, fc.nat(), fc.nat(), async (blocks, lost, order) => {
       await client.flushall()

@@ -57,7 +57,7 @@ t.test('anchors within an upstream\'s window are listed newest first, both ends 
   t.same(anchors.within(31n, 99n), [])
 })
 
-t.test(`shared heights decide if two chains are the same, and without any it is unknown (${seedTitle})`, async t => {
+t.test(`shared heights decide if two chains are the same; without any it is unknown (${seedTitle})`, async t => {
   const anchors = new Anchors([at(1), at(10), at(20)])
   t.equal(anchors.isSameChain([at(10), at(11)]), true)
   t.equal(anchors.isSameChain([at(1), at(20, 'b')]), false, 'a chain that forked in between')

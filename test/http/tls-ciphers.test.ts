@@ -68,7 +68,7 @@ const weak: Readonly<Record<Key, readonly string[]>> = {
 const ofTls13 = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256']
 
 for (const key of ['rsa', 'ecdsa'] as const) {
-  t.test(`with a key of ${key.toUpperCase()}, TLS 1.2 requires forward secrecy and AEAD; TLS 1.3 works`, async t => {
+  t.test(`with a key of ${key.toUpperCase()}, TLS 1.2 needs forward secrecy and AEAD; TLS 1.3 works`, async t => {
     const { url } = await over(t, key)
     for (const cipher of secure[key]) t.equal(await offered(url, cipher), `TLSv1.2 ${cipher} 200`)
     for (const cipher of weak[key]) t.equal(await offered(url, cipher), 'rejected', cipher)

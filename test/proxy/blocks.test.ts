@@ -266,7 +266,7 @@ t.test('JSON blocks with transactions are fetched again on a new release; other 
   t.equal(stub.requests.length, targets.length + 1)
 })
 
-t.test(`in any order of versions responses match the upstream, read once in each form (${seedTitle})`, async t => {
+t.test(`in any order of versions blocks match the upstream, read once in each form (${seedTitle})`, async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const distinct = new Set<string>()
   const first = sandbox.ledger.block(700).firstVersion

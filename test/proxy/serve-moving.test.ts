@@ -109,7 +109,7 @@ for (const [target, endpoint, forMs] of microCached) {
     t.equal(parts.latestCoalescer.size, 0)
   })
 
-  t.test(`a slow upstream gets one request at a time for ${target}, and late responses are not reused`, async t => {
+  t.test(`a slow upstream gets one request at a time for ${target}; no late response is reused`, async t => {
     const { sandbox, clock, get } = await proxyAt(t)
     const hold = sandbox.faults.hold(endpoint)
     const first = get(target)
@@ -175,7 +175,7 @@ for (const [target, endpoint, forMs] of microCached) {
     }
   })
 
-  t.test(`a failed fetch of ${target} fails one request: the coalesced ones fetch once more, together`, async t => {
+  t.test(`a failed fetch of ${target} fails one request; coalesced ones fetch once more`, async t => {
     const failures: readonly [Fault, string][] = [
       [{ kind: 'error', code: 'internal_error' }, 'forwarded 500'],
       [{ kind: 'error', code: 'internal_error', status: 503 }, 'forwarded 503'],
@@ -199,7 +199,7 @@ for (const [target, endpoint, forMs] of microCached) {
   })
 }
 
-t.test(`with the micro-cache off no response is older than its request, in any order (${seedTitle})`, async t => {
+t.test(`without the micro-cache no response is older than its request, in any order (${seedTitle})`, async t => {
   const { sandbox, parts, get } = await proxyAt(t, { blocks: 20, infoIsIndex: true }, { infoMs: 0, gasMs: 0 })
   for (const late of [true, false]) sandbox.faults.add({ kind: 'slow', ms: 2, late, share: 0.3 })
   const step = fc.oneof(

@@ -255,7 +255,7 @@ function isExplained (
   return answer(read, version) === answer(read, version - 1) || changes.some(dependsOn)
 }
 
-t.test(`an answer changes only where a transaction lists a key that it can depend on (${seedTitle})`, async () => {
+t.test(`a response changes only where a transaction lists a key that it depends on (${seedTitle})`, async () => {
   check(fc.property(drawn, drawing => isExplained(drawing)), 3_000)
 })
 

@@ -67,7 +67,7 @@ async function program (
 }
 
 for (const workers of [1, 2]) {
-  t.test(`${workers === 1 ? 'one process' : 'a worker pool'} starts before DNS does, and reads from upstreams that resolve${workers === 1 ? '' : ', and follows one that moves'}`, async t => {
+  t.test(`${workers === 1 ? 'one process' : 'a worker pool'} starts before DNS, and reads from upstreams that resolve${workers === 1 ? '' : ' or move'}`, async t => {
     const upstream = await startSandbox({ blockMs: 0, prunedBlocks: 0 })
     t.teardown(async () => {
       await upstream.close()

@@ -376,7 +376,7 @@ t.test('a page that the audit finds different invalidates every page that shares
   )
 })
 
-t.test(`while the sandbox grows and recreates a store, pages by both paths match it (${seedTitle})`, async t => {
+t.test(`while the sandbox grows and recreates a store, both paths give its pages (${seedTitle})`, async t => {
   const deposits = '/v1/accounts/0xcafe/events/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E/deposit_events'
   const page = fc.record({
     handled: fc.boolean(),

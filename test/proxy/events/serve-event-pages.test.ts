@@ -569,7 +569,7 @@ t.test('an old rendering of a page is read again, unless the upstream has pruned
   t.equal(requestCountOf(sandbox), 2)
 })
 
-t.test(`cached pages match an archive that never prunes, all others the upstream now (${seedTitle})`, async t => {
+t.test(`cached pages match an archive that never prunes, others the upstream now (${seedTitle})`, async t => {
   const stream = fc.constantFrom(blocks, blocks, deposits, epochs, withdrawals)
   const page = fc.tuple(
     stream,
