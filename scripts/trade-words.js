@@ -39,6 +39,11 @@ export function privateWordIn (text) {
   return `"${word}" is private vocabulary: say ${instead} (CONTRIBUTING.md, Words)`
 }
 
+/** Returns true for a comment, with its stars, that starts with a question word. */
+export function beginsWithQuestion (comment) {
+  return /^[\s*]*(?:what|who|whether|how)\b/i.test(comment)
+}
+
 /** Reports private vocabulary in comments and strings: readers know the words of nginx, Envoy and Prometheus. */
 export const tradeWords = {
   meta: { type: 'suggestion', schema: [] },
@@ -50,7 +55,13 @@ export const tradeWords = {
     const isImport = ({ parent }) => /^(?:Import|Export)/.test(parent.type)
     return {
       Program () {
-        for (const comment of context.sourceCode.getAllComments()) check(comment, comment.value)
+        for (const comment of context.sourceCode.getAllComments()) {
+          check(comment, comment.value)
+          if (beginsWithQuestion(comment.value)) {
+            const message = 'a comment starts with a verb or a noun (CONTRIBUTING.md, Sentences)'
+            context.report({ node: comment, message })
+          }
+        }
       },
       Literal (node) {
         if (typeof node.value === 'string' && !isImport(node)) check(node, node.value)

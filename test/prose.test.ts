@@ -9,6 +9,9 @@ interface Prose {
 
 const root = join(import.meta.dirname, '..')
 const { proseFaults } = await import(pathToFileURL(join(root, 'scripts/prose.js')).href) as Prose
+const { beginsWithQuestion } = await import(pathToFileURL(join(root, 'scripts/trade-words.js')).href) as {
+  beginsWithQuestion: (comment: string) => boolean
+}
 const mostLong = 0.03
 // Pages that are not rewritten yet; each leaves this list with its new text.
 const notRewritten = new Set(['node-behaviour.md'])
@@ -63,4 +66,11 @@ t.test('private words and long lines or sentences are found; code, links and mar
   t.match(tooLongOf('W w w w', ...Array.from({ length: 6 }, () => 'w w w w')), ['line 1: 28 words'], 'wrapped lines')
   t.same(tooLongOf(`- ${words(14)}`, `- ${words(14)}`, '', `**${words(14)}.** ${words(14)}. ${words(14)}`), [])
   t.same(tooLongOf(`${words(24)} \`a b c\``, '', `${words(23)} [a b](c d)`), [])
+})
+
+t.test('a comment that starts with a question word is found', async t => {
+  for (const comment of ['* Whether it is up.', '*\n   * What one upstream has.', ' how often']) {
+    t.ok(beginsWithQuestion(comment), comment)
+  }
+  for (const comment of ['* Reads what is there.', ' Whole body.', '']) t.notOk(beginsWithQuestion(comment), comment)
 })

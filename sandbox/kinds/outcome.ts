@@ -2,7 +2,7 @@ import { type EventRecord } from '../schema/event.js'
 import { type Write } from '../write.js'
 import { type UserTransactionKind } from './user-transaction-kinds.js'
 
-/** What a transaction did. */
+/** Effects of a transaction: its writes, events, fee and failure. */
 export interface Outcome {
   readonly writes: readonly Write[]
   /** Builds the events of modules; those of streams follow from the location. */

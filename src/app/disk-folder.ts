@@ -49,7 +49,7 @@ export async function openFolder (path: string, log: Logger, metrics: Metrics): 
 }
 
 async function prepareFolder (path: string, onSetAside: (name: string) => void): Promise<void> {
-  // What a killed process left behind.
+  // Removes files that a killed process left behind.
   for (const name of await readdir(join(path, 'tmp'))) await rm(join(path, 'tmp', name), { recursive: true })
   await writeFile(join(path, 'tmp', 'probe'), '')
   await rm(join(path, 'tmp', 'probe'))

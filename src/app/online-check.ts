@@ -11,12 +11,12 @@ import { redisConnectionOptionsOf } from './redis-backend.js'
 import { type NamedUpstream } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
-/** What `varve check --online` found about one thing that the configuration names. */
+/** Finding of `varve check --online` about one thing that the configuration names. */
 export interface OnlineFinding {
   readonly what: 'upstream' | 'redis' | 'certificate'
   readonly name: string
   readonly facts: Readonly<Record<string, string | number>>
-  /** What is wrong; empty if all is well. */
+  /** Faults found; empty if all is well. */
   readonly problems: readonly string[]
 }
 

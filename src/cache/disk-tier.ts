@@ -1,7 +1,7 @@
 import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type ValidityInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { bytesOnDisk, type DiskFiles } from './disk-files.js'
-import { DiskIndex, type DiskInterval } from './disk-index.js'
+import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
 import { addKnownStreams } from './redis-invalidation.js'
 import { invalidates, type Invalidation } from './invalidation.js'
@@ -65,7 +65,7 @@ interface PendingInvalidation {
 export class DiskTier implements LowerTier, OwnTier {
   readonly name = 'disk'
   readonly #options: DiskTierOptions
-  readonly #index: DiskIndex
+  readonly #index: DiskIntervalIndex
   readonly #writeQueue: WriteQueue<QueuedWrite>
   // Invalidations that are not durable yet; nothing is read before they are.
   #pending: PendingInvalidation[] = []
@@ -74,7 +74,7 @@ export class DiskTier implements LowerTier, OwnTier {
   constructor (options: DiskTierOptions) {
     const { files, metrics } = options
     this.#options = options
-    this.#index = new DiskIndex({
+    this.#index = new DiskIntervalIndex({
       files,
       foundCorrupt: () => {
         metrics.foundCorrupt()

@@ -8,7 +8,7 @@ import { type GenerationRecord, type UpstreamChain } from '../chain/generation-r
 import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration } from './parse-replica-records.js'
 
-/** What a folder knows of one generation: its chain, and the space that has its entries. */
+/** Record of one generation in a folder: its chain, and the space that has its entries. */
 interface DiskRecord {
   readonly chainId: number
   readonly generation: number

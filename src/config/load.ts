@@ -117,12 +117,11 @@ function upstreamSourceMistakes (
   { needsUpstream }: ConfigRequirements
 ): Mistake[] {
   const hasUpstreams = Array.isArray(upstreams) ? upstreams.length > 0 : upstreams !== undefined
-  const sandboxSource = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
+  const setBy = flags.sandbox === true ? '--sandbox' : 'VARVE_SANDBOX'
   if (isSandbox === true && hasUpstreams) {
     return [{
       path: pathWithSource('upstreams', sources),
-      message:
-        `expected none together with ${sandboxSource}, which serves made-up data: remove the upstreams, or ${sandboxSource}`
+      message: `expected none together with ${setBy}, which serves made-up data: remove the upstreams, or ${setBy}`
     }]
   }
   if (needsUpstream !== true || hasUpstreams || isSandbox !== false) return []

@@ -9,7 +9,7 @@ import { type StatusSources } from './status-sources.js'
 export interface Readiness {
   readonly ready: boolean
   readonly level: Level
-  /** What is wrong, in words. */
+  /** Faults, in words. */
   readonly degraded: readonly string[]
 }
 

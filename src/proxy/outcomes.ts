@@ -59,7 +59,7 @@ export type CoalescedEntry = CachedEntry & { readonly textKey: string }
 /** Fetch that coalesced reads may share, with the key of the request text that the response may quote. */
 export type CoalescedFetch = FetchResult & { readonly textKey: string }
 
-/** What one of several coalesced reads loaded for all of them: from memory, or from an upstream. */
+/** Result that one of several coalesced reads loaded for all of them: from memory, or from an upstream. */
 export type Loaded = CoalescedEntry | CoalescedFetch
 
 /** Outcome of a read that got a response. */

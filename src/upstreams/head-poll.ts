@@ -5,7 +5,7 @@ import { QuarantinedError } from './chain-guard.js'
 import {
   lacksPosition,
   isPollDue,
-  mayOverlap,
+  mayPollBesideHanging,
   pollIntervalMs,
   type PolledUpstream,
   reachability
@@ -75,7 +75,7 @@ export class HeadPoll {
   /** Polls now; concurrent callers share one poll. */
   async poll (): Promise<void> {
     if (this.#isStopped) return
-    if (this.#polling === undefined || mayOverlap(this.#inFlight, this.#sinceSentMs)) {
+    if (this.#polling === undefined || mayPollBesideHanging(this.#inFlight, this.#sinceSentMs)) {
       const poll = this.#pollOnce().finally(() => {
         this.#inFlight--
         if (this.#polling === poll) this.#polling = undefined

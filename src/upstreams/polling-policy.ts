@@ -68,7 +68,7 @@ export function lacksPosition ({ health }: PolledUpstream): boolean {
 }
 
 /** Returns true if a poll may be sent although earlier ones are in flight, because they hang. */
-export function mayOverlap (inFlight: number, sinceSentMs: number): boolean {
+export function mayPollBesideHanging (inFlight: number, sinceSentMs: number): boolean {
   return sinceSentMs >= hangsAfterMs && inFlight < maxInFlight
 }
 

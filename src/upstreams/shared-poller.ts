@@ -1,5 +1,5 @@
 import { type ResponseHeaders } from '../api/position.js'
-import { isFreshResult, mayOverlap } from './polling-policy.js'
+import { isFreshResult, mayPollBesideHanging } from './polling-policy.js'
 import { type UpstreamClient } from './upstream-client.js'
 import { type FailureReason, UpstreamFailure } from './upstream-failure.js'
 import { probeRequest } from './upstream-request.js'
@@ -46,7 +46,7 @@ export class SharedPoller {
     if (state.latest !== undefined && isFreshResult(nowMs - state.latest.atMs)) {
       return this.#onPollResult(name, target, state.latest.result)
     }
-    if (state.inFlight === 0 || mayOverlap(state.inFlight, nowMs - state.lastSentAtMs)) {
+    if (state.inFlight === 0 || mayPollBesideHanging(state.inFlight, nowMs - state.lastSentAtMs)) {
       this.#send(state, timeoutMs).catch(() => {})
     }
   }

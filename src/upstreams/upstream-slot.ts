@@ -1,6 +1,6 @@
 import { type RateLimiter } from './rate-limiter.js'
 
-/** What happens to a slot. */
+/** Events of a slot. */
 interface SlotEvents {
   onReleased(): void
   onSent(): void

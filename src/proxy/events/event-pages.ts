@@ -24,7 +24,7 @@ export function learnStream (context: ProxyContext, pinned: PinnedRead, response
   streamEnds.record(knownStreamOf(context, read, eventsFamily), end, readAt, read.page === undefined)
 }
 
-/** How events may lack history that another upstream has: before the page, or in it. */
+/** Place where events may lack history that another upstream has: before the page, or in it. */
 export type MissingHistory = 'pruned' | 'partial'
 
 /** Verdict on events, and how they may lack history. */

@@ -18,7 +18,7 @@ import {
 /** Facts from which reads are drawn. */
 export interface ReadSource {
   readonly era: Era
-  /** What each upstream has. */
+  /** Window of each upstream. */
   readonly windows: ReadonlyArray<{ readonly oldest: bigint, readonly head: bigint }>
   /** Draws reads that nodes reject too, and versions that no node can have. */
   readonly isWild?: boolean

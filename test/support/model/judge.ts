@@ -20,7 +20,7 @@ export interface Judgement {
   readonly served?: ServedPosition | undefined
 }
 
-/** What is known about the upstreams while a request is on its way. */
+/** Knowledge about the upstreams while a request is on its way. */
 export interface World<E extends JudgedExchange> {
   readonly chain: Chain
   /** Decides by the exchange alone, as for requests that varve rejects; undefined leaves it to the ledger. */

@@ -21,7 +21,7 @@ export interface DiskInterval {
 type Family = Pick<ValidityInterval, 'kind' | 'family'>
 
 /** Files and accounting that the index needs. */
-export interface DiskIndexOptions {
+export interface DiskIntervalIndexOptions {
   readonly files: DiskFiles
   readonly foundCorrupt: () => void
 }
@@ -30,10 +30,10 @@ export interface DiskIndexOptions {
  * Indexes blocks by version and pages by event, in one appended file per 1,024 numbers. An entry that a file lacks is
  * never served, so that a purge finds every served entry.
  */
-export class DiskIndex {
-  readonly #options: DiskIndexOptions
+export class DiskIntervalIndex {
+  readonly #options: DiskIntervalIndexOptions
 
-  constructor (options: DiskIndexOptions) {
+  constructor (options: DiskIntervalIndexOptions) {
     this.#options = options
   }
 
