@@ -1,6 +1,6 @@
 /** Encodes an unsigned or two's complement integer as little-endian bytes. */
 export function integerBytes (value: bigint, size: number): Buffer {
-  const bytes = Buffer.alloc(size)
+  const bytes = Buffer.allocUnsafe(size)
   let rest = BigInt.asUintN(size * 8, value)
   for (let at = 0; at < size; at++) {
     bytes[at] = Number(rest & 0xffn)
@@ -11,7 +11,7 @@ export function integerBytes (value: bigint, size: number): Buffer {
 
 /** Encodes a u64 as eight little-endian bytes. */
 export function u64Bytes (value: bigint): Buffer {
-  const bytes = Buffer.alloc(8)
+  const bytes = Buffer.allocUnsafe(8)
   bytes.writeBigUInt64LE(BigInt.asUintN(64, value))
   return bytes
 }

@@ -28,6 +28,13 @@ export function printJson (value: Json): string {
   }
 }
 
+/** Joins items, each printed already, to an array. */
+export function joinItems (items: readonly Buffer[]): Buffer {
+  const comma = Buffer.from(',')
+  const separated = items.flatMap((item, index) => index === 0 ? [item] : [comma, item])
+  return Buffer.concat([Buffer.from('['), ...separated, Buffer.from(']')])
+}
+
 /** Escapes only mandatory characters, in the shortest form and with lower-case hex. */
 export function printString (text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what must be escaped.

@@ -2,7 +2,6 @@ import { TransactionAccumulator } from './accumulator.js'
 import { digest, digestHex } from './digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
-import { type CommittedTransaction } from './schema/transaction.js'
 import { StateIndex } from './state-index.js'
 
 // Covers blocks with more transactions than a response may contain, and large blocks below that limit.
@@ -80,8 +79,8 @@ export class Ledger {
   readonly depositSums: bigint[] = [0n]
   /** Another chain that a fault serves from some version on, made on demand. */
   fork: Ledger | undefined
-  /** Newest transactions in JSON, made as the chain grows. */
-  readonly newestRecords = { byVersion: new Map<bigint, CommittedTransaction>(), next: 0n }
+  /** Newest transactions in JSON as a release prints them, as bytes, which the collector need not move. */
+  readonly newestJson = { byVersion: new Map<bigint, Buffer>(), next: 0n, release: '' }
   /** Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   /** Milliseconds between two blocks, also in their timestamps. */

@@ -1,5 +1,6 @@
 import { lengthBytes, u64Bytes } from './bcs.js'
 import { type Block, type Ledger } from './ledger.js'
+import { joinItems } from './json-printer.js'
 import { readFlagQuery, readPlainU64Param } from './params.js'
 import { blockNotFound, blockPruned } from './problem.js'
 import {
@@ -12,7 +13,7 @@ import {
 } from './request-context.js'
 import { type SandboxResponse } from './response.js'
 import { type BlockRecord } from './schema/block.js'
-import { transactionBytes, transactionRecord } from './transactions.js'
+import { printTransaction, transactionBytes } from './transactions.js'
 
 /** Reads the block that contains a version. */
 export function readBlockByVersion (context: RequestContext): SandboxResponse {
@@ -57,17 +58,22 @@ function versionsOf (block: Block, maxTransactions: number): bigint[] {
   return Array.from({ length: Math.min(size, maxTransactions) }, (_, index) => block.firstVersion + BigInt(index))
 }
 
-function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): string {
-  return JSON.stringify(
+function blockJson (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {
+  const members = JSON.stringify(
     {
       block_height: String(block.height),
       block_hash: block.hash,
       block_timestamp: String(block.timestampUsec),
       first_version: String(block.firstVersion),
-      last_version: String(block.lastVersion),
-      transactions: versions?.map(version => transactionRecord(ledger, block, version)) ?? null
-    } satisfies BlockRecord
+      last_version: String(block.lastVersion)
+    } satisfies Omit<BlockRecord, 'transactions'>
   )
+  const transactions = versions?.map(version => printTransaction(ledger, block, version))
+  return Buffer.concat([
+    Buffer.from(`${members.slice(0, -1)},"transactions":`),
+    transactions === undefined ? Buffer.from('null') : joinItems(transactions),
+    Buffer.from('}')
+  ])
 }
 
 function blockBytes (ledger: Ledger, block: Block, versions: readonly bigint[] | undefined): Buffer {

@@ -13,10 +13,11 @@ import {
 import { signedTransactionBytes } from './kinds/request-bytes.js'
 import { type SandboxResponse } from './response.js'
 import { versionOfKnownSend, knownSenders, nextSequenceAt } from './known-senders.js'
+import { joinItems } from './json-printer.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
 import { lagBlocks, type Ledger } from './ledger.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
-import { pendingTransactions, transactionBytes, transactionHash, transactionRecord } from './transactions.js'
+import { pendingTransactions, printTransaction, transactionBytes, transactionHash } from './transactions.js'
 
 /** Reads the transaction of a version. */
 export function readTransactionByVersion (context: RequestContext): SandboxResponse {
@@ -112,7 +113,7 @@ function transactionsResponse (
   return successResponse(
     context,
     format,
-    format === 'json' ? `[${items.join(',')}]` : sequenceBytes(items.map(item => Buffer.from(item)))
+    format === 'json' ? joinItems(items) : sequenceBytes(items)
   )
 }
 
@@ -120,8 +121,8 @@ function versionsFrom (first: bigint, last: bigint): bigint[] {
   return last < first ? [] : Array.from({ length: Number(last - first) + 1 }, (_, index) => first + BigInt(index))
 }
 
-function transactionJson ({ ledger }: LedgerSnapshot, version: bigint): string {
-  return JSON.stringify(transactionRecord(ledger, ledger.blockOf(version), version))
+function transactionJson ({ ledger }: LedgerSnapshot, version: bigint): Buffer {
+  return printTransaction(ledger, ledger.blockOf(version), version)
 }
 
 // A single transaction in BCS starts with a variant byte: 0 committed, 1 pending.

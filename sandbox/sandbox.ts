@@ -8,7 +8,7 @@ import { Ledger } from './ledger.js'
 import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
 import { type SandboxNode, serveRequest } from './serve-request.js'
 import { indexState } from './state.js'
-import { prebuildNewestTransactions, extendAccumulator } from './transactions.js'
+import { extendAccumulator, printNewest } from './transactions.js'
 
 export { type RequestLog, type RequestLogEntry } from './request-log.js'
 export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
@@ -66,7 +66,7 @@ export async function startSandbox (options: SandboxOptions = {}): Promise<Sandb
 
 // Few enough to take about half a millisecond.
 const indexedAtOnce = 16
-const builtAtOnce = 2
+const printedAtOnce = 2
 
 function growSteadily (node: SandboxNode, server: Server): NodeJS.Timeout {
   let isWorking = false
@@ -88,7 +88,7 @@ function prepareSome (ledger: Ledger): boolean {
   const upTo = next < head.version ? next : head.version
   indexState(ledger, upTo)
   extendAccumulator(ledger, upTo)
-  return upTo < head.version || prebuildNewestTransactions(ledger, builtAtOnce)
+  return upTo < head.version || printNewest(ledger, printedAtOnce)
 }
 
 // Nodes have no time limits and accept long targets.

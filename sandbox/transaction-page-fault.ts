@@ -1,8 +1,9 @@
+import { lengthBytes } from './bcs.js'
 import { Ledger } from './ledger.js'
 import { Problem } from './problem.js'
 import { type CommittedTransaction } from './schema/transaction.js'
-import { type SettledWrite } from './kinds/write-set-changes.js'
-import { transactionBytes, transactionRecord } from './transactions.js'
+import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
+import { printTransaction, transactionBytes, transactionRecord } from './transactions.js'
 
 /** Ways in which a page of transactions can be wrong. */
 export type TailLie =
@@ -37,21 +38,26 @@ export function pageItems (
   versions: readonly bigint[],
   format: 'json' | 'bcs',
   fault?: TailFault
-): Array<string | Buffer> {
+): Buffer[] {
   const middle = versions[Math.floor(versions.length / 2)]
   const at = fault?.version === undefined ? middle : BigInt(fault.version)
   const items = versions.map(version => ({ ledger, version }))
   const lie = fault !== undefined && at !== undefined ? fault.lie : undefined
   return changedPage(items, lie, at ?? 0n).map(item => {
     const applied = item.version === at || lie === 'noWriteSets' ? lie : undefined
-    return format === 'json'
-      ? JSON.stringify(changedRecord(recordOf(item), applied))
-      : transactionBytes(item.ledger, item.version, writes => changedWrites(writes, applied))
+    return format === 'json' ? jsonOf(item, applied) : bytesOf(item, applied)
   })
 }
 
-function recordOf ({ ledger, version }: PageItem): CommittedTransaction {
-  return transactionRecord(ledger, ledger.blockOf(version), version)
+function jsonOf ({ ledger, version }: PageItem, lie: TailLie | undefined): Buffer {
+  const block = ledger.blockOf(version)
+  return lie === undefined
+    ? printTransaction(ledger, block, version)
+    : Buffer.from(JSON.stringify(changedRecord(transactionRecord(ledger, block, version), lie)))
+}
+
+function bytesOf ({ ledger, version }: PageItem, lie: TailLie | undefined): Buffer {
+  return transactionBytes(ledger, version, writes => changedWriteSet(writes, lie))
 }
 
 function changedPage (items: readonly PageItem[], lie: TailLie | undefined, at: bigint): readonly PageItem[] {
@@ -78,11 +84,13 @@ function changedPage (items: readonly PageItem[], lie: TailLie | undefined, at: 
 
 function changedRecord (record: CommittedTransaction, lie: TailLie | undefined): CommittedTransaction {
   const [change, ...rest] = record.changes
+  const key = change?.state_key_hash
   switch (lie) {
     case 'noWriteSets':
       return { ...record, changes: [] }
     case 'droppedChange':
-      return { ...record, changes: rest }
+      // Nodes that cannot render one member of a group drop all of them.
+      return { ...record, changes: rest.filter(({ state_key_hash: hash }) => hash !== key) }
     case 'unknownChange':
       // No change of the document has this type.
       return change === undefined
@@ -93,9 +101,14 @@ function changedRecord (record: CommittedTransaction, lie: TailLie | undefined):
   }
 }
 
-function changedWrites (writes: readonly SettledWrite[], lie: TailLie | undefined): readonly SettledWrite[] {
-  if (lie === 'noWriteSets') return []
-  return lie === 'droppedChange' ? writes.slice(1) : writes
+function changedWriteSet (writes: readonly SettledWrite[], lie: TailLie | undefined): Buffer {
+  if (lie === 'noWriteSets') return writeSetBytes([])
+  if (lie === 'droppedChange') return writeSetBytes(writes.slice(1))
+  const [first] = writes
+  const bytes = writeSetBytes(writes)
+  // Operations of the published layout end at 5.
+  if (lie === 'unknownChange' && first) bytes[1 + lengthBytes(writes.length).length + first.key.length] = 6
+  return bytes
 }
 
 // A chain of the same name with other transactions, as long as this one.

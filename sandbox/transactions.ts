@@ -17,32 +17,38 @@ import { printHash } from './typed-hash.js'
 export { transactionHash } from './kinds/executed.js'
 
 // Several pages, since those who follow the chain read its newest transactions.
-const newestRecords = 512n
+const newestCount = 512n
 
-/** Builds the JSON form of a committed transaction, or finds that of a new one. */
+/** Builds the JSON form of a committed transaction. */
 export function transactionRecord (ledger: Ledger, block: Block, version: bigint): CommittedTransaction {
-  const known = ledger.newestRecords.byVersion.get(version)
-  if (known !== undefined) return known
   const location = { ledger, block, version }
   return recordOf(execute(location, transactionOutcomeOf(location)))
 }
 
+/** Prints a committed transaction in JSON, or finds a new one as it was printed. */
+export function printTransaction (ledger: Ledger, block: Block, version: bigint): Buffer {
+  const { newestJson: json, release } = ledger
+  const known = json.release === release ? json.byVersion.get(version) : undefined
+  return known ?? Buffer.from(JSON.stringify(transactionRecord(ledger, block, version)))
+}
+
 /**
- * Builds the JSON form of some of the newest transactions, so that a page of them stalls no other read; returns false
- * when all are built.
+ * Prints some of the newest transactions in JSON, so that a page of them stalls no other read; returns false when all
+ * are printed.
  */
-export function prebuildNewestTransactions (ledger: Ledger, count: number): boolean {
-  const { newestRecords: records, head } = ledger
-  const oldest = head.version - newestRecords
-  if (records.next < oldest || records.next < ledger.startVersion) {
-    records.next = oldest < ledger.startVersion ? ledger.startVersion : oldest
+export function printNewest (ledger: Ledger, count: number): boolean {
+  const { newestJson: json, head, release, startVersion } = ledger
+  const oldest = head.version - newestCount
+  // Each release renders modules in its own way.
+  if (json.release !== release) Object.assign(json, { release, byVersion: new Map(), next: startVersion })
+  if (json.next < oldest) json.next = oldest
+  if (json.next < startVersion) json.next = startVersion
+  for (let printed = 0; printed < count && json.next <= head.version; printed++, json.next++) {
+    json.byVersion.set(json.next, printTransaction(ledger, ledger.blockOf(json.next), json.next))
+    const [first] = json.byVersion.keys()
+    if (first !== undefined && first < oldest) json.byVersion.delete(first)
   }
-  for (let built = 0; built < count && records.next <= head.version; built++, records.next++) {
-    records.byVersion.set(records.next, transactionRecord(ledger, ledger.blockOf(records.next), records.next))
-    const [first] = records.byVersion.keys()
-    if (first !== undefined && first < oldest) records.byVersion.delete(first)
-  }
-  return records.next <= head.version
+  return json.next <= head.version
 }
 
 /** Returns the transactions that are pending at a height: those of the next block, which may exist already. */
@@ -56,15 +62,15 @@ export function pendingTransactions (ledger: Ledger, height: number | bigint): P
   return pending
 }
 
-/** Encodes a committed transaction in BCS, with its write set, which a fault may have changed. */
+/** Encodes a committed transaction in BCS, with its write set, which a fault may encode in another way. */
 export function transactionBytes (
   ledger: Ledger,
   version: bigint,
-  changeWrites: (writes: readonly SettledWrite[]) => readonly SettledWrite[] = writes => writes
+  encodeWrites: (writes: readonly SettledWrite[]) => Buffer = writeSetBytes
 ): Buffer {
   const location = { ledger, block: ledger.blockOf(version), version }
   const executed = execute(location, transactionOutcomeOf(location))
-  return onChainBytes(executed, recordOf(executed), writeSetBytes(changeWrites(executed.writes)))
+  return onChainBytes(executed, recordOf(executed), encodeWrites(executed.writes))
 }
 
 /** Adds the transactions up to a version to the accumulator; drops what no node can read any more. */

@@ -5,8 +5,8 @@ import { defaultSettings } from '../../sandbox/options.js'
 import { stateAt } from '../../sandbox/state.js'
 import { itemKey } from '../../sandbox/state-key.js'
 import { addressOf } from '../../sandbox/address.js'
-import { transactionRecord } from '../../sandbox/transactions.js'
-import { startSandbox } from '#sandbox'
+import { printNewest, transactionRecord } from '../../sandbox/transactions.js'
+import { releases, startSandbox } from '#sandbox'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
 import { requestNode } from './request-node.js'
@@ -118,10 +118,10 @@ t.test('pruning bounds what is remembered', async t => {
 t.test('a growing sandbox prepares its newest transactions, as they are, and forgets the others', async t => {
   const options = { blockMs: 20, blocks: 200, blockTransactions: 30 }
   const { url, ledger } = await startSandboxNode(t, options)
-  const { newestRecords: { byVersion } } = ledger
+  const { newestJson } = ledger
   const start = ledger.head.version
-  await until(() => byVersion.has(start + 600n), '600 versions have come')
-  t.ok(byVersion.size <= 513 && !byVersion.has(start), `${byVersion.size} are kept`)
+  await until(() => newestJson.byVersion.has(start + 600n), 'more have come than it keeps')
+  t.ok(newestJson.byVersion.size <= 513 && !newestJson.byVersion.has(start), `${newestJson.byVersion.size} are kept`)
   const first = start + 550n
   const { json } = await requestNode(`${url}/v1/transactions?start=${first}&limit=50`)
   const same = new Ledger({ ...defaultSettings, ...options })
@@ -131,6 +131,24 @@ t.test('a growing sandbox prepares its newest transactions, as they are, and for
     (_, at) => transactionRecord(same, same.blockOf(first + BigInt(at)), first + BigInt(at))
   )
   t.same(json, JSON.parse(JSON.stringify(rebuilt)))
+})
+
+t.test('a page shows modules as the release of the node renders them, also where it was prepared', async t => {
+  const { url, ledger } = await startSandboxNode(t, { blocks: 300 })
+  while (printNewest(ledger, 100)) continue
+  const { head: { version } } = ledger
+  const versions = Array.from({ length: 500 }, (_, at) => version - BigInt(at))
+  const publishing = versions.find(at =>
+    transactionRecord(ledger, ledger.blockOf(at), at).changes.some(({ type }) => type === 'write_module')
+  )
+  const read = async (): Promise<unknown> =>
+    (await requestNode(`${url}/v1/transactions?start=${publishing}&limit=1`)).json
+  const before = await read()
+  ledger.release = releases.events
+  t.strictNotSame(await read(), before)
+  t.ok(printNewest(ledger, 1), 'all are printed again')
+  ledger.release = releases.variants
+  t.strictSame(await read(), before)
 })
 
 t.test('a sandbox starts in under half a second', async t => {

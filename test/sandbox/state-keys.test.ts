@@ -61,7 +61,8 @@ t.test('keys written as JSON have the bytes that the chain has', async t => {
     t.equal(`0x${bytes.toString('hex')}`, key, `${type} ${JSON.stringify(json)}`)
     counted++
   }
-  t.ok(counted > 0, `${counted}`)
+  // All keys whose type is no struct of another package: numbers, addresses, byte vectors and texts.
+  t.equal(counted, 52)
 })
 
 t.test('a state key is read back from its bytes', async t => {

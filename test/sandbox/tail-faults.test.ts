@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { type WriteSetChange } from '../../sandbox/schema/change.js'
+import { type TailLie } from '../../sandbox/transaction-page-fault.js'
+import { transactionRecord } from '../../sandbox/transactions.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { requestNode } from './request-node.js'
 
@@ -34,7 +37,8 @@ t.test('each fault of the tail makes a page wrong at one version, and leaves the
   }
   const { changes } = truth[5]
   t.ok(changes.length > 0)
-  await wrongAt('droppedChange', changes.slice(1))
+  const [{ state_key_hash: dropped }] = changes
+  await wrongAt('droppedChange', changes.filter(({ state_key_hash: hash }: WriteSetChange) => hash !== dropped))
   await wrongAt('unknownChange', [{ ...changes[0], type: 'write_unknown' }, ...changes.slice(1)])
   t.same(await withFault('noWriteSets'), truth.map((record: any) => ({ ...record, changes: [] })))
   const fork = await withFault('otherChain')
@@ -47,17 +51,46 @@ t.test('each fault of the tail makes a page wrong at one version, and leaves the
   t.same((await page()).json, truth)
 })
 
-t.test('a page in BCS lacks what the fault drops, so its write set no longer has its hash', async t => {
+t.test('a page in BCS is as wrong as the one in JSON, so its write set no longer has its hash', async t => {
   const sandbox = await startSandboxNode(t)
   const start = sandbox.ledger.block(700).firstVersion
   const page = async () =>
     (await requestNode(`${sandbox.url}/v1/transactions?start=${start}&limit=3`, { headers: bcs })).body
   const truth = await page()
-  sandbox.faults.add({ kind: 'tail', lie: 'droppedChange', version: start })
-  const dropped = await page()
+  const withFault = async (lie: TailLie): Promise<Buffer> => {
+    sandbox.faults.add({ kind: 'tail', lie, version: start })
+    const got = await page()
+    sandbox.faults.clear()
+    return got
+  }
+  const dropped = await withFault('droppedChange')
   t.ok(dropped.length < truth.length)
-  const { state_change_hash: named } = (await requestNode(`${sandbox.url}/v1/transactions/by_version/${start}`)).json
+  const { state_change_hash: named, changes } =
+    (await requestNode(`${sandbox.url}/v1/transactions/by_version/${start}`)).json
   t.ok(dropped.includes(Buffer.from(named.slice(2), 'hex')))
+  // The operation of the first write, a modification, is of a kind that no layout has.
+  const unknown = await withFault('unknownChange')
+  const differing = [...truth].flatMap((byte, index) => byte === unknown[index] ? [] : [[byte, Number(unknown[index])]])
+  t.ok(changes.length > 0)
+  t.same([unknown.length, differing], [truth.length, [[4, 6]]])
+})
+
+t.test('a dropped change is the whole group where it is a member of one', async t => {
+  const sandbox = await startSandboxNode(t, { prunedBlocks: 0 })
+  const { url, ledger } = sandbox
+  const changesAt = async (version: bigint): Promise<WriteSetChange[]> =>
+    (await requestNode(`${url}/v1/transactions?start=${version}&limit=1`)).json[0].changes
+  const startsWithGroup = ([first, second]: readonly WriteSetChange[]): boolean =>
+    first !== undefined && first.state_key_hash === second?.state_key_hash
+  const version = Array.from({ length: 1_000 }, (_, at) => BigInt(at + 1)).find(at =>
+    startsWithGroup(transactionRecord(ledger, ledger.blockOf(at), at).changes)
+  )
+  if (version === undefined) throw new RangeError('no transaction begins with a group')
+  const [first, ...rest] = await changesAt(version)
+  sandbox.faults.add({ kind: 'tail', lie: 'droppedChange', version })
+  const left = await changesAt(version)
+  t.same(left, rest.filter(({ state_key_hash: hash }) => hash !== first?.state_key_hash))
+  t.ok(left.length < rest.length)
 })
 
 t.test('without a version the middle of each page is wrong; the control endpoint takes it too', async t => {
