@@ -1,3 +1,4 @@
+import { ownBytes } from './bcs.js'
 import { hasherOf } from './typed-hash.js'
 
 /** Stands for each subtree that has no leaf yet; the root of an empty accumulator. */
@@ -81,7 +82,7 @@ export class TransactionAccumulator {
       const nodes = this.#chunks.get(chunk) ?? Buffer.alloc(2 * chunkLeaves * hashBytes)
       node.copy(nodes, at)
       this.#chunks.set(chunk, nodes)
-    } else (this.#upper[level - chunkBits] ??= []).push(node)
+    } else (this.#upper[level - chunkBits] ??= []).push(ownBytes(node))
   }
 }
 

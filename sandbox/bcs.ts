@@ -28,6 +28,11 @@ export function lengthBytes (length: number): Buffer {
   return Buffer.from(bytes)
 }
 
+/** Copies bytes that are stored for long, since a small Buffer keeps the 8 KiB that Node took it from. */
+export function ownBytes (bytes: Buffer): Buffer {
+  return Buffer.alloc(bytes.length, bytes)
+}
+
 /** Prefixes bytes with their length. */
 export function sizedBytes (bytes: Buffer): Buffer {
   return Buffer.concat([lengthBytes(bytes.length), bytes])

@@ -1,4 +1,5 @@
 import { type Address } from './address.js'
+import { ownBytes } from './bcs.js'
 import { type StateKey } from './state-key.js'
 
 interface KeyHistory {
@@ -52,7 +53,7 @@ export class StateIndex {
   }
 
   #begin (id: string, key: StateKey): KeyHistory {
-    const history = { key, places: [] }
+    const history = { key: ownBytes(key), places: [] }
     this.#histories.set(id, history)
     // Only modules and resources are listed by account.
     if (key[0] === 0) {
