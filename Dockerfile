@@ -15,7 +15,7 @@ RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 # Copies the packed package and its run-time dependencies only, readable by every user whatever the umask of the
 # checkout. Type declarations and source maps are a third of the dependencies and never run, so they are deleted.
 RUN npm pack --ignore-scripts --silent \
-  && mkdir -p /image/app /image/usr/local/bin \
+  && mkdir -p /image/app /image/usr/local/bin /image-cache/varve \
   && tar -xzf varve-*.tgz -C /image/app --strip-components=1 \
   && mv node_modules /image/app/ \
   && find /image/app/node_modules -type f \( -name '*.ts' -o -name '*.cts' -o -name '*.mts' -o -name '*.map' \) -delete \
@@ -43,11 +43,13 @@ LABEL org.opencontainers.image.title="varve" \
 COPY --from=node /usr/local/LICENSE /usr/local/share/doc/node/LICENSE
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /image /
+# A new volume at /var/cache/varve, the folder for the disk tier, gets the owner that the folder has here.
+COPY --from=build --chown=1000:1000 /image-cache/ /var/cache/
 # Environment variables override a mounted file, so both listeners are reachable whatever its `listen` says; flags
 # override these variables.
 ENV NODE_ENV=production LD_PRELOAD=/usr/local/lib/libjemalloc.so.2 VARVE_LISTEN=0.0.0.0:8080 VARVE_ADMIN=0.0.0.0:9464
 EXPOSE 8080 9464
-# The files belong to root and varve writes none, so `--read-only` works. The user is numeric, since Kubernetes cannot
+# The other files belong to root and varve writes none, so `--read-only` works. The user is numeric, since Kubernetes cannot
 # verify runAsNonRoot for a name.
 USER 1000:1000
 STOPSIGNAL SIGTERM

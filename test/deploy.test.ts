@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { commandOf as cliCommandOf } from '../src/cli/commands.js'
@@ -181,6 +181,13 @@ t.test('compose sets known variables, gives Prometheus its rules, and loads the 
   for (const name of Object.keys(varve.environment ?? {})) t.ok(known?.includes(name), name)
   const { config } = loadConfig({ ...environment, VARVE_REDIS: varve.environment?.['VARVE_REDIS'] ?? '' }, {})
   t.equal(new URL(config.cache.redis.url ?? '').hostname, 'redis')
+  // The user of the image owns the folder of the disk tier, which is a volume.
+  const folder = varve.environment?.['VARVE_DISK'] ?? ''
+  t.same(varve.volumes, [`cache:${folder}`])
+  const [image] = stages.slice(-1)
+  t.ok(image?.steps.some(({ name, text }) =>
+    name === 'COPY' && text === `--from=build --chown=${lastInstruction(image, 'USER')} /image-cache/ ${dirname(folder)}/`
+  ))
   t.ok(services['redis'])
 
   const mounts = services['prometheus']?.volumes ?? []
