@@ -11,6 +11,7 @@ import * as hotKey from './claims/hot-key.js'
 import * as memory from './claims/memory.js'
 import * as miss from './claims/miss.js'
 import * as redisHit from './claims/redis-hit.js'
+import * as restart from './claims/restart.js'
 import * as startUp from './claims/start-up.js'
 import * as trace from './claims/trace.js'
 import { readArguments } from './support/arguments.js'
@@ -21,7 +22,7 @@ import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
 // Excludes sharing.js, which compares varve with itself and has no target.
-const claims = [hotKey, trace, miss, redisHit, diskHit, burst, follow, memory, startUp]
+const claims = [hotKey, trace, miss, redisHit, diskHit, restart, burst, follow, memory, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
 if (asked.fault !== undefined) {

@@ -47,7 +47,12 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
   ]],
   ['disk-hit', 'the benchmark of a hit on disk runs, and each read comes from where it is said to', [
     /^\| a hit on disk /m,
+    /^\| a hit in Redis /m,
     /^\| a hit in memory /m
+  ]],
+  ['restart', 'the benchmark of a restart runs, and the disk tier saves reads of the node', [
+    /^\| with the disk tier +\| +(?:100|9\d)\.\d /m,
+    /^\| without /m
   ]],
   ['burst', 'the benchmark of a burst runs, and equal misses cost varve one read of the node', [
     /^\| varve +\| +1 \(1-1\) \|/m

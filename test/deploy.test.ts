@@ -185,9 +185,12 @@ t.test('compose sets known variables, gives Prometheus its rules, and loads the 
   const folder = varve.environment?.['VARVE_DISK'] ?? ''
   t.same(varve.volumes, [`cache:${folder}`])
   const [image] = stages.slice(-1)
-  t.ok(image?.steps.some(({ name, text }) =>
-    name === 'COPY' && text === `--from=build --chown=${lastInstruction(image, 'USER')} /image-cache/ ${dirname(folder)}/`
-  ))
+  t.ok(
+    image?.steps.some(({ name, text }) =>
+      name === 'COPY' &&
+      text === `--from=build --chown=${lastInstruction(image, 'USER')} /image-cache/ ${dirname(folder)}/`
+    )
+  )
   t.ok(services['redis'])
 
   const mounts = services['prometheus']?.volumes ?? []

@@ -1,12 +1,14 @@
-// Measures a read that varve finds on its disk after a restart, compared with memory, nginx's disk cache and the
-// upstream.
-import { setTimeout as pause } from 'node:timers/promises'
-import { inParallel, lineOf } from '../support/timed-request.js'
+// Measures a read that varve finds on its disk after a restart, compared with memory, Redis, nginx's disk cache, the
+// file storage of Varnish and the upstream.
+import { fillTier } from '../support/fill-tier.js'
+import { lineOf } from '../support/timed-request.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
+import { startRedis } from '../support/redis.js'
 import { mustBeRight } from '../support/check-response.js'
 import { middleOf, timesOf } from '../support/statistics.js'
 import { times } from '../support/table.js'
+import { startVarnish } from '../support/varnish.js'
 import { startVarve } from '../support/varve.js'
 
 export const name = 'disk-hit'
@@ -14,77 +16,85 @@ export const title = 'a hit on disk after a restart'
 export const needs = []
 
 const sizes = [1024, 65_536]
-// Look-ups that exceed the time limit of the disk tier are misses; a busy machine has a few.
+// Look-ups that exceed the time limit of a tier are misses; a busy machine has a few.
 const mostLate = 0.05
 
-/** Fills a folder through one varve, then times another one that starts with it, first from disk, then from memory. */
+/**
+ * Fills a folder and a Redis through one varve. Then times another one that starts with the folder, first from disk,
+ * then from memory, and one that starts with the Redis.
+ */
 export async function run (bench) {
   const samples = bench.isSmoke ? 50 : 500
   const origin = await startOrigin(bench)
-  const nginx = await startNginx(bench, origin.url)
-  const kinds = ['direct', 'disk', ...(nginx === undefined ? [] : ['nginx']), 'memory']
+  const redis = bench.tools.paths['redis-server'] === undefined ? undefined : await startRedis(bench)
+  const peers = Object.entries({
+    nginx: await startNginx(bench, origin.url),
+    varnish: await startVarnish(bench, origin.url, { isOnDisk: true })
+  }).filter(([, peer]) => peer !== undefined)
+  const kinds = ['direct', 'disk', ...(redis === undefined ? [] : ['redis']), ...peers.map(([kind]) => kind), 'memory']
   const rounds = []
   let version = 0
   for (let round = 0; round < bench.rounds; round++) {
     bench.say(`round ${round + 1} of ${bench.rounds}: ${samples} reads of each size`)
-    const flags = ['--disk', await bench.folder('disk')]
+    const [onDisk, inRedis] = [['--disk', await bench.folder('disk')], redis && ['--redis', redis.url]]
     const bySize = Object.fromEntries(
       sizes.map(bytes => [bytes, Array.from({ length: samples }, () => readOf(bytes, ++version))])
     )
-    const before = await startVarve(bench, origin.url, { flags })
-    await store(before, Object.values(bySize).flat())
-    await before.stop()
-    const varve = await startVarve(bench, origin.url, { flags })
+    for (const [tier, flags] of [['disk', onDisk], ['redis', inRedis]]) {
+      if (flags === undefined) continue
+      const before = await startVarve(bench, origin.url, { flags })
+      await fillTier(before, tier, Object.values(bySize).flat())
+      await before.stop()
+    }
+    const tiers = { disk: await startVarve(bench, origin.url, { flags: onDisk }) }
+    if (inRedis !== undefined) tiers.redis = await startVarve(bench, origin.url, { flags: inRedis })
     const timesBySize = {}
-    for (const bytes of sizes) timesBySize[bytes] = await timed(origin, varve, nginx, bySize[bytes], kinds)
+    for (const bytes of sizes) timesBySize[bytes] = await timed(origin, tiers, peers, bySize[bytes], kinds)
     rounds.push(timesBySize)
-    await varve.stop()
+    await Promise.all(Object.values(tiers).map(varve => varve.stop()))
   }
-  await Promise.all([nginx, origin].map(peer => peer?.stop()))
+  await Promise.all([...peers.map(([, peer]) => peer), redis, origin].map(peer => peer?.stop()))
   return resultOf(rounds, kinds)
 }
 
-/** Reads everything through a varve and waits for its disk, since writes are asynchronous. */
-async function store (varve, requests) {
-  const written = async () => (await varve.metrics()).sum('varve_cache_writes_total', 'tier="disk"')
-  await inParallel(requests, 2, async request => {
-    await varve.ask(request)
-  })
-  const deadline = performance.now() + 10_000
-  while (await written() < requests.length * (1 - mostLate)) {
-    if (performance.now() > deadline) throw new Error('varve did not store all responses on the disk within 10 s')
-    await pause(20)
-  }
-}
-
-async function timed (origin, varve, nginx, requests, kinds) {
+async function timed (origin, tiers, peers, requests, kinds) {
   const lists = Object.fromEntries(kinds.map(kind => [kind, []]))
   for (const request of requests) {
     const direct = await origin.ask(request)
     lists.direct.push(direct.ms)
-    const first = await varve.ask(request)
-    mustBeRight(varve, request, first, direct.body, { hit: false })
-    if (lineOf(first, 'cache-status') === 'varve; hit; detail=disk') lists.disk.push(first.ms)
-    const second = await varve.ask(request)
-    mustBeRight(varve, request, second, direct.body)
+    for (const [tier, varve] of Object.entries(tiers)) {
+      const first = await varve.ask(request)
+      mustBeRight(varve, request, first, direct.body, { hit: false })
+      if (lineOf(first, 'cache-status') === `varve; hit; detail=${tier}`) lists[tier].push(first.ms)
+    }
+    const second = await tiers.disk.ask(request)
+    mustBeRight(tiers.disk, request, second, direct.body)
     lists.memory.push(second.ms)
-    if (nginx === undefined) continue
-    await nginx.ask(request)
-    const cached = await nginx.ask(request)
-    mustBeRight(nginx, request, cached, direct.body)
-    lists.nginx.push(cached.ms)
+    for (const [kind, peer] of peers) {
+      await peer.ask(request)
+      const cached = await peer.ask(request)
+      mustBeRight(peer, request, cached, direct.body)
+      lists[kind].push(cached.ms)
+    }
   }
-  const late = requests.length - lists.disk.length
-  if (late > 2 * mostLate * requests.length) {
-    throw new Error(`${late} of ${requests.length} reads were not found on the disk`)
+  for (const tier of Object.keys(tiers)) {
+    const late = requests.length - lists[tier].length
+    if (late > 2 * mostLate * requests.length) {
+      throw new Error(`${late} of ${requests.length} reads were not found: ${tier}`)
+    }
   }
-  return { late, ...Object.fromEntries(kinds.map(kind => [kind, timesOf(lists[kind])])) }
+  return {
+    late: requests.length - lists.disk.length,
+    ...Object.fromEntries(kinds.map(kind => [kind, timesOf(lists[kind])]))
+  }
 }
 
 const labels = {
   direct: 'direct from the upstream',
   disk: 'a hit on disk',
+  redis: 'a hit in Redis',
   nginx: 'a hit in nginx\'s disk cache',
+  varnish: 'a hit in Varnish\'s file storage',
   memory: 'a hit in memory'
 }
 

@@ -5,7 +5,7 @@ import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
 /** Starts Varnish in front of an upstream; undefined if Varnish is not installed. */
-export async function startVarnish ({ programs, tools, folder }, originUrl) {
+export async function startVarnish ({ programs, tools, folder }, originUrl, { isOnDisk = false } = {}) {
   if (tools.paths.varnishd === undefined) return undefined
   const port = await freePort()
   const home = await folder('varnish')
@@ -25,7 +25,7 @@ export async function startVarnish ({ programs, tools, folder }, originUrl) {
     '-j',
     'none',
     '-s',
-    'malloc,1g',
+    isOnDisk ? `file,${join(home, 'storage')},128m` : 'malloc,1g',
     // Uses one pool for one core, with enough threads for a thousand waiting clients.
     '-p',
     'thread_pools=1',
