@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 // A tier drops what it cannot take in time; a busy machine has a few.
 const mostDropped = 0.05
-const atOnce = 20
+const atOnce = 4
 const limitMs = 60_000
 
 /** Reads everything through a varve, at the pace at which a tier stores it, since writes are asynchronous. */
