@@ -85,7 +85,7 @@ t.test('the nginx set-up of docs/migrating.md changes no response and hides no h
     { target: `/v1/blocks/by_version/${oldest - 1n}` },
     { target: '/v1/blocks/by_version/x' }
   ]
-  for (const { target, request: request = {} } of reads) {
+  for (const { target, request = {} } of reads) {
     for (const coding of ['identity', 'gzip', 'br']) {
       const options = await prepared(varve, target, request, coding)
       const [direct, behind] = [await varve.get(target, options), await sendRequest(url, target, options)]

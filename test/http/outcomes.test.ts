@@ -30,7 +30,7 @@ function seriesOf (endpoint: string, outcome: string, status: number): string {
 async function hasOneWord (
   t: Test,
   varve: TestVarve,
-  { target, options: options, status, word, ...more }: Case
+  { target, options, status, word, ...more }: Case
 ): Promise<void> {
   const series = seriesOf(more.endpoint ?? 'account_modules', word, status)
   const before = await varve.metric(series) ?? 0

@@ -106,7 +106,7 @@ const gas = ({ headers }: TestResponse): unknown[] => [headers['x-aptos-gas-used
 t.test('each state at a version is read once per form, and served to every variant byte for byte', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
   const version = sandbox.ledger.head.version - 3000n
-  for (const { name, path, options: options, other: [otherPath, otherHow], status: expected } of reads) {
+  for (const { name, path, options, other: [otherPath, otherHow], status: expected } of reads) {
     for (const form of [(options: TestRequest) => options, inBcs]) {
       const what = `${path} ${JSON.stringify(form(options))}`
       const direct = await sendRequest(sandbox.url, at(path, version), form(options))
@@ -141,7 +141,7 @@ t.test('each state at a version is read once per form, and served to every varia
 
 t.test('each latest state is fetched each time, and stored at its version', async t => {
   const { sandbox, varve } = await varveAtSandbox(t)
-  for (const { path, options: options, status: expected } of reads) {
+  for (const { path, options, status: expected } of reads) {
     const latest = await varve.get(path, options)
     t.match(latest, {
       status: expected,
@@ -218,7 +218,7 @@ t.test('replicas share states through Redis, and a purge by request removes each
   const { sandbox, varve: a } = await varveAtSandbox(t, {}, shared)
   const b = await varveAt(t, sandbox.url, shared)
   const version = sandbox.ledger.head.version - 3000n
-  for (const [nth, { path, options: options, status: expected }] of reads.entries()) {
+  for (const [nth, { path, options, status: expected }] of reads.entries()) {
     const first = await a.get(at(path, version), options)
     await untilWritten(a, nth * 2 + 1)
     const second = await b.get(at(path, version), options)
