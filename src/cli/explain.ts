@@ -34,7 +34,7 @@ export interface ExplainedRequest {
 }
 
 /** Printed lines of an explanation. */
-type Explanation = Readonly<Record<string, string | null>>
+type Explanation = Readonly<Record<string, string | readonly string[] | null>>
 
 /** Explains the handling of a request without contacting an upstream. */
 export function explain (request: ExplainedRequest, io: Io): ExitCode {
@@ -76,8 +76,15 @@ function explainRead (read: Read, config: Config): Explanation {
     ...(read.body !== undefined && { body: bodyTextOf(read.body) }),
     ...explainKey(read, config),
     class: classOf(read),
-    why: reasonFor(read, config)
+    why: reasonFor(read, config),
+    ...explainDependencies(read)
   }
+}
+
+/** Lists what a change must touch to end the interval of a followed response. */
+function explainDependencies (read: Read): Explanation {
+  const { dependsOn } = read.endpoint
+  return dependsOn === undefined ? {} : { 'depends on': dependsOn(read).map(({ name }) => name) }
 }
 
 function explainPassThrough (target: string, { method, accept, data }: ExplainedRequest): Explanation {
@@ -139,7 +146,16 @@ function lifetimeText ({ endpoint: { keyedBy } }: Read, { pages }: Config): stri
   }
 }
 
+function reasonForFollowed ({ endpoint: { dependsOn } }: Read, maxAgeMs: number): string {
+  const head = `the followed head, at most ${maxAgeMs} ms before the request`
+  return dependsOn === undefined
+    ? `moving: fetched once at ${head}`
+    : `moving: served at ${head}; fetched there if a change touched what it depends on, or if that is unknown`
+}
+
 function reasonForMoving (read: Read, config: Config): string {
+  const { mode, maxAgeMs } = config.follow
+  if (mode === 'on' && maxAgeMs > 0 && read.endpoint.keyedBy === 'version') return reasonForFollowed(read, maxAgeMs)
   const ms = microCacheMs(config.latest, read)
   const microCacheText = ms === 0
     ? 'moving: fetched each time, and never older than the request'

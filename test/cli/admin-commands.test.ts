@@ -84,6 +84,20 @@ t.test('the screen copes with the status of another release', async t => {
   )
 })
 
+t.test('the screen shows how the ledger is followed, and nothing where it is not', t => {
+  const screen = (follow: object): string => statusScreenOf({ ready: true, follow })
+  t.match(
+    screen({ mode: 'on', state: 'following', version: '2894117198', lagSeconds: 0.114 }),
+    /\n {2}following {2}on: following, at 2 894 117 198, lag 0\.1 s\n/
+  )
+  t.match(
+    screen({ mode: 'on', state: 'stopped', reason: 'an audit found a wrong account' }),
+    /\n {2}following {2}on: stopped, an audit found a wrong account\n/
+  )
+  t.notMatch(statusScreenOf({ ready: true }), /following/)
+  t.end()
+})
+
 t.test('varve purge removes one read, or everything, with the token of the environment', async t => {
   const { varve } = await varveAtSandbox(t, {}, { admin: { listen: '127.0.0.1:0', token } })
   const environment = { VARVE_ADMIN_TOKEN: token }

@@ -15,10 +15,10 @@ async function explained (
   t: Test,
   argv: readonly string[],
   environment: Environment = {}
-): Promise<Record<string, string | null>> {
+): Promise<Record<string, string | string[] | null>> {
   const { code, out, err } = await runCommand(t, ['explain', ...argv], environment)
   t.same([code, err], [0, ''])
-  return parse(out) as Record<string, string | null>
+  return parse(out) as Record<string, string | string[] | null>
 }
 
 t.test('explain prints endpoint, canonical upstream request, key, class and reason', async t => {
@@ -29,7 +29,8 @@ t.test('explain prints endpoint, canonical upstream request, key, class and reas
     key: `CHAIN.GENERATION json ${modules}?ledger_version=7&limit=5`,
     class: 'immutable',
     why: 'the state at a ledger version never changes: stored until evicted; its JSON is rendered by the ' +
-      'node, so it is refreshed when the node\'s release changes'
+      'node, so it is refreshed when the node\'s release changes',
+    'depends on': [`all modules of ${one}`]
   })
   t.match(
     await explained(t, [
@@ -268,6 +269,42 @@ t.test('explain applies the given configuration', async t => {
   })
   t.match(await explained(t, ['GET', '/v1/info', '--config', config]), { key: null })
   t.match(await runCommand(t, ['explain', 'GET', '/v1/info', '--config', '/nowhere.yaml']), { code: 2, out: '' })
+})
+
+t.test('explain lists every key that a followed response depends on, and none for other reads', async t => {
+  const dependsOn = async (...argv: string[]): Promise<unknown> => (await explained(t, argv))['depends on']
+  const features = `resource 0x1::features::Features at ${one}`
+  t.same(await dependsOn('GET', '/v1/accounts/0x01'), [`resource 0x1::account::Account at ${one}`, features])
+  t.same(await dependsOn('GET', `${modules}?ledger_version=7`), [`all modules of ${one}`])
+  t.same(await dependsOn('GET', '/v1/accounts/1/module/coin'), [`module ${one}::coin`])
+  const item = { key_type: 'u64', value_type: 'u64', key: '7' }
+  const bcs = ['--accept', 'application/x-bcs']
+  const table = ['POST', `/v1/tables/${one}/item`, '--data']
+  t.same(await dependsOn(...table, JSON.stringify(item)), [`item 0x0700000000000000 of table ${one}`])
+  t.same(await dependsOn(...table, JSON.stringify({ ...item, key_type: '0x1::a::B', key: {} }), ...bcs), [
+    `all items of ${one}`
+  ])
+  t.same((await dependsOn('GET', '/v1/accounts/1/resource/0x1::a::B') as string[]).slice(0, 3), [
+    `resource 0x1::a::B at ${one}`,
+    `all groups of ${one}`,
+    `module ${one}::a`
+  ])
+  const view = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+  t.equal(await dependsOn('POST', '/v1/view', '--data', view), undefined)
+  for (const path of ['/v1/info', '/v1/blocks/by_height/5', '/v1/transactions/by_version/5', '/v1/unknown']) {
+    t.equal(await dependsOn('GET', path), undefined, path)
+  }
+})
+
+t.test('explain says at which head a latest read is served while the ledger is followed', async t => {
+  const config = join(t.testdir({ 'v.yaml': 'follow: { mode: on, maxAgeMs: 400 }' }), 'v.yaml')
+  const why = async (...argv: string[]): Promise<unknown> => (await explained(t, [...argv, '--config', config]))['why']
+  t.match(await why('GET', modules), /served at the followed head, at most 400 ms before the request; fetched there if/)
+  const view = '{"function":"0x1::a::f","type_arguments":[],"arguments":[]}'
+  t.match(await why('POST', '/v1/view', '--data', view), /^moving: fetched once at the followed head, at most 400 ms/)
+  t.match(await why('GET', '/v1/info'), /reused for 1000 ms/)
+  const observing = join(t.testdir({ 'v.yaml': 'follow: { mode: observe }' }), 'v.yaml')
+  t.match(await explained(t, ['GET', modules, '--config', observing]), { why: /fetched each time/ })
 })
 
 t.test('varve handles a request as explain says: same upstream request, same class', async t => {

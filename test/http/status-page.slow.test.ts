@@ -14,6 +14,7 @@ import { startRedis } from '../support/redis-server.js'
 import { startSandboxNode, untilWritten } from '../support/replicas.js'
 import {
   degradedStatus,
+  followingStatus,
   redStatus,
   recentFixture,
   serveStatus,
@@ -88,6 +89,14 @@ const states: Record<string, object> = {
     tiers: { memory: { entries: 0, bytes: 0, maxBytes: 268_435_456 }, redis: { state: 'off' } }
   }),
   observing: healthyStatus({ varve: { version: '0.1.0', mode: 'observe', isSandbox: false } }),
+  following: followingStatus(),
+  'following at the newest head': followingStatus({ mode: 'observe', lagSeconds: 0 }),
+  'following stopped': followingStatus({
+    state: 'stopped',
+    reason: 'an audit found a wrong account_resource at the followed head',
+    version: undefined,
+    lagSeconds: undefined
+  }),
   'no traffic': healthyStatus({ recent: zero }),
   'moving reads alone': healthyStatus({ recent: recentFixture(30, name => name === 'forwarded' ? 3 : 0) }),
   'one request': healthyStatus({ recent: recentFixture(121, (name, at) => name === 'miss' && at === 60 ? 1 : 0) }),
@@ -162,6 +171,13 @@ const states: Record<string, object> = {
       })
     ),
     inFlight: { bytes: hostileTexts[0], maxBytes: null },
+    follow: {
+      mode: hostileTexts[0],
+      state: hostileTexts[1],
+      reason: hostileTexts[2],
+      version: hostileTexts[0],
+      lagSeconds: 'x'
+    },
     tiers: {
       memory: { entries: hostileTexts[0], bytes: null, maxBytes: hostileTexts[1] },
       redis: { state: hostileTexts[0] }
@@ -263,6 +279,7 @@ t.test('the page shows traffic live, and says when an upstream, Redis or varve s
     `Memory hit ${memory}`,
     'Disk hit 0',
     `Redis hit ${shared}`,
+    'Followed hit 0',
     'Coalesced 0',
     `Miss ${missed}`,
     'Forwarded 1',
@@ -345,6 +362,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
   const expected: Record<string, Array<[string, RegExp]>> = {
     healthy: [
       ['#verdict', /^varve is healthy$/],
+      ['#follow-panel', /^$/],
       ['#hit-rate', /^88\.7 %$/],
       ['#rate-note', /^in the last minute; 345,173 in the last 10 minutes$/],
       [
@@ -397,6 +415,21 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       '#varve',
       /Mode observe /
     ]],
+    following: [
+      [
+        '#follow',
+        /^Mode on State following every transaction .* Followed head 2,894,117,198 114 ms behind the newest head Fol/
+      ],
+      ['#follow', /Followed hits 17\d,\d{3} 3\d\.?\d? % of cacheable reads$/],
+      ['#hit-rate', /^9\d\.?\d? %$/],
+      ['#legend', /Followed hit 17\d,\d{3}/]
+    ],
+    'following at the newest head': [
+      ['#follow', /^Mode observe latest reads are forwarded and compared State .*the newest head .* none in this mode$/]
+    ],
+    'following stopped': [
+      ['#follow', /State stopped an audit found a wrong account_resource at the followed head Followed head none Fol/]
+    ],
     'no traffic': [['#hit-rate', /^no reads yet$/], ['#rate', /^0$/], ['#chart', /no requests/], [
       '#traffic-note',
       /^No requests in the last 10 minutes/
@@ -489,7 +522,7 @@ t.test('every text has 4.5 times the contrast to its background, in light and da
   for (const colorScheme of ['light', 'dark'] as const) {
     const { page, setting } = await openStatusPage(t, healthyStatus(), { colorScheme })
     for (
-      const [state, width] of [['healthy', 1280], ['degraded', 1280], ['degraded', 360], ['no position yet', 1280], [
+      const [state, width] of [['healthy', 1280], ['following', 1280], ['degraded', 1280], ['degraded', 360], ['no position yet', 1280], [
         'no traffic',
         1280
       ], ['workers', 1280]] as const

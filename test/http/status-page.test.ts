@@ -115,6 +115,7 @@ t.test('/status.json reports recent requests, tiers and varve itself as they hap
     hit_memory: 2,
     hit_disk: 0,
     hit_redis: 0,
+    hit_followed: 0,
     miss: 2,
     collapsed: 0,
     forwarded: 1,

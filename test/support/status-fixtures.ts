@@ -146,6 +146,17 @@ export function healthyStatus (change: object = {}): StatusFixture {
   } as StatusFixture
 }
 
+/** Returns the status of a varve that follows the ledger. */
+export function followingStatus (change: object = {}): StatusFixture {
+  return healthyStatus({
+    follow: { mode: 'on', state: 'following', version: '2894117198', lagSeconds: 0.114, ...change },
+    recent: recentFixture(121, (name, at) => {
+      const wave = 1 + 0.25 * Math.sin(at / 17) + 0.08 * Math.sin(at * 1.7 + name.length)
+      return (name === 'hit_followed' ? 1450 : name === 'forwarded' ? 20 : bases[name] ?? 0) * wave
+    })
+  })
+}
+
 // The window of an upstream on another chain is unknown.
 const quarantined = {
   state: 'quarantined',

@@ -2,7 +2,7 @@
 
 import { byId, facts, make, repeat, set, show, write, writeNumber } from './dom.js'
 import { describeTrafficSpan } from './traffic.js'
-import { ago, parseU64, bytes, counted, dateOf, grouped, percent, short, isolate } from './words.js'
+import { ago, parseU64, bytes, counted, dateOf, duration, grouped, percent, short, isolate } from './words.js'
 
 const sum = numbers => (numbers ?? []).reduce((total, number) => total + number, 0)
 
@@ -77,6 +77,36 @@ export function showHistory (position, upstreams, recent, traffic) {
           `${grouped(prunedRequests.local)} by varve, ${grouped(prunedRequests.upstream)} by an upstream`
         ]
       ])
+  ])
+}
+
+const followStates = {
+  idle: 'waiting for the first latest read',
+  starting: 'reading the head',
+  following: 'every transaction up to the head is known',
+  suspended: 'resumes with the next latest read',
+  interrupted: 'latest reads are forwarded',
+  unsupported: 'latest reads are forwarded',
+  stopped: 'latest reads are forwarded until a reload'
+}
+
+/** Shows how the ledger is followed, and what that saves; hidden where nothing follows. */
+export function showFollow (follow, { columns, cacheable }) {
+  show(byId('follow-panel'), follow !== undefined)
+  if (follow === undefined) return
+  const { mode, state, reason, version, lagSeconds } = follow
+  const isObserving = mode === 'observe'
+  const { total } = columns.find(({ name }) => name === 'hit_followed')
+  const lag = lagSeconds === 0 ? 'the newest head' : `${duration(lagSeconds * 1000)} behind the newest head`
+  facts(byId('follow'), [
+    ['Mode', isolate(mode, 20), isObserving ? 'latest reads are forwarded and compared' : ''],
+    ['State', isolate(state, 20), reason === undefined ? followStates[state] : short(reason)],
+    ['Followed head', version === undefined ? 'none' : grouped(version), typeof lagSeconds === 'number' ? lag : ''],
+    [
+      'Followed hits',
+      grouped(total),
+      isObserving ? 'none in this mode' : total === 0 ? '' : `${percent(total, cacheable)} of cacheable reads`
+    ]
   ])
 }
 

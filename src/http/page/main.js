@@ -1,7 +1,7 @@
 // Polls status.json every two seconds while the page is visible.
 
 import { byId, make, set, show, write } from './dom.js'
-import { showHistory, showPosition, showTiers, showVarve } from './facts.js'
+import { showFollow, showHistory, showPosition, showTiers, showVarve } from './facts.js'
 import { showUpstreamCount, showUpstreams } from './upstreams.js'
 import { showRates, showTraffic, trafficOf } from './traffic.js'
 import { age, ago, clockTime, counted, isolate, short } from './words.js'
@@ -46,6 +46,7 @@ function showStatus (status) {
   showUpstreamCount(upstreams, status.varve?.isSandbox === true)
   showTraffic(traffic, isObserving)
   showUpstreams(upstreams)
+  showFollow(status.follow, traffic)
   showHistory(position, upstreams, recent, traffic)
   showTiers(tiers, status.inFlight, traffic)
   showVarve(status)

@@ -8,6 +8,7 @@ const outcomes = [
   ['hit_memory', 'Memory hit'],
   ['hit_disk', 'Disk hit'],
   ['hit_redis', 'Redis hit'],
+  ['hit_followed', 'Followed hit'],
   ['collapsed', 'Coalesced'],
   ['miss', 'Miss'],
   ['forwarded', 'Forwarded'],
@@ -27,7 +28,7 @@ export function trafficOf (recent) {
     return { name, label, steps, total: sum(steps) }
   })
   const total = name => columns.find(column => column.name === name).total
-  const hits = total('hit_memory') + total('hit_disk') + total('hit_redis')
+  const hits = sum(columns.filter(({ name }) => name.startsWith('hit_')).map(column => column.total))
   const length = columns[0].steps.length
   return {
     columns,

@@ -14,6 +14,13 @@ interface Status {
     readonly blockHeight: string,
     readonly ageMs: number
   }
+  readonly follow?: {
+    readonly mode?: string,
+    readonly state?: string,
+    readonly reason?: string,
+    readonly version?: string,
+    readonly lagSeconds?: number
+  }
   readonly upstreams?: ReadonlyArray<Readonly<Record<string, string | number | boolean | undefined>>>
   readonly tiers?: Readonly<
     Record<string, {
@@ -46,7 +53,7 @@ const upstreamColumns = [
 /** Prints /status.json as one screen of text. */
 export function statusScreenOf (json: unknown): string {
   const status = json as Status
-  const { varve = {}, chain, position, tiers = {}, recent, upstreams = [], workers } = status
+  const { varve = {}, chain, position, follow, tiers = {}, recent, upstreams = [], workers } = status
   return [
     `varve ${varve.version ?? ''} on ${varve.host ?? 'this machine'}: ${stateOf(status)}`,
     ...(status.degraded ?? []).map(text => `  ! ${text}`),
@@ -56,6 +63,7 @@ export function statusScreenOf (json: unknown): string {
       ['workers', workers === undefined ? undefined : String(workers.length)],
       ['chain', chain?.id === undefined ? undefined : `${chain.id}, generation ${chain.generation ?? '?'}`],
       ['version', position && positionText(position)],
+      ['following', follow && followText(follow)],
       ...Object.entries(tiers).map(([name, tier]) => [name, tierText(tier)] as const),
       ['requests', requestsText(recent)],
       ['hit rate', hitRateText(recent)]
@@ -75,6 +83,12 @@ function positionText ({ version, oldestVersion, blockHeight, ageMs }: NonNullab
   return `${groupDigits(BigInt(version))} (block ${groupDigits(BigInt(blockHeight))}), oldest ${
     groupDigits(BigInt(oldestVersion))
   }, updated ${formatDuration(ageMs)} ago`
+}
+
+function followText ({ mode, state, reason, version, lagSeconds }: NonNullable<Status['follow']>): string {
+  const head = version === undefined ? undefined : `at ${groupDigits(BigInt(version))}`
+  const lag = lagSeconds === undefined ? undefined : `lag ${lagSeconds.toFixed(1)} s`
+  return [`${mode ?? ''}: ${state ?? ''}`, reason, head, lag].filter(part => part !== undefined).join(', ')
 }
 
 function tierText ({ entries, bytes, maxBytes, state, reason }: NonNullable<Status['tiers']>[string]): string {
