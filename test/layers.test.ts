@@ -27,7 +27,7 @@ const libraries: Record<string, readonly string[]> = {
   '@fastify/http-proxy': ['http'],
   undici: ['upstreams', 'tools'],
   ioredis: ['redis'],
-  'lru-cache': ['cache', 'proxy'],
+  'lru-cache': ['cache', 'follow', 'proxy'],
   'prom-client': ['metrics'],
   zod: ['config', 'tools', 'sandbox'],
   yaml: ['config', 'cli', 'sandbox'],
