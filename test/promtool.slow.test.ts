@@ -81,6 +81,7 @@ t.test('promtool accepts the metrics of varve under traffic, and all process met
     tls,
     clients,
     cache: { redis: { url: redis.url } },
+    follow: { mode: 'on' },
     audit: { share: 1 }
   })
   await checkMetrics(t, varve)
@@ -97,7 +98,8 @@ t.test('promtool accepts the metrics of two workers, merged', async t => {
     ...quietConfig,
     workers: 2,
     tls,
-    cache: { redis: { url: redis.url } }
+    cache: { redis: { url: redis.url } },
+    follow: { mode: 'observe' }
   })
   await checkMetrics(t, varve)
   const scraped = await scrape(varve.adminUrl)

@@ -33,6 +33,7 @@ const outcome = [
   'hit_memory',
   'hit_disk',
   'hit_redis',
+  'hit_followed',
   'miss',
   'collapsed',
   'forwarded',
@@ -43,6 +44,17 @@ const outcome = [
   'unavailable'
 ]
 const named = null
+// Endpoints whose latest responses can be followed.
+const followed = [
+  'table_item',
+  'raw_table_item',
+  'account',
+  'account_resources',
+  'account_resource',
+  'account_balance',
+  'account_modules',
+  'account_module'
+]
 
 // Published metrics, on which dashboards rely: name, type, and labels with their values where the list is closed.
 const contract: ReadonlyArray<
@@ -109,6 +121,34 @@ const contract: ReadonlyArray<
   }]
 ]
 
+// Published metrics of following, which exist only where varve follows the ledger.
+const ofFollowing: typeof contract = [
+  ['varve_follow_head_version', 'gauge'],
+  ['varve_follow_lag_seconds', 'gauge'],
+  ['varve_follow_reads_total', 'counter', { result: ['ok', 'empty', 'failed', 'gap', 'mismatch'] }],
+  ['varve_follow_versions_total', 'counter'],
+  ['varve_follow_bytes_total', 'counter'],
+  ['varve_follow_touched_all_total', 'counter', {
+    reason: [
+      'start',
+      'gap',
+      'mismatch',
+      'reset',
+      'unreadable',
+      'unknown_kind',
+      'unknown_change',
+      'unlisted',
+      'unverified',
+      'genesis',
+      'epoch',
+      'features',
+      'config'
+    ]
+  }],
+  ['varve_follow_observed_total', 'counter', { endpoint: followed, result: ['equal', 'different', 'unknown'] }],
+  ['varve_follow_verified_total', 'counter', { result: ['equal', 'different', 'unavailable'] }]
+]
+
 /** Returns each label set of a metric once as text, without histogram buckets. */
 function setsOf ({ series }: Scraped): string[] {
   return [...new Set(series.map(({ labels: { le, ...labels } }) => textOf(labels)))].sort()
@@ -135,6 +175,20 @@ t.test('varve shows every metric of the contract before its first request, close
     if (metric === undefined || Object.values(labels).includes(named)) continue
     t.same(setsOf(metric), everySetOf(labels), name)
     if (type !== 'gauge') { for (const { value } of metric.series) t.equal(value, 0) }
+  }
+})
+
+t.test('following adds its metrics, closed series at 0, and a varve that does not follow has none', async t => {
+  const [following, other] = [
+    await scrape((await varveAt(t, 'http://127.0.0.1:9', { follow: { mode: 'observe' } })).adminUrl),
+    await scrape((await varveAt(t, 'http://127.0.0.1:9')).adminUrl)
+  ]
+  t.same([...other.keys()].filter(name => name.startsWith('varve_follow_')), [])
+  for (const [name, type, labels = {}] of ofFollowing) {
+    const metric = following.get(name)
+    t.equal(metric?.type, type, name)
+    t.same(metric && setsOf(metric), everySetOf(labels), name)
+    if (type === 'counter') t.same(metric?.series.filter(({ value }) => value !== 0), [], name)
   }
 })
 
@@ -178,8 +232,11 @@ t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 
 })
 
 t.test('/metrics shows exactly the listed metrics, with all closed series from the start', async t => {
-  // Sizes of the disk tier exist only with it.
-  const varve = await varveAt(t, 'http://127.0.0.1:9', { cache: { disk: { path: t.testdir() } } })
+  // Sizes of the disk tier, and what counts following, exist only with them.
+  const varve = await varveAt(t, 'http://127.0.0.1:9', {
+    cache: { disk: { path: t.testdir() } },
+    follow: { mode: 'observe' }
+  })
   const scraped = await scrape(varve.adminUrl)
   const there = metricList.filter(({ name }) => name !== 'varve_tls_certificate_not_after_seconds')
   t.same([...scraped.keys()].filter(name => name.startsWith('varve_')).sort(), there.map(({ name }) => name).sort())

@@ -78,6 +78,8 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
   const second = await varveAt(t, '', {
     ...shared,
     audit: { share: 1 },
+    // No latest read comes here, so the tail is never read.
+    follow: { mode: 'observe' },
     hedge: { share: 0.001, burst: 3, afterMs: hedgeMs }
   })
   // Turns off polls, which the known traffic would not include.

@@ -155,6 +155,8 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveCacheTooSmall: k =>
     by(k, who => who === 'tight' ? [1, k.seconds * 10] : [Infinity, Infinity], { tier: 'memory' }),
   VarveAuditMismatch: k => by(k, who => fact(k, who, 'audits different', 'second'), { result: 'different' }),
+  VarveFollowDifferent: k => [{ labels: { instance: k.instance('second'), result: 'different' }, value: 0 }],
+  VarveFollowInterrupted: k => [{ labels: { instance: k.instance('second') }, value: NaN }],
   VarveRedisDown: k => by(k, () => 1),
   VarveRedisErrors: k => by(k, who => who === 'second' ? [0.001, 0.2] : 0),
   VarveCorruptEntries: k => by(k, who => fact(k, who, 'corrupt', 'second')),
