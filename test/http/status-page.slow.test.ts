@@ -362,7 +362,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
   const expected: Record<string, Array<[string, RegExp]>> = {
     healthy: [
       ['#verdict', /^varve is healthy$/],
-      ['#follow-panel', /^$/],
+      ['#follow', /^$/],
       ['#hit-rate', /^88\.7 %$/],
       ['#rate-note', /^in the last minute; 345,173 in the last 10 minutes$/],
       [
@@ -470,6 +470,8 @@ t.test('the page words any status without invalid numbers, and runs or loads not
     await page.reload()
     await page.waitForSelector('#status:not([hidden])')
     for (const [selector, words] of texts) await untilText(page, selector, words)
+    const { follow } = states[state] as { readonly follow?: object }
+    t.equal(await page.locator('#follow-panel').isVisible(), follow !== undefined, state)
     const all = await textOf(page, 'body')
     t.notMatch(all, /NaN|undefined|null|Infinity|\[object/, state)
     t.equal(await page.locator('main script, main img, main [onload], main [onerror]').count(), 0, state)
@@ -675,7 +677,7 @@ t.test('a screen reader finds parts by name, ordered headings, table headers and
       'true, attributes: true })'
   )
   setting.status = { ...degradedStatus(), recent: recentFixture(121, () => 99) }
-  await untilText(page, '#traffic-note', /^131,769 requests/)
+  await untilText(page, '#traffic-note', /^143,748 requests/)
   await page.waitForResponse(/status\.json/)
   t.same(await page.evaluate('announced'), [])
   setting.status = healthyStatus()
