@@ -16,7 +16,10 @@ t.test('an OpenAPI linter finds nothing in docs/openapi-admin.yaml', async t => 
 })
 
 t.test('the admin listener responds as docs/openapi-admin.yaml describes, with the same routes', async t => {
-  const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' } })
+  const { varve, sandbox } = await varveAtSandbox(t, {}, { admin: { token: 'secret' }, follow: { mode: 'on' } })
+  // The first latest read begins to follow.
+  t.equal((await varve.get('/v1/accounts/0x1')).status, 200)
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), { follow: { mode: 'on' } })
   const check = (operationId: string, { status, headers, bytes }: TestResponse, wanted: number): void => {
     t.equal(status, wanted, operationId)
     t.same(checker.complaints(operationId, { status, headers, body: bytes }), [], operationId)

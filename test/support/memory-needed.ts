@@ -4,7 +4,7 @@ import { type Config } from '../../src/config/schema.js'
 // Node.js and varve without any traffic, for each process.
 const processMb = 100
 // Last-touched table of each process that serves reads; and observations, measured with long keys.
-const followMb = { off: 0, observe: 70, on: 17 }
+const followMb = { off: 0, observe: 45, on: 17 }
 // Measured (bench/NOTES.md): entries at their charged size, parsed requests, and what the collector has not freed yet.
 const cacheFactor = 1.75
 
