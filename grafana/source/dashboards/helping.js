@@ -1,6 +1,6 @@
 import { dashboard } from '../dashboard.js'
 import { lines, stat } from '../forms.js'
-import { increase, part, quantile, rate, sum } from '../queries.js'
+import { increase, max, of, part, quantile, rate, sum } from '../queries.js'
 
 // Counts requests by the histogram: its series exist from the start, so that a first request shows as an increase.
 const requests = 'varve_request_duration_seconds_count'
@@ -153,6 +153,76 @@ export default dashboard({
           'others may need a limit of its own.',
         [[sum(rate('varve_client_requests_total'), 'client'), '{{client}}']],
         { unit: 'reqps', none: 'no keys' }
+      )
+    ]],
+    ['Following the ledger', [
+      8,
+      lines(
+        'Followed hits',
+        'Latest reads per second that were hits at the followed head; far below the readings of the tail, ' +
+          'following costs more than it saves.',
+        [[`${sum(rate(requests, 'outcome="hit_followed"'))} or vector(0)`, 'followed hits']],
+        { unit: 'reqps', soft: 1 }
+      ),
+      lines(
+        'Followed head',
+        'Last version up to which every transaction was read, of each replica; a flat line is suspended, ' +
+          'interrupted or stopped, and the status page says which.',
+        [[max(of('varve_follow_head_version'), 'instance'), '{{instance}}']],
+        { isFromZero: false, none: 'nothing follows' }
+      ),
+      lines(
+        'Lag of the followed head',
+        'Ledger time from the followed head to the newest known one; it grows while following is suspended, ' +
+          'which is no fault as long as no latest reads come.',
+        [[max(of('varve_follow_lag_seconds'), 'instance'), '{{instance}}']],
+        { unit: 's', none: 'nothing follows' }
+      )
+    ], [
+      8,
+      lines(
+        'Readings of the tail',
+        'Readings of new transactions per second: ok, empty, failed, gap, too far behind, and mismatch, ' +
+          'another chain; after failed see the upstreams, after gap raise follow.maxAgeMs.',
+        [[sum(rate('varve_follow_reads_total'), 'result'), '{{result}}']],
+        { unit: 'ops', stacked: true, none: 'nothing follows' }
+      ),
+      lines(
+        'Transactions read',
+        'Transactions per second that readings brought; it is as high as the chain is busy, while something ' +
+          'follows.',
+        [[sum(rate('varve_follow_versions_total')), 'transactions']],
+        { unit: 'ops', none: 'nothing follows' }
+      ),
+      lines(
+        'Bytes read',
+        'Bytes per second that readings of the tail brought; if that is too much for the network, raise ' +
+          'follow.maxAgeMs or leave following off.',
+        [[sum(rate('varve_follow_bytes_total')), 'bytes']],
+        { unit: 'Bps', none: 'nothing follows' }
+      )
+    ], [
+      8,
+      lines(
+        'Observed latest reads',
+        'Latest reads per second with follow.mode observe: equal would have been a hit, unknown would have been ' +
+          'fetched, and different would have been wrong, so leave following off.',
+        [[sum(rate('varve_follow_observed_total'), 'result'), '{{result}}']],
+        { unit: 'reqps', stacked: true, none: 'nothing follows' }
+      ),
+      lines(
+        'Verified pages',
+        'Pages of transactions per second that were checked in BCS: equal; different, which stops following; ' +
+          'unavailable, where the upstream sends no BCS that varve can read.',
+        [[sum(rate('varve_follow_verified_total'), 'result'), '{{result}}']],
+        { unit: 'ops', stacked: true, none: 'nothing follows' }
+      ),
+      lines(
+        'Everything changed',
+        'Times per second that everything counted as changed, by reason, so that all latest reads are fetched ' +
+          'once; epoch, features and start are usual, unreadable or unlisted point to an upstream.',
+        [[sum(rate('varve_follow_touched_all_total'), 'reason'), '{{reason}}']],
+        { unit: 'ops', stacked: true, none: 'nothing follows' }
       )
     ]]
   ]

@@ -1,4 +1,8 @@
 import { endpointNames } from '../../../../src/api/endpoints.js'
+import { observedResults } from '../../../../src/follow/follow-observer.js'
+import { tailResults } from '../../../../src/follow/tail-reader.js'
+import { touchAllReasons } from '../../../../src/follow/transaction-digest.js'
+import { verifyResults } from '../../../../src/follow/verify-page.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
 import { seriesFor, type ExpectedSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
 import { quantilesFor } from '../quantiles.js'
@@ -16,6 +20,8 @@ const statuses = (
   k: KnownTraffic,
   is: (sent: SentRequest) => boolean = () => true
 ): string[] => [...new Set(k.sent.filter(is).map(({ status }) => String(status)))]
+// One replica follows, and reads nothing, because no latest read comes to it.
+const unknownHead = (k: KnownTraffic): ExpectedSeries[] => singleSeries(NaN, { instance: k.instance('second') })
 
 /** Predictions for every query of this dashboard. */
 export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
@@ -52,5 +58,14 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
       statuses(k, isOwnError),
       of => k.count(sent => isOwnError(sent) && String(sent.status) === of) / k.seconds
     ),
+  'Followed head/A': unknownHead,
+  'Lag of the followed head/A': unknownHead,
+  'Followed hits/A': () => singleSeries(0),
+  'Readings of the tail/A': () => seriesFor('result', tailResults, () => 0),
+  'Transactions read/A': () => singleSeries(0),
+  'Bytes read/A': () => singleSeries(0),
+  'Everything changed/A': () => seriesFor('reason', touchAllReasons, () => 0),
+  'Observed latest reads/A': () => seriesFor('result', observedResults, () => 0),
+  'Verified pages/A': () => seriesFor('result', verifyResults, () => 0),
   'Clients with a key/A': k => singleSeries(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })
 }
