@@ -28,6 +28,7 @@ export class FaultInjector {
   readonly #holds = new Set<Hold>()
   #randomCalls = 0
 
+  /** @internal */
   constructor (ledgerNow: () => Ledger) {
     this.#ledgerNow = ledgerNow
   }
@@ -67,7 +68,7 @@ export class FaultInjector {
     return hold
   }
 
-  /** Selects the faults and holds for a request, and counts the request against them. */
+  /** @internal Selects the faults and holds for a request, and counts the request against them. */
   takeMatching (endpoint: EndpointName): InjectedFaults {
     const holds = [...this.#holds].filter(hold => hold.match === undefined || hold.match === endpoint)
     const faults = [...this.#active].filter(entry => this.#matches(entry, endpoint))

@@ -14,6 +14,7 @@ export class Hold {
   #resolveReleased!: () => void
   #arrivedCount = 0
 
+  /** @internal */
   constructor (match: EndpointName | undefined, late: boolean, onRelease: () => void) {
     this.match = match
     this.late = late
@@ -31,7 +32,7 @@ export class Hold {
     return this.#arrivedCount
   }
 
-  /** Counts a request that has arrived. */
+  /** @internal Counts a request that has arrived. */
   arrive (): void {
     this.#arrivedCount++
     this.#resolveArrived()

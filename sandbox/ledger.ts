@@ -71,17 +71,17 @@ export class Ledger {
   blockBcs: 'option' | 'bare' = 'option'
   /** Must be set to heights above the head, so that existing blocks do not change. */
   recreation: CoinStoreRecreation | undefined
-  /** Where each state key is listed, extended on demand. */
+  /** @internal Where each state key is listed, extended on demand. */
   readonly state = new StateIndex()
-  /** Roots of the transactions, extended on demand. */
+  /** @internal Roots of the transactions, extended on demand. */
   readonly accumulator = new TransactionAccumulator()
-  /** Running sums of the deposits, extended on demand, so that a balance is one look-up. */
+  /** @internal Running sums of the deposits, extended on demand, so that a balance is one look-up. */
   readonly depositSums: bigint[] = [0n]
-  /** Another chain that a fault serves from some version on, made on demand. */
+  /** @internal Another chain that a fault serves from some version on, made on demand. */
   fork: Ledger | undefined
-  /** Newest transactions in JSON as a release prints them, as bytes, which the collector need not move. */
+  /** @internal Newest transactions in JSON as a release prints them, as bytes, which the collector need not move. */
   readonly newestJson = { byVersion: new Map<bigint, Buffer>(), next: 0n, release: '' }
-  /** Index of versions by transaction hash, extended on demand. */
+  /** @internal Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
   /** Milliseconds between two blocks, also in their timestamps. */
   readonly blockMs: number
@@ -91,6 +91,7 @@ export class Ledger {
   readonly #knownSendHeights: number[] = []
   #prunedTo = 0
 
+  /** @internal */
   constructor (options: LedgerOptions) {
     this.seed = options.seed
     this.chainId = options.chainId
@@ -128,7 +129,7 @@ export class Ledger {
     return { version: oldestVersion, blockHeight: oldestBlockHeight }
   }
 
-  /** The heights of the blocks whose first user transaction one of the known accounts sends. */
+  /** @internal The heights of the blocks whose first user transaction one of the known accounts sends. */
   get knownSendHeights (): readonly number[] {
     return this.#knownSendHeights
   }

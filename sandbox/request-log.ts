@@ -37,7 +37,7 @@ export class RequestLog {
     return this.#counts.get(endpoint) ?? 0
   }
 
-  /** Counts a request and records its details. */
+  /** @internal Counts a request and records its details. */
   record (entry: RequestLogEntry): void {
     this.#counts.set(entry.endpoint, this.countFor(entry.endpoint) + 1)
     this.#latest.push(entry)

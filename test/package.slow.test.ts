@@ -2,13 +2,11 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener } from 'node:http'
-import { type AddressInfo } from 'node:net'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from './support/client.js'
-import { auditPackages, runProgram } from './support/run-npm.js'
+import { runProgram } from './support/run-npm.js'
 
 const root = join(import.meta.dirname, '..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string, version: string }
@@ -48,63 +46,6 @@ async function pack (t: Test, from: string, to: string): Promise<string> {
 function digestOf (file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex')
 }
-
-/** A registry of one's own with scripted responses. */
-async function registry (t: Test, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-  })
-  return `--registry=http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-}
-
-t.test('the registry knows no vulnerability in the packages that varve runs', async t => {
-  const audited = await auditPackages(root, '--omit=dev', '--audit-level=low')
-  if ('unavailable' in audited) t.pass(`the registry was unavailable: ${audited.unavailable}`, { skip: true })
-  else t.same(audited.findings, [])
-})
-
-t.test('the audit distinguishes a finding from a registry that fails', async t => {
-  const advisory = {
-    id: 1,
-    url: 'https://advisories.example/1',
-    title: 'made up',
-    severity: 'low',
-    vulnerable_versions: '*',
-    cwe: [],
-    cvss: { score: 0, vectorString: null }
-  }
-  const { version } = JSON.parse(readFileSync(join(root, 'node_modules/fastify/package.json'), 'utf8')) as {
-    version: string
-  }
-  // Serves the versions of the reported package, which npm requests next.
-  const packument = {
-    name: 'fastify',
-    'dist-tags': { latest: version },
-    versions: { [version]: { name: 'fastify', version } }
-  }
-  const knows = await registry(t, ({ method }, response) => {
-    response.setHeader('content-type', 'application/json').end(
-      JSON.stringify(method === 'POST' ? { fastify: [advisory] } : packument)
-    )
-  })
-  const silent = await registry(t, (_request, response) => {
-    response.writeHead(405).end()
-  })
-  const content = await registry(t, (_request, response) => {
-    response.setHeader('content-type', 'application/json').end('{}')
-  })
-  const [finding, none, rejected, gone] = await Promise.all(
-    [knows, content, silent, '--registry=http://127.0.0.1:9/'].map(async at =>
-      await auditPackages(root, '--omit=dev', '--fetch-retries=0', at)
-    )
-  )
-  t.same(finding, { findings: ['fastify: low'] })
-  t.same(none, { findings: [] })
-  t.match(rejected, { unavailable: /405/ })
-  t.match(gone, { unavailable: /ECONNREFUSED/ })
-})
 
 t.test('the SBOM names every package that varve runs with digest and licence, and no machine', async t => {
   const folder = copyOf(join(t.testdir(), 'some-folder'))
@@ -192,15 +133,14 @@ t.test('the package is byte-identical wherever it is built, complete and minimal
   t.same(
     files.filter(file => file.startsWith(join(dir, 'package/dist/'))).map(file =>
       file.slice(join(dir, 'package/dist/').length)
-    ).filter(name => !/^sandbox\/.*\.d\.ts$/.test(name)).sort(),
+    ).filter(name => !name.endsWith('.d.ts')).sort(),
     sources
   )
-  t.ok(files.some(file => file.endsWith('dist/sandbox/sandbox.d.ts')), 'the types of varve/sandbox')
   for (const file of files) {
     const text = readFileSync(file, 'utf8')
     for (const place of [dir, root, homedir()]) t.notOk(text.includes(place), `${file}: ${place}`)
     t.notMatch(file.slice(join(dir, 'package').length), /test|\.map$|\.varve-built/)
-    t.ok(!file.endsWith('.ts') || file.includes('dist/sandbox/'), file)
+    t.ok(!file.endsWith('.ts') || file.endsWith('.d.ts'), file)
   }
 })
 
@@ -237,7 +177,7 @@ t.test('the package installs for all users and runs from any folder with a bare 
     stderr: /missing\.yaml: no such file \(ENOENT\)/
   })
 
-  const child = spawn(varve, [
+  const { url, stop } = await served(t, varve, [
     'serve',
     '--sandbox',
     '--listen',
@@ -246,11 +186,92 @@ t.test('the package installs for all users and runs from any folder with a bare 
     '127.0.0.1:0',
     '--workers',
     '1'
-  ], { ...bare, stdio: ['ignore', 'pipe', 'pipe'] })
-  t.teardown(() => {
-    child.kill('SIGKILL')
+  ], bare)
+  const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
+  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': /stored/ } })
+  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  t.match(await stop('SIGINT'), { code: 0, err: '' })
+  t.same(readdirSync(bare.cwd), [], 'it leaves nothing behind')
+})
+
+// A program that uses each export with its types; it ends by itself, so nothing stays open.
+const application = `
+import { startVarve, type RunningVarve, type VarveConfig } from 'varve'
+import { startSandbox, type Sandbox } from 'varve/sandbox'
+
+const sandbox: Sandbox = await startSandbox({ blockMs: 0 })
+const config: VarveConfig = {
+  listen: '127.0.0.1:0',
+  admin: { listen: '127.0.0.1:0' },
+  workers: 2,
+  upstreams: [{ url: sandbox.url, timeoutMs: '5s' }]
+}
+const varve: RunningVarve = await startVarve(config)
+for (const _ of [1, 2]) {
+  const response = await fetch(varve.url + '/v1/accounts/0x1/modules?ledger_version=2000&limit=1')
+  console.log(response.status, response.headers.get('x-node-chain-id'))
+}
+console.log((await fetch(varve.adminUrl + '/healthz')).status)
+await varve.close()
+await sandbox.close()
+// @ts-expect-error: a mistyped key is found before the program runs
+export const mistyped: VarveConfig = { upstream: [] }
+`
+
+t.test('in an empty folder npx runs the packed varve, and a program imports both exports', async t => {
+  const dir = t.testdir({ 'package.json': '{"type":"module"}', 'main.ts': application })
+  const installed = await runProgram('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', await packed], {
+    cwd: dir
   })
-  const ending = once(child, 'close')
+  if (installed.code !== 0 && unreachable.test(installed.stderr)) {
+    t.pass(`the registry could not list packages: ${installed.stderr}`, { skip: true })
+    return
+  }
+  t.equal(installed.code, 0, installed.stderr)
+  const sandbox = await served(t, 'npx', ['varve', '--sandbox', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
+    cwd: dir
+  })
+  t.match(await sendRequest(sandbox.url, '/v1'), { status: 200, headers: { 'x-varve-sandbox': 'true' } })
+  // npx itself ends by the signal, after varve.
+  t.match(await sandbox.stop('SIGINT'), { out: /"msg":"stopped"\}\n$/, err: '' })
+
+  // The types that a TypeScript program has anyway come from the checkout.
+  mkdirSync(join(dir, 'node_modules/@types'))
+  for (const name of ['@types/node', 'undici-types']) {
+    symlinkSync(join(root, 'node_modules', name), join(dir, 'node_modules', name))
+  }
+  const compiled = await runProgram(process.execPath, [
+    join(root, 'node_modules/typescript/bin/tsc'),
+    ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
+  ], { cwd: dir })
+  t.match(compiled, { code: 0, stdout: '' })
+  t.match(await runProgram(process.execPath, ['main.js'], { cwd: dir }), {
+    code: 0,
+    stdout: '200 4\n200 4\n200\n',
+    stderr: ''
+  })
+})
+
+/** Starts a command that serves, and waits until its upstream is up. */
+async function served (
+  t: Test,
+  command: string,
+  args: readonly string[],
+  options: { cwd: string, env?: NodeJS.ProcessEnv }
+): Promise<
+  { url: string, stop: (signal: NodeJS.Signals) => Promise<{ code: number | null, out: string, err: string }> }
+> {
+  // A process group of its own gets each signal, as that of a terminal does.
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const kill = (signal: NodeJS.Signals): void => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+      process.kill(-child.pid, signal)
+    }
+  }
+  t.teardown(() => {
+    kill('SIGKILL')
+  })
+  const ending = once(child, 'close') as Promise<[number | null]>
   let out = ''
   let err = ''
   child.stderr.on('data', bytes => {
@@ -266,11 +287,12 @@ t.test('the package installs for all users and runs from any folder with a bare 
       reject(new Error(`it has ended:\n${out}${err}`))
     })
   })
-  const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
-  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': /stored/ } })
-  t.match(await sendRequest(url, modules), { status: 200, headers: { 'cache-status': 'varve; hit; detail=memory' } })
-  child.kill('SIGINT')
-  t.same(await ending, [0, null])
-  t.equal(err, '')
-  t.same(readdirSync(bare.cwd), [], 'it leaves nothing behind')
-})
+  return {
+    url,
+    stop: async signal => {
+      kill(signal)
+      const [code] = await ending
+      return { code, out, err }
+    }
+  }
+}

@@ -14,7 +14,10 @@ export interface Log {
 }
 
 /** Opens the log with the level and the secrets of this configuration. */
-export function openLog (io: Io, config: Config): Log {
+export function openLog (
+  io: Pick<Io, 'environment' | 'isTerminal' | 'out' | 'bufferedBytes'>,
+  config: Config
+): Log {
   const masker = new SecretMasker(config)
   const hasColours = wantsColours(io.environment)
   const { write, lostLines, recovered } = logWriterOf(io, {

@@ -105,6 +105,18 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
   return { config, fromFiles, missingSecrets, isSandbox: isSandbox === true }
 }
 
+/** Validates the configuration that a program gives; its texts are taken as they are, without references. */
+export function configFrom (given: unknown): Config {
+  const tree = structuredClone(given) as ConfigTree
+  convertUnits(tree)
+  const config = validate({ tree, placeOf: () => undefined, fromFiles: [] }, new Map(), new Map(), [], undefined)
+  const mistakes = config.upstreams.length > 0
+    ? ownAddressMistakes(config)
+    : [{ path: 'upstreams', message: 'expected the URL of a full node, such as [{ url: \'http://127.0.0.1:8081\' }]' }]
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  return config
+}
+
 const unresolved = 'expected no ${: references work only in the configuration file; ' +
   'give the value itself, or set the key in a file'
 

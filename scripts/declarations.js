@@ -1,0 +1,124 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import ts from 'typescript'
+import { at } from './ground.js'
+
+/** Modules that package.json exports, by their name there. */
+const entries = { varve: 'src/app/start-varve.ts', 'varve/sandbox': 'sandbox/sandbox.ts' }
+
+// Not printed: config/varve.schema.json has the keys of the configuration, and docs/openapi.yaml the endpoints.
+const printedElsewhere = ['configSchema', 'routes']
+
+/** Returns the declarations of the exported modules and of the modules that they name, by path in `dist`. */
+export function declarations () {
+  const { config } = ts.readConfigFile(at('tsconfig.json'), ts.sys.readFile)
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, at())
+  const program = ts.createProgram(Object.values(entries).map(file => at(file)), {
+    ...options,
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    stripInternal: true,
+    rootDir: at(),
+    outDir: at()
+  })
+  const files = new Map()
+  const add = file => {
+    const source = program.getSourceFile(file.replace(/\.d\.ts$/, '.ts'))
+    if (files.has(file) || source === undefined) return
+    // Emits file by file, since only these need inference.
+    const { diagnostics } = program.emit(source, (_, text) => files.set(file, text), undefined, true)
+    if (diagnostics.length > 0) throw new Error(ts.formatDiagnostics(diagnostics, ts.createCompilerHost(options)))
+    for (const { fileName } of ts.preProcessFile(files.get(file)).importedFiles) add(declarationOf(file, fileName))
+  }
+  for (const entry of Object.values(entries)) add(at(entry).replace(/\.ts$/, '.d.ts'))
+  return new Map([...files].map(([file, text]) => [relative(at(), file).replace(/^src\//, ''), text]))
+}
+
+/** Prints every declaration that the exported names reach, without comments and private members. */
+export function apiReport (files) {
+  return Object.entries(entries).map(([name, entry]) => {
+    const start = entry.replace(/^src\//, '').replace(/\.ts$/, '.d.ts')
+    const reached = new Map()
+    for (const exported of exportsOf(files, start)) reach(files, reached, ...exported)
+    const printed = [...reached].sort(([a], [b]) => a < b ? -1 : 1).map(([, text]) => text)
+    return `// ${name}\n\n${printed.join('\n\n')}\n`
+  }).join('\n')
+}
+
+function exportsOf (files, file) {
+  return statementsOf(files, file).flatMap(statement =>
+    ts.isExportDeclaration(statement)
+      ? statement.exportClause.elements.map(({ name, propertyName = name }) => [
+        declarationOf(file, statement.moduleSpecifier.text),
+        propertyName.text
+      ])
+      : namesOf(statement).map(name => [file, name])
+  )
+}
+
+function reach (files, reached, file, name) {
+  const statement = statementsOf(files, file).find(one => namesOf(one).includes(name))
+  const key = `${name} ${file}`
+  if (statement === undefined || reached.has(key)) return
+  reached.set(key, printOf(statement))
+  const imports = importsOf(files, file)
+  const visit = node => {
+    const name = nameIn(node)
+    if (name !== undefined && !printedElsewhere.includes(name)) {
+      reach(files, reached, ...imports.get(name) ?? [file, name])
+    }
+    ts.forEachChild(node, visit)
+  }
+  ts.forEachChild(statement, visit)
+}
+
+/** Returns the name that a type, a `typeof` or an `extends` refers to. */
+function nameIn (node) {
+  const name = ts.isTypeReferenceNode(node)
+    ? node.typeName
+    : ts.isTypeQueryNode(node)
+    ? node.exprName
+    : ts.isExpressionWithTypeArguments(node)
+    ? node.expression
+    : undefined
+  return name !== undefined && ts.isIdentifier(name) ? name.text : undefined
+}
+
+function declarationOf (file, specifier) {
+  return join(dirname(file), specifier.replace(/\.js$/, '.d.ts'))
+}
+
+function statementsOf (files, file) {
+  return [...ts.createSourceFile(file, files.get(file) ?? '', ts.ScriptTarget.Latest, true).statements]
+}
+
+function importsOf (files, file) {
+  return new Map(
+    statementsOf(files, file).filter(ts.isImportDeclaration).flatMap(({ importClause, moduleSpecifier }) =>
+      (importClause?.namedBindings?.elements ?? []).map(({ name, propertyName = name }) => [
+        name.text,
+        [declarationOf(file, moduleSpecifier.text), propertyName.text]
+      ])
+    )
+  )
+}
+
+function namesOf (statement) {
+  if (ts.isVariableStatement(statement)) return statement.declarationList.declarations.map(({ name }) => name.text)
+  return ts.isImportDeclaration(statement) || statement.name === undefined ? [] : [statement.name.text]
+}
+
+function printOf (statement) {
+  const printer = ts.createPrinter({ removeComments: true })
+  return printer.printNode(ts.EmitHint.Unspecified, statement, statement.getSourceFile()).split('\n')
+    .filter(line => !/^ {4}(?:#private|private .*);$/.test(line)).join('\n')
+}
+
+if (import.meta.url === pathToFileURL(resolve(process.argv[1] ?? '')).href) {
+  for (const [file, text] of declarations()) {
+    mkdirSync(dirname(at('dist', file)), { recursive: true })
+    writeFileSync(at('dist', file), text)
+  }
+}

@@ -1,0 +1,53 @@
+import { fileURLToPath } from 'node:url'
+import { type VarveConfig } from '../config/given-config.js'
+import { configFrom } from '../config/load.js'
+import { openLog } from './log.js'
+import { startServing } from './serve.js'
+
+export { ConfigError, type Mistake, type Place } from '../config/config-error.js'
+export { type VarveConfig } from '../config/given-config.js'
+
+/** A varve that runs in this process. */
+export interface RunningVarve {
+  /** Address of the public listener, without `/v1`. */
+  readonly url: string
+  /** Address of the admin listener. */
+  readonly adminUrl: string
+  /** Finishes the requests in flight, then closes listeners, connections and workers. */
+  close(): Promise<void>
+}
+
+/** Options besides the configuration. */
+export interface StartOptions {
+  /** Receives each line of the log as JSON, with its line break; default: no log. */
+  readonly onLogLine?: (line: string) => void
+}
+
+// Program of the worker processes: the embedding program's own file would start that program again.
+const program = { file: fileURLToPath(new URL('../cli.js', import.meta.url)), flags: [] }
+
+/** Starts varve in this process; rejects with a ConfigError that has every mistake of the configuration. */
+export async function startVarve (config: VarveConfig, options: StartOptions = {}): Promise<RunningVarve> {
+  const valid = configFrom(config)
+  const { log, masker } = openLog({
+    environment: {},
+    isTerminal: false,
+    bufferedBytes: () => 0,
+    out: line => {
+      options.onLogLine?.(line)
+    }
+  }, valid)
+  const varve = await startServing({ config: valid, isSandbox: false }, log, program).catch((error: unknown) => {
+    throw new Error(masker.mask((error as Error).message), { cause: error })
+  })
+  const closing: { done?: Promise<void> } = {}
+  return {
+    url: varve.url,
+    adminUrl: varve.adminUrl,
+    // The drain is for load balancers; an embedding program stops sending requests by itself.
+    close: async () => {
+      closing.done ??= varve.stop({ drainMs: 0 })
+      await closing.done
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { startSandbox, type Sandbox } from '#sandbox'
+import { ConfigError, startVarve, type VarveConfig } from '../../src/app/start-varve.js'
+import { sendRequest } from '../support/client.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=2000&limit=1'
+const onFreePorts = { listen: '127.0.0.1:0', admin: { listen: '127.0.0.1:0' } }
+
+async function node (t: Test): Promise<Sandbox> {
+  const sandbox = await startSandbox({ blockMs: 0 })
+  t.teardown(async () => {
+    await sandbox.close()
+  })
+  return sandbox
+}
+
+t.test('startVarve serves in this process, and close frees both addresses', async t => {
+  const { url: upstream } = await node(t)
+  const lines: string[] = []
+  const varve = await startVarve({ ...onFreePorts, upstreams: [{ url: upstream }] }, {
+    onLogLine: line => lines.push(line)
+  })
+  t.match(await sendRequest(varve.url, modules), { status: 200, headers: { 'cache-status': /stored$/ } })
+  t.match(await sendRequest(varve.url, modules), { headers: { 'cache-status': 'varve; hit; detail=memory' } })
+  t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200 })
+  t.ok(lines.some(line => (JSON.parse(line) as { msg: string }).msg === 'listening'), 'the log goes to the program')
+  await Promise.all([varve.close(), varve.close()])
+  for (const url of [varve.url, varve.adminUrl]) await t.rejects(sendRequest(url, '/'), { code: 'ECONNREFUSED' })
+})
+
+t.test('startVarve takes durations and sizes with a unit, and every other text as it is', async t => {
+  const { url: upstream } = await node(t)
+  // eslint-disable-next-line no-template-curly-in-string
+  const headers = { authorization: 'Bearer $a${b}' }
+  const varve = await startVarve({
+    ...onFreePorts,
+    upstreams: [{ url: upstream, timeoutMs: '5s', headers }],
+    cache: { memory: { maxMb: '1GB' } }
+  })
+  t.teardown(async () => {
+    await varve.close()
+  })
+  const { body } = await sendRequest(varve.adminUrl, '/metrics')
+  t.match(body, /^varve_cache_max_bytes\{tier="memory"\} 1073741824$/m)
+})
+
+t.test('startVarve reports every mistake of its configuration and listens nowhere', async t => {
+  const wrong = { ...onFreePorts, upstreams: [{ url: 'http://127.0.0.1:1/v1' }], wrokers: 2 }
+  const mistaken = await startVarve(wrong as VarveConfig).catch((error: unknown) => error)
+  t.ok(mistaken instanceof ConfigError)
+  t.same((mistaken as ConfigError).mistakes.map(({ path }) => path).sort(), ['upstreams.0.url', 'wrokers'])
+  await t.rejects(startVarve(onFreePorts), /^upstreams: expected the URL of a full node/)
+  await t.rejects(
+    startVarve({ listen: '127.0.0.1:18081', upstreams: [{ url: 'http://127.0.0.1:18081' }] }),
+    /^upstreams\.0\.url: expected the address of a full node, got varve's own/
+  )
+})
+
+t.test('startVarve rejects if its address is in use, and leaves nothing open', async t => {
+  const other: Server = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  t.teardown(() => {
+    other.close()
+  })
+  const { port } = other.address() as AddressInfo
+  const upstreams = [{ url: 'http://127.0.0.1:9' }]
+  await t.rejects(
+    startVarve({ ...onFreePorts, listen: `127.0.0.1:${port}`, upstreams }),
+    new RegExp(`127\\.0\\.0\\.1:${port}`)
+  )
+})
