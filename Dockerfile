@@ -1,7 +1,7 @@
-# Uses Node.js 24, the newest LTS release at the last update. Tags name complete versions; add digests if you build
-# images for others, since no registry was reachable to look them up. varve has no native code, so one build on the
+# Uses Node.js 24, the newest LTS release at the last update. Bases are pinned by the digest of their index of
+# platforms; docs/releasing.md says where the digests come from. varve has no native code, so one build on the
 # builder's platform serves every target platform.
-FROM --platform=$BUILDPLATFORM node:24.21.0-trixie-slim AS build
+FROM --platform=$BUILDPLATFORM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
 RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
@@ -11,10 +11,11 @@ COPY sandbox sandbox
 COPY src src
 COPY config config
 COPY docs docs
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 # Copies the packed package and its run-time dependencies only, readable by every user whatever the umask of the
 # checkout. Type declarations and source maps are a third of the dependencies and never run, so they are deleted.
-RUN npm pack --ignore-scripts --silent \
+RUN npm run build \
+  && npm prune --omit=dev --ignore-scripts --no-audit --no-fund \
+  && npm pack --ignore-scripts --silent \
   && mkdir -p /image/app /image/usr/local/bin /image-cache/varve \
   && tar -xzf varve-*.tgz -C /image/app --strip-components=1 \
   && mv node_modules /image/app/ \
@@ -24,22 +25,24 @@ RUN npm pack --ignore-scripts --silent \
 
 # Takes jemalloc for the target processor without running anything of it: glibc keeps what large responses took.
 ARG TARGETARCH
-RUN dpkg --add-architecture "$TARGETARCH" && apt-get update \
+RUN dpkg --add-architecture "$TARGETARCH" \
+  && apt-get update \
   && apt-get download "libjemalloc2:$TARGETARCH" \
   && dpkg-deb --extract libjemalloc2_*.deb /jemalloc \
   && mkdir -p /image/usr/local/lib \
   && cp /jemalloc/usr/lib/*/libjemalloc.so.2 /image/usr/local/lib/
 
 # Provides the `node` binary alone: the final image needs no npm, yarn or compiler headers.
-FROM node:24.21.0-trixie-slim AS node
+FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS node
 
 # The base of the Node.js image. Node.js 26 also needs `libatomic1`, which this base lacks.
-FROM debian:trixie-20260918-slim
+FROM debian:trixie-20260918-slim@sha256:a99cfc517144bc59b1978475ec53b46ecabec7e43635402ee5b77cc54cd1b20a
 LABEL org.opencontainers.image.title="varve" \
   org.opencontainers.image.description="The caching read proxy for ledger nodes: history is immutable, so read it once." \
   org.opencontainers.image.version="0.1.0" \
   org.opencontainers.image.licenses="MIT" \
-  org.opencontainers.image.base.name="docker.io/library/debian:trixie-20260918-slim"
+  org.opencontainers.image.base.name="docker.io/library/debian:trixie-20260918-slim" \
+  org.opencontainers.image.base.digest="sha256:a99cfc517144bc59b1978475ec53b46ecabec7e43635402ee5b77cc54cd1b20a"
 COPY --from=node /usr/local/LICENSE /usr/local/share/doc/node/LICENSE
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /image /

@@ -23,6 +23,7 @@ const packages = {
     dnf: ['chromium'],
     brew: ['chromium']
   },
+  caddy: { 'apt-get': ['caddy'], apk: ['caddy'], dnf: ['caddy'], brew: ['caddy'] },
   nginx: { 'apt-get': ['nginx-light'], apk: ['nginx'], dnf: ['nginx'], brew: ['nginx'] },
   tc: { 'apt-get': ['iproute2'], apk: ['iproute2'], dnf: ['iproute-tc', 'iproute'], brew: [] },
   'docker-compose': {
@@ -69,7 +70,7 @@ async function managerHere () {
 }
 
 // Version flags of programs that do not accept --version.
-const versionFlags = { nginx: '-v', tc: '-V' }
+const versionFlags = { caddy: 'version', nginx: '-v', tc: '-V' }
 
 async function works (command) {
   return (await run([command, versionFlags[command] ?? '--version'])).code === 0

@@ -10,7 +10,7 @@ const given = readFileSync(at('config/prometheus-rules.yml'), 'utf8')
 const rules = given.replace(/(?<=runbook_url: )\S*(?=docs\/runbooks\.md#)/g, homepage)
 if (rules !== given) writeFileSync(at('config/prometheus-rules.yml'), rules)
 
-const [into = at('deploy/kubernetes/monitoring/prometheus-rule.yaml')] = process.argv.slice(2)
+const [into = at('deploy/kubernetes/components/monitoring/prometheus-rule.yaml')] = process.argv.slice(2)
 const rule = {
   apiVersion: 'monitoring.coreos.com/v1',
   kind: 'PrometheusRule',

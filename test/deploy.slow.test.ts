@@ -1,10 +1,16 @@
 import { spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:http2'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
+import { startSandbox } from '#sandbox'
+import { startVarve } from '../src/app/start-varve.js'
 import { sendRequest } from './support/client.js'
-import { manifestFolders, manifestsOf, checkoutRoot, readCheckout } from './support/deploy/manifests.js'
+import { kustomizationOf, render } from './support/deploy/kustomize.js'
+import { applicable, checkoutRoot, manifestFolder, manifestsOf, readCheckout } from './support/deploy/manifests.js'
 import { typeErrorsOf, hasKubernetesType } from './support/deploy/kubernetes-types.js'
 import { freePort } from './support/free-port.js'
 import { runProgram } from './support/run-npm.js'
@@ -29,11 +35,15 @@ t.test('docker compose accepts its file, with an upstream of one\'s own and as a
 })
 
 t.test('every manifest has the keys and value types of its kind, by Kubernetes\' own types', async t => {
-  const objects = manifestFolders.flatMap(manifestsOf).map(({ manifest }) => manifest)
-  t.same(objects.filter(({ kind }) => !hasKubernetesType(kind)).map(({ kind }) => kind).sort(), [
-    'PrometheusRule',
-    'ServiceMonitor'
-  ], 'Prometheus operator kinds have no Kubernetes types')
+  const objects = applicable.flatMap(manifestsOf)
+  t.same(
+    new Set(objects.filter(({ kind }) => !hasKubernetesType(kind)).map(({ kind }) => kind)),
+    new Set([
+      'ServiceMonitor',
+      'PrometheusRule'
+    ]),
+    'Prometheus operator kinds have no Kubernetes types'
+  )
   t.same(typeErrorsOf(objects, join(checkoutRoot, '.tap/manifests')), [])
   const wrong = JSON.stringify(objects).replace('"replicas":2', '"replicas":"2"').replace(
     '"failureThreshold"',
@@ -42,21 +52,78 @@ t.test('every manifest has the keys and value types of its kind, by Kubernetes\'
   t.equal(typeErrorsOf(JSON.parse(wrong) as typeof objects, join(checkoutRoot, '.tap/manifests')).length, 2)
 })
 
-t.test('kustomize renders the folders, if kubectl is installed', async t => {
+t.test('kustomize renders every folder as the tests do, if kubectl is installed', async t => {
   if ((await runProgram('kubectl', ['kustomize', '--help'])).code !== 0) {
     t.pass('there is no kubectl here', { skip: true })
     return
   }
-  const [varve, monitoring] = await Promise.all(
-    manifestFolders.map(async folder => await runProgram('kubectl', ['kustomize', folder], { cwd: checkoutRoot }))
+  // Components can be combined in an overlay of one's own; the disk tier excludes only the autoscaler.
+  const own = '.tap/overlay'
+  mkdirSync(join(checkoutRoot, own), { recursive: true })
+  const at = (name: string): string => `../../${manifestFolder}/${name}`
+  const components = ['disk', 'redis', 'monitoring', 'ingress'].map(name => at(`components/${name}`))
+  writeFileSync(
+    join(checkoutRoot, own, 'kustomization.yaml'),
+    JSON.stringify({ kind: 'Kustomization', resources: [at('base')], components })
   )
-  for (const made of [varve, monitoring]) t.match(made, { code: 0, stderr: '' })
-  t.match(varve?.stdout, /^ {8}image: varve:\d+\.\d+\.\d+$/m)
-  const [, name = 'none'] =
-    /^kind: ConfigMap\nmetadata:\n(?: {2}.*\n)*? {2}name: (varve-[a-z0-9]+)$/m.exec(varve?.stdout ?? '') ?? []
-  t.match(varve?.stdout, new RegExp(`configMap:\\n +name: ${name}$`, 'm'), 'a changed configuration is a new rollout')
-  t.equal(monitoring?.stdout.match(/^kind: ConfigMap$/gm)?.length, 4)
-  t.equal(monitoring?.stdout.match(/^ {4}grafana_dashboard: "1"$/gm)?.length, 4)
+  t.ok(kustomizationOf(own))
+  for (const folder of [...applicable.map(name => join(manifestFolder, name)), own]) {
+    const { code, stdout, stderr } = await runProgram('kubectl', ['kustomize', folder], { cwd: checkoutRoot })
+    t.match({ code, stderr }, { code: 0, stderr: '' })
+    const [name = 'none'] = /\bvarve-[a-z0-9]{10}\b/.exec(stdout) ?? []
+    t.equal(stdout.split(name).length, 3, 'a changed configuration has another name, so it is a new rollout')
+    const printed = parseAllDocuments(stdout.replaceAll(name, 'varve')).map(document => document.toJS() as object)
+    t.same(sorted(printed), sorted(render(folder)), folder)
+  }
+})
+
+const sorted = (objects: readonly object[]): object[] => objects.toSorted((a, b) => keyOf(a) < keyOf(b) ? -1 : 1)
+const keyOf = (object: object): string => {
+  const { kind, metadata } = object as { kind: string, metadata: { name: string } }
+  return `${kind} ${metadata.name}`
+}
+
+t.test('the TLS front of compose brings HTTP/2 to clients, with hits and the address of the client', async t => {
+  const sandbox = await startSandbox({ blockMs: 0 })
+  const seen: string[] = []
+  const varve = await startVarve({
+    listen: '127.0.0.1:0',
+    admin: { listen: '127.0.0.1:0' },
+    upstreams: [{ url: sandbox.url }],
+    trustProxy: ['127.0.0.1'],
+    log: { access: true }
+  }, { onLogLine: line => seen.push(line) })
+  const [port, healthPort] = [await freePort(), await freePort()]
+  const dir = t.testdir({
+    Caddyfile: readCheckout('deploy/compose/Caddyfile').replace('varve:8080', new URL(varve.url).host)
+      .replace('8443', `${port}\n\tdefault_bind 127.0.0.1`).replace('8081', `${healthPort}`)
+  })
+  const caddy = spawn('caddy', ['run', '--adapter', 'caddyfile', '--config', join(dir, 'Caddyfile')], {
+    stdio: 'ignore',
+    env: { PATH: process.env['PATH'], VARVE_DOMAIN: 'localhost', HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir }
+  })
+  t.teardown(async () => {
+    caddy.kill('SIGKILL')
+    await varve.close()
+    await sandbox.close()
+  })
+  const health = async (): Promise<number> =>
+    (await sendRequest(`http://127.0.0.1:${healthPort}`, '/').catch(() => ({ status: 0 }))).status
+  await until(async () => await health() === 200, 'Caddy is healthy')
+
+  const connected = connect(`https://localhost:${port}`, { rejectUnauthorized: false, host: '127.0.0.1' })
+  t.teardown(() => {
+    connected.destroy()
+  })
+  for (const expected of ['varve; fwd=uri-miss; fwd-status=200; stored', 'varve; hit; detail=memory']) {
+    const request = connected.request({ ':path': '/v1/accounts/0x1/modules?ledger_version=2000&limit=1' })
+    const [headers] = await once(request, 'response') as [Record<string, unknown>]
+    t.match(headers, { ':status': 200, 'cache-status': expected, 'x-node-chain-id': '4' })
+    await text(request)
+  }
+  t.equal(connected.alpnProtocol, 'h2')
+  await until(() => seen.some(line => line.includes('"msg":"request completed"')), 'the access line')
+  t.match(seen.find(line => line.includes('"msg":"request completed"')), /"client":"127\.0\.0\.1"/)
 })
 
 t.test('systemd finds no fault with the unit and rates its sandboxing as good, if installed', async t => {

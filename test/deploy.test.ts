@@ -7,18 +7,14 @@ import { loadConfig } from '../src/config/load.js'
 import { hostAndPort } from '../src/config/schema.js'
 import { adminApp } from '../src/http/admin-app.js'
 import { checkConfig } from './support/deploy/check-config.js'
+import { dockerfileRules } from './support/deploy/dockerfile-rules.js'
 import { commandOf, copyOf, lastInstruction, pairsOf, readStages } from './support/deploy/dockerfile.js'
-import {
-  manifestFolders,
-  kustomizationOf,
-  manifestsOf,
-  checkoutRoot,
-  readCheckout,
-  varvePod
-} from './support/deploy/manifests.js'
+import { kustomizationOf } from './support/deploy/kustomize.js'
+import { applicable, manifestsOf, checkoutRoot, readCheckout, varvePod } from './support/deploy/manifests.js'
 
 interface Service {
   image: string
+  profiles?: string[]
   environment?: Record<string, string | null>
   entrypoint?: string[]
   command?: string[]
@@ -30,6 +26,7 @@ interface Service {
   stop_grace_period?: string
   read_only: boolean
   cap_drop: string[]
+  cap_add?: string[]
   security_opt: string[]
   restart: string
 }
@@ -40,7 +37,7 @@ const image = stages.at(-1) ?? { image: '', name: undefined, steps: [] }
 const environment = pairsOf(lastInstruction(image, 'ENV'))
 const { services } = parse(readCheckout('docker-compose.yml')) as { services: Record<string, Service> }
 const varve = services['varve'] as Service
-const manifests = manifestFolders.flatMap(manifestsOf)
+const manifests = applicable.flatMap(manifestsOf)
 const { pod, container } = varvePod()
 const unit = readCheckout('deploy/systemd/varve.service')
 // Returns all values of a setting that a unit may give more than once.
@@ -53,21 +50,36 @@ t.test('every image is named by its full version, the same one everywhere', asyn
   const named = [
     ...stages.map(({ image }) => image),
     ...Object.values(services).map(({ image }) => image),
-    ...manifests.flatMap(({ manifest: { kind, spec } }) =>
-      kind === 'Deployment' ? spec.template.spec.containers.map(({ image }) => image) : []
+    ...manifests.flatMap(({ kind, spec }) =>
+      kind === 'Deployment' || kind === 'StatefulSet' ? spec.template.spec.containers.map(({ image }) => image) : []
     )
   ]
-  const { images } = kustomizationOf('deploy/kubernetes')
+  const { images } = kustomizationOf('deploy/kubernetes/base')
   t.same(images?.map(({ name, newTag }) => `${name}:${newTag}`), [`varve:${version}`])
   const tags = new Map<string, string>()
   for (const whole of named.map(name => name === 'varve' ? `varve:${version}` : name)) {
-    const [name = '', tag = ''] = whole.split(':')
+    const [name = '', tag = ''] = whole.split('@', 1).join('').split(':')
     t.match(tag, /^v?\d+\.\d+\.\d+(?:-[a-z]+(?:-slim)?)?$|^[a-z]+-\d{8}-slim$/, whole)
     t.equal(tags.get(name) ?? tag, tag, whole)
     tags.set(name, tag)
   }
-  t.same([...tags.keys()].sort(), ['debian', 'grafana/grafana', 'node', 'prom/prometheus', 'redis', 'varve'])
+  t.same([...tags.keys()].sort(), [
+    'caddy',
+    'debian',
+    'grafana/grafana',
+    'node',
+    'prom/prometheus',
+    'redis',
+    'varve'
+  ])
   t.equal(tags.get('varve'), version)
+})
+
+t.test('the Dockerfile breaks no rule of hadolint, and each rule finds what it is for', async t => {
+  for (const { code, says, wrong, broken } of dockerfileRules) {
+    t.same(broken(stages), [], `${code}: ${says}`)
+    t.not(broken(readStages(wrong)).length, 0, `${code} finds ${JSON.stringify(wrong)}`)
+  }
 })
 
 t.test('the image is labelled, has every file it copies, and runs unprivileged without a shell', async t => {
@@ -75,7 +87,8 @@ t.test('the image is labelled, has every file it copies, and runs unprivileged w
   t.match(labels, {
     'org.opencontainers.image.version': version,
     'org.opencontainers.image.licenses': 'MIT',
-    'org.opencontainers.image.base.name': `docker.io/library/${image.image}`
+    'org.opencontainers.image.base.name': `docker.io/library/${image.image.split('@')[0]}`,
+    'org.opencontainers.image.base.digest': image.image.split('@')[1]
   })
   const ignored = readCheckout('.dockerignore').split('\n')
   for (
@@ -176,11 +189,32 @@ t.test('compose mounts files read-only, bounds every service, and publishes on l
   }
 })
 
+t.test('compose starts varve alone; a profile adds what it names, and all that it waits for', async t => {
+  const profiles = Object.entries(services).map(([name, { profiles = [] }]) => [name, profiles.join(' ')])
+  t.same(Object.fromEntries(profiles), {
+    varve: '',
+    traffic: 'demo',
+    tls: 'tls',
+    redis: 'redis',
+    prometheus: 'monitoring demo',
+    grafana: 'monitoring demo'
+  })
+  for (const [name, { profiles = [], depends_on: needs = [] }] of Object.entries(services)) {
+    for (const other of Array.isArray(needs) ? needs : Object.keys(needs)) {
+      const inAll = services[other]?.profiles
+      t.ok(inAll === undefined || profiles.every(profile => inAll.includes(profile)), `${name} finds ${other}`)
+    }
+    t.same(services[name]?.cap_add ?? [], name === 'tls' ? ['NET_BIND_SERVICE'] : [], name)
+  }
+  // The value that the comments of the file name for the profile redis.
+  const [, redis = ''] = /VARVE_REDIS=(\S+)/.exec(readCheckout('docker-compose.yml')) ?? []
+  t.equal(new URL(loadConfig({ VARVE_REDIS: redis }, {}).config.cache.redis.url ?? '').hostname, 'redis')
+})
+
 t.test('compose sets known variables, gives Prometheus its rules, and loads the sandbox only', async t => {
   const known = cliCommandOf('serve')?.flags.map(({ variable }) => variable?.split('=', 1).join(''))
   for (const name of Object.keys(varve.environment ?? {})) t.ok(known?.includes(name), name)
-  const { config } = loadConfig({ ...environment, VARVE_REDIS: varve.environment?.['VARVE_REDIS'] ?? '' }, {})
-  t.equal(new URL(config.cache.redis.url ?? '').hostname, 'redis')
+  const { config } = loadConfig(environment, {})
   // The user of the image owns the folder of the disk tier, which is a volume.
   const folder = varve.environment?.['VARVE_DISK'] ?? ''
   t.same(varve.volumes, [`cache:${folder}`])
@@ -191,7 +225,6 @@ t.test('compose sets known variables, gives Prometheus its rules, and loads the 
       text === `--from=build --chown=${lastInstruction(image, 'USER')} /image-cache/ ${dirname(folder)}/`
     )
   )
-  t.ok(services['redis'])
 
   const mounts = services['prometheus']?.volumes ?? []
   const { rule_files: rules, scrape_configs: jobs } = parse(readCheckout('config/prometheus.yml')) as {
@@ -217,8 +250,10 @@ t.test('compose sets known variables, gives Prometheus its rules, and loads the 
 t.test('compose, Kubernetes and systemd wait longer than varve may take to stop', async t => {
   t.ok(stopSeconds >= 10)
   t.ok(Number(/^(\d+)s$/.exec(varve.stop_grace_period ?? '')?.[1]) > stopSeconds, 'compose')
+  const [program, seconds] = container.lifecycle?.preStop.exec.command ?? []
+  t.equal(program, 'sleep', 'a program of the base image')
   t.ok(
-    pod.terminationGracePeriodSeconds > (container.lifecycle?.preStop.sleep.seconds ?? Infinity) + stopSeconds,
+    pod.terminationGracePeriodSeconds > Number(seconds) + stopSeconds,
     'Kubernetes'
   )
   t.ok(Number(settings('TimeoutStopSec')[0]) > stopSeconds, 'systemd')
@@ -237,7 +272,7 @@ t.test('the systemd unit provides what the configuration needs, and retries no w
   const credentials = settings('LoadCredential').map(given => given.split(':')[0] ?? '')
   await checkConfig(
     t,
-    'deploy/systemd/varve.yaml',
+    readCheckout('deploy/systemd/varve.yaml'),
     '/run/credentials/varve.service',
     Object.fromEntries(credentials.map(name => [name, `${name}-of-the-test`]))
   )

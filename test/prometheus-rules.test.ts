@@ -34,7 +34,7 @@ t.test('each alert has a severity, a wait, a summary, a description and a runboo
 })
 
 t.test('the runbook of each alert is an absolute https address of an existing heading', async t => {
-  const operator = parse(text('deploy/kubernetes/monitoring/prometheus-rule.yaml')) as { spec: object }
+  const operator = parse(text('deploy/kubernetes/components/monitoring/prometheus-rule.yaml')) as { spec: object }
   for (const given of [alerts, readRules(stringify(operator.spec)).filter(isAlert)]) {
     t.equal(given.length, alerts.length)
     for (const { alert, annotations } of given) {

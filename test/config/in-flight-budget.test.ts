@@ -50,12 +50,12 @@ const bytesOf = (text: string): number => {
 }
 
 t.test('every manifest allows the memory that its configuration needs, and at most half more', async t => {
-  const kubernetes = parseAllDocuments(textOf('deploy/kubernetes/deployment.yaml')).map(one => one.toJS())
+  const kubernetes = parseAllDocuments(textOf('deploy/kubernetes/base/deployment.yaml')).map(one => one.toJS())
     .find(({ kind }) => kind === 'Deployment')
   const manifests: Array<[string, unknown, string]> = [
     [
       'deploy/kubernetes',
-      parse(textOf('deploy/kubernetes/varve.yaml')),
+      parse(textOf('deploy/kubernetes/base/varve.yaml')),
       kubernetes.spec.template.spec.containers[0].resources.limits.memory
     ],
     [

@@ -5,17 +5,17 @@ import { promisify } from 'node:util'
 import { type Test } from 'tap'
 import { type LoadedConfig, loadConfig } from '../../../src/config/load.js'
 import { maskSecrets } from '../../../src/config/secrets.js'
-import { checkoutRoot, readCheckout } from './manifests.js'
+import { checkoutRoot } from './manifests.js'
 
-/** Runs `varve check` with secrets in another folder, and expects that it uses all and shows none. */
+/** Runs `varve check` on a text, with secrets in another folder; expects that it uses all and shows none. */
 export async function checkConfig (
   t: Test,
-  file: string,
+  text: string,
   folder: string,
   secrets: Record<string, string>
 ): Promise<LoadedConfig['config']> {
   const dir = t.testdir(secrets)
-  writeFileSync(join(dir, 'varve.yaml'), readCheckout(file).replaceAll(folder, dir))
+  writeFileSync(join(dir, 'varve.yaml'), text.replaceAll(folder, dir))
   await promisify(execFile)(process.execPath, [
     'dist/cli.js',
     'check',

@@ -8,8 +8,11 @@ const modules: Readonly<Record<string, string>> = {
   ConfigMap: 'core/v1',
   Service: 'core/v1',
   Deployment: 'apps/v1',
+  StatefulSet: 'apps/v1',
   PodDisruptionBudget: 'policy/v1',
-  NetworkPolicy: 'networking/v1'
+  NetworkPolicy: 'networking/v1',
+  Ingress: 'networking/v1',
+  HorizontalPodAutoscaler: 'autoscaling/v2'
 }
 
 /** Returns type errors of objects by Kubernetes' own types: unknown keys, wrong values, missing keys. */

@@ -1,12 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { parse, parseAllDocuments } from 'yaml'
+import { checkoutRoot, readCheckout } from './checkout.js'
+import { render } from './kustomize.js'
 
-/** Folder of the checkout. */
-export const checkoutRoot = join(import.meta.dirname, '../../..')
-
-/** Reads a file of the checkout. */
-export const readCheckout = (...path: string[]): string => readFileSync(join(checkoutRoot, ...path), 'utf8')
+export { checkoutRoot, readCheckout }
 
 /** A port as a manifest names it. */
 export interface Port {
@@ -24,7 +21,8 @@ export interface Container {
   readonly volumeMounts: Array<{ readonly name: string, readonly mountPath: string }>
   readonly securityContext: object
   readonly resources: { readonly limits: { readonly memory: string } }
-  readonly lifecycle?: { readonly preStop: { readonly sleep: { readonly seconds: number } } }
+  readonly env?: ReadonlyArray<{ readonly name: string, readonly value?: string, readonly valueFrom?: object }>
+  readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } }
   readonly [probe: `${string}Probe`]: {
     readonly httpGet?: { readonly path: string, readonly port: string },
     readonly tcpSocket?: { readonly port: string }
@@ -45,6 +43,27 @@ export interface Manifest {
     readonly endpoints: Array<{ readonly port: string, readonly path: string }>,
     readonly jobLabel: string,
     readonly groups: unknown,
+    readonly serviceName?: string,
+    readonly volumeClaimTemplates?: ReadonlyArray<
+      {
+        readonly metadata: { readonly name: string },
+        readonly spec: { readonly resources: { readonly requests: { readonly storage: string } } }
+      }
+    >,
+    readonly scaleTargetRef: { readonly kind: string, readonly name: string },
+    readonly rules: ReadonlyArray<
+      {
+        readonly http: {
+          readonly paths: ReadonlyArray<
+            {
+              readonly backend: {
+                readonly service: { readonly name: string, readonly port: { readonly name: string } }
+              }
+            }
+          >
+        }
+      }
+    >,
     readonly template: {
       readonly metadata: { readonly labels: Record<string, string> },
       readonly spec: {
@@ -63,50 +82,36 @@ export interface Manifest {
   }
 }
 
-/** Contents of a kustomization.yaml. */
-export interface Kustomization {
-  readonly resources?: string[]
-  readonly images?: Array<{ readonly name: string, readonly newTag: string }>
-  readonly configMapGenerator?: Array<{ readonly name: string, readonly files: string[] }>
+/** Folder of the manifests. */
+export const manifestFolder = 'deploy/kubernetes'
+
+const foldersOf = (folder: string): string[] =>
+  readdirSync(join(checkoutRoot, manifestFolder, folder)).map(name => `${folder}/${name}`)
+
+/** Folders that can be applied: the base alone, and with a component each. */
+export const applicable = ['base', ...foldersOf('overlays')]
+
+/** Every folder of manifests with a kustomization. */
+export const kustomized = [...applicable, ...foldersOf('components')]
+
+/** Returns the objects of a folder, as kustomize renders it. */
+export function manifestsOf (folder: string): Manifest[] {
+  return render(`${manifestFolder}/${folder}`) as unknown as Manifest[]
 }
 
-/** Folders of the manifests, relative to the checkout. */
-export const manifestFolders = ['deploy/kubernetes', 'deploy/kubernetes/monitoring']
-
-/** Returns the kustomization of a folder. */
-export const kustomizationOf = (folder: string): Kustomization =>
-  parse(readCheckout(folder, 'kustomization.yaml')) as Kustomization
-
-/** Returns the manifest files that a folder's kustomization names. */
-export const manifestFilesOf = (folder: string): string[] =>
-  kustomizationOf(folder).resources?.filter(name => name.endsWith('.yaml')) ?? []
-
-/** Returns every YAML file of a folder except its kustomization. */
-export const yamlIn = (folder: string): string[] =>
-  readdirSync(join(checkoutRoot, folder)).filter(name => name.endsWith('.yaml') && name !== 'kustomization.yaml')
-
-/** Returns all objects of a folder, each with its file. */
-export function manifestsOf (folder: string): Array<{ readonly file: string, readonly manifest: Manifest }> {
-  return manifestFilesOf(folder).flatMap(file =>
-    parseAllDocuments(readCheckout(folder, file)).map(document => ({
-      file: `${folder}/${file}`,
-      manifest: document.toJS() as Manifest
-    }))
-  )
-}
-
-/** Returns the single object of a kind and name. */
-export function findManifest (kind: string, name = 'varve'): Manifest {
-  const [one] = manifestFolders.flatMap(manifestsOf).filter(({ manifest }) =>
-    manifest.kind === kind && manifest.metadata.name === name
-  )
-  if (one === undefined) throw new Error(`there is no ${kind} ${name}`)
-  return one.manifest
+/** Returns the single object of a kind and name in a folder. */
+export function findManifest (folder: string, kind: string, name = 'varve'): Manifest {
+  const [one, ...more] = manifestsOf(folder).filter(one => one.kind === kind && one.metadata.name === name)
+  if (one === undefined || more.length > 0) throw new Error(`expected one ${kind} ${name} in ${folder}`)
+  return one
 }
 
 /** Returns the pod that runs varve, and varve's container. */
-export function varvePod (): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
-  const pod = findManifest('Deployment').spec.template.spec
+export function varvePod (
+  folder = 'base',
+  kind = 'Deployment'
+): { readonly pod: Manifest['spec']['template']['spec'], readonly container: Container } {
+  const pod = findManifest(folder, kind).spec.template.spec
   const [container] = pod.containers
   if (container === undefined) throw new Error('there is no container')
   return { pod, container }
