@@ -14,6 +14,7 @@ const parts = {
   alerts: { files: () => [slow('alerts')], minutes: 3, env: () => ({}) },
   image: { files: () => [slow('image')], minutes: 2, env: () => ({}) },
   transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },
+  release: { files: () => [slow('release')], minutes: 3, env: () => ({}) },
   simulation: { files: () => [slow('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
   fuzz: {
     files: () => [slow('fuzz')],

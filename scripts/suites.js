@@ -27,7 +27,7 @@ const alone = [
 const idle = slow('', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
-const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'http/slow-link')
+const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'http/slow-link', 'release')
 
 /** Files with property tests, which `npm run nightly` runs with ten times the cases. */
 const random = [

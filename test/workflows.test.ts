@@ -52,7 +52,8 @@ t.test('a workflow has only named permissions, and no pull request runs with any
   t.same(Object.fromEntries(Object.entries(release.jobs).map(([name, job]) => [name, job.permissions])), {
     package: { contents: 'read' },
     publish: { 'id-token': 'write' },
-    image: { contents: 'read', packages: 'write' },
+    image: { contents: 'read', packages: 'write', 'id-token': 'write' },
+    site: { contents: 'read', pages: 'write', 'id-token': 'write' },
     release: { contents: 'write' }
   })
   for (const { where, job } of jobs) t.type(job['timeout-minutes'], 'number', where)
@@ -65,7 +66,7 @@ t.test('actions of others are pinned by commit, and none leaves a token on disk'
     )
   ) {
     for (const line of pinned) {
-      t.match(line, /uses: (?:actions|docker)\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, `${file}: ${line}`)
+      t.match(line, /uses: (?:actions|docker|sigstore)\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, `${file}: ${line}`)
     }
   }
   for (const { where, step } of steps) {
@@ -124,11 +125,16 @@ t.test('a release is checked before it is packed, and published after that', asy
       'npm pack'
     ]] as const
   ) t.ok(at(before) < at(after), `${before}, ${after}`)
-  for (const name of ['publish', 'image']) t.equal(release.jobs[name]?.needs, 'package')
-  t.same(release.jobs['release']?.needs, ['publish', 'image'])
+  for (const name of ['publish', 'image', 'site']) t.equal(release.jobs[name]?.needs, 'package')
+  t.same(release.jobs['release']?.needs, ['publish', 'image', 'site'])
   t.equal(release.jobs['publish']?.environment, 'npm')
   t.match(release.jobs['publish']?.steps.at(-1)?.run, /npm publish .* --provenance/)
-  t.match(release.jobs['image']?.steps.at(-1)?.with, { push: true, provenance: 'mode=max', sbom: true })
+  const image = release.jobs['image']?.steps ?? []
+  const pushed = image.findIndex(({ with: given }) => given?.['push'] === true)
+  t.match(image[pushed]?.with, { platforms: 'linux/amd64,linux/arm64', provenance: 'mode=max', sbom: true })
+  const signed = image.findIndex(({ run }) => /^cosign sign --yes "\$IMAGE@\$DIGEST"$/m.test(run ?? ''))
+  t.ok(signed > pushed, 'the digest that was pushed is signed')
+  t.match(image[signed]?.run, /docker run .*"\$IMAGE@\$DIGEST" check\n/, 'after it has run')
   t.same(release.on, { push: { tags: ['v*'] } })
 })
 

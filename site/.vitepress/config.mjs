@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { withMermaid } from 'vitepress-plugin-mermaid'
 
 const docs = new URL('../pages/', import.meta.url)
-const repository = process.env['REPOSITORY_URL'] ?? 'https://varve.example'
+// Address of the files of this release, which scripts/set-repository.js sets.
+const { homepage } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
 /** Reads the sections and pages of docs/README.md, so that the site has no second table of contents. */
 function sidebar () {
@@ -23,8 +24,8 @@ function linkToRepository (markdown) {
     for (const { children } of tokens) {
       for (const token of children ?? []) {
         const target = token.type === 'link_open' ? token.attrGet('href') : null
-        if (target?.startsWith('../')) token.attrSet('href', `${repository}/blob/main/${target.slice(3)}`)
-        else if (/^[a-z-]+\.yaml$/.test(target ?? '')) token.attrSet('href', `${repository}/blob/main/docs/${target}`)
+        if (target?.startsWith('../')) token.attrSet('href', `${homepage}${target.slice(3)}`)
+        else if (/^[a-z-]+\.yaml$/.test(target ?? '')) token.attrSet('href', `${homepage}docs/${target}`)
       }
     }
   })
@@ -33,6 +34,7 @@ function linkToRepository (markdown) {
 export default withMermaid({
   title: 'varve',
   description: 'The caching read proxy for ledger nodes',
+  base: process.env['SITE_BASE'] ?? '/',
   srcDir: 'pages',
   outDir: 'dist',
   cleanUrls: true,

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { type ProgramResult, runProgram } from './support/run-npm.js'
+
+const root = join(import.meta.dirname, '..')
+const read = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+const { name, version } = JSON.parse(read('package.json')) as { name: string, version: string }
+const { jobs } = parse(read('.github/workflows/release.yml')) as {
+  jobs: Record<string, { steps: ReadonlyArray<{ run?: string, env?: Record<string, string> }> }>
+}
+const repository = 'https://forge.example/owner/Varve'
+const tag = `v${version}`
+
+// Steps that other runs cover, or that would change this machine.
+const leftOut = ['git config --global', 'npm ci', 'npm test', 'npm run ci']
+
+/** Runs the shell steps of a job as the workflow's runner does; stops at the first that fails. */
+async function runJob (
+  job: string,
+  cwd: string,
+  env: NodeJS.ProcessEnv,
+  edit = (script: string): string => script
+): Promise<ProgramResult> {
+  const scripts = jobs[job]?.steps.flatMap(({ run }) => run === undefined ? [] : [edit(run)]) ?? []
+  let last: ProgramResult = { code: 1, stdout: '', stderr: `${job} has no shell step` }
+  for (const script of scripts.filter(script => !leftOut.some(start => script.startsWith(start)))) {
+    last = await runProgram('bash', ['-e', '-o', 'pipefail', '-c', script], { cwd, env: { ...process.env, ...env } })
+    if (last.code !== 0) break
+  }
+  return last
+}
+
+/** Copies the checkout and does what docs/releasing.md asks for before the tag. */
+function copyToRelease (dir: string): string {
+  const copy = join(dir, 'checkout')
+  mkdirSync(copy)
+  for (const name of readdirSync(root)) {
+    if (!['node_modules', '.git', '.tap', 'dist', 'coverage'].includes(name)) {
+      cpSync(join(root, name), join(copy, name), { recursive: true })
+    }
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const changelog = read('CHANGELOG.md')
+  writeFileSync(
+    join(copy, 'CHANGELOG.md'),
+    changelog.replace(`## [${version}] - unreleased`, `## [${version}] - 2026-01-31`)
+  )
+  return copy
+}
+
+const dir = t.testdir({ temp: {} })
+const checkout = copyToRelease(dir)
+const runner = {
+  GITHUB_SERVER_URL: new URL(repository).origin,
+  GITHUB_REPOSITORY: new URL(repository).pathname.slice(1),
+  GITHUB_REF_NAME: tag,
+  GITHUB_OUTPUT: join(dir, 'output'),
+  RUNNER_TEMP: join(dir, 'temp')
+}
+const folder = join(runner.RUNNER_TEMP, 'release')
+
+t.test('the job that packs leaves package, SBOM, digests and notes, with the repository\'s address', async t => {
+  const done = await runJob('package', checkout, runner)
+  t.equal(done.code, 0, `${done.stdout}${done.stderr}`)
+  t.same(readdirSync(folder).sort(), ['SHA256SUMS', 'notes.md', 'sbom.cdx.json', `${name}-${version}.tgz`])
+  t.equal(readFileSync(runner.GITHUB_OUTPUT, 'utf8'), `folder=${folder}\n`)
+  t.match(readFileSync(join(folder, 'notes.md'), 'utf8'), /^### Added\n/)
+  await runProgram('tar', ['xzf', join(folder, `${name}-${version}.tgz`), '-C', dir])
+  const packed = (...path: string[]): string => readFileSync(join(dir, 'package', ...path), 'utf8')
+  t.match(JSON.parse(packed('package.json')), {
+    homepage: `${repository}/blob/${tag}/`,
+    bugs: { url: `${repository}/issues` },
+    repository: { type: 'git', url: `git+${repository}.git` }
+  })
+  t.match(packed('config/prometheus-rules.yml'), `${repository}/blob/${tag}/docs/runbooks.md#`)
+  t.notMatch(packed('config/prometheus-rules.yml'), 'varve.example')
+})
+
+t.test('the job that publishes sends exactly the checked package to the registry', async t => {
+  const received: Array<{ method: string | undefined, url: string | undefined, body: unknown }> = []
+  const server = createServer((request, response) => {
+    json(request).catch(() => undefined).then(body => {
+      received.push({ method: request.method, url: request.url, body })
+      response.writeHead(request.method === 'PUT' ? 201 : 404, { 'content-type': 'application/json' }).end('{}')
+    }, () => {})
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  writeFileSync(join(folder, '.npmrc'), `registry=http://127.0.0.1:${port}/\n//127.0.0.1:${port}/:_authToken=made-up\n`)
+  // Provenance needs the identity of a real workflow run.
+  const done = await runJob('publish', folder, runner, script => script.replace(' --provenance', ''))
+  t.equal(done.code, 0, `${done.stdout}${done.stderr}`)
+  const [sent, ...more] = received.filter(({ method }) => method === 'PUT')
+  t.same(more, [])
+  const integrity = `sha512-${
+    createHash('sha512').update(readFileSync(join(folder, `${name}-${version}.tgz`))).digest('base64')
+  }`
+  t.match(sent, {
+    url: `/${name}`,
+    body: { name, access: 'public', 'dist-tags': { latest: version }, versions: { [version]: { dist: { integrity } } } }
+  })
+})
+
+t.test('the job that builds the site makes pages below its base, with links to the repository', async t => {
+  const done = await runJob('site', checkout, { ...runner, SITE_BASE: '/Varve/' })
+  if (done.code !== 0 && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(done.stderr)) {
+    t.pass(`the registry could not list packages: ${done.stderr}`, { skip: true })
+    return
+  }
+  t.equal(done.code, 0, `${done.stdout}${done.stderr}`)
+  const page = (name: string): string => readFileSync(join(checkout, 'site/dist', name), 'utf8')
+  t.match(page('index.html'), 'href="/Varve/quick-start"')
+  t.match(page('index.html'), `${repository}/blob/${tag}/CONTRIBUTING.md`)
+})
