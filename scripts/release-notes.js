@@ -11,14 +11,14 @@ if (tag !== `v${version}`) {
 }
 const notes = notesOf(readFileSync(at('CHANGELOG.md'), 'utf8'), version)
 if (notes === undefined) {
-  giveUpOn(`CHANGELOG.md has no section "## ${version}" with text: remove "(unreleased)" from its heading`)
+  giveUpOn(`CHANGELOG.md has no section "## [${version}] - YYYY-MM-DD" with text: date the one that is unreleased`)
 }
 process.stdout.write(`${notes}\n`)
 
-/** Returns the changelog section of a version; "(unreleased)" in its heading does not match. */
+/** Returns the changelog section of a version; "unreleased" instead of a date does not match. */
 function notesOf (changelog, version) {
   const section = changelog.split(/^## /m).slice(1).find(part =>
-    /^\S+(?: \(?\d{4}-\d{2}-\d{2}\)?)?\s*$/.test(firstLineOf(part)) && part.split(/\s/, 1)[0] === version
+    /^\[(\S+)\] - \d{4}-\d{2}-\d{2}\s*$/.exec(firstLineOf(part))?.[1] === version
   )
   return section?.slice(firstLineOf(section).length).trim() || undefined
 }

@@ -85,16 +85,16 @@ t.test('a release needs a tag equal to the version and an entry in the changelog
     return code === 0 ? stdout : stderr
   }
   const { version } = manifest
-  const log =
-    `# Changelog\n\n## 99.0.0\n\n- later\n\n## ${version} (2026-01-31)\n\n- one\n- two\n\n## 0.0.1\n\n- before\n`
+  const log = `# Changelog\n\n## [99.0.0] - 2026-02-01\n\n- later\n\n## [${version}] - 2026-01-31\n\n- one\n- two\n\n` +
+    '## [0.0.1] - 2026-01-01\n\n- before\n'
   t.equal(await notes(`v${version}`, log), '- one\n- two\n')
-  t.equal(await notes(`v${version}`, log.replace(' (2026-01-31)', '')), '- one\n- two\n')
   t.match(await notes('v99.0.0', log), /expected v\d/)
   t.match(await notes(version, log), /expected v\d/)
   t.match(await notes('', log), /the tag is missing/)
   for (
     const other of [
-      log.replace('(2026-01-31)', '(unreleased)'),
+      log.replace('2026-01-31', 'unreleased'),
+      log.replace(' - 2026-01-31', ''),
       log.replace(version, `${version}0`),
       log.replace('- one\n- two\n', ''),
       ''
