@@ -26,7 +26,7 @@ t.test('docker compose accepts its file, with an upstream of one\'s own and as a
     })
     t.equal(code, 0, stderr)
     const { services } = parse(stdout) as { services: Record<string, { environment?: Record<string, string | null> }> }
-    t.same(Object.keys(services).sort(), ['grafana', 'prometheus', 'redis', 'traffic', 'varve'])
+    t.same(Object.keys(services).sort(), ['grafana', 'prometheus', 'redis', 'tls', 'traffic', 'varve'])
     t.match(services['varve']?.environment, { VARVE_UPSTREAM: upstream, VARVE_SANDBOX: sandbox })
   }
   const wrong = join(t.testdir(), 'docker-compose.yml')
@@ -83,16 +83,13 @@ const keyOf = (object: object): string => {
   return `${kind} ${metadata.name}`
 }
 
-t.test('the TLS front of compose brings HTTP/2 to clients, with hits and the address of the client', async t => {
+t.test('the TLS front of compose brings HTTP/2 to clients, with hits and position', async t => {
   const sandbox = await startSandbox({ blockMs: 0 })
-  const seen: string[] = []
   const varve = await startVarve({
     listen: '127.0.0.1:0',
     admin: { listen: '127.0.0.1:0' },
-    upstreams: [{ url: sandbox.url }],
-    trustProxy: ['127.0.0.1'],
-    log: { access: true }
-  }, { onLogLine: line => seen.push(line) })
+    upstreams: [{ url: sandbox.url }]
+  })
   const [port, healthPort] = [await freePort(), await freePort()]
   const dir = t.testdir({
     Caddyfile: readCheckout('deploy/compose/Caddyfile').replace('varve:8080', new URL(varve.url).host)
@@ -122,8 +119,6 @@ t.test('the TLS front of compose brings HTTP/2 to clients, with hits and the add
     await text(request)
   }
   t.equal(connected.alpnProtocol, 'h2')
-  await until(() => seen.some(line => line.includes('"msg":"request completed"')), 'the access line')
-  t.match(seen.find(line => line.includes('"msg":"request completed"')), /"client":"127\.0\.0\.1"/)
 })
 
 t.test('systemd finds no fault with the unit and rates its sandboxing as good, if installed', async t => {
