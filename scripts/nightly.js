@@ -12,7 +12,7 @@ const parts = {
   random: { files: () => suites().random, minutes: 10, jobs, env: () => ({ RUNS_FACTOR: '10' }) },
   lies: { files: () => [slow('deceptive/deceptive-upstream')], minutes: 2, env: () => ({}) },
   alerts: { files: () => [slow('alerts')], minutes: 3, env: () => ({}) },
-  image: { files: () => [slow('image')], minutes: 2, env: () => ({}) },
+  image: { files: () => [slow('image')], minutes: 3, env: () => ({}) },
   transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },
   release: { files: () => [slow('release')], minutes: 3, env: () => ({}) },
   simulation: { files: () => [slow('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },

@@ -26,6 +26,7 @@ const packages = {
   caddy: { 'apt-get': ['caddy'], apk: ['caddy'], dnf: ['caddy'], brew: ['caddy'] },
   nginx: { 'apt-get': ['nginx-light'], apk: ['nginx'], dnf: ['nginx'], brew: ['nginx'] },
   tc: { 'apt-get': ['iproute2'], apk: ['iproute2'], dnf: ['iproute-tc', 'iproute'], brew: [] },
+  debootstrap: { 'apt-get': ['debootstrap'], apk: ['debootstrap'], dnf: ['debootstrap'], brew: [] },
   'docker-compose': {
     'apt-get': ['docker-compose'],
     apk: ['docker-compose'],
@@ -39,8 +40,10 @@ const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
 
 /** Programs that `npm test` needs. */
 export const forTests = ['redis-server']
-/** Programs that the longer checks need; `tc` exists only on Linux. */
-export const forLongerChecks = Object.keys(packages).filter(program => program !== 'tc' || process.platform === 'linux')
+/** Programs that the longer checks need; `tc` and `debootstrap` exist only on Linux. */
+export const forLongerChecks = Object.keys(packages).filter(program =>
+  !['tc', 'debootstrap'].includes(program) || process.platform === 'linux'
+)
 
 /** Installs missing programs in one call, since package managers hold a lock; returns the reason for a failure. */
 export async function bring (programs) {

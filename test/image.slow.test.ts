@@ -1,27 +1,29 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { sendRequest } from './support/client.js'
 import { commandOf, lastInstruction, pairsOf, readStages } from './support/deploy/dockerfile.js'
 import { buildImage } from './support/deploy/build-image.js'
+import { commandIn, lacksFreshRoot, startReadOnly } from './support/deploy/fresh-root.js'
 import { checkoutRoot, readCheckout } from './support/deploy/manifests.js'
 import { freePort } from './support/free-port.js'
 import { type ProgramResult, runProgram } from './support/run-npm.js'
 import { until } from './support/until.js'
 
-const isRoot = process.getuid?.() === 0
 // Fails if the value is missing: an engine would have it at once, and the test takes it from its run.
 const whole = <T>(what: T | undefined, name: string): T => {
   if (what === undefined) throw new Error(`there is no ${name}`)
   return what
 }
 
+const reason = await lacksFreshRoot()
+
 t.test(
   'the image of the Dockerfile has the package, runs unprivileged, is healthy, and drains',
-  { timeout: 300_000 },
+  { timeout: 600_000, skip: reason },
   async t => {
     const stages = readStages(readCheckout('Dockerfile'))
     const last = whole(stages.at(-1), 'stage')
@@ -30,33 +32,32 @@ t.test(
       rmSync(dir, { recursive: true, force: true })
     })
     await runProgram('chmod', ['755', dir])
-    const { image } = await buildImage(stages, dir)
+    const image = await buildImage(stages, dir)
     await containsPackageFiles(t, join(image, 'app'))
     t.same(readdirSync(join(image, 'usr/local/bin')).sort(), ['node', 'varve'], 'no npm, nor anything else')
-    // Removes write permission as if root owned the files: the user of this test may own them.
-    await runProgram('chmod', ['-R', 'a-w', image])
-    t.teardown(async () => {
-      await runProgram('chmod', ['-R', 'u+w', dir])
-    })
-    t.equal((await runProgram('find', [image, '-not', '-perm', '-a+r'])).stdout, '', 'every user may read all of it')
+    const unreadable = await runProgram('find', [join(image, 'app'), join(image, 'usr/local'), '-not', '-perm', '-a+r'])
+    t.equal(unreadable.stdout, '', 'every user may read all of it')
 
     const [port, adminPort] = [await freePort(), await freePort()]
     const env = {
       ...pairsOf(lastInstruction(last, 'ENV')),
       VARVE_SANDBOX: '1',
       VARVE_LISTEN: `127.0.0.1:${port}`,
-      VARVE_ADMIN: `0.0.0.0:${adminPort}`,
-      PATH: join(image, 'usr/local/bin')
+      VARVE_ADMIN: `0.0.0.0:${adminPort}`
     }
-    const health = async (): Promise<ProgramResult> => {
-      const [node = '', ...rest] = commandOf(lastInstruction(last, 'HEALTHCHECK'))
-      return await runProgram(join(image, 'usr/local/bin', node), rest, { env })
-    }
+    const health = async (): Promise<ProgramResult> =>
+      await commandIn(image, commandOf(lastInstruction(last, 'HEALTHCHECK')), env)
     t.match(await health(), { code: 1, stdout: '', stderr: '' }, 'varve is not up yet')
-    const { child, pid } = await begun(t, commandsOf(last, image), lastInstruction(last, 'USER'), env)
+    const command = [...commandOf(lastInstruction(last, 'ENTRYPOINT')), ...commandOf(lastInstruction(last, 'CMD'))]
+    const child = startReadOnly(image, lastInstruction(last, 'USER'), command, env)
+    t.teardown(() => {
+      child.kill('SIGKILL')
+    })
+    const pid = await firstProcessOf(t, child)
     const [reads, admin] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`]
     await until(async () => (await sendRequest(admin, '/readyz')).status === 200, 'ready')
     t.match(await health(), { code: 0, stdout: '', stderr: '' })
+    t.match(readFileSync(`/proc/${pid}/maps`, 'utf8'), '/usr/local/lib/libjemalloc.so.2', 'jemalloc is in use')
 
     const traffic = await runProgram(process.execPath, [
       join(checkoutRoot, 'deploy/compose/traffic.mjs'),
@@ -89,38 +90,9 @@ t.test(
   }
 )
 
-/** Returns ENTRYPOINT and CMD with the paths inside the image. */
-function commandsOf (last: Parameters<typeof lastInstruction>[0], image: string): string[] {
-  return [...commandOf(lastInstruction(last, 'ENTRYPOINT')), ...commandOf(lastInstruction(last, 'CMD'))].map((
-    word,
-    at
-  ) => at === 0 ? join(image, 'usr/local/bin', word) : word.startsWith('/') ? join(image, word) : word)
-}
-
-/** Starts the command as the image's user and as the first process of its own namespace, if permitted. */
-async function begun (
-  t: Test,
-  command: string[],
-  user: string,
-  env: Record<string, string>
-): Promise<{ child: ChildProcess, pid: number }> {
-  const [uid = '', gid = ''] = user.split(':')
-  // Removes the test runner's NODE_OPTIONS, which would write where the image's user may not.
-  const bare = ['env', '-u', 'NODE_OPTIONS']
-  const alone = isRoot
-    ? ['unshare', '--pid', '--fork', 'setpriv', '--reuid', uid, '--regid', gid, '--clear-groups', '--no-new-privs']
-    : []
-  const [program = '', ...rest] = [...bare, ...alone, ...command]
-  const child = spawn(program, rest, {
-    env: { ...env, PATH: `${env['PATH']}${delimiter}${process.env['PATH']}` },
-    cwd: '/',
-    stdio: ['ignore', 'ignore', 'inherit']
-  })
-  t.teardown(() => {
-    child.kill('SIGKILL')
-  })
+/** Waits for the first process of the image, and checks its user, number and root. */
+async function firstProcessOf (t: Test, child: ChildProcess): Promise<number> {
   const outer = whole(child.pid, 'process')
-  if (!isRoot) return { child, pid: outer }
   const children = `/proc/${outer}/task/${outer}/children`
   await until(() => readFileSync(children, 'utf8').trim() !== '', 'the first process is there')
   const pid = Number(readFileSync(children, 'utf8').trim())
@@ -132,7 +104,9 @@ async function begun (
     'varve runs as an unprivileged user'
   )
   t.match(readFileSync(`/proc/${pid}/status`, 'utf8'), /^NSpid:\s+\d+(?:\s+\d+)*\s+1$/m, 'and the first process')
-  return { child, pid }
+  const [, options = ''] = /^.* \/ (\S+)/m.exec(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')) ?? []
+  t.match(options, /^ro\b/, 'its root is read-only')
+  return pid
 }
 
 async function containsPackageFiles (t: Test, app: string): Promise<void> {

@@ -1,35 +1,30 @@
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { runProgram } from '../run-npm.js'
 import { copyOf, type Instruction, type BuildStage } from './dockerfile.js'
+import { addNode, copyRoot, installDebian, runIn } from './fresh-root.js'
 import { checkoutRoot } from './manifests.js'
 
-/** Results of a Dockerfile's steps, built without an engine: a folder for each stage. */
-export interface BuiltImage {
-  readonly dir: string
-  /** Folder of the last stage. */
-  readonly image: string
-}
-
 /**
- * Runs the steps of a Dockerfile. Base images are empty except for this Node.js in a stage named `node`. RUN uses this
- * machine's programs; absolute paths are inside the stage's folder.
+ * Runs the steps of a Dockerfile without an engine, each stage in a root of its own, and returns the last stage's root.
+ * Debian's smallest system stands for the bases, with this Node.js where the base is Node.js.
  */
-export async function buildImage (stages: readonly BuildStage[], dir: string): Promise<BuiltImage> {
+export async function buildImage (stages: readonly BuildStage[], dir: string): Promise<string> {
   const context = contextIn(join(dir, 'context'))
-  const folderOf = (stage: BuildStage): string => join(dir, stage.name ?? 'image')
-  for (const stage of stages) {
-    const folder = folderOf(stage)
-    mkdirSync(folder, { recursive: true })
-    if (stage.name === 'node') bringNode(folder)
+  const debian = join(dir, 'debian')
+  await installDebian(debian)
+  const rootOf = (name: string | undefined): string => join(dir, `stage-${name ?? 'last'}`)
+  for (const { image, name, steps } of stages) {
+    const root = rootOf(name)
+    await copyRoot(debian, root)
+    if (image.startsWith('node:')) await addNode(root, steps.length > 0)
     let workdir = '/'
-    for (const step of stage.steps) {
-      if (step.name === 'WORKDIR') mkdirSync(join(folder, workdir = step.text), { recursive: true })
-      if (step.name === 'COPY') copy(step, folder, workdir, from => from === undefined ? context : join(dir, from))
-      if (step.name === 'RUN') await run(step, folder, workdir)
+    for (const step of steps) {
+      if (step.name === 'WORKDIR') mkdirSync(join(root, workdir = step.text), { recursive: true })
+      if (step.name === 'COPY') copy(step, root, workdir, from => from === undefined ? context : rootOf(from))
+      if (step.name === 'RUN') await runIn(root, workdir, step.text)
     }
   }
-  return { dir, image: join(dir, 'image') }
+  return rootOf(stages.at(-1)?.name)
 }
 
 // Returns the build context: `.dockerignore` excludes everything but the named paths.
@@ -41,13 +36,6 @@ function contextIn (folder: string): string {
   if (all !== '*' || named.some(line => !/^![\w.-]+$/.test(line))) throw new Error('a .dockerignore of another kind')
   for (const line of named) cpSync(join(checkoutRoot, line.slice(1)), join(folder, line.slice(1)), { recursive: true })
   return folder
-}
-
-// Copies Node.js to the path of the official images.
-function bringNode (folder: string): void {
-  mkdirSync(join(folder, 'usr/local/bin'), { recursive: true })
-  cpSync(process.execPath, join(folder, 'usr/local/bin/node'), { dereference: true })
-  writeFileSync(join(folder, 'usr/local/LICENSE'), 'the licence of Node\n')
 }
 
 function copy (
@@ -66,12 +54,6 @@ function copy (
     mkdirSync(dirname(into), { recursive: true })
     cpSync(origin, into, { recursive: true, verbatimSymlinks: true })
   }
-}
-
-async function run ({ text }: Instruction, folder: string, workdir: string): Promise<void> {
-  const made = text.replace(/(?<=\s)\/image\b/g, join(folder, 'image'))
-  const { code, stdout, stderr } = await runProgram('sh', ['-ec', made], { cwd: join(folder, workdir) })
-  if (code !== 0) throw new Error(`RUN ${text} ended with ${code}:\n${stdout}${stderr}`)
 }
 
 function isDirectory (path: string): boolean {
