@@ -4,9 +4,12 @@ import { lineOf } from './timed-request.js'
 import { Peer } from './peer.js'
 
 /** Returns the command line of varve with default settings, except ports and upstream. */
-export function varveCommand (originUrl, { listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}) {
+export function varveCommand (
+  originUrl,
+  { node = process.execPath, listen = '127.0.0.1:0', nodeFlags = [], flags = [] } = {}
+) {
   return [
-    process.execPath,
+    node,
     ...nodeFlags,
     at(cli),
     'serve',
