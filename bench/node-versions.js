@@ -1,5 +1,5 @@
 // Compares varve under two versions of Node.js: `npm run build && node bench/node-versions.js NODE NODE [ROUNDS]`, each
-// NODE the path of a program. Needs wrk. On a shared machine read the least processor time: other work adds to the rest.
+// NODE the path of a program. Needs wrk. On a shared machine read the least processor time: other work adds to it.
 import { readFileSync } from 'node:fs'
 import { giveUpOn, run } from '../scripts/ground.js'
 import { Bench } from './support/bench.js'
