@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { type Logger } from 'pino'
@@ -70,8 +70,7 @@ async function makeFolder (path: string): Promise<void> {
 /** Listens on a socket in the folder: the system closes it with the process, however the process ends. */
 async function lockFolder (path: string): Promise<FolderLock> {
   const folder = await open(path, 'r')
-  // Names of sockets have at most 107 bytes, which Linux avoids by the open folder.
-  const socket = join(existsSync(descriptorsPath) ? join(descriptorsPath, String(folder.fd)) : path, 'lock')
+  const socket = lockSocketIn(path, folder)
   try {
     const server = await listenOn(socket).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error
@@ -94,6 +93,21 @@ async function lockFolder (path: string): Promise<FolderLock> {
     await folder.close()
     throw error
   }
+}
+
+/** Returns the process that uses a folder; undefined if none does. */
+export async function ownerOfFolder (path: string): Promise<string | undefined> {
+  const folder = await open(path, 'r')
+  try {
+    return await ownerOf(lockSocketIn(path, folder))
+  } finally {
+    await folder.close()
+  }
+}
+
+// Names of sockets have at most 107 bytes, which Linux avoids by the open folder.
+function lockSocketIn (path: string, { fd }: FileHandle): string {
+  return join(existsSync(descriptorsPath) ? join(descriptorsPath, String(fd)) : path, 'lock')
 }
 
 async function listenOn (socket: string): Promise<Server> {
@@ -123,7 +137,8 @@ async function ownerOf (socket: string): Promise<string | undefined> {
   })
 }
 
-async function readSize (path: string): Promise<DiskSize | undefined> {
+/** Returns the size of a tier as its folder last recorded it; undefined without a readable record. */
+export async function readSize (path: string): Promise<DiskSize | undefined> {
   const value = decodeWithChecksum(await readFile(join(path, 'size'), 'utf8').catch(() => undefined))
   const { bytes, entries } = (value ?? {}) as Partial<DiskSize>
   return typeof bytes === 'number' && typeof entries === 'number' ? { bytes, entries } : undefined

@@ -5,6 +5,7 @@ import { type Position } from '../api/position.js'
 import { indexTarget } from '../api/request-targets.js'
 import { readRelease } from '../api/upstream-response.js'
 import { type Config, hasRedis } from '../config/schema.js'
+import { inspectDiskFolder } from './inspect-disk-folder.js'
 import { inspectRedis } from '../redis/health.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-backend.js'
@@ -13,7 +14,7 @@ import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */
 export interface OnlineFinding {
-  readonly what: 'upstream' | 'redis' | 'certificate'
+  readonly what: 'upstream' | 'redis' | 'certificate' | 'disk'
   readonly name: string
   readonly facts: Readonly<Record<string, string | number>>
   /** Faults found; empty if all is well. */
@@ -39,17 +40,20 @@ const usecPerSecond = 1_000_000n
 
 /** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
 export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
-  const [upstreams, redis] = await Promise.all([
+  const [upstreams, redis, disk] = await Promise.all([
     Promise.all(namedUpstreamsOf(config, undefined).map(async upstream => await probe(upstream, clocks))),
-    hasRedis(config) ? [await checkRedis(config, clocks)] : []
+    hasRedis(config) ? [await checkRedis(config, clocks)] : [],
+    checkDisk(config)
   ])
-  return [...upstreamFindings(upstreams, config.chainId), ...redis, ...checkCertificate(config, clocks)]
+  return [...upstreamFindings(upstreams, config.chainId), ...redis, ...checkCertificate(config, clocks), ...disk]
 }
 
 // Probes twice: opening the connection belongs to the first request only.
 async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<ProbedUpstream> {
-  const client = new UpstreamClient({ ...upstream, maxBufferedBytes: maxProbeBytes, now }, { fetched: () => {} })
+  let client: UpstreamClient | undefined
   try {
+    // Reads the files of CA, certificate and key, so it may throw.
+    client = new UpstreamClient({ ...upstream, maxBufferedBytes: maxProbeBytes, now }, { fetched: () => {} })
     await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
     const startedMs = now()
     const { status, stamped, body } = await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
@@ -68,7 +72,7 @@ async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<P
     const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
     return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
   } finally {
-    await client.close()
+    await client?.close()
   }
 }
 
@@ -119,6 +123,16 @@ async function checkRedis ({ cache: { redis } }: Config, { now }: OnlineClocks):
     }
   } catch (error) {
     return { what: 'redis', name, facts: {}, problems: [(error as Error).message] }
+  }
+}
+
+async function checkDisk ({ cache: { disk: { path, maxGb } } }: Config): Promise<OnlineFinding[]> {
+  if (path === null) return []
+  try {
+    const { problems, ...facts } = await inspectDiskFolder(path, maxGb)
+    return [{ what: 'disk', name: path, facts, problems }]
+  } catch (error) {
+    return [{ what: 'disk', name: path, facts: {}, problems: [(error as Error).message] }]
   }
 }
 

@@ -85,7 +85,7 @@ export const proxyCommands: readonly Command[] = [{
     { name: 'config', value: 'FILE', text: 'the same as FILE', variable: 'VARVE_CONFIG' },
     {
       name: 'online',
-      text: 'also contacts every upstream and Redis, loads certificate and key, and prints what it finds'
+      text: 'also contacts every upstream and Redis, tries certificate, key and disk folder, and prints what it finds'
     },
     { name: 'json', text: 'prints one JSON object: settings, warnings, mistakes and findings' },
     {

@@ -94,9 +94,11 @@ function gotText (
 // Longer numbers may be secrets made of digits.
 const maxShownChars = 7
 
-// Words without digits, and IP addresses; a secret that a service issued is neither.
+// Words without digits, short quantities such as 5x, and IP addresses; a secret that a service issued is none of these.
 function isShownText (text: string): boolean {
-  return (text.length <= 20 && isNameLike(text)) || /^[0-9]{1,3}(?:\.[0-9]{1,3}){1,3}(?::[0-9]{1,5})?$/.test(text)
+  return (text.length <= 20 && isNameLike(text)) ||
+    (text.length <= maxShownChars && /^[-+]?[0-9]+(?:\.[0-9]+)? ?[A-Za-z]{0,3}$/.test(text)) ||
+    /^[0-9]{1,3}(?:\.[0-9]{1,3}){1,3}(?::[0-9]{1,5})?$/.test(text)
 }
 
 function isFileKey (path: readonly string[]): boolean {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '#sandbox'
 import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { startRedis } from '../support/redis-server.js'
+import { varveAt } from '../support/varve.js'
 import { runCommand } from './command.js'
 
 interface Finding {
@@ -122,6 +123,42 @@ t.test('check --online loads certificate and key', async t => {
   t.match(await online(t, tls('x.pem'), dir), {
     code: 1,
     findings: [{ problems: [/are not a certificate with its key/] }]
+  })
+})
+
+t.test('check --online inspects the disk folder without making it', async t => {
+  const dir = t.testdir({ used: {}, file: '' })
+  const disk = (path: string, maxGb = 1): string => `cache: { disk: { path: "${path}", maxGb: ${maxGb} } }`
+  t.match(await online(t, disk(join(dir, 'new')), dir), {
+    code: 0,
+    findings: [{ what: 'disk', name: join(dir, 'new'), problems: [], facts: { state: 'new', usedGb: 0 } }]
+  })
+  t.notOk(existsSync(join(dir, 'new')))
+  t.match(await online(t, disk(join(dir, 'used')), dir), { code: 0, findings: [{ facts: { state: 'writable' } }] })
+  t.same(readdirSync(join(dir, 'used')), [])
+  const node = await sandboxNode(t)
+  await varveAt(t, node.url, { cache: { disk: { path: join(dir, 'used') } } })
+  t.match(await online(t, disk(join(dir, 'used')), dir), {
+    code: 0,
+    findings: [{ problems: [], facts: { state: 'in use' } }]
+  })
+  for (
+    const [path, maxGb, problem] of [
+      ['file', 1, 'expected a folder'],
+      ['no/such', 1, /ENOENT/],
+      ['file/x', 1, /ENOTDIR/],
+      ['new', 100_000, /^the file system has [\d.]+ GB free, too little for maxGb 100000$/]
+    ] as const
+  ) {
+    t.match(await online(t, disk(join(dir, path), maxGb), dir), { code: 1, findings: [{ problems: [problem] }] }, path)
+  }
+})
+
+t.test('a file of an upstream that is no certificate is a problem of that upstream', async t => {
+  const dir = t.testdir({ 'x.pem': 'no certificate' })
+  t.match(await online(t, `upstreams: [{ url: "https://127.0.0.1:1", caFile: "${join(dir, 'x.pem')}" }]`, dir), {
+    code: 1,
+    findings: [{ what: 'upstream', problems: [/^caFile .* holds no certificate/] }]
   })
 })
 

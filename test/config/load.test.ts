@@ -301,7 +301,7 @@ __proto__: 1
     'upstreams.0.url': url,
     'upstreams.1.url': url,
     'upstreams.1.timeoutMs': 'expected at least 1, got 0',
-    'upstreams.1.maxConcurrent': 'expected a number, got a text',
+    'upstreams.1.maxConcurrent': 'expected a number, got "5"',
     'upstreams.1.headers.***': 'expected a header name',
     'upstreams.1.headers.d': 'expected a header value without line breaks',
     'upstreams.1.ignoreCacheControl': 'expected a boolean, got "no"',

@@ -45,7 +45,9 @@ t.test('a wrong unit, a fraction and a unit on another key are mistakes with an 
     ['latest: { stateMs: 5S }', /or a text with a unit/],
     ['pages: { eventsTtlSeconds: 1500ms }', /expected a whole number.*, got 1\.5/],
     ['cache: { memory: { maxMb: 1.5MB } }', /expected a whole number.*256MB or 2GB, got 1\.5; for example maxMb: 256$/],
-    ['workers: 5s', /expected a number, got a text; for example workers: 1$/],
+    ['latest: { stateMs: 5x }', /250ms, 5s or 2m, got "5x"; for example stateMs: 0$/],
+    ['latest: { stateMs: 12345678x }', /, got a text;/],
+    ['workers: 5s', /expected a number, got "5s"; for example workers: 1$/],
     ['latest: { stateMs: 2h }', /expected at most 3600000/]
   ]
   for (const [text, message] of cases) {
