@@ -1,5 +1,5 @@
 import { type LoadedConfig } from '../config/load.js'
-import { type Config } from '../config/schema.js'
+import { type Config, socketPathOf } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
 
 /** Formats the start message for a terminal: listen addresses, upstreams, and three commands to try. */
@@ -11,7 +11,7 @@ export function bannerOf (
   return `
   varve   history is immutable, so read it once
 
-  reads   ${varve.url}/v1
+  reads   ${socketPathOf(varve.url) === undefined ? `${varve.url}/v1` : varve.url}
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
   page    ${varve.adminUrl}/status
   ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${
@@ -29,13 +29,15 @@ ${exampleCommands(varve.url, isSandbox).map(line => `    ${line}\n`).join('')}
 }
 
 /** Picks a version to try: the sandbox never prunes version 2000; of an upstream only the newest is certain. */
-function exampleCommands (url: string, isSandbox: boolean): string[] {
+function exampleCommands (address: string, isSandbox: boolean): string[] {
+  const path = socketPathOf(address)
+  const [curl, url] = path === undefined ? ['curl', address] : [`curl --unix-socket ${path}`, 'http://varve']
   const curls = (version: string, padded: string): string[] => [
-    ...[1, 2].map(() => `curl -si "${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=1" | head -n 20`),
-    `curl -si "${url}/v1/accounts/0000001/modules?limit=01&ledger_version=${padded}" | head -n 20`
+    ...[1, 2].map(() => `${curl} -si "${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=1" | head -n 20`),
+    `${curl} -si "${url}/v1/accounts/0000001/modules?limit=01&ledger_version=${padded}" | head -n 20`
   ]
   if (isSandbox) return curls('2000', '%2B2000')
-  return [`V=$(curl -sI ${url}/v1/info | grep -i ^x-node-ledger-version | tr -dc 0-9)`, ...curls('$V', '%2B$V')]
+  return [`V=$(${curl} -sI ${url}/v1/info | grep -i ^x-node-ledger-version | tr -dc 0-9)`, ...curls('$V', '%2B$V')]
 }
 
 function upstreamLinesOf ({ upstreams }: Config): string {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { SecretMasker } from '../config/secret-masker.js'
-import { type Config, hostAndPort, hasRedis } from '../config/schema.js'
+import { type Config, hostAndPort, hasRedis, socketPathOf } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
@@ -30,6 +30,7 @@ import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
+import { openToAll } from './unix-socket.js'
 import { versionOfProgram } from './version.js'
 
 /** Public listener of one process with everything that serves reads. */
@@ -286,6 +287,12 @@ async function openDisk ({ cache: { disk } }: Config, log: Logger, metrics: Metr
 /** Opens a listener; an error names the key that configures the address. */
 export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
   try {
+    const socketPath = socketPathOf(address)
+    if (socketPath !== undefined) {
+      await app.listen({ path: socketPath })
+      await openToAll(socketPath)
+      return address
+    }
     const { host, port } = hostAndPort(address)
     // Fastify opens a second server for localhost without our settings if it resolves to two addresses, so one address
     // is chosen.

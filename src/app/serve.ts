@@ -1,5 +1,6 @@
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
+import { socketPathOf } from '../config/schema.js'
 import { warningsOf } from '../config/warnings.js'
 import { Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
@@ -9,6 +10,7 @@ import { installFaultHandlers, waitForStopSignal } from './faults.js'
 import { watchDescriptors } from './descriptors.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { openLog } from './log.js'
+import { removeStaleSocket } from './unix-socket.js'
 import { ConfigReloader } from './config-reloader.js'
 import { startSingleProcess, type Varve } from './single-process.js'
 
@@ -62,6 +64,9 @@ export async function startServing (
   metrics: Metrics = new Metrics()
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
+  // Once, before any worker listens: one worker could remove the socket of another.
+  const socketPath = socketPathOf(config.listen)
+  if (socketPath !== undefined) await removeStaleSocket(socketPath)
   const start = async (sandboxUrl: string | undefined): Promise<Varve> =>
     config.workers === 1
       ? await startSingleProcess(config, sandboxUrl, log, metrics)

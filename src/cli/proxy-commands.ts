@@ -41,7 +41,7 @@ export const proxyCommands: readonly Command[] = [{
     {
       name: 'listen',
       value: 'HOST:PORT',
-      text: 'public listener, default 127.0.0.1:8080',
+      text: 'public listener, also unix:PATH; default 127.0.0.1:8080',
       variable: 'VARVE_LISTEN'
     },
     { name: 'admin', value: 'HOST:PORT', text: 'admin listener, default 127.0.0.1:9464', variable: 'VARVE_ADMIN' },

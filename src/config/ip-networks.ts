@@ -4,7 +4,9 @@ import { BlockList, isIP } from 'node:net'
 export const namedIpNetworks: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1/128'],
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
-  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
+  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+  // Connections to a unix socket have no address.
+  unix: []
 }
 
 const loopback = new BlockList()

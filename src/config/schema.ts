@@ -6,6 +6,9 @@ import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams 
 import { followSchema, mistakeInFollow } from './follow-schema.js'
 import { logSchema } from './log-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
+import { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
+
+export { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
   'a name of letters, digits, `_` `.` `-`'
@@ -20,6 +23,10 @@ const optionalFile = z.string().refine(isReadable, 'expected a file that can be 
 const address = z.string().refine(isAddress, 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080').describe(
   'HOST:PORT'
 )
+const listenAddress = z.string().refine(
+  text => isAddress(text) || socketPathOf(text) !== undefined,
+  'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock'
+).describe('HOST:PORT or unix:PATH')
 const hostName = z.string().regex(
   /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/,
   'expected a host name without scheme and port, such as varve.example'
@@ -124,7 +131,7 @@ const redis = z.strictObject({
 
 /** The whole configuration, each key with its default; unknown keys are rejected. */
 export const configSchema = z.strictObject({
-  listen: address.default('127.0.0.1:8080'),
+  listen: listenAddress.default('127.0.0.1:8080'),
   tls: z.strictObject({
     certFile: optionalFile,
     keyFile: optionalFile,
@@ -225,10 +232,15 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, head, cache, follow, latest }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head, cache, follow, latest, trustProxy }, context) => {
   const followMistake = mistakeInFollow(follow, latest)
   if (followMistake !== undefined) {
     context.addIssue({ code: 'custom', path: ['follow', 'mode'], message: followMistake })
+  }
+  const unix = trustProxy.indexOf('unix')
+  if (unix !== -1 && socketPathOf(listen) === undefined) {
+    const message = 'expected listen: unix:PATH together with unix: other connections have an address'
+    context.addIssue({ code: 'custom', path: ['trustProxy', unix], message })
   }
   if (cache.disk.path !== null && workers > 1) {
     const message = 'expected 1 together with cache.disk.path: the disk tier belongs to one process'
@@ -258,18 +270,6 @@ export type Config = z.output<typeof configSchema>
 /** Returns true if a server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
-}
-
-/** Splits HOST:PORT; the brackets of an IPv6 host are removed. */
-export function hostAndPort (text: string): { host: string, port: number } {
-  const at = text.lastIndexOf(':')
-  return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
-}
-
-/** Accepts HOST:PORT, with an IPv6 host in brackets. */
-export function isAddress (text: string): boolean {
-  // Excludes the characters that separate a host from credentials.
-  return /^(?:\[[0-9a-fA-F:.]+\]|[\p{L}\p{N}_.-]+):[0-9]{1,5}$/u.test(text) && hostAndPort(text).port <= 65_535
 }
 
 // A scheme without a key, such as `Bearer `, is no credential.

@@ -2,7 +2,8 @@ import { BlockList, isIP } from 'node:net'
 import { namedIpNetworks } from '../config/ip-networks.js'
 
 /** Returns a check for trusted proxies, given as addresses, networks or names of networks. */
-export function trustedProxyCheck (trusted: readonly string[]): (text: string) => boolean {
+export function trustedProxyCheck (trusted: readonly string[]): (text: string | undefined) => boolean {
+  const trustsUnix = trusted.includes('unix')
   const list = new BlockList()
   for (const network of trusted.flatMap(entry => namedIpNetworks[entry] ?? [entry])) {
     const [base = '', bits] = network.split('/')
@@ -16,6 +17,7 @@ export function trustedProxyCheck (trusted: readonly string[]): (text: string) =
     )
   }
   return text => {
+    if (text === undefined) return trustsUnix
     const address = parseAddress(text)
     return address !== undefined && list.check(address, familyOf(address))
   }
