@@ -32,8 +32,8 @@ export interface MonitoredUpstreamOptions {
   readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
 }
 
-/** Configured upstream after a name was assigned. */
-export type NamedUpstream = Config['upstreams'][number] & { readonly name: string }
+/** Configured upstream after a name was assigned, and whether the environment names a proxy for it. */
+export type NamedUpstream = Config['upstreams'][number] & { readonly name: string, readonly isProxied: boolean }
 
 /** Configured upstream with its health polling. */
 export interface MonitoredUpstream extends UpstreamPoll {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
-import { type Dispatcher, errors, Pool } from 'undici'
+import { type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
 import { type UpstreamSlot } from './upstream-slot.js'
 import { DnsMonitor, type DnsMonitorOptions } from './dns-monitor.js'
 import { type InFlightBytes } from './in-flight-bytes.js'
@@ -22,6 +22,8 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   /** Certificate and key that the upstream asks for; both or neither. */
   readonly certFile?: string | null
   readonly keyFile?: string | null
+  /** Asks the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name. */
+  readonly isProxied?: boolean
   /** CAs trusted besides `caFile`; absent: those of Node.js. */
   readonly caCertificates?: readonly string[]
   /** Budget for the bytes of responses; absent in a process that serves no clients. */
@@ -30,9 +32,12 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   readonly onConnectionLost?: () => void
 }
 
+type Connect = NonNullable<Pool.Options['connect']>
+
 /** Connections to one upstream, and the headers configured for it. */
 export class ConnectionPool {
-  readonly #pool: Pool
+  readonly #dispatcher: Dispatcher
+  readonly #origin: string
   readonly #dnsMonitor: DnsMonitor
   readonly #inFlight: InFlightBytes | undefined
   readonly #prefix: string
@@ -40,31 +45,52 @@ export class ConnectionPool {
   #closed: Promise<void> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
-    const { url, headers, timeoutMs, maxConcurrent, onConnectionLost } = options
+    const { url, headers, timeoutMs, isProxied = false } = options
     const { origin, hostname, pathname } = new URL(url)
+    this.#origin = origin
     this.#prefix = pathname.replace(/\/+$/, '')
     // Lower case, so that a configured header replaces ours whatever its case.
     this.#headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
     this.#dnsMonitor = new DnsMonitor({ ...options, hostname })
     this.#inFlight = options.inFlight
-    const tlsOptions = tlsOptionsOf(options)
-    this.#pool = new Pool(origin, {
-      factory: this.#dnsMonitor.createConnection,
+    const tls = { timeout: timeoutMs, rejectUnauthorized: true }
+    const connect = {
+      ...tls,
+      ...(this.#dnsMonitor.lookup && { lookup: this.#dnsMonitor.lookup }),
+      ...tlsOptionsOf(options)
+    }
+    this.#dispatcher = isProxied
+      ? new EnvHttpProxyAgent({
+        factory: (poolOrigin, poolOptions) =>
+          this.#openPool(poolOrigin, (poolOptions as { connect: Connect }).connect, options),
+        connect,
+        requestTls: { ...tls, ...tlsOptionsOf(options) },
+        proxyTls: tls,
+        // As other clients do: a tunnel for https, absolute targets for http.
+        proxyTunnel: false
+      })
+      : this.#openPool(origin, connect, options)
+  }
+
+  // A proxy's own connector leads to the proxy, whose address says nothing about the upstream's name.
+  #openPool (
+    origin: string | URL,
+    connect: Connect,
+    { timeoutMs, maxConcurrent, onConnectionLost }: UpstreamConnectionOptions
+  ): Pool {
+    const pool = new Pool(origin, {
+      ...(typeof connect !== 'function' && { factory: this.#dnsMonitor.createConnection }),
       connections: maxConcurrent,
       pipelining: 1,
       // The caller's timer comes first; this one only guards against its failure.
       headersTimeout: timeoutMs + headersGraceMs,
       bodyTimeout: timeoutMs,
-      connect: {
-        timeout: timeoutMs,
-        rejectUnauthorized: true,
-        ...(this.#dnsMonitor.lookup && { lookup: this.#dnsMonitor.lookup }),
-        ...tlsOptions
-      }
+      connect
     })
-    this.#pool.on('disconnect', (_origin, _targets, error) => {
+    pool.on('disconnect', (_origin, _targets, error) => {
       if (!isOwnAbort(error)) onConnectionLost?.()
     })
+    return pool
   }
 
   /** Sends a request; its slot is released when the exchange ends, fails or is cancelled. */
@@ -75,6 +101,7 @@ export class ConnectionPool {
     onDone: () => void
   ): ResponseReceiver {
     const dispatchOptions: Dispatcher.DispatchOptions = {
+      origin: this.#origin,
       method: method as Dispatcher.HttpMethod,
       path: this.#prefix + target,
       headers: { 'user-agent': 'varve', ...callerHeaders, ...this.#headers, 'accept-encoding': 'identity', ...headers },
@@ -93,7 +120,7 @@ export class ConnectionPool {
       // New connections get no retry.
       retry: error => {
         if (retriesLeft-- <= 0 || !isDeadConnection(error)) return false
-        this.#pool.dispatch(dispatchOptions, receiver)
+        this.#dispatcher.dispatch(dispatchOptions, receiver)
         return true
       },
       onSent: () => {
@@ -104,20 +131,20 @@ export class ConnectionPool {
         slot?.release()
       }
     })
-    this.#pool.dispatch(dispatchOptions, receiver)
+    this.#dispatcher.dispatch(dispatchOptions, receiver)
     return receiver
   }
 
   /** Closes after requests in flight have ended. */
   async drain (): Promise<void> {
     this.#dnsMonitor.close()
-    await this.#pool.close()
+    await this.#dispatcher.close()
   }
 
   /** Closes every connection; pending requests fail. */
   async close (): Promise<void> {
     this.#dnsMonitor.close()
-    this.#closed ??= this.#pool.destroy()
+    this.#closed ??= this.#dispatcher.destroy()
     await this.#closed
   }
 }
