@@ -38,6 +38,7 @@ t.test(
         name,
         url,
         headers: {},
+        resolve: 'any',
         timeoutMs: 1000,
         maxConcurrent: 256,
         requestsPerSecond: null,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Config } from '../config/schema.js'
 import { pollBoundsOf } from '../upstreams/polling-policy.js'
 import { SharedPoller } from '../upstreams/shared-poller.js'
@@ -5,7 +6,9 @@ import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-clie
 import { type ChainResetCount } from '../workers/messages.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
+import { type NamedUpstream } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
+import { withAddress } from './upstream-names.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { workerBoundsOf } from '../config/upstream-shares.js'
 
@@ -32,26 +35,45 @@ export interface SharedParts {
 export class ConfigWorkers implements WorkerPoolOptions {
   readonly count: number
   readonly poller: SharedPoller
-  readonly #config: Config
+  #config: Config
+  #polled: ReadonlyArray<{ readonly upstream: NamedUpstream, readonly client: UpstreamClient }> = []
   readonly #sandboxUrl: string | undefined
   readonly #shared: SharedParts
   #tailReader: WorkerProcess | undefined
 
   constructor (config: Config, sandboxUrl: string | undefined, shared: SharedParts) {
-    const { workerPool, metrics, now } = shared
+    const { workerPool, now } = shared
     this.count = config.workers
     this.#config = config
     this.#sandboxUrl = sandboxUrl
     this.#shared = shared
-    const clients = namedUpstreamsOf(config, sandboxUrl).map(upstream =>
-      new UpstreamClient(
-        { ...upstream, ...pollBoundsOf(upstream, config.head.pollMs), maxBufferedBytes: maxPollBytes, now },
-        metrics
-      )
-    )
-    this.poller = new SharedPoller(clients, now, (upstream, target, result) => {
+    this.poller = new SharedPoller(this.#clientsOf(config), now, (upstream, target, result) => {
       workerPool.broadcast(this, { kind: 'poll_result', upstream, target, result })
     })
+  }
+
+  /** Replaces the upstreams of running workers, and of those that start later. */
+  replaceUpstreams (config: Config): void {
+    this.#config = config
+    this.poller.replaceClients(this.#clientsOf(config))
+    this.#shared.workerPool.broadcast(this, { kind: 'upstreams', config: workerConfigOf(config) })
+  }
+
+  // Keeps the client of an unchanged upstream, whose polls in flight count.
+  #clientsOf (config: Config): UpstreamClient[] {
+    const { metrics, now } = this.#shared
+    this.#polled = namedUpstreamsOf(config, this.#sandboxUrl).map(upstream =>
+      this.#polled.find(one => isDeepStrictEqual(one.upstream, upstream)) ?? {
+        upstream,
+        client: new UpstreamClient({
+          ...withAddress(upstream),
+          ...pollBoundsOf(upstream, config.head.pollMs),
+          maxBufferedBytes: maxPollBytes,
+          now
+        }, metrics)
+      }
+    )
+    return this.#polled.map(({ client }) => client)
   }
 
   startMessage (): ReturnType<WorkerPoolOptions['startMessage']> {

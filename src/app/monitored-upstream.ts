@@ -15,6 +15,7 @@ import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './events.js'
+import { withAddress } from './upstream-names.js'
 
 /** Parts that every monitored upstream needs. */
 export interface MonitoredUpstreamOptions {
@@ -52,7 +53,7 @@ export function monitorUpstream (
   const connectionLost = new Signal()
   const timestampGuard = new TimestampGuard(now, () => performance.timeOrigin + now())
   const client = new UpstreamClient({
-    ...config,
+    ...withAddress(config),
     onConnectionLost: () => {
       connectionLost.publish()
     },

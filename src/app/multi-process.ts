@@ -16,7 +16,7 @@ import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } 
 import { type WorkerProcess } from '../workers/worker-process.js'
 import { Cordons } from '../upstreams/cordons.js'
 import { CurrentConfig } from './current-config.js'
-import { listenOn } from './proxy-server.js'
+import { listenOn } from './listen.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMessage, ConfigWorkers } from './config-workers.js'
@@ -37,6 +37,9 @@ export async function startMultiProcess (
     return {
       ...addresses,
       reload: async next => await primary.reload(next),
+      replaceUpstreams: async next => {
+        primary.replaceUpstreams(next)
+      },
       stop: async deadlines => {
         await primary.stop(deadlines)
       }
@@ -110,6 +113,11 @@ class PrimaryProcess {
     this.#current.replace(next)
     this.#log.level = next.log.level
     return keys
+  }
+
+  replaceUpstreams (next: Config): void {
+    for (const group of this.#groups) group.replaceUpstreams(next)
+    this.#current.replace(next)
   }
 
   async stop (deadlines?: ShutdownDeadlines): Promise<void> {

@@ -10,6 +10,7 @@ import { inspectRedis } from '../redis/health.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-backend.js'
 import { type NamedUpstream } from './monitored-upstream.js'
+import { UpstreamNames, withAddress } from './upstream-names.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */
@@ -40,20 +41,33 @@ const usecPerSecond = 1_000_000n
 
 /** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
 export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
+  const expanded = await new UpstreamNames({ log: undefined, now: clocks.now }).expand(config)
   const [upstreams, redis, disk] = await Promise.all([
-    Promise.all(namedUpstreamsOf(config, undefined).map(async upstream => await probe(upstream, clocks))),
+    Promise.all(namedUpstreamsOf(expanded, undefined).map(async upstream => await probe(upstream, clocks))),
     hasRedis(config) ? [await checkRedis(config, clocks)] : [],
     checkDisk(config)
   ])
   return [...upstreamFindings(upstreams, config.chainId), ...redis, ...checkCertificate(config, clocks), ...disk]
 }
 
-// Probes twice: opening the connection belongs to the first request only.
 async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<ProbedUpstream> {
-  let client: UpstreamClient | undefined
   try {
+    const options = { ...withAddress(upstream), maxBufferedBytes: maxProbeBytes, now }
     // Reads the files of CA, certificate and key, so it may throw.
-    client = new UpstreamClient({ ...upstream, maxBufferedBytes: maxProbeBytes, now }, { fetched: () => {} })
+    return await probeThrough(new UpstreamClient(options, { fetched: () => {} }), upstream, now)
+  } catch (error) {
+    const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
+    return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
+  }
+}
+
+// Probes twice: opening the connection belongs to the first request only.
+async function probeThrough (
+  client: UpstreamClient,
+  upstream: NamedUpstream,
+  now: OnlineClocks['now']
+): Promise<ProbedUpstream> {
+  try {
     await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
     const startedMs = now()
     const { status, stamped, body } = await client.probe(probeRequest(indexTarget), upstream.timeoutMs)
@@ -68,11 +82,8 @@ async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<P
         ? 'no position headers: expected a full node'
         : undefined
     }
-  } catch (error) {
-    const problem = error instanceof UpstreamFailure ? error.description : (error as Error).message
-    return { upstream, position: undefined, release: undefined, latencyMs: undefined, problem }
   } finally {
-    await client?.close()
+    await client.close()
   }
 }
 

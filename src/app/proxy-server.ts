@@ -1,9 +1,7 @@
-import { lookup } from 'node:dns/promises'
 import { hostname } from 'node:os'
-import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { SecretMasker } from '../config/secret-masker.js'
-import { type Config, hostAndPort, hasRedis, socketPathOf } from '../config/schema.js'
+import { type Config, hasRedis } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
@@ -22,7 +20,7 @@ import { readinessOf } from '../http/status.js'
 import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
-import { listenError } from './listen-error.js'
+import { listenOn } from './listen.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { connectionLimitFor } from './descriptors.js'
 import { buildComponents, type Components, type DiskParts, type WorkerHooks } from './components.js'
@@ -30,7 +28,6 @@ import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
-import { openToAll } from './unix-socket.js'
 import { versionOfProgram } from './version.js'
 
 /** Public listener of one process with everything that serves reads. */
@@ -49,6 +46,8 @@ export interface ProxyServer {
   start(): Promise<void>
   /** Applies another configuration where a running process can; throws without any change if it is unusable. */
   reload(config: Config): Promise<void>
+  /** Applies the upstreams of another configuration. */
+  replaceUpstreams(config: Config): Promise<void>
   /** Resolves after requests in flight have finished; `closeMore` closes other parts together with the listener. */
   stop(deadlines: ShutdownDeadlines | undefined, closeMore: () => Promise<void>): Promise<void>
   /** Closes at once, for a start that failed. */
@@ -217,6 +216,11 @@ export async function buildProxyServer (
       current.replace(next)
       masker.addSecretsOf(next)
     },
+    replaceUpstreams: async next => {
+      await upstreamLifecycle.reload(next)
+      clients.setLimit(maxConnectionsFor(next))
+      current.replace(next)
+    },
     stop: async (deadlines, closeMore) => {
       await stopGracefully(app, drain, {
         cancelRequests,
@@ -282,22 +286,4 @@ async function openDisk ({ cache: { disk } }: Config, log: Logger, metrics: Metr
     import('../cluster/combined-registry.js')
   ])
   return { folder: await openFolder(disk.path, log, metrics), diskBackendOf, combineRegistries }
-}
-
-/** Opens a listener; an error names the key that configures the address. */
-export async function listenOn (app: FastifyInstance, address: string, key: string): Promise<string> {
-  try {
-    const socketPath = socketPathOf(address)
-    if (socketPath !== undefined) {
-      await app.listen({ path: socketPath })
-      await openToAll(socketPath)
-      return address
-    }
-    const { host, port } = hostAndPort(address)
-    // Fastify opens a second server for localhost without our settings if it resolves to two addresses, so one address
-    // is chosen.
-    return await app.listen({ host: (await lookup(host)).address, port })
-  } catch (error) {
-    throw listenError(address, { key, flag: key === 'listen' ? '--listen' : '--admin' }, error as Error)
-  }
 }

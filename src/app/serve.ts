@@ -1,6 +1,6 @@
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
-import { socketPathOf } from '../config/schema.js'
+import { type Config, socketPathOf } from '../config/schema.js'
 import { warningsOf } from '../config/warnings.js'
 import { Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
@@ -11,6 +11,7 @@ import { watchDescriptors } from './descriptors.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { openLog } from './log.js'
 import { removeStaleSocket } from './unix-socket.js'
+import { startFollowing, type UpstreamNamesOptions } from './upstream-names.js'
 import { ConfigReloader } from './config-reloader.js'
 import { startSingleProcess, type Varve } from './single-process.js'
 
@@ -61,17 +62,24 @@ export async function startServing (
   { config, isSandbox }: Pick<LoadedConfig, 'config' | 'isSandbox'>,
   log: Logger,
   program: Program,
-  metrics: Metrics = new Metrics()
+  metrics: Metrics = new Metrics(),
+  names: Partial<UpstreamNamesOptions> = {}
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   // Once, before any worker listens: one worker could remove the socket of another.
   const socketPath = socketPathOf(config.listen)
   if (socketPath !== undefined) await removeStaleSocket(socketPath)
-  const start = async (sandboxUrl: string | undefined): Promise<Varve> =>
-    config.workers === 1
-      ? await startSingleProcess(config, sandboxUrl, log, metrics)
-      : await (await import('./multi-process.js')).startMultiProcess(config, sandboxUrl, log, program, metrics)
-  if (!isSandbox) return await start(undefined)
+  const start = async (sandboxUrl: string | undefined, started: Config = config): Promise<Varve> =>
+    started.workers === 1
+      ? await startSingleProcess(started, sandboxUrl, log, metrics)
+      : await (await import('./multi-process.js')).startMultiProcess(started, sandboxUrl, log, program, metrics)
+  if (!isSandbox) {
+    return await startFollowing(
+      config,
+      async expanded => await start(undefined, expanded),
+      { log, now: () => performance.now(), ...names }
+    )
+  }
   // Seven hours of blocks: the README's examples keep working, and memory stays bounded.
   const { startSandbox } = await import('#sandbox')
   const sandbox = await startSandbox({ windowBlocks: 100_000 })

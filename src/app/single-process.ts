@@ -5,7 +5,8 @@ import { type Metrics } from '../metrics/metrics.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
 import { readinessOf, statusOf } from '../http/status.js'
-import { listenOn, buildProxyServer } from './proxy-server.js'
+import { listenOn } from './listen.js'
+import { buildProxyServer } from './proxy-server.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 
 /** Running varve, as one process or several. */
@@ -14,6 +15,8 @@ export interface Varve {
   readonly adminUrl: string
   /** Applies another configuration or throws without a change; resolves with the keys that need a restart. */
   reload(config: Config): Promise<readonly string[]>
+  /** Applies another list of upstreams, and nothing else of the configuration. */
+  replaceUpstreams(config: Config): Promise<void>
   stop(deadlines?: ShutdownDeadlines): Promise<void>
 }
 
@@ -52,6 +55,9 @@ export async function startSingleProcess (
         await server.reload(next)
         log.level = next.log.level
         return keysNeedingRestart(config, next)
+      },
+      replaceUpstreams: async next => {
+        await server.replaceUpstreams(next)
       },
       stop: async deadlines => {
         await server.stop(deadlines, async () => {

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 // As nginx does: permissions of the folder decide who may connect.
 const socketMode = 0o666
 
-/** Removes the socket of a process that ended without removing it; a socket in use stays, and so does any other file. */
+/** Removes the socket that a killed process left; a socket in use stays, and so does any other file. */
 export async function removeStaleSocket (path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined)
   if (found?.isSocket() === true && !await isInUse(path)) await rm(path, { force: true })

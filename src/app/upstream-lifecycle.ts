@@ -99,6 +99,7 @@ export function namedUpstreamsOf (config: Config, sandboxUrl: string | undefined
     name: 'sandbox',
     url: sandboxUrl,
     headers: {},
+    resolve: 'any',
     timeoutMs: 5000,
     maxConcurrent: 256,
     requestsPerSecond: null,

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
+import { type Config } from '../config/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'
@@ -84,6 +85,7 @@ interface MessageReceiver {
   onFollowDemand(demand: FollowDemand): void
   onFollowEvent(event: FollowEvent): void
   reverifyAll(): void
+  replaceUpstreams(config: Config): void
 }
 
 /** Receives messages until the server is built. */
@@ -94,7 +96,8 @@ const notStarted: MessageReceiver = {
   leadFollowing: () => {},
   onFollowDemand: () => {},
   onFollowEvent: () => {},
-  reverifyAll: () => {}
+  reverifyAll: () => {},
+  replaceUpstreams: () => {}
 }
 
 /** Sends a message to the primary process; `onSent` also runs after a disconnect. */
@@ -108,6 +111,8 @@ export class PrimaryChannel {
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
   #receiver: MessageReceiver = notStarted
+  // Upstreams may change while the server is being built.
+  #changedUpstreams: Config | undefined
   #resetCount: ChainResetCount = 0
 
   constructor (send: SendToPrimary) {
@@ -160,6 +165,7 @@ export class PrimaryChannel {
       }
     })
     this.#receiver = new ServingWorker(server, metrics)
+    if (this.#changedUpstreams !== undefined) this.#receiver.replaceUpstreams(this.#changedUpstreams)
     try {
       this.#send({ kind: 'listening', url: await server.listen() })
       await server.start()
@@ -196,6 +202,9 @@ export class PrimaryChannel {
         return this.#probes.onPollResult(message.upstream, message.target, message.result, () => {
           this.#receiver.poll(message.upstream)
         })
+      case 'upstreams':
+        this.#changedUpstreams = message.config
+        return this.#receiver.replaceUpstreams(message.config)
       case 'take_result':
         return this.#buckets.onTakeResult(message.id, message.waitMs)
       case 'head':
@@ -218,6 +227,7 @@ export class PrimaryChannel {
 class ServingWorker implements MessageReceiver {
   readonly #server: ProxyServer
   readonly #metrics: Metrics
+  #replacing: Promise<void> = Promise.resolve()
 
   constructor (server: ProxyServer, metrics: Metrics) {
     this.#server = server
@@ -264,6 +274,13 @@ class ServingWorker implements MessageReceiver {
 
   onFollowEvent (event: FollowEvent): void {
     this.#server.components.following.onEvent(event)
+  }
+
+  // One change after the other, so that the last one stays.
+  replaceUpstreams (config: Config): void {
+    this.#replacing = this.#replacing.then(async () => {
+      await this.#server.replaceUpstreams(config)
+    }).catch(() => {})
   }
 
   // Each worker verifies its own upstreams before it resets its chain (law 7: chains never mix).

@@ -1,16 +1,23 @@
 import { type z } from 'zod'
 
 /**
- * Rejects two upstreams with one name, including default names by position. Runs beside the other checks, so the list
- * may still be invalid.
+ * Rejects two upstreams with one name, including default names by position and those of addresses. Runs beside the
+ * other checks, so the list may still be invalid.
  */
 export function rejectDuplicateNames (upstreams: readonly unknown[], context: z.RefinementCtx): void {
-  rejectDuplicates(
-    'upstreams',
-    'name',
-    upstreams.map((upstream, at) => textIn(upstream, 'name') ?? `node-${at + 1}`),
-    context
-  )
+  const names = upstreams.map((upstream, at) => textIn(upstream, 'name') ?? `node-${at + 1}`)
+  rejectDuplicates('upstreams', 'name', names, context)
+  upstreams.forEach((upstream, at) => {
+    if (textIn(upstream, 'resolve') !== 'all') return
+    const prefix = `${names[at]}-`
+    const taken = names.findIndex(name => name.startsWith(prefix) && /^[0-9]+$/.test(name.slice(prefix.length)))
+    if (taken === -1) return
+    context.addIssue({
+      code: 'custom',
+      path: [at, 'name'],
+      message: `expected another name: its addresses are NAME-1, NAME-2, ..., and upstreams.${taken} has such a name`
+    })
+  })
 }
 
 /** Rejects an upstream that is listed twice, because the second adds no redundancy but gets a share of the reads. */
@@ -67,7 +74,13 @@ function identityOf (upstream: unknown): string | undefined {
   const pairs = typeof headers === 'object' && headers !== null
     ? Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
     : []
-  return JSON.stringify([new URL(url).href.replace(/\/+$/, ''), pairs.map(pair => JSON.stringify(pair)).sort()])
+  // One name may be listed once for each of its addresses.
+  const address = textIn(upstream, 'resolve') ?? 'any'
+  return JSON.stringify([
+    new URL(url).href.replace(/\/+$/, ''),
+    address === 'all' ? 'any' : address,
+    pairs.map(pair => JSON.stringify(pair)).sort()
+  ])
 }
 
 function textIn (value: unknown, key: string): string | undefined {

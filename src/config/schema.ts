@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs'
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
@@ -7,6 +7,7 @@ import { followSchema, mistakeInFollow } from './follow-schema.js'
 import { logSchema } from './log-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
+import { isEmptySecret, isOrigin, isReadable, isRedisUrl, isUpstreamUrl } from './value-checks.js'
 
 export { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
 
@@ -82,10 +83,16 @@ const clientKey = z.string().regex(/^[\x21-\x7e]+$/, 'expected a key of printabl
   'printable ASCII without blanks'
 )
 
+const resolveTo = z.string().refine(
+  text => text === 'any' || text === 'all' || isIP(text) !== 0,
+  'expected any, all or an IP address'
+).describe('any, all or an IP address')
+
 const upstream = z.strictObject({
   name: name.optional(),
   url: upstreamUrl,
   headers: upstreamHeaders.default({}),
+  resolve: resolveTo.default('any'),
   timeoutMs: z.int().min(1).max(600_000).default(5000),
   maxConcurrent: z.int().min(1).max(65_535).default(256),
   requestsPerSecond: positive.nullable().default(null),
@@ -270,38 +277,4 @@ export type Config = z.output<typeof configSchema>
 /** Returns true if a server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
-}
-
-// A scheme without a key, such as `Bearer `, is no credential.
-function isEmptySecret (name: string, value: string): boolean {
-  return /^(?:proxy-)?authorization$/i.test(name)
-    ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value)
-    : value.trim() === ''
-}
-
-function isRedisUrl (text: string): boolean {
-  return /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text)
-}
-
-function isUpstreamUrl (text: string): boolean {
-  // A slash in credentials would turn the text before it into the host and the rest into a path.
-  if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
-  const url = new URL(text)
-  // Client libraries expect /v1 in the URL, but varve adds it, so requests would go to /v1/v1.
-  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
-    !/\/v1\/?$/.test(url.pathname)
-}
-
-// Browsers send origins in lower case without path and default port, and the comparison is exact.
-function isOrigin (text: string): boolean {
-  return text === 'null' || (URL.canParse(text) && new URL(text).origin === text)
-}
-
-function isReadable (file: string): boolean {
-  try {
-    accessSync(file, constants.R_OK)
-    return true
-  } catch {
-    return false
-  }
 }

@@ -24,7 +24,7 @@ interface SharedPollState {
 
 /** Polls each upstream once for all workers, and publishes the result to all. */
 export class SharedPoller {
-  readonly #clients: ReadonlyMap<string, UpstreamClient>
+  #clients: ReadonlyMap<string, UpstreamClient>
   readonly #now: () => number
   readonly #onPollResult: OnPollResult
   // Keyed by upstream and target; each upstream has two targets.
@@ -49,6 +49,14 @@ export class SharedPoller {
     if (state.inFlight === 0 || mayPollBesideHanging(state.inFlight, nowMs - state.lastSentAtMs)) {
       this.#send(state, timeoutMs).catch(() => {})
     }
+  }
+
+  /** Polls other upstreams from now on; the clients that left close after their requests in flight. */
+  replaceClients (clients: readonly UpstreamClient[]): void {
+    const left = [...this.#clients.values()].filter(client => !clients.includes(client))
+    this.#clients = new Map(clients.map(client => [client.name, client]))
+    for (const [key, { client }] of this.#states) if (left.includes(client)) this.#states.delete(key)
+    for (const client of left) client.drain().catch(() => {})
   }
 
   /** Stops polling and publishing. */

@@ -47,6 +47,7 @@ export type ToWorker =
     readonly resetCount: ChainResetCount,
     readonly cordoned: readonly string[]
   }
+  | { readonly kind: 'upstreams', readonly config: Config }
   | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }

@@ -77,6 +77,7 @@ export class AlertEnvironment {
       maxConcurrent: 256,
       requestsPerSecond: null,
       caFile: null,
+      resolve: 'any',
       certFile: null,
       keyFile: null,
       ignoreCacheControl: false,
