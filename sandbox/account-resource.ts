@@ -19,11 +19,17 @@ export const accountResources: ReadonlyMap<Address, ResourceDefinition> = new Ma
   ])
 )
 
+/** Returns the account resource of any address; the first transaction that it sends creates a missing one. */
+export function accountOf (address: Address): ResourceDefinition {
+  return accountResources.get(address) ??
+    defineResource(address, '0x1::account::Account', (ledger, version) => defaultAccount(ledger, address, version))
+}
+
 /** Account resource that nodes make up for an address without one: it authenticates as itself. */
 export function defaultAccount (ledger: Ledger, address: Address, version: bigint): EncodedValue {
   return accountValue(ledger, address, version, {
     authenticationKey: Buffer.from(address, 'hex'),
-    sequence: 0n,
+    sequence: ledger.submissions.sendsOf(address, version),
     creationNumber: 2n
   })
 }

@@ -12,6 +12,11 @@ export class BcsReader {
     this.#bytes = bytes
   }
 
+  /** Number of bytes that were read. */
+  get offset (): number {
+    return this.#offset
+  }
+
   /** Reads `count` raw bytes. */
   readBytes (count: number): Buffer {
     const taken = this.#bytes.subarray(this.#offset, this.#offset + count)

@@ -1,11 +1,15 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
+import { readAddress } from './address.js'
 import { isFault } from './fault.js'
 import { Ledger, type LedgerOptions } from './ledger.js'
 import { type SandboxNode } from './serve-request.js'
+import { fundAccount } from './submit-transaction.js'
 import { pendingTransactions } from './transactions.js'
 import { readBody } from './http-io.js'
 
 const maxControlBodyBytes = 65_536
+// A hundredth of what the faucet has; client libraries reserve a fifth of it for gas.
+const maxFunding = 10_000_000_000
 
 /** True for the sandbox's own control paths, which no full node has. */
 export function isControlTarget (rawTarget: string): boolean {
@@ -20,10 +24,23 @@ export async function serveControl (
 ): Promise<void> {
   const url = new URL(String(request.url), 'http://sandbox')
   const body = await readBody(request, maxControlBodyBytes)
+  if (request.method === 'POST' && url.pathname === '/sandbox/fund') return serveFaucet(node, body, response)
   const problem = applyControl(node, `${request.method} ${url.pathname}`, url.searchParams, body)
   const status = problem === undefined ? 200 : problem === 'not found' ? 404 : 400
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
   response.end(`${printState(problem === undefined ? describeState(node) : { message: problem })}\n`)
+}
+
+/** Funds an account as faucets of test chains do, so that client libraries can use it as one. */
+function serveFaucet ({ ledger }: SandboxNode, body: Buffer, response: ServerResponse): void {
+  const { address, amount } = (parseJson(body) ?? {}) as { address?: unknown, amount?: unknown }
+  const to = typeof address === 'string' ? readAddress(address) : undefined
+  const isAmount = typeof amount === 'number' && Number.isSafeInteger(amount) && amount > 0 && amount <= maxFunding
+  const result = to === undefined || !isAmount
+    ? { message: `expected {"address": "0x...", "amount": 1 to ${maxFunding}}` }
+    : { txn_hashes: [fundAccount(ledger, to, BigInt(amount))] }
+  response.writeHead('message' in result ? 400 : 200, { 'content-type': 'application/json; charset=utf-8' })
+  response.end(`${JSON.stringify(result)}\n`)
 }
 
 /** Begins another chain on a node, and removes its faults. */

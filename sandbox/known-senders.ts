@@ -19,6 +19,11 @@ export function knownSendAt (
 
 /** Returns the sequence number that an account's next transaction has after a version. */
 export function nextSequenceAt (ledger: Ledger, address: Address, version: bigint): bigint {
+  return drawnSequenceAt(ledger, address, version) + ledger.submissions.sendsOf(address, version)
+}
+
+/** Returns the number of transactions up to a version that the seed makes an account send. */
+export function drawnSequenceAt (ledger: Ledger, address: Address, version: bigint): bigint {
   const senderIndex = knownSenders.indexOf(address)
   if (senderIndex < 0) return 0n
   const block = ledger.blockOf(version)
@@ -26,8 +31,12 @@ export function nextSequenceAt (ledger: Ledger, address: Address, version: bigin
   return BigInt(Math.max(0, Math.ceil((sent - senderIndex) / knownSenders.length)))
 }
 
-/** Returns the version of a known account's transaction, which must be committed. */
-export function versionOfKnownSend (ledger: Ledger, address: Address, sequence: bigint): bigint {
+/** Returns the version of an account's transaction, which must be committed. */
+export function versionOfSend (ledger: Ledger, address: Address, sequence: bigint): bigint {
+  return ledger.submissions.versionOfSend(address, sequence) ?? versionOfKnownSend(ledger, address, sequence)
+}
+
+function versionOfKnownSend (ledger: Ledger, address: Address, sequence: bigint): bigint {
   return ledger.block(
     Number(ledger.knownSendHeights[Number(sequence) * knownSenders.length + knownSenders.indexOf(address)])
   )

@@ -3,6 +3,7 @@ import { digest, digestHex } from './digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
 import { StateIndex } from './state-index.js'
+import { Submissions } from './submissions.js'
 
 // Covers blocks with more transactions than a response may contain, and large blocks below that limit.
 const bigBlocks: Readonly<Record<number, number>> = { 500: 12_000, 900: 3_500, 1500: 6_000 }
@@ -18,6 +19,8 @@ export interface Block {
   readonly epoch: bigint
   readonly firstVersion: bigint
   readonly lastVersion: bigint
+  /** First version of transactions that clients submitted; the last version where there is none. */
+  readonly submittedFrom: bigint
 }
 
 /** Initial settings of a ledger. */
@@ -51,6 +54,8 @@ export const lagBlocks = 2_000
 
 // Time between two blocks of a chain that only `grow` makes longer.
 const usualBlockMs = 250
+// Metadata, a user transaction and the end.
+const leastSizeWithUser = 3
 // Leaves room for the jitter.
 const leastBlockUsec = 5
 
@@ -83,8 +88,12 @@ export class Ledger {
   readonly newestJson = { byVersion: new Map<bigint, Buffer>(), next: 0n, release: '' }
   /** @internal Index of versions by transaction hash, extended on demand. */
   readonly versionsByHash = { versions: new Map<string, bigint>(), next: 0n }
+  /** Transactions that clients submitted; the only content that does not follow from the seed. */
+  readonly submissions = new Submissions()
   /** Milliseconds between two blocks, also in their timestamps. */
   readonly blockMs: number
+  // Number of submitted transactions, for each block that has some.
+  readonly #submitted = new Map<number, number>()
   readonly #startUsec: bigint
   // First version of each block relative to the start; the last element is the end of the newest block.
   readonly #firstOffsets = [0]
@@ -138,9 +147,17 @@ export class Ledger {
   grow (blocks = 1): void {
     for (let added = 0; added < blocks; added++) {
       const height = this.height + 1
-      const size = blockSize(this.seed, height, this.blockTransactions)
-      if (height % 4 === 2 && size >= 3) this.#knownSendHeights.push(height)
-      this.#firstOffsets.push(Number(this.#firstOffsets.at(-1)) + size)
+      const ready = height === 0 ? [] : this.submissions.takeReady(this.#timestampUsec(height) / 1_000_000n)
+      const drawnSize = blockSize(this.seed, height, this.blockTransactions)
+      // Submitted transactions follow one of the seed, so that no rule about the first of a block concerns them.
+      const size = ready.length === 0 ? drawnSize : Math.max(leastSizeWithUser, drawnSize)
+      if (height % 4 === 2 && size >= leastSizeWithUser) this.#knownSendHeights.push(height)
+      const first = Number(this.#firstOffsets.at(-1))
+      this.#firstOffsets.push(first + size + ready.length)
+      if (ready.length > 0) this.#submitted.set(height, ready.length)
+      ready.forEach((transaction, at) => {
+        this.submissions.commit(transaction, this.startVersion + BigInt(first + size - 1 + at))
+      })
     }
   }
 
@@ -182,9 +199,10 @@ export class Ledger {
     return this.#makeBlock(at, first, next)
   }
 
-  /** Returns the block after an existing one; the seed also determines the block after the head. */
+  /** Returns the block after an existing one; after the head, what the seed determines of it. */
   blockAfter (height: number | bigint): Block {
     const at = Number(height) + 1
+    if (at <= this.height) return this.block(at)
     const first = Number(this.block(height).lastVersion - this.startVersion) + 1
     return this.#makeBlock(at, first, first + blockSize(this.seed, at, this.blockTransactions))
   }
@@ -207,14 +225,20 @@ export class Ledger {
     return BigInt(height * 7919) % (this.blockUsec * 2n / 5n)
   }
 
+  #timestampUsec (height: number): bigint {
+    return height === 0 ? 0n : this.#startUsec + BigInt(height) * this.blockUsec + this.#jitterUsec(height)
+  }
+
   #makeBlock (height: number, first: number, next: number): Block {
+    const lastVersion = this.startVersion + BigInt(next) - 1n
     return {
       height: BigInt(height),
       hash: height === 0 ? `0x${'0'.repeat(64)}` : digestHex(this.seed, 'block', height),
-      timestampUsec: height === 0 ? 0n : this.#startUsec + BigInt(height) * this.blockUsec + this.#jitterUsec(height),
+      timestampUsec: this.#timestampUsec(height),
       epoch: BigInt(1 + Math.floor(height / epochBlocks)),
       firstVersion: this.startVersion + BigInt(first),
-      lastVersion: this.startVersion + BigInt(next) - 1n
+      lastVersion,
+      submittedFrom: lastVersion - BigInt(this.#submitted.get(height) ?? 0)
     }
   }
 }

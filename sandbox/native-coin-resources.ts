@@ -3,7 +3,8 @@ import { type Address, addressBytes, addressOf } from './address.js'
 import { depositStreams, depositAccount, depositsBefore, depositSum, emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
 import { defineGroup, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
-import { knownSenders, nextSequenceAt } from './known-senders.js'
+import { drawnSequenceAt, knownSenders } from './known-senders.js'
+import { initialAssets } from './submissions.js'
 import { eventCountAt, type EventStream } from './event-stream.js'
 import {
   type EncodedValue,
@@ -26,7 +27,6 @@ export const objectGroup = '0x1::object::ObjectGroup'
 
 // Exceeds 2^53, so that tests detect a client that parses the amount as a double.
 const initialCoins = 2n ** 53n + 1n
-const initialAssets = 10n ** 12n
 const assetsPerTransaction = 2_000_017n
 
 /** The coin store of the account that deposits go to. */
@@ -81,6 +81,11 @@ export const assetMetadata = defineGroup(chainAsset, objectGroup, {
   '0x1::object::ObjectCore': () => objectCore(addressOf('1'))
 })
 
+/** Returns the primary store of any owner; it exists once the owner has had the asset. */
+export function storeOf (owner: Address): ResourceDefinition {
+  return primaryStores.get(owner) ?? defineStore(owner)
+}
+
 function defineStore (owner: Address): ResourceDefinition {
   return defineGroup(primaryStore(owner, chainAsset), objectGroup, {
     '0x1::fungible_asset::FungibleStore' (ledger, version) {
@@ -97,9 +102,15 @@ function defineStore (owner: Address): ResourceDefinition {
   })
 }
 
-// The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
 function assetBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
-  if (owner !== depositAccount) return initialAssets - assetsPerTransaction * nextSequenceAt(ledger, owner, version)
+  const drawn = primaryStores.has(owner) ? drawnBalanceAt(ledger, owner, version) : undefined
+  const change = ledger.submissions.balanceChangeAt(owner, version)
+  return drawn === undefined && change === undefined ? undefined : (drawn ?? 0n) + (change ?? 0n)
+}
+
+// The balance of the destroyed coin store moves to the depositor's fungible store, as in the migration of coins.
+function drawnBalanceAt (ledger: Ledger, owner: Address, version: bigint): bigint | undefined {
+  if (owner !== depositAccount) return initialAssets - assetsPerTransaction * drawnSequenceAt(ledger, owner, version)
   const { recreation } = ledger
   if (recreation === undefined || ledger.blockOf(version).height < recreation.destroyedAt) return undefined
   return initialCoins + depositSum(ledger, depositsBefore(recreation.destroyedAt))

@@ -10,10 +10,11 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
+import { makePendingSubmission } from './kinds/submitted-transactions.js'
 import { signedTransactionBytes } from './kinds/request-bytes.js'
 import { type SandboxResponse } from './response.js'
-import { versionOfKnownSend, knownSenders, nextSequenceAt } from './known-senders.js'
 import { joinItems } from './json-printer.js'
+import { nextSequenceAt, versionOfSend } from './known-senders.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
 import { lagBlocks, type Ledger } from './ledger.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
@@ -90,14 +91,14 @@ export function readAccountTransactions (context: RequestContext): SandboxRespon
   const { snapshot: { ledger, position }, settings } = context
   requireAccount(context, address, position.version)
   const size = BigInt(pageSize(limit, settings.transactionsDefault, settings.transactionsMax))
-  const count = knownSenders.includes(address) ? nextSequenceAt(ledger, address, position.version) : 0n
+  const count = nextSequenceAt(ledger, address, position.version)
   const start = requestedStart ?? (count < size ? 0n : count - size)
   const sequences = versionsFrom(start, (count < start + size ? count : start + size) - 1n)
   // Omits pruned transactions without notice.
   return transactionsResponse(
     context,
     format,
-    sequences.map(sequence => versionOfKnownSend(ledger, address, sequence)).filter(version =>
+    sequences.map(sequence => versionOfSend(ledger, address, sequence)).filter(version =>
       version >= position.oldestVersion
     )
   )
@@ -135,6 +136,10 @@ function findTransactionByHash (
   { ledger, position }: LedgerSnapshot,
   hash: string
 ): bigint | PendingTransaction | undefined {
+  const submission = ledger.submissions.find(hash)
+  if (submission !== undefined && (submission.version === undefined || submission.version > position.version)) {
+    return makePendingSubmission(submission.transaction)
+  }
   const version = findVersion(ledger, hash, position.oldestVersion)
   if (version === undefined || version > position.version) {
     return pendingTransactions(ledger, position.blockHeight).find(pending => pending.hash === hash)

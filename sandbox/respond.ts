@@ -41,11 +41,11 @@ export function respond (request: ReceivedRequest, snapshot: LedgerSnapshot, set
   }
 }
 
-/** Returns the endpoint of a raw target; `other` if there is none. */
-export function endpointOf (rawTarget: string, settings: Settings): EndpointName {
+/** Returns the endpoint of a method and a raw target; `other` if there is none. */
+export function endpointOf (rawTarget: string, settings: Settings, method = 'GET'): EndpointName {
   const target = readTarget(rawTarget)
   if (typeof target === 'number') return 'other'
-  return routeOf(segmentsOf(target.path, settings.pathPrefix))?.endpoint ?? 'other'
+  return routeOf(segmentsOf(target.path, settings.pathPrefix), method)?.endpoint ?? 'other'
 }
 
 /** True if a request is a long poll for a pending transaction. */
@@ -67,7 +67,7 @@ function requireSize ({ method, contentLength }: ReceivedRequest): void {
 }
 
 function findRoute (method: string, segments: readonly string[]): { read: Route['read'], params: string[] } {
-  const route = routeOf(segments)
+  const route = routeOf(segments, method)
   if (route === undefined) throw frameworkProblem('not found', 404)
   // Every GET route accepts HEAD.
   if (method !== route.method && !(method === 'HEAD' && route.method === 'GET')) {

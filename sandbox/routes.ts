@@ -12,6 +12,7 @@ import {
   readTransactionByVersion,
   readTransactions
 } from './read-transactions.js'
+import { encodeSubmission, simulateTransaction, submitTransaction } from './submit-transaction.js'
 import { readView } from './read-view.js'
 import { type SandboxResponse } from './response.js'
 
@@ -24,7 +25,7 @@ export interface Route {
   readonly read: (context: RequestContext) => SandboxResponse
 }
 
-/** All routes of the node. */
+/** All routes of the node that read. */
 export const routes = [
   { endpoint: 'table_item', method: 'POST', path: ['v1', 'tables', ':', 'item'], read: readTableItem },
   { endpoint: 'raw_table_item', method: 'POST', path: ['v1', 'tables', ':', 'raw_item'], read: readRawTableItem },
@@ -84,8 +85,28 @@ export const routes = [
   { endpoint: 'index', method: 'GET', path: ['v1', ''], read: readIndex }
 ] as const satisfies readonly Route[]
 
+/** Routes of transactions that clients submit. The OpenAPI document describes reads alone. */
+export const submissionRoutes = [
+  { endpoint: 'submit_transaction', method: 'POST', path: ['v1', 'transactions'], read: submitTransaction },
+  {
+    endpoint: 'simulate_transaction',
+    method: 'POST',
+    path: ['v1', 'transactions', 'simulate'],
+    read: simulateTransaction
+  },
+  {
+    endpoint: 'encode_submission',
+    method: 'POST',
+    path: ['v1', 'transactions', 'encode_submission'],
+    read: encodeSubmission
+  }
+] as const satisfies readonly Route[]
+
 /** Endpoint of a request; `other` for an unknown path. */
-export type EndpointName = typeof routes[number]['endpoint'] | 'other'
+export type EndpointName = typeof routes[number]['endpoint'] | typeof submissionRoutes[number]['endpoint'] | 'other'
+
+/** Route of either table. */
+export type AnyRoute = typeof routes[number] | typeof submissionRoutes[number]
 
 type JoinedPath<Path extends readonly string[]> = Path extends
   readonly [infer First extends string, ...infer Rest extends readonly string[]] ? `/${First}${JoinedPath<Rest>}` : ''
@@ -103,10 +124,11 @@ export function routeKey ({ method, path }: typeof routes[number]): RouteKey {
   return `${method} /${path.join('/')}` as RouteKey
 }
 
-/** Returns the route of a path for any method; compares segments without decoding them. */
-export function routeOf (segments: readonly string[]): typeof routes[number] | undefined {
-  return routes.find(({ path }) =>
+/** Returns the route of a path, that of the method if it has one; compares segments without decoding them. */
+export function routeOf (segments: readonly string[], method: string): AnyRoute | undefined {
+  const ofPath = [...routes, ...submissionRoutes].filter(({ path }) =>
     path.length === segments.length &&
     path.every((part, index) => part === ':' || part === segments[index])
   )
+  return ofPath.find(route => route.method === (method === 'HEAD' ? 'GET' : method)) ?? ofPath[0]
 }

@@ -34,7 +34,7 @@ export async function serveRequest (
     return writeResponse(response, preflightResponse(request.headers), 'whole')
   }
   const received = await receive(node, request)
-  const injected = node.faults.takeMatching(endpointOf(received.rawTarget, node.settings))
+  const injected = node.faults.takeMatching(endpointOf(received.rawTarget, node.settings, received.method))
   await waitForFaults(injected, false)
   await pollUntilCommitted(node, received, injected)
   const nodeResponse = respondWithFaults(node, received, injected)
@@ -45,7 +45,7 @@ export async function serveRequest (
 async function receive ({ settings, requests }: SandboxNode, request: IncomingMessage): Promise<ReceivedRequest> {
   const { headers, rawHeaders } = request
   const [method, url] = [String(request.method), String(request.url)]
-  const entry = { endpoint: endpointOf(url, settings), method, url, headers: rawHeaders, body: '' }
+  const entry = { endpoint: endpointOf(url, settings, method), method, url, headers: rawHeaders, body: '' }
   const requestIndex = requests.total
   requests.record(entry)
   const contentLength = headers['content-length']

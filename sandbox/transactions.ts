@@ -5,12 +5,14 @@ import { firstTransactionKindOf, mayBeAnyKind } from './kinds/kind-schedule.js'
 import { onChainBytes } from './kinds/transaction-bytes.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
+import { makeSubmittedTransaction } from './kinds/submitted-transactions.js'
 import { makeValidatorTransaction } from './kinds/validator-transactions.js'
 import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
 import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transactions.js'
 import { type Block, lagBlocks, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
-import { type PendingTransaction } from './schema/transaction-user.js'
+import { type PendingTransaction, type UserTransaction } from './schema/transaction-user.js'
+import { type SubmittedTransaction } from './submissions.js'
 import { transactionOutcomeOf } from './transaction-outcome.js'
 import { printHash } from './typed-hash.js'
 
@@ -62,6 +64,17 @@ export function pendingTransactions (ledger: Ledger, height: number | bigint): P
   return pending
 }
 
+/** Builds the record of a transaction as if the next block contained it. */
+export function simulatedRecord (ledger: Ledger, transaction: SubmittedTransaction): UserTransaction {
+  const block = ledger.blockAfter(ledger.height)
+  // The first two transactions of a block emit events of the chain itself.
+  const location = { ledger, block, version: block.firstVersion + 2n }
+  return ledger.submissions.simulate(transaction, location.version, () => {
+    const record = makeSubmittedTransaction(execute(location, transactionOutcomeOf(location)), transaction)
+    return { ...record, accumulator_root_hash: printHash(Buffer.alloc(32)) }
+  })
+}
+
 /** Encodes a committed transaction in BCS, with its write set, which a fault may encode in another way. */
 export function transactionBytes (
   ledger: Ledger,
@@ -91,7 +104,9 @@ export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
 function leafAt (location: TransactionLocation): Buffer {
   const { ledger: { seed, chainId, recreation, realLeaves }, block: { height, firstVersion, timestampUsec }, version } =
     location
-  if (realLeaves) return leafOf(execute(location, transactionOutcomeOf(location)))
+  if (realLeaves || location.ledger.submissions.at(version) !== undefined) {
+    return leafOf(execute(location, transactionOutcomeOf(location)))
+  }
   if (version > firstVersion) return digest(seed, chainId, 'leaf', version)
   const passed = [recreation?.destroyedAt, recreation?.recreatedAt].filter(at => at !== undefined && at <= height)
   return digest(seed, chainId, 'leaf', version, timestampUsec, passed.join())
@@ -106,6 +121,7 @@ function recordOf (executed: Executed): CommittedTransaction {
 
 function recordWithoutRoot (executed: Executed): CommittedTransaction {
   const { location: { block, version }, outcome } = executed
+  if (outcome.submitted !== undefined) return makeSubmittedTransaction(executed, outcome.submitted)
   if (block.height === 0n) return makeDirectWriteSet(executed)
   if (version === block.firstVersion) return makeBlockMetadata(executed)
   if (version === block.lastVersion) return makeBlockEnd(executed)

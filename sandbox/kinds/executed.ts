@@ -118,7 +118,9 @@ export function leafOf ({ info }: Executed): Buffer {
 }
 
 // Drawn, since a real one is of the whole transaction, and a search by hash would have to build them all.
-function hashOf ({ seed, chainId }: Ledger, version: bigint): Buffer {
+function hashOf ({ seed, chainId, submissions }: Ledger, version: bigint): Buffer {
+  const submission = submissions.at(version)
+  if (submission !== undefined) return Buffer.from(submission.transaction.hash.slice(2), 'hex')
   return digest(seed, chainId, 'hash', version)
 }
 
@@ -126,7 +128,11 @@ function statusBytes (failure: string | undefined): Buffer {
   if (failure === undefined) return variant(0)
   const module = Buffer.concat([Buffer.from([0]), addressBytes(addressOf('42')), textBytes('game')])
   if (failure === 'Out of gas') return variant(1)
-  if (failure.startsWith('Move abort')) return variant(2, module, u64Bytes(0x50003n), optionBytes(undefined))
+  const [, address = '', name = '', code = ''] = /^Move abort in 0x(\w+)::(\w+): \w+\((\w+)\)/.exec(failure) ?? []
+  if (code !== '') {
+    const place = Buffer.concat([Buffer.from([0]), addressBytes(addressOf(address)), textBytes(name)])
+    return variant(2, place, u64Bytes(BigInt(code)), optionBytes(undefined))
+  }
   if (failure.startsWith('Execution failed in')) return variant(3, module, integerBytes(0n, 2), integerBytes(7n, 2))
   return variant(4, optionBytes(undefined))
 }

@@ -26,9 +26,9 @@ export function firstTransactionKindOf ({ height }: Block): FirstTransactionKind
   return kinds[Number(height) % 30]
 }
 
-/** True if an account sent the transaction of a version. */
+/** True if the seed has an account that sent the transaction of a version. */
 export function isUserTransaction (block: Block, version: bigint): boolean {
-  if (version <= block.firstVersion || version >= block.lastVersion) return false
+  if (version <= block.firstVersion || version >= block.submittedFrom) return false
   return version > block.firstVersion + 1n || firstTransactionKindOf(block) === undefined
 }
 

@@ -1,4 +1,5 @@
 import { type EventRecord } from '../schema/event.js'
+import { type SubmittedTransaction } from '../submissions.js'
 import { type Write } from '../write.js'
 import { type UserTransactionKind } from './user-transaction-kinds.js'
 
@@ -12,6 +13,8 @@ export interface Outcome {
   readonly failure?: string
   /** Undefined where no account sent the transaction. */
   readonly kind?: UserTransactionKind
+  /** Undefined except where a client submitted the transaction. */
+  readonly submitted?: SubmittedTransaction
 }
 
 /** Returns the outcome of a transaction without a fee and that emits no event of a module. */

@@ -27,6 +27,11 @@ const signatureVariants: Readonly<Record<KeySignature['type'], number>> = {
 
 /** Encodes a signed transaction: what its sender submitted. */
 export function signedTransactionBytes (request: UserRequest, chainId: number): Buffer {
+  return Buffer.concat([rawTransactionBytes(request, chainId), authenticatorBytes(request.signature)])
+}
+
+/** Encodes what the sender of a transaction signs. */
+export function rawTransactionBytes (request: Omit<UserRequest, 'signature'>, chainId: number): Buffer {
   return Buffer.concat([
     bytesOfAddress(request.sender),
     u64Bytes(BigInt(request.sequence_number)),
@@ -34,8 +39,7 @@ export function signedTransactionBytes (request: UserRequest, chainId: number): 
     u64Bytes(BigInt(request.max_gas_amount)),
     u64Bytes(BigInt(request.gas_unit_price)),
     u64Bytes(BigInt(request.expiration_timestamp_secs)),
-    Buffer.from([chainId]),
-    authenticatorBytes(request.signature)
+    Buffer.from([chainId])
   ])
 }
 

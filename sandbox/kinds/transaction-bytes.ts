@@ -18,7 +18,9 @@ export function onChainBytes (executed: Executed, record: CommittedTransaction, 
   const events = sequenceBytes(executed.events.map(({ bytes }) => bytes))
   return Buffer.concat([
     u64Bytes(executed.location.version),
-    transactionBytesOf(executed.location, record, writeSet, events),
+    executed.outcome.submitted === undefined
+      ? transactionBytesOf(executed.location, record, writeSet, events)
+      : variant(0, executed.outcome.submitted.bytes),
     infoBytes(executed.info),
     events,
     bytesOfHex(record.accumulator_root_hash),

@@ -184,6 +184,8 @@ t.test('resolve takes any, all or an address, with which a name may be listed ag
   t.notOk(isValid({ url, resolve: '10.0.0.1' }, { url, resolve: '10.0.0.1' }))
   t.notOk(isValid({ url, resolve: 'all' }, { url }))
   const other = { url: 'http://other.example' }
-  t.ok(isValid({ name: 'a', url, resolve: 'all' }, { ...other, name: 'a-b' }, { url: 'http://c.example', name: 'ab-1' }))
+  t.ok(
+    isValid({ name: 'a', url, resolve: 'all' }, { ...other, name: 'a-b' }, { url: 'http://c.example', name: 'ab-1' })
+  )
   t.notOk(isValid({ name: 'a', url, resolve: 'all' }, { ...other, name: 'a-1' }), 'the name of an address')
 })

@@ -524,7 +524,10 @@ t.test('every text has 4.5 times the contrast to its background, in light and da
   for (const colorScheme of ['light', 'dark'] as const) {
     const { page, setting } = await openStatusPage(t, healthyStatus(), { colorScheme })
     for (
-      const [state, width] of [['healthy', 1280], ['following', 1280], ['degraded', 1280], ['degraded', 360], ['no position yet', 1280], [
+      const [state, width] of [['healthy', 1280], ['following', 1280], ['degraded', 1280], ['degraded', 360], [
+        'no position yet',
+        1280
+      ], [
         'no traffic',
         1280
       ], ['workers', 1280]] as const
