@@ -39,6 +39,7 @@ t.test(
         url,
         headers: {},
         resolve: 'any',
+        proxy: null,
         timeoutMs: 1000,
         maxConcurrent: 256,
         requestsPerSecond: null,

@@ -6,9 +6,8 @@ import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-clie
 import { type ChainResetCount } from '../workers/messages.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
-import { type NamedUpstream } from './monitored-upstream.js'
+import { type NamedUpstream, withAddress } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
-import { withAddress } from './upstream-names.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { workerBoundsOf } from '../config/upstream-shares.js'
 

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { type Config } from '../config/schema.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
@@ -9,13 +10,13 @@ import { HeadPoll } from '../upstreams/head-poll.js'
 import { type UpstreamPoll } from '../upstreams/head-polling.js'
 import { type LiveReleases } from '../upstreams/live-releases.js'
 import { type Cordons } from '../upstreams/cordons.js'
+import { type Resolve } from '../upstreams/dns-cache.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { Upstream } from '../upstreams/upstream.js'
 import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './events.js'
-import { withAddress } from './upstream-names.js'
 
 /** Parts that every monitored upstream needs. */
 export interface MonitoredUpstreamOptions {
@@ -33,8 +34,8 @@ export interface MonitoredUpstreamOptions {
   readonly probeTransportOf?: ((upstream: NamedUpstream) => Transport) | undefined
 }
 
-/** Configured upstream after a name was assigned, and whether the environment names a proxy for it. */
-export type NamedUpstream = Config['upstreams'][number] & { readonly name: string, readonly isProxied: boolean }
+/** Configured upstream after a name was assigned. */
+export type NamedUpstream = Config['upstreams'][number] & { readonly name: string }
 
 /** Configured upstream with its health polling. */
 export interface MonitoredUpstream extends UpstreamPoll {
@@ -94,6 +95,15 @@ export function monitorUpstream (
     if (quarantine.recordConnectionLost()) poll.poll().catch(() => {})
   })
   return { config, upstream, poll }
+}
+
+/** Returns the settings of a connection: an upstream of one address connects there, whatever its name resolves to. */
+export function withAddress<T extends { readonly resolve: string }> (
+  upstream: T
+): Omit<T, 'resolve'> & { readonly resolve: Resolve | undefined } {
+  const { resolve: address } = upstream
+  const family = isIP(address)
+  return { ...upstream, resolve: family === 0 ? undefined : async () => [{ address, family }] }
 }
 
 /** Returns a function that publishes the state of an upstream where it differs from the last one. */

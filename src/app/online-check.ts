@@ -9,8 +9,8 @@ import { inspectDiskFolder } from './inspect-disk-folder.js'
 import { inspectRedis } from '../redis/health.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-backend.js'
-import { type NamedUpstream } from './monitored-upstream.js'
-import { UpstreamNames, withAddress } from './upstream-names.js'
+import { type NamedUpstream, withAddress } from './monitored-upstream.js'
+import { UpstreamNames } from './upstream-names.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isProxied } from '../config/outbound-proxy.js'
 import { type Config } from '../config/schema.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
 import { type HeadPolling } from '../upstreams/head-polling.js'
@@ -89,11 +88,7 @@ export class UpstreamLifecycle {
 /** Assigns names to configured upstreams; a sandbox replaces them all. */
 export function namedUpstreamsOf (config: Config, sandboxUrl: string | undefined): readonly NamedUpstream[] {
   if (sandboxUrl === undefined) {
-    return config.upstreams.map((upstream, at) => ({
-      ...upstream,
-      name: upstream.name ?? `node-${at + 1}`,
-      isProxied: isProxied(upstream.url)
-    }))
+    return config.upstreams.map((upstream, at) => ({ ...upstream, name: upstream.name ?? `node-${at + 1}` }))
   }
   return [{
     name: 'sandbox',
@@ -110,6 +105,6 @@ export function namedUpstreamsOf (config: Config, sandboxUrl: string | undefined
     maxLagSeconds: 60,
     priority: 0,
     weight: 1,
-    isProxied: false
+    proxy: false
   }]
 }

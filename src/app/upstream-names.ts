@@ -1,7 +1,6 @@
 import { isIP } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { type Logger } from 'pino'
-import { isProxied } from '../config/outbound-proxy.js'
 import { type Config } from '../config/schema.js'
 import { DnsCache, type Resolve } from '../upstreams/dns-cache.js'
 import { withTimeout } from '../with-timeout.js'
@@ -150,16 +149,7 @@ export async function startFollowing (
   }
 }
 
-/** Returns the settings of a connection: an upstream of one address connects there, whatever its name resolves to. */
-export function withAddress<T extends { readonly resolve: string }> (
-  upstream: T
-): Omit<T, 'resolve'> & { readonly resolve: Resolve | undefined } {
-  const { resolve: address } = upstream
-  const family = isIP(address)
-  return { ...upstream, resolve: family === 0 ? undefined : async () => [{ address, family }] }
-}
-
 // A proxy resolves names itself.
-function isFollowed ({ url, resolve }: UpstreamConfig): boolean {
-  return resolve === 'all' && isIP(new URL(url).hostname.replace(/^\[|\]$/g, '')) === 0 && !isProxied(url)
+function isFollowed ({ url, resolve, proxy }: UpstreamConfig): boolean {
+  return resolve === 'all' && isIP(new URL(url).hostname.replace(/^\[|\]$/g, '')) === 0 && proxy !== true
 }

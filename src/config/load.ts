@@ -1,5 +1,6 @@
 import { ConfigError, type Mistake } from './config-error.js'
 import { mistakesIn } from './mistakes.js'
+import { withProxies } from './outbound-proxy.js'
 import { ownAddressMistakes } from './own-address.js'
 import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
@@ -102,7 +103,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
       file
     )
   }
-  return { config, fromFiles, missingSecrets, isSandbox: isSandbox === true }
+  return { config: withProxies(config, environment), fromFiles, missingSecrets, isSandbox: isSandbox === true }
 }
 
 /** Validates the configuration that a program gives; its texts are taken as they are, without references. */

@@ -7,7 +7,7 @@ import { followSchema, mistakeInFollow } from './follow-schema.js'
 import { logSchema } from './log-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
-import { isEmptySecret, isOrigin, isReadable, isRedisUrl, isUpstreamUrl } from './value-checks.js'
+import { isEmptySecret, isOrigin, isReadable, isRedisUrl } from './value-checks.js'
 
 export { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
 
@@ -93,6 +93,7 @@ const upstream = z.strictObject({
   url: upstreamUrl,
   headers: upstreamHeaders.default({}),
   resolve: resolveTo.default('any'),
+  proxy: z.boolean().nullable().default(null),
   timeoutMs: z.int().min(1).max(600_000).default(5000),
   maxConcurrent: z.int().min(1).max(65_535).default(256),
   requestsPerSecond: positive.nullable().default(null),
@@ -277,4 +278,13 @@ export type Config = z.output<typeof configSchema>
 /** Returns true if a server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
   return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
+function isUpstreamUrl (text: string): boolean {
+  // A slash in credentials would turn the text before it into the host and the rest into a path.
+  if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
+  const url = new URL(text)
+  // Client libraries expect /v1 in the URL, but varve adds it, so requests would go to /v1/v1.
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
+    !/\/v1\/?$/.test(url.pathname)
 }

@@ -12,16 +12,6 @@ export function isRedisUrl (text: string): boolean {
   return /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text)
 }
 
-/** Accepts an http or https URL of nothing but a host, a port and a path prefix. */
-export function isUpstreamUrl (text: string): boolean {
-  // A slash in credentials would turn the text before it into the host and the rest into a path.
-  if (!/^https?:\/\/[^@]*$/.test(text) || !URL.canParse(text)) return false
-  const url = new URL(text)
-  // Client libraries expect /v1 in the URL, but varve adds it, so requests would go to /v1/v1.
-  return url.username === '' && url.password === '' && url.search === '' && url.hash === '' &&
-    !/\/v1\/?$/.test(url.pathname)
-}
-
 /** Accepts an origin as browsers send it: in lower case without path and default port, as the comparison is exact. */
 export function isOrigin (text: string): boolean {
   return text === 'null' || (URL.canParse(text) && new URL(text).origin === text)

@@ -23,7 +23,7 @@ export interface UpstreamConnectionOptions extends Omit<DnsMonitorOptions, 'host
   readonly certFile?: string | null
   readonly keyFile?: string | null
   /** Asks the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name. */
-  readonly isProxied?: boolean
+  readonly proxy?: boolean | null
   /** CAs trusted besides `caFile`; absent: those of Node.js. */
   readonly caCertificates?: readonly string[]
   /** Budget for the bytes of responses; absent in a process that serves no clients. */
@@ -45,7 +45,7 @@ export class ConnectionPool {
   #closed: Promise<void> | undefined
 
   constructor (options: UpstreamConnectionOptions) {
-    const { url, headers, timeoutMs, isProxied = false } = options
+    const { url, headers, timeoutMs, proxy = false } = options
     const { origin, hostname, pathname } = new URL(url)
     this.#origin = origin
     this.#prefix = pathname.replace(/\/+$/, '')
@@ -59,7 +59,7 @@ export class ConnectionPool {
       ...(this.#dnsMonitor.lookup && { lookup: this.#dnsMonitor.lookup }),
       ...tlsOptionsOf(options)
     }
-    this.#dispatcher = isProxied
+    this.#dispatcher = proxy === true
       ? new EnvHttpProxyAgent({
         factory: (poolOrigin, poolOptions) =>
           this.#openPool(poolOrigin, (poolOptions as { connect: Connect }).connect, options),

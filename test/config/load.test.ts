@@ -24,6 +24,8 @@ upstreams:
   - name: node-a
     url: http://127.0.0.1:8081
     headers: { authorization: Bearer ... }
+    resolve: any
+    proxy: false
     timeoutMs: 5000
     maxConcurrent: 256
     requestsPerSecond: null
@@ -287,7 +289,7 @@ upstream: http://h
 __proto__: 1
 `
     ), {
-    listen: `${address}, got "nowhere"`,
+    listen: 'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock, got "nowhere"',
     'admin.listen': 'expected a text, got 9464',
     'admin.port': keys('listen, token, hosts'),
     tls: 'expected both certFile and keyFile, or neither',
@@ -306,7 +308,7 @@ __proto__: 1
     'upstreams.1.headers.d': 'expected a header value without line breaks',
     'upstreams.1.ignoreCacheControl': 'expected a boolean, got "no"',
     'upstreams.1.timeout': keys(
-      'name, url, headers, timeoutMs, maxConcurrent, requestsPerSecond, caFile, certFile, keyFile, ignoreCacheControl, maxLagSeconds, ' +
+      'name, url, headers, resolve, proxy, timeoutMs, maxConcurrent, requestsPerSecond, caFile, certFile, keyFile, ignoreCacheControl, maxLagSeconds, ' +
         'priority, weight'
     ),
     'upstreams.2.name': 'expected a name of letters, digits, _ . or -',
@@ -376,7 +378,8 @@ t.test('a mistake in a flag or a variable names it', async t => {
         upstream: ['h:80']
       }),
     {
-      'listen (from VARVE_LISTEN)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
+      'listen (from VARVE_LISTEN)':
+        'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock',
       'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
       'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
       'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
@@ -755,7 +758,8 @@ t.test('an unset variable, an invalid value and a duplicate name are reported to
       ),
     {
       workers: 'the environment variable NO_WORKERS is not set',
-      listen: 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080, got "nowhere"',
+      listen:
+        'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock, got "nowhere"',
       'upstreams.1.name': 'expected a unique name, but upstreams.0 has the same one',
       'upstreams.1.url':
         'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Server, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { isProxied } from '../../src/config/outbound-proxy.js'
+import { loadConfig } from '../../src/config/load.js'
 import { type UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
@@ -66,7 +66,7 @@ t.test('HTTP_PROXY gets the requests to upstreams of other machines, with its ow
   const proxy = await startProxy(t, Number(new URL(remote.url).port))
   setVariables(t, { HTTP_PROXY: `http://user:p%40ss@${proxy.url}`, NO_PROXY: 'exempt.invalid' })
   const varve = await varveAt(t, '', {
-    upstreams: [{ name: 'remote', url: 'http://node.invalid:8080', timeoutMs: 5000 }] as never
+    upstreams: [{ name: 'remote', url: 'http://node.invalid:8080', timeoutMs: 5000, proxy: true }] as never
   })
   t.match(await varve.get(modules), { status: 200 })
   const credentials = `Basic ${Buffer.from('user:p@ss').toString('base64')}`
@@ -76,7 +76,7 @@ t.test('HTTP_PROXY gets the requests to upstreams of other machines, with its ow
   const before = proxy.asked.length
   const other = await varveAt(t, local.url, {})
   t.match(await other.get(modules), { status: 200 }, 'an upstream on this machine needs no proxy')
-  const exempt = await varveAt(t, 'http://exempt.invalid:8080', { upstream: { timeoutMs: 2000 } })
+  const exempt = await varveAt(t, 'http://exempt.invalid:8080', { upstream: { timeoutMs: 2000, proxy: true } })
   t.match(await exempt.get(modules), { status: 503 })
   t.match((await sendRequest(exempt.adminUrl, '/readyz')).body, /DNS lookup of exempt\.invalid failed/)
   t.equal(proxy.asked.length, before)
@@ -99,7 +99,7 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
       maxConcurrent: 4,
       maxBufferedBytes: 1000,
       caFile: file,
-      isProxied: true,
+      proxy: true,
       now: () => performance.now()
     }, { fetched: () => {} })
     t.teardown(async () => {
@@ -116,7 +116,7 @@ t.test('an https upstream is reached through a tunnel, and its certificate is ch
 
 t.test('a proxy that is down is the reason why its upstream is down', async t => {
   setVariables(t, { http_proxy: 'http://127.0.0.1:1' })
-  const varve = await varveAt(t, 'http://node.invalid', { upstream: { timeoutMs: 2000 } })
+  const varve = await varveAt(t, 'http://node.invalid', { upstream: { timeoutMs: 2000, proxy: true } })
   t.match(await varve.get(modules), { status: 503 })
   t.match((await sendRequest(varve.adminUrl, '/readyz')).body, /node.*refused/)
 })
@@ -134,5 +134,7 @@ t.test('the variables of the scheme decide, in either case, and never for this m
     ['http://localhost', proxy, false],
     ['http://[::1]', proxy, false]
   ]
-  for (const [url, environment, expected] of cases) t.equal(isProxied(url, environment), expected, url)
+  for (const [url, environment, expected] of cases) {
+    t.equal(loadConfig(environment, { upstream: [url] }).config.upstreams[0]?.proxy, expected, url)
+  }
 })

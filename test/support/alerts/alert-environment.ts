@@ -78,6 +78,7 @@ export class AlertEnvironment {
       requestsPerSecond: null,
       caFile: null,
       resolve: 'any',
+      proxy: null,
       certFile: null,
       keyFile: null,
       ignoreCacheControl: false,
