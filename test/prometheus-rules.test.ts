@@ -118,9 +118,9 @@ t.test('rules and runbooks name only metrics, labels and label values that varve
   }
 })
 
-t.test('metrics show that Redis is not configured, and no rejected reload before the first one', async t => {
+t.test('metrics show no Redis that is not configured, and no rejected reload before the first', async t => {
   const { varve } = await varveAtSandbox(t)
-  t.equal(await varve.metric('varve_redis_configured'), 0)
+  t.equal(await varve.metric('varve_redis_up'), undefined)
   t.equal(await varve.metric('varve_config_last_reload_successful'), 1)
   varve.metrics.process.reloaded('rejected')
   t.equal(await varve.metric('varve_config_last_reload_successful'), 0)

@@ -38,6 +38,11 @@ export function quantile (part, metric, labels, ...matches) {
   return `histogram_quantile(${part}, ${sum(rate(`${metric}_bucket`, ...matches), ...labels, 'le')})`
 }
 
+/** Vector, with 0 where only the other has series: a series appears with its first count. */
+export function orZero (vector, other) {
+  return `(${vector} or 0 * ${other})`
+}
+
 /** Ratio of two vectors; absent where the denominator is 0. */
 export function part (one, whole) {
   return `${one} / (${whole} > 0)`

@@ -61,7 +61,14 @@ export function sendResponse (
   writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin))
   writeBody(context.clients, prepared, method, response)
   const client = context.access.clientNameOf(request)
-  context.metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client)
+  context.metrics.answered(
+    endpoint,
+    outcome,
+    prepared.status,
+    tookMs / 1000,
+    client,
+    context.proxy.settings.isObserving
+  )
   if (context.config.log.access) {
     const fields = requestLogFieldsOf(exchange)
     const line = accessLineOf(context.config.log, {

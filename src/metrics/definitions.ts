@@ -8,32 +8,16 @@ import { verifyResults } from '../follow/verify-page.js'
 import { auditResults } from '../proxy/audit-sampler.js'
 import { countedTierNames, tierNames } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
-import { endpointNames, followedEndpointNames } from '../api/endpoints.js'
+import { endpointNames, endpoints, followedEndpointNames } from '../api/endpoints.js'
+import { possibleReasonsOf } from '../api/possible-reasons.js'
 import { notStoredReasons } from '../api/store-verdict.js'
 import { diskOperations } from '../cache/disk-files.js'
 import { redisOperations } from '../redis/operation-names.js'
 import { cutReasons } from './cut-reasons.js'
+import { counter, gauge, histogram, type MetricDefinition } from './metric-definition.js'
 import { statusLabels, upstreamStatusLabels } from './status-labels.js'
 
-/** Values of a label: a closed list, or names from the configuration (law 10: nothing grows without bound). */
-export type LabelValues = readonly string[] | 'upstreams' | 'clients' | 'release'
-
-/** Function that merges a gauge of several workers: the sum of what each owns, else the value that needs attention. */
-export type Aggregation = 'sum' | 'max' | 'min'
-
-/** Definition of a metric; its label values bound the number of its series. */
-export interface MetricDefinition {
-  readonly name: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
-  readonly labels: Readonly<Record<string, LabelValues>>
-  readonly help: string
-  /** Upper bounds of a histogram's buckets, ascending; empty for other types. */
-  readonly bounds: readonly number[]
-  /** Present on gauges only. */
-  readonly aggregation?: Aggregation
-  /** Creates series when first counted, since most of them never are. */
-  readonly isSparse?: true
-}
+export { type Aggregation, type LabelValues, type MetricDefinition } from './metric-definition.js'
 
 /** Values of the `endpoint` label: known endpoints, and `other` for the rest. */
 export const endpointLabels = [...endpointNames, 'other'] as const
@@ -60,6 +44,10 @@ const seconds = [
 const versions = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
 
 const endpoint = endpointLabels
+const reasonsByEndpoint = new Map<string, ReadonlySet<string>>(
+  endpoints.map(each => [each.name, new Set<string>(possibleReasonsOf(each))])
+)
+const movingEndpoints = new Set<string>(endpoints.filter(({ keyedBy }) => keyedBy === 'moving').map(({ name }) => name))
 const upstream = 'upstreams'
 const outcome = outcomeNames
 
@@ -83,7 +71,12 @@ export const metricGroups = {
     counter(
       'varve_pruned_requests_total',
       { endpoint, answer: ['cache', 'local', 'upstream'] },
-      'Requests for pruned history, by the source of the response.'
+      'Requests for pruned history, by the source of the response.',
+      // Varve itself knows the version of keyed reads only.
+      {
+        isPossible: ({ endpoint: of = '', answer }) =>
+          answer === 'upstream' || (of !== 'other' && !movingEndpoints.has(of))
+      }
     ),
     histogram(
       'varve_pruned_distance_versions',
@@ -93,8 +86,14 @@ export const metricGroups = {
     ),
     counter(
       'varve_not_stored_total',
-      { endpoint, reason: notStoredReasons },
-      'Responses that were not stored, by reason.'
+      { endpoint: endpointNames, reason: notStoredReasons },
+      'Responses that were not stored, by reason.',
+      { isPossible: ({ endpoint: of = '', reason = '' }) => reasonsByEndpoint.get(of)?.has(reason) === true }
+    ),
+    counter(
+      'varve_reads_saved_total',
+      { endpoint: endpointNames },
+      'Client requests answered without an upstream request of their own: hits and coalesced reads.'
     ),
     counter('varve_stale_latest_total', {}, 'Moving reads served from behind the served head.'),
     counter(
@@ -140,6 +139,12 @@ export const metricGroups = {
     )
   ],
   Chain: [
+    gauge(
+      'varve_chain_info',
+      { chain_id: 'chain', generation: 'chain' },
+      'Chain that varve serves, and the generation of its cache keys, as labels; always 1.',
+      'max'
+    ),
     gauge('varve_ledger_version', {}, 'Ledger version of the served head.', 'max'),
     gauge('varve_ledger_oldest_version', {}, 'Oldest version that any upstream has.', 'min'),
     gauge('varve_ledger_block_height', {}, 'Block height of the served head.', 'max'),
@@ -237,15 +242,21 @@ export const metricGroups = {
     counter('varve_cache_evictions_total', { tier: countedTierNames }, 'Entries evicted.'),
     counter('varve_cache_writes_total', { tier: tierNames }, 'Entries stored.'),
     counter('varve_corrupt_entries_total', {}, 'Entries of a lower tier that failed verification, each a miss.'),
-    counter('varve_cache_writes_dropped_total', { tier: ['disk'] }, 'Entries that the disk could not take in time.'),
+    counter('varve_cache_writes_dropped_total', { tier: ['disk'] }, 'Entries that the disk could not take in time.', {
+      tier: 'disk'
+    }),
     counter(
       'varve_disk_errors_total',
       { operation: diskOperations },
-      'Disk operations that failed or timed out.'
+      'Disk operations that failed or timed out.',
+      { tier: 'disk' }
     ),
-    gauge('varve_redis_configured', {}, '1 if Redis is configured.', 'min'),
-    gauge('varve_redis_up', {}, '1 if Redis is reachable; 0 also if none is configured.', 'min'),
-    counter('varve_redis_errors_total', { operation: redisOperations }, 'Redis operations that failed or timed out.'),
+    gauge('varve_redis_up', {}, '1 if Redis is reachable, 0 if not; absent if none is configured.', 'min', {
+      tier: 'redis'
+    }),
+    counter('varve_redis_errors_total', { operation: redisOperations }, 'Redis operations that failed or timed out.', {
+      tier: 'redis'
+    }),
     histogram('varve_redis_duration_seconds', { operation: redisOperations }, 'Duration of Redis operations.', seconds)
   ],
   Process: [
@@ -296,33 +307,4 @@ const definitions = Object.fromEntries(
 /** Returns the definition of a metric. */
 export function definitionOf (name: MetricName): MetricDefinition {
   return definitions[name]
-}
-
-type NamedDefinition<N extends string> = MetricDefinition & { readonly name: N }
-
-function counter<N extends string> (
-  name: N,
-  labels: MetricDefinition['labels'],
-  help: string,
-  options: { isSparse?: true } = {}
-): NamedDefinition<N> {
-  return { name, type: 'counter', labels, help, bounds: [], ...options }
-}
-
-function gauge<N extends string> (
-  name: N,
-  labels: MetricDefinition['labels'],
-  help: string,
-  aggregation: Aggregation
-): NamedDefinition<N> {
-  return { name, type: 'gauge', labels, help, bounds: [], aggregation }
-}
-
-function histogram<N extends string> (
-  name: N,
-  labels: MetricDefinition['labels'],
-  help: string,
-  bounds: readonly number[]
-): NamedDefinition<N> {
-  return { name, type: 'histogram', labels, help, bounds }
 }

@@ -51,6 +51,10 @@ export function addGauges (
       const value = status[member]
       return value === undefined ? [] : [[{ tier: name }, value]]
     })
+  add('varve_chain_info', () =>
+    tracker.chain === undefined
+      ? []
+      : [[{ chain_id: String(tracker.chain.id), generation: String(tracker.chain.generation) }, 1]])
   add('varve_ledger_version', positionGauge(({ head }) => head.version))
   add('varve_ledger_oldest_version', positionGauge(({ oldest }) => oldest.version))
   add('varve_ledger_block_height', positionGauge(({ head }) => head.blockHeight))
@@ -83,8 +87,7 @@ export function addGauges (
   add('varve_upstream_slots_held_by_streams', each(({ client }) => client.budget.streams))
   add('varve_in_flight_bytes', () => [[{}, inFlight.bytes]])
   add('varve_in_flight_max_bytes', () => [[{}, inFlight.maxBytes]])
-  add('varve_redis_configured', () => [[{}, Number(redis !== undefined)]])
-  add('varve_redis_up', () => [[{}, Number(redis?.isUp ?? false)]])
+  add('varve_redis_up', () => redis === undefined ? [] : [[{}, Number(redis.isUp)]])
   if (certificate !== undefined) {
     add('varve_tls_certificate_not_after_seconds', () => [[{}, certificate.notAfterSeconds]])
   }

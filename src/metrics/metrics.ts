@@ -1,11 +1,11 @@
 import { Registry } from 'prom-client'
-import { type TierName } from '../cache/tier.js'
+import { tierNames, type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type CutReason } from './cut-reasons.js'
 import { addGauges, addListenerGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
-import { endpointLabels, definitionOf } from './definitions.js'
+import { definitionOf } from './definitions.js'
 import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
-import { makeCounter, makeHistogram } from './metric-factories.js'
+import { makeCollectedCounter, makeCounter, makeHistogram, startTier, type LabelledValue } from './metric-factories.js'
 import { ProcessMetrics } from './process-metrics.js'
 import { type Counts } from './recent-counts.js'
 import { RequestSeries, ClientSeries } from './request-series.js'
@@ -13,8 +13,8 @@ import { statusLabelOf } from './status-labels.js'
 import { type MetricSnapshots } from './summed-metrics.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
-import { outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
-import { type EndpointName } from '../api/endpoints.js'
+import { hitNames, isSaved, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
+import { endpointNames, type EndpointName } from '../api/endpoints.js'
 import { type NotStoredReason } from '../api/store-verdict.js'
 import { type DiskOperation } from '../cache/disk-files.js'
 import { type RedisOperation } from '../redis/operation-names.js'
@@ -61,13 +61,23 @@ export class Metrics {
 
   readonly process = new ProcessMetrics(this.registry)
 
+  readonly #tiers = new Set<TierName>(['memory'])
+
   constructor () {
-    for (const endpoint of endpointLabels) for (const outcome of outcomeNames) this.#requests.zero(endpoint, outcome)
+    makeCollectedCounter(
+      this.registry,
+      'varve_reads_saved_total',
+      () => endpointNames.map((endpoint): LabelledValue => [{ endpoint }, this.#requests.served(endpoint, isSaved)])
+    )
   }
 
-  /** Registers the gauges, which are read at a scrape. */
+  /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
   registerGauges (sources: GaugeSources): void {
     addGauges(this.registry, sources)
+    for (const { name } of sources.tiers) {
+      this.#tiers.add(name)
+      startTier(this.registry, name)
+    }
   }
 
   /** Counters of following, which exist from the first configuration that follows. */
@@ -95,6 +105,11 @@ export class Metrics {
     return await this.registry.metrics()
   }
 
+  /** Client requests that needed no upstream request of their own, since the start. */
+  get readsSaved (): number {
+    return endpointNames.reduce((sum, endpoint) => sum + this.#requests.served(endpoint, isSaved), 0)
+  }
+
   /** Counts for the recent history, read every few seconds without the library's conversion. */
   get counts (): Counts {
     return {
@@ -103,14 +118,24 @@ export class Metrics {
     }
   }
 
-  answered (endpoint: EndpointLabel, outcome: OutcomeName, status: number, tookSeconds: number, client?: string): void {
-    this.#requests.add(endpoint, outcome, status, tookSeconds)
+  /** Counts a response; `isObserved` marks a would-be outcome of observe mode, which saves no read. */
+  answered (
+    endpoint: EndpointLabel,
+    outcome: OutcomeName,
+    status: number,
+    tookSeconds: number,
+    client?: string,
+    isObserved?: boolean
+  ): void {
+    this.#requests.add(endpoint, outcome, status, tookSeconds, isObserved)
     if (client !== undefined) this.#clientRequests.add(client, outcome)
   }
 
   /** Creates the series of configured clients at 0. */
   addClients (clients: readonly string[]): void {
-    for (const client of clients) for (const outcome of outcomeNames) this.#clientRequests.zero(client, outcome)
+    const absent = new Set<string>(tierNames.filter(tier => !this.#tiers.has(tier)).map(tier => hitNames[tier]))
+    const outcomes = outcomeNames.filter(outcome => !absent.has(outcome))
+    for (const client of clients) for (const outcome of outcomes) this.#clientRequests.zero(client, outcome)
   }
 
   limited (by: 'address' | 'key'): void {

@@ -21,6 +21,8 @@ interface Durations {
   readonly buckets: number[]
   readonly byStatus: Map<number, number>
   sum: number
+  /** Requests that observe mode forwarded although serve mode would have this outcome. */
+  observed: number
 }
 
 /**
@@ -58,13 +60,9 @@ export class RequestSeries {
     } as unknown as Metric)
   }
 
-  /** Creates a series at 0, so that its first request shows as an increase. */
-  zero (endpoint: string, outcome: string): void {
-    this.#durationsOf(endpoint, outcome)
-  }
-
-  add (endpoint: string, outcome: string, status: number, seconds: number): void {
+  add (endpoint: string, outcome: string, status: number, seconds: number, isObserved = false): void {
     const durations = this.#durationsOf(endpoint, outcome)
+    if (isObserved) durations.observed++
     const { buckets, byStatus } = durations
     byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
     durations.sum += seconds
@@ -82,6 +80,17 @@ export class RequestSeries {
     return total
   }
 
+  /** Returns the number of requests of an endpoint that were served with one of these outcomes. */
+  served (endpoint: string, isWanted: (outcome: string) => boolean): number {
+    let served = 0
+    for (const { labels, byStatus, observed } of this.#durations.get(endpoint)?.values() ?? []) {
+      if (!isWanted(labels.outcome)) continue
+      for (const count of byStatus.values()) served += count
+      served -= observed
+    }
+    return served
+  }
+
   #durationsOf (endpoint: string, outcome: string): Durations {
     let outcomes = this.#durations.get(endpoint)
     if (outcomes === undefined) this.#durations.set(endpoint, outcomes = new Map<string, Durations>())
@@ -91,7 +100,8 @@ export class RequestSeries {
         labels: { endpoint, outcome },
         buckets: Array.from({ length: this.#bounds.length + 1 }, () => 0),
         byStatus: new Map(),
-        sum: 0
+        sum: 0,
+        observed: 0
       }
       outcomes.set(outcome, durations)
     }
@@ -110,8 +120,7 @@ export class RequestSeries {
         count += bucketCount
         return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: count }
       })
-      // Omits buckets until the first request: there are thousands, and each would be 0.
-      return [...(count === 0 ? [] : lines), { metricName: `${name}_sum`, labels, value: sum }, {
+      return [...lines, { metricName: `${name}_sum`, labels, value: sum }, {
         metricName: `${name}_count`,
         labels,
         value: count

@@ -32,6 +32,11 @@ export const outcomeNames = [
 /** One of the closed list. */
 export type OutcomeName = typeof outcomeNames[number]
 
+/** True if a read with this outcome needed no upstream request of its own. */
+export function isSaved (outcome: string): boolean {
+  return outcome.startsWith('hit_') || outcome === 'collapsed'
+}
+
 /** Upstream response of a fetch, with its entry or the reason for not storing one. */
 export type FetchResult =
   | { readonly response: UpstreamResponse, readonly entry: Entry, readonly notStored: undefined }

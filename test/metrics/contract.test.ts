@@ -1,10 +1,14 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { metricList, definitionOf } from '../../src/metrics/definitions.js'
 import { initialSeries } from '../../src/metrics/metric-factories.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { startRedis } from '../support/redis-server.js'
 import { type Scraped, scrape } from '../support/scrape.js'
+import { until } from '../support/until.js'
 import { varveAt } from '../support/varve.js'
+
+// docs/metrics.md states this bound.
+const maxIdleSamples = 900
 
 // Known endpoints, and one name for all other routes.
 const endpoint = [
@@ -55,6 +59,31 @@ const followed = [
   'account_modules',
   'account_module'
 ]
+const known = endpoint.filter(name => name !== 'other')
+const moving = ['index', 'info', 'estimate_gas_price']
+const blocks = ['block_by_version', 'block_by_height']
+const single = ['transaction_by_version', 'transaction_by_hash']
+const pages = ['transactions', 'account_events', 'events_by_creation_number']
+// Reasons that only some endpoints can give.
+const limitedReasons: Readonly<Record<string, readonly string[]>> = {
+  outside_window: known.filter(name => !moving.includes(name)),
+  wrong_block: blocks,
+  newest_block: blocks,
+  truncated_block: blocks,
+  wrong_transaction: single,
+  pending_transaction: single,
+  empty_page: pages,
+  short_page: pages,
+  gapped_page: pages,
+  pruned_page: pages,
+  unreadable: [...blocks, ...single, ...pages]
+}
+// Labels that no event can have together.
+const impossible: Readonly<Record<string, (labels: Readonly<Record<string, string>>) => boolean>> = {
+  varve_pruned_requests_total: ({ endpoint: of = '', answer }) =>
+    answer !== 'upstream' && [...moving, 'other'].includes(of),
+  varve_not_stored_total: ({ endpoint: of = '', reason = '' }) => limitedReasons[reason]?.includes(of) === false
+}
 
 // Published metrics, on which dashboards rely: name, type, and labels with their values where the list is closed.
 const contract: ReadonlyArray<
@@ -76,12 +105,12 @@ const contract: ReadonlyArray<
   ['varve_upstream_oldest_version', 'gauge', { upstream: named }],
   ['varve_cache_entries', 'gauge', { tier: ['memory'] }],
   ['varve_cache_bytes', 'gauge', { tier: ['memory'] }],
-  ['varve_cache_evictions_total', 'counter', { tier: ['memory', 'disk'] }],
-  ['varve_cache_writes_total', 'counter', { tier: ['memory', 'disk', 'redis'] }],
-  ['varve_cache_writes_dropped_total', 'counter', { tier: ['disk'] }],
-  ['varve_disk_errors_total', 'counter', { operation: ['read', 'write', 'remove', 'scan'] }],
+  ['varve_cache_evictions_total', 'counter', { tier: ['memory'] }],
+  ['varve_cache_writes_total', 'counter', { tier: ['memory'] }],
+  ['varve_chain_info', 'gauge', { chain_id: named, generation: named }],
+  ['varve_reads_saved_total', 'counter', { endpoint: known }],
   ['varve_not_stored_total', 'counter', {
-    endpoint,
+    endpoint: known,
     reason: [
       'status',
       'no_position',
@@ -111,7 +140,15 @@ const contract: ReadonlyArray<
   ['varve_stale_latest_total', 'counter'],
   ['varve_corrupt_entries_total', 'counter'],
   ['varve_chain_resets_total', 'counter'],
-  ['varve_audit_total', 'counter', { result: ['equal', 'different', 'rendering', 'unavailable'] }],
+  ['varve_audit_total', 'counter', { result: ['equal', 'different', 'rendering', 'unavailable'] }]
+]
+
+// Metrics whose series exist only with the disk tier or the Redis tier.
+const ofTiers: typeof contract = [
+  ['varve_cache_evictions_total', 'counter', { tier: ['memory', 'disk'] }],
+  ['varve_cache_writes_total', 'counter', { tier: ['memory', 'disk', 'redis'] }],
+  ['varve_cache_writes_dropped_total', 'counter', { tier: ['disk'] }],
+  ['varve_disk_errors_total', 'counter', { operation: ['read', 'write', 'remove', 'scan'] }],
   ['varve_redis_up', 'gauge'],
   ['varve_redis_errors_total', 'counter', {
     operation: ['get', 'find', 'set', 'index', 'delete', 'control', 'publish', 'limit', 'probe', 'connect']
@@ -158,23 +195,83 @@ function textOf (labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels).map(([label, value]) => `${label}=${value}`).sort().join()
 }
 
-function everySetOf (labels: Readonly<Record<string, readonly string[] | null>>): string[] {
+function everySetOf (name: string, labels: Readonly<Record<string, readonly string[] | null>>): string[] {
   return Object.entries(labels).reduce<Array<Record<string, string>>>(
     (sets, [label, values]) => sets.flatMap(set => (values ?? []).map(value => ({ ...set, [label]: value }))),
     [{}]
-  ).map(textOf).sort()
+  ).filter(set => impossible[name]?.(set) !== true).map(textOf).sort()
+}
+
+function checkClosedSeries (t: Test, scraped: ReadonlyMap<string, Scraped>, rows: typeof contract): void {
+  for (const [name, type, labels = {}] of rows) {
+    const metric = scraped.get(name)
+    t.equal(metric?.type, type, name)
+    t.same(Object.keys(definitionOf(name as never).labels), Object.keys(labels), `${name}: labels`)
+    if (metric === undefined || Object.values(labels).includes(named)) continue
+    // A series of a histogram appears with its first observation.
+    t.same(setsOf(metric), type === 'histogram' ? [] : everySetOf(name, labels), name)
+    if (type !== 'gauge') { for (const { value } of metric.series) t.equal(value, 0, name) }
+  }
 }
 
 t.test('varve shows every metric of the contract before its first request, closed series at 0', async t => {
   const varve = await varveAt(t, 'http://127.0.0.1:9')
   const scraped = await scrape(varve.adminUrl)
-  for (const [name, type, labels = {}] of contract) {
-    const metric = scraped.get(name)
-    t.equal(metric?.type, type, name)
-    t.same(Object.keys(definitionOf(name as never).labels), Object.keys(labels), `${name}: labels`)
-    if (metric === undefined || Object.values(labels).includes(named)) continue
-    t.same(setsOf(metric), everySetOf(labels), name)
-    if (type !== 'gauge') { for (const { value } of metric.series) t.equal(value, 0) }
+  checkClosedSeries(t, scraped, contract)
+  for (const [name, { series }] of scraped) {
+    if (/^varve_(?:redis|disk)_/.test(name)) t.same(series, [], `${name} has no series without its tier`)
+    t.notOk(series.some(({ labels: { tier } }) => tier === 'disk' || tier === 'redis'), name)
+  }
+})
+
+t.test('the disk tier and the Redis tier add their series, closed ones at 0', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9', {
+    cache: { disk: { path: t.testdir() }, redis: { url: 'redis://127.0.0.1:9' } }
+  })
+  const counted = new Set(['varve_redis_errors_total', 'varve_redis_duration_seconds'])
+  checkClosedSeries(t, await scrape(varve.adminUrl), ofTiers.filter(([name]) => !counted.has(name)))
+  // The connection that fails meanwhile is counted.
+  const errors = (await scrape(varve.adminUrl)).get('varve_redis_errors_total')
+  t.same(
+    errors && setsOf(errors),
+    everySetOf('', ofTiers.find(([name]) => name === 'varve_redis_errors_total')?.[2] ?? {})
+  )
+})
+
+t.test('an idle varve with one upstream has at most 900 samples, with every tier too', async t => {
+  const [redis, sandbox] = await Promise.all([startRedis(t), startSandboxNode(t)])
+  for (const cache of [{}, { disk: { path: t.testdir() }, redis: { url: redis.url } }]) {
+    const varve = await varveAt(t, sandbox.url, { cache })
+    const samples = [...(await scrape(varve.adminUrl)).values()].reduce((sum, { series }) => sum + series.length, 0)
+    t.ok(samples > 100 && samples <= maxIdleSamples, `${samples} samples`)
+  }
+})
+
+t.test('chain id and generation are labels, once a chain is known', async t => {
+  const sandbox = await startSandboxNode(t, { chainId: 7 })
+  const [varve, unknown] = [await varveAt(t, sandbox.url), await varveAt(t, 'http://127.0.0.1:9')]
+  t.match((await scrape(varve.adminUrl)).get('varve_chain_info')?.series, [
+    { labels: { chain_id: '7', generation: '1' }, value: 1 }
+  ])
+  t.same((await scrape(unknown.adminUrl)).get('varve_chain_info')?.series, [])
+})
+
+t.test('reads saved are hits and coalesced reads, and none in observe mode', async t => {
+  const sandbox = await startSandboxNode(t)
+  const saved = 'varve_reads_saved_total{endpoint="account_modules"}'
+  for (const [mode, count] of [['serve', 3], ['observe', 0]] as const) {
+    const varve = await varveAt(t, sandbox.url, { mode })
+    const read = `/v1/accounts/0x1/modules?ledger_version=${sandbox.ledger.head.version}`
+    const hold = sandbox.faults.hold('account_modules')
+    const both = [varve.get(read), varve.get(read)]
+    await hold.arrived
+    await until(async () => await varve.metric('varve_upstream_in_flight{upstream="node"}') !== 0, 'it is fetched')
+    hold.release()
+    await Promise.all(both)
+    await varve.get(read)
+    await varve.get(read)
+    t.equal(await varve.metric(saved), count, mode)
+    t.equal(varve.metrics.readsSaved, count, mode)
   }
 })
 
@@ -197,7 +294,8 @@ t.test('series labelled by status or upstream appear at their first count', asyn
   const varve = await varveAt(t, sandbox.url, { cache: { redis: { url: redis.url } } })
   t.equal((await varve.get('/v1/info')).status, 200)
   const scraped = await scrape(varve.adminUrl)
-  for (const [name, , labels = {}] of contract.filter(([, , labels = {}]) => Object.values(labels).includes(named))) {
+  const byName = [...contract, ...ofTiers].filter(([, , labels = {}]) => Object.values(labels).includes(named))
+  for (const [name, , labels = {}] of byName) {
     const sets = scraped.get(name)?.series.map(({ labels: { le, ...set } }) => set) ?? []
     t.ok(sets.length > 0, name)
     for (const set of sets) t.same(Object.keys(set).sort(), Object.keys(labels).sort(), name)
@@ -216,7 +314,7 @@ t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 
     'varve_upstream_request_duration_seconds'
   ])
   for (const [name, { series }] of times) {
-    if (name === 'varve_upstream_request_duration_seconds') continue
+    if (name === 'varve_redis_duration_seconds') continue
     const bounds = [
       ...new Set(series.flatMap(({ labels: { le } }) => le === undefined || le === '+Inf' ? [] : [Number(le)]))
     ]
@@ -232,11 +330,7 @@ t.test('every duration histogram reaches from 50 us to 10 s in steps of at most 
 })
 
 t.test('/metrics shows exactly the listed metrics, with all closed series from the start', async t => {
-  // Sizes of the disk tier, and what counts following, exist only with them.
-  const varve = await varveAt(t, 'http://127.0.0.1:9', {
-    cache: { disk: { path: t.testdir() } },
-    follow: { mode: 'observe' }
-  })
+  const varve = await varveAt(t, 'http://127.0.0.1:9')
   const scraped = await scrape(varve.adminUrl)
   const there = metricList.filter(({ name }) => name !== 'varve_tls_certificate_not_after_seconds')
   t.same([...scraped.keys()].filter(name => name.startsWith('varve_')).sort(), there.map(({ name }) => name).sort())

@@ -13,7 +13,7 @@ async function printed (registry: Registry): Promise<string[]> {
   return (await registry.metrics()).split('\n').filter(line => line !== '').sort()
 }
 
-t.test(`a scrape equals prom-client's own, without buckets of empty series (${seedTitle})`, async () => {
+t.test(`a scrape equals prom-client's own (${seedTitle})`, async () => {
   const response = fc.record({
     endpoint: fc.constantFrom('info', 'other'),
     outcome: fc.constantFrom('miss', 'hit_memory'),
@@ -32,8 +32,6 @@ t.test(`a scrape equals prom-client's own, without buckets of empty series (${se
         buckets: [...bounds],
         registers: [theirs]
       })
-      series.zero('info', 'rejected')
-      histogram.zero({ endpoint: 'info', outcome: 'rejected' })
       for (const { endpoint, outcome, status, tookSeconds } of responses) {
         series.add(endpoint, outcome, status, tookSeconds)
         counter.inc({ endpoint, outcome, status })
@@ -41,9 +39,7 @@ t.test(`a scrape equals prom-client's own, without buckets of empty series (${se
       }
       // Scrapes must not change the next scrape.
       for (let scrape = 0; scrape < scrapes; scrape++) await printed(ours)
-      const isEmptyBucket = (line: string): boolean => /_bucket\{.*outcome="rejected"/.test(line)
-      const expected = (await printed(theirs)).filter(line => !isEmptyBucket(line))
-      return (await printed(ours)).join('\n') === expected.join('\n')
+      return (await printed(ours)).join('\n') === (await printed(theirs)).join('\n')
     }),
     200
   )

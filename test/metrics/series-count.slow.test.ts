@@ -9,7 +9,7 @@ import { type Scraped, scrape } from '../support/scrape.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
 
-const names = { upstreams: ['node'], clients: ['shop'], release: ['0.1.0'] }
+const names = { upstreams: ['node'], clients: ['shop'], release: ['0.1.0'], chain: ['4', '1'] }
 const modules = '/v1/accounts/0x1/modules?ledger_version='
 const statuses = Array.from({ length: 800 }, (_, nth) => 200 + nth)
 const codes = ['version_pruned', 'no_such_code', 'a"b\\c\nd', '{x="y"}', 'x'.repeat(2000)]

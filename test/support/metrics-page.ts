@@ -53,5 +53,6 @@ function lists (): string {
 const names = {
   upstreams: 'a name in `upstreams` of the configuration',
   clients: 'a name in `clients.keys` of the configuration',
-  release: 'the release of this varve'
+  release: 'the release of this varve',
+  chain: 'the chain that the upstreams serve, and its generation'
 }

@@ -1,4 +1,5 @@
 import { type LabelValues, type MetricDefinition } from '../../src/metrics/definitions.js'
+import { possibleSeries } from '../../src/metrics/metric-factories.js'
 
 /** Numbers of configured names, which bound the series of a metric. */
 export interface ConfiguredCounts {
@@ -15,6 +16,7 @@ function samplesPerSeries ({ type, bounds }: MetricDefinition): number {
 
 /** Returns the maximum number of series of a metric. */
 export function maxSeries (definition: MetricDefinition, configured: ConfiguredCounts): number {
+  if (definition.isPossible !== undefined) return possibleSeries(definition).length * samplesPerSeries(definition)
   return Object.values(definition.labels).reduce(
     (series, values) => series * sizeOf(values, configured),
     samplesPerSeries(definition)
@@ -23,8 +25,15 @@ export function maxSeries (definition: MetricDefinition, configured: ConfiguredC
 
 /** Prints the maximum number of series as a product. */
 export function maxSeriesText (definition: MetricDefinition): string {
+  if (definition.isPossible !== undefined) {
+    return `${possibleSeries(definition).length} possible pairs of ${Object.keys(definition.labels).join(' and ')}`
+  }
   const factors = Object.entries(definition.labels).map(([label, values]) =>
-    typeof values !== 'string' ? `${values.length} ${label}` : values === 'release' ? `1 ${label}` : values
+    typeof values !== 'string'
+      ? `${values.length} ${label}`
+      : values === 'release' || values === 'chain'
+      ? `1 ${label}`
+      : values
   )
   return [...factors, ...(definition.type === 'histogram' ? [`${samplesPerSeries(definition)} lines`] : [])].join(
     ' × '
@@ -33,5 +42,5 @@ export function maxSeriesText (definition: MetricDefinition): string {
 
 function sizeOf (values: LabelValues, configured: ConfiguredCounts): number {
   if (typeof values !== 'string') return values.length
-  return values === 'release' ? 1 : configured[values]
+  return values === 'release' || values === 'chain' ? 1 : configured[values]
 }

@@ -1,11 +1,11 @@
 import { dashboard } from '../dashboard.js'
 import { lines, stat } from '../forms.js'
-import { increase, max, of, part, quantile, rate, sum } from '../queries.js'
+import { increase, max, of, orZero, part, quantile, rate, sum } from '../queries.js'
 
-// Counts requests by the histogram: its series exist from the start, so that a first request shows as an increase.
+// Counts requests by the histogram, which has fewer series than the counter with a status.
 const requests = 'varve_request_duration_seconds_count'
 const hits = 'outcome=~"hit_.*"'
-const saved = 'outcome=~"hit_.*|collapsed"'
+const saved = 'varve_reads_saved_total'
 // Error responses that varve makes by itself.
 const ownErrors = 'outcome=~"gone|rejected|limited|unavailable"'
 const cacheable = 'outcome=~"hit_.*|miss|collapsed"'
@@ -23,18 +23,24 @@ export default dashboard({
         'Hit rate',
         'Share of cacheable reads that were hits: hit / (hit + miss + collapsed), without moving reads; if ' +
           'it stays low, see which endpoint misses and whether the cache is full.',
-        [[part(sum(increase(requests, hits)), sum(increase(requests, cacheable))), 'hit rate']],
+        [[
+          part(
+            orZero(sum(increase(requests, hits)), sum(increase(requests, cacheable))),
+            sum(increase(requests, cacheable))
+          ),
+          'hit rate'
+        ]],
         { unit: 'percentunit', decimals: 1, base: 'red', steps: [[0.3, 'yellow'], [0.7, 'green']], none: 'no reads' }
       ),
       stat(
         'Reads saved',
         'Reads served without an upstream request of their own, as hits or coalesced with another request; ' +
           '0 beside many requests means only moving reads, or an empty cache.',
-        [[sum(increase(requests, saved)), 'saved']],
+        [[sum(increase(saved)), 'saved']],
         { decimals: 0 }
       ),
       stat('Requests', 'Requests from clients; at 0, check that traffic reaches varve at all.', [[
-        sum(increase(requests)),
+        `${sum(increase(requests))} or vector(0)`,
         'requests'
       ]], { decimals: 0 }),
       stat(
@@ -81,7 +87,13 @@ export default dashboard({
         'Hit rate by endpoint',
         'hit / (hit + miss + collapsed) of each endpoint; a single line that falls means that clients read ' +
           'new things there, or that its responses are not stored.',
-        [[part(sum(rate(requests, hits), 'endpoint'), sum(rate(requests, cacheable), 'endpoint')), '{{endpoint}}']],
+        [[
+          part(
+            orZero(sum(rate(requests, hits), 'endpoint'), sum(rate(requests, cacheable), 'endpoint')),
+            sum(rate(requests, cacheable), 'endpoint')
+          ),
+          '{{endpoint}}'
+        ]],
         { unit: 'percentunit', max: 1, none: 'no reads' }
       )
     ], [
@@ -90,7 +102,7 @@ export default dashboard({
         'Reads saved and upstream requests',
         'Reads per second without an upstream request of their own, and upstream requests per second; the ' +
           'further apart, the more varve saves.',
-        [[sum(rate(requests, saved)), 'saved'], [`${sum(rate(upstreamRequests))} or vector(0)`, 'upstream requests']],
+        [[sum(rate(saved)), 'saved'], [`${sum(rate(upstreamRequests))} or vector(0)`, 'upstream requests']],
         { unit: 'reqps' }
       ),
       lines(

@@ -6,8 +6,6 @@ const onOff = [{
   type: 'value',
   options: { 0: { text: 'down', color: 'red', index: 0 }, 1: { text: 'up', color: 'green', index: 1 } }
 }]
-// Leaves out replicas without a configured Redis, whose value is 0 too.
-const redisUp = `${of('varve_redis_up')} and ${of('varve_redis_configured')} == 1`
 const wrong = { decimals: 0, base: 'green', steps: [[1, 'red']] }
 
 export default dashboard({
@@ -38,7 +36,7 @@ export default dashboard({
         'Redis',
         'Redis as every replica with a configured one sees it; while it is down replicas continue without it, so ' +
           'check its machine and the network.',
-        [[min(redisUp), 'redis']],
+        [[min(of('varve_redis_up')), 'redis']],
         { mappings: onOff, base: 'red', steps: [[1, 'green']], none: 'none configured' }
       ),
       stat(
@@ -60,6 +58,15 @@ export default dashboard({
         'Unexpected errors of varve; each is a bug worth a report, with its log line.',
         [[sum(increase('varve_unhandled_total')), 'failures']],
         wrong
+      )
+    ], [
+      4,
+      stat(
+        'Chains',
+        'Replicas by chain and generation; one chain has one generation, except for the moments of a chain reset or ' +
+          'a purge of everything.',
+        [[`count by (chain_id, generation) (${of('varve_chain_info')})`, '{{chain_id}}, generation {{generation}}']],
+        { decimals: 0, none: 'no chain yet' }
       ),
       stat(
         'Certificate expires in',
@@ -153,7 +160,7 @@ export default dashboard({
         'Redis reachable',
         '1 if Redis is reachable from a replica that has one configured, else 0; a single replica at 0 has ' +
           'a network problem.',
-        [[min(redisUp, 'instance'), '{{instance}}']],
+        [[min(of('varve_redis_up'), 'instance'), '{{instance}}']],
         { max: 1, none: 'none configured' }
       ),
       lines(

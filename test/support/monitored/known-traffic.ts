@@ -92,6 +92,11 @@ export function seriesFor<T extends string> (
   return values.map(of => ({ labels: { [label]: of }, value: value(of) }))
 }
 
+/** True if a request of the span or before it matches: a series of a histogram appears with its first observation. */
+export function hasSeries ({ sent, rehearsed }: KnownTraffic, is: (sent: SentRequest) => boolean): boolean {
+  return [...sent, ...rehearsed].some(is)
+}
+
 /** Returns the same value multiplied. */
 export function scaled (value: ExpectedValue, by: number): ExpectedValue {
   return typeof value === 'number' ? value * by : [value[0] * by, value[1] * by]

@@ -1,5 +1,5 @@
 import { definitionOf } from '../../../src/metrics/definitions.js'
-import { type KnownTraffic, type ExpectedSeries, type ExpectedValue, seriesFor } from './known-traffic.js'
+import { type KnownTraffic, type ExpectedSeries, type ExpectedValue, hasSeries, seriesFor } from './known-traffic.js'
 import { type SentRequest } from './expected-traffic.js'
 
 const bounds = definitionOf('varve_request_duration_seconds').bounds ?? []
@@ -11,11 +11,9 @@ export function quantilesFor (
   values: readonly string[],
   part: number
 ): ExpectedSeries[] {
-  const isObserved = (value: string): boolean =>
-    [...traffic.sent, ...traffic.rehearsed].some(sent => sent[label] === value)
   return seriesFor(
     label,
-    values.filter(isObserved),
+    values.filter(value => hasSeries(traffic, sent => sent[label] === value)),
     value => quantileBounds(part, traffic, sent => sent[label] === value)
   )
 }

@@ -4,7 +4,7 @@ import { tailResults } from '../../../../src/follow/tail-reader.js'
 import { touchAllReasons } from '../../../../src/follow/transaction-digest.js'
 import { verifyResults } from '../../../../src/follow/verify-page.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
-import { seriesFor, type ExpectedSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
+import { seriesFor, type ExpectedSeries, hasSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
 import { quantilesFor } from '../quantiles.js'
 import { type SentRequest } from '../expected-traffic.js'
 
@@ -32,7 +32,11 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   '5xx responses/A': k => singleSeries(k.count(({ status }) => status >= 500) / k.count()),
   '429 responses/A': k => singleSeries(k.count(({ status }) => status === 429)),
   'Requests by outcome/A': k =>
-    seriesFor('outcome', outcomeNames, of => k.count(({ outcome }) => outcome === of) / k.seconds),
+    seriesFor(
+      'outcome',
+      outcomeNames.filter(of => hasSeries(k, ({ outcome }) => outcome === of)),
+      of => k.count(({ outcome }) => outcome === of) / k.seconds
+    ),
   'Hit rate by endpoint/A': k =>
     seriesFor(
       'endpoint',
@@ -44,7 +48,11 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Reads saved and upstream requests/A': k => singleSeries(k.count(isSaved) / k.seconds),
   'Reads saved and upstream requests/B': k => singleSeries(scaled(k.upstreamRequests('all'), 1 / k.seconds)),
   'Requests by endpoint/A': k =>
-    seriesFor('endpoint', endpoints, of => k.count(({ endpoint }) => endpoint === of) / k.seconds),
+    seriesFor(
+      'endpoint',
+      endpoints.filter(of => hasSeries(k, ({ endpoint }) => endpoint === of)),
+      of => k.count(({ endpoint }) => endpoint === of) / k.seconds
+    ),
   'Upstream requests by endpoint/A': k =>
     seriesFor('endpoint', [...read, 'other'], of => scaled(k.upstreamRequests('all', of), 1 / k.seconds)),
   'Median by outcome/A': k => quantilesFor(k, 'outcome', outcomeNames, 0.5),

@@ -5,6 +5,7 @@ import { endpointNames } from '../../../../src/api/endpoints.js'
 import {
   replicaNames,
   type ExpectedSeries,
+  hasSeries,
   type KnownTraffic,
   singleSeries,
   type ExpectedValue,
@@ -47,7 +48,11 @@ const byUpstream = (
     }))
   )
 const byEndpoint = (k: KnownTraffic, value: (who: ReplicaName, endpoint: string) => ExpectedValue): ExpectedSeries[] =>
-  endpoints.flatMap(endpoint => by(k, who => value(who, endpoint), { endpoint }))
+  endpoints.flatMap(endpoint =>
+    by(k, who => value(who, endpoint), { endpoint }).filter(({ labels: { instance } }) =>
+      hasSeries(k, sent => sent.instance === instance && sent.endpoint === endpoint && isKeepable(sent))
+    )
+  )
 // Drops series without requests, which are not recorded.
 const known = (foretold: ExpectedSeries[]): ExpectedSeries[] => foretold.filter(({ value }) => !Number.isNaN(value))
 const count = (k: KnownTraffic, who: ReplicaName, is: Is): number =>
@@ -96,9 +101,9 @@ const certificateLeft = (k: KnownTraffic): ExpectedSeries[] =>
 
 /** Predictions for every recording rule and alert expression. */
 export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
-  'instance_endpoint:varve_reads_hit:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isHit))),
   'instance_endpoint:varve_reads_cacheable:rate5m': k =>
     byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isKeepable))),
+  'instance_endpoint:varve_reads_hit:rate5m': k => byEndpoint(k, (who, endpoint) => rate(k, who, of(endpoint, isHit))),
   'instance_endpoint:varve_hit:ratio_rate5m': k =>
     known(byEndpoint(k, (who, endpoint) => part(k, who, of(endpoint, isHit), of(endpoint, isKeepable)))),
   'instance:varve_hit:ratio_rate5m': k => by(k, who => part(k, who, isHit, isKeepable)),
@@ -146,7 +151,10 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarvePositionStale: k => by(k, () => [0, k.seconds]),
   // Expects a block each 200 ms at two scrapes a second; during paused reads the head does not move.
   VarveHeadStalled: k => by(k, () => [4, 2 * k.seconds]),
-  VarveStaleLatest: k => by(k, who => fact(k, who, 'stale', 'first') / count(k, who, isForwarded)),
+  VarveStaleLatest: k =>
+    by(k, who => fact(k, who, 'stale', 'first') / count(k, who, isForwarded)).filter(({ labels: { instance } }) =>
+      hasSeries(k, sent => sent.instance === instance && isForwarded(sent))
+    ),
   VarveChainReset: never,
   VarveHistoryLost: k => by(k, who => rate(k, who, isLost)),
   VarveHistoryEndsInADay: historyLeft,
