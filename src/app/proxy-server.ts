@@ -12,7 +12,7 @@ import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
 import { DrainFlag } from '../http/drain-flag.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
-import { requestIdGenerator } from '../http/http-exchange.js'
+import { RequestIds } from '../http/request-ids.js'
 import { reloadPublicApp, publicApp } from '../http/public-app.js'
 import { type HttpContext } from '../http/send-response.js'
 import { levels } from '../http/conditions.js'
@@ -124,8 +124,8 @@ export async function buildProxyServer (
   const isSandbox = sandboxUrl !== undefined
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
-  const nextId = requestIdGenerator()
-  const app = publicApp(httpContextOf(config), nextId)
+  const requestIds = new RequestIds()
+  const app = publicApp(httpContextOf(config))
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -206,7 +206,7 @@ export async function buildProxyServer (
     },
     reload: async next => {
       following.apply(next)
-      const serve = await reloadPublicApp(app, httpContextOf(next), nextId)
+      const serve = await reloadPublicApp(app, httpContextOf(next))
       await upstreamLifecycle.reload(next)
       serve()
       clients.setLimit(maxConnectionsFor(next))
@@ -257,6 +257,7 @@ export async function buildProxyServer (
       stamper,
       metrics,
       log,
+      requestIds,
       isSandbox,
       drain,
       cors,

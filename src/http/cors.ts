@@ -18,7 +18,7 @@ const oneOrigin = /^[\x21-\x7e]{1,512}$/
 // Field names (RFC 9110, section 5.6.2), commas and white space: nothing else is echoed.
 const headerNames = /^[!#$%&'*+.^_`|~0-9A-Za-z, \t-]*$/
 
-const commonNames = ['etag', 'cache-status', 'retry-after']
+const commonNames = ['etag', 'cache-status', 'retry-after', 'x-request-id']
 
 /** Allows other origins as nodes do, and exposes headers, which nodes do not: docs/node-behaviour.md, "CORS". */
 export class Cors {

@@ -24,7 +24,11 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void
  * Serves hits of known request variants before the router. All else, including errors, goes to the router, which
  * applies the same rules.
  */
-export function installFastPath (server: Server, context: HttpContext, nextId: () => string): void {
+export function installFastPath (
+  server: Server,
+  context: HttpContext,
+  idOf: (request: IncomingMessage) => string
+): void {
   const [passToRouter] = server.listeners('request') as Listener[]
   if (passToRouter === undefined) {
     throw new Error('no request listener: expected the router to be installed before the fast path')
@@ -34,7 +38,7 @@ export function installFastPath (server: Server, context: HttpContext, nextId: (
   })
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '' } = request
-    const exchange = { request, response, url, method, receivedAtMs: context.proxy.now(), id: nextId }
+    const exchange = { request, response, url, method, receivedAtMs: context.proxy.now(), id: idOf(request) }
     // Waits a tick: a small body mostly arrives with its head, and is parsed after it.
     if (method === 'POST') {
       process.nextTick(() => {

@@ -10,8 +10,8 @@ export interface HttpExchange {
   readonly url: string
   readonly method: string
   readonly receivedAtMs: number
-  /** Returns the request's number in the log; called only by a log line, since hits need none. */
-  readonly id: () => string
+  /** Names the request in the log, in its response, and in a forwarded request. */
+  readonly id: string
 }
 
 /** Takes an exchange from Fastify, so that `sendResponse` alone writes responses. */
@@ -28,19 +28,6 @@ export function hijackExchange (
     url,
     method,
     receivedAtMs: proxy.now() - reply.elapsedTime,
-    id: () => request.id
+    id: request.id
   }
-}
-
-const idPrefix = 'req-'
-
-/** Makes request ids for the log. */
-export function requestIdGenerator (): () => string {
-  let last = 0
-  return () => `${idPrefix}${(++last).toString(36)}`
-}
-
-/** Returns the number in a request id. */
-export function requestNumberOf (id: string): number {
-  return parseInt(id.slice(idPrefix.length), 36)
 }

@@ -10,6 +10,7 @@ import { indexTarget } from '../api/request-targets.js'
 import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter } from './client-limiter.js'
+import { requestIdHeader } from './request-ids.js'
 import { type RequestBudget } from './request-bytes.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { traceIdOf } from './trace-context.js'
@@ -23,6 +24,7 @@ interface PassThroughRequest {
   readonly minVersion: string | string[] | undefined
   /** Address that the connection or a trusted proxy reports, never the client's own claim. */
   readonly clientAddress: string | undefined
+  readonly requestId: string
   readonly client: ReadClient
   readonly signal: AbortSignal
 }
@@ -88,6 +90,7 @@ export function addPassThrough (
         contentType,
         minVersion,
         clientAddress: clientAddressOf(request),
+        requestId: request.id,
         client: { id: requestBytes.clientId, bytes: requestBytes, admit: limiter.chargeOf(request)?.admit },
         signal: clientGone.signal
       }
@@ -141,14 +144,15 @@ function pluginPoolFor (
     done: (error: unknown, response?: object) => void
   ): void => {
     const headers = pickHeaders(options.headers, name => keyedHeaderNames.includes(name))
-    const { clientAddress } = options.headers[passThroughKey]
+    const { clientAddress, requestId } = options.headers[passThroughKey]
     const isTraced = traceIdOf(options.headers) !== undefined
     const callerHeaders = {
       ...pickHeaders(
         options.headers,
         name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))
       ),
-      ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress })
+      ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress }),
+      [requestIdHeader]: requestId
     }
     fetch({ method: options.method, headers, callerHeaders, body: options.body }, options.headers[passThroughKey]).then(
       // Caps the status for Fastify, which rejects higher ones; the client gets the upstream's own.

@@ -4,7 +4,8 @@ import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
 import { outcomeOfError } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
-import { hijackExchange, requestIdGenerator } from './http-exchange.js'
+import { hijackExchange } from './http-exchange.js'
+import { requestIdReader } from './request-ids.js'
 import { installFastPath } from './fast-path.js'
 import { ClientLimiter } from './client-limiter.js'
 import { trustedProxyCheck } from './trusted-proxies.js'
@@ -17,8 +18,9 @@ import { httpTimeouts, serverTimeouts } from './timeouts.js'
 const handshakeTimeoutMs = 5000
 
 /** Builds the public listener; the caller starts it. */
-export function publicApp (context: HttpContext, nextId = requestIdGenerator()): FastifyInstance {
+export function publicApp (context: HttpContext): FastifyInstance {
   const { config: { limits, trustProxy }, certificate } = context
+  const idOf = requestIdReader(context.requestIds, trustProxy)
   const unrouted: UnroutedErrorOptions = {
     rawHeaders: [
       ...(context.cors.dependsOnOrigin ? ['Vary', 'Origin'] : []),
@@ -29,7 +31,7 @@ export function publicApp (context: HttpContext, nextId = requestIdGenerator()):
     }
   }
   const options: FastifyHttpOptions<Server> = {
-    genReqId: nextId,
+    genReqId: idOf,
     trustProxy: trustProxy.length > 0 && trustedProxyCheck(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
     ...serverTimeouts,
@@ -80,7 +82,7 @@ export function publicApp (context: HttpContext, nextId = requestIdGenerator()):
     done(null, body)
   })
   addReadRoutes(app, context, new ClientLimiter(context.access))
-  installFastPath(app.server, context, nextId)
+  installFastPath(app.server, context, idOf)
   return app
 }
 
@@ -90,12 +92,11 @@ export function publicApp (context: HttpContext, nextId = requestIdGenerator()):
  */
 export async function reloadPublicApp (
   app: FastifyInstance,
-  context: HttpContext,
-  nextId: () => string
+  context: HttpContext
 ): Promise<() => void> {
   const { config: { limits }, certificate } = context
   // Needs no certificate, since the new app never listens.
-  const next = publicApp({ ...context, certificate: undefined }, nextId)
+  const next = publicApp({ ...context, certificate: undefined })
   await next.ready()
   const useCertificate = await certificate?.prepareRenewal()
   return () => {

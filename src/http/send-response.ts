@@ -16,7 +16,8 @@ import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type DrainFlag } from './drain-flag.js'
-import { type HttpExchange, requestNumberOf } from './http-exchange.js'
+import { type HttpExchange } from './http-exchange.js'
+import { requestIdHeader, type RequestIds } from './request-ids.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './trace-context.js'
 
@@ -32,6 +33,7 @@ export interface HttpContext {
   readonly stamper: Stamper
   readonly metrics: Metrics
   readonly log: Logger
+  readonly requestIds: RequestIds
   /** Marks every response with the sandbox header (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
   readonly drain: DrainFlag
@@ -58,7 +60,7 @@ export function sendResponse (
 ): void {
   const { request, response, method } = exchange
   const tookMs = context.proxy.now() - exchange.receivedAtMs
-  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin))
+  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), exchange.id)
   writeBody(context.clients, prepared, method, response)
   const client = context.access.clientNameOf(request)
   context.metrics.answered(
@@ -84,7 +86,7 @@ export function sendResponse (
       attempts: source?.attempts,
       bytes: bodyBytesOf(prepared, method),
       tookMs: Math.round(tookMs * 1000) / 1000
-    }, requestNumberOf(fields.id))
+    }, context.requestIds.nextLineNumber())
     if (line !== undefined) context.log.info(line, 'request completed')
   }
 }
@@ -111,14 +113,12 @@ export function sendErrorResponse (context: HttpContext, exchange: HttpExchange,
  */
 export function sendFailure (context: HttpContext, exchange: HttpExchange, error: unknown): void {
   const errorResponse = toErrorResponse(error)
-  // Makes the id once, so that all log lines of the request share it.
   const { id, traceId } = requestLogFieldsOf(exchange)
-  const named: HttpExchange = { ...exchange, id: () => id }
   if (errorResponse.status === 500) reportUnexpectedError(context, error, { id, traceId })
   // A complete response stays, although something failed after it.
   if (exchange.response.writableEnded) return
   try {
-    sendErrorResponse(context, named, errorResponse)
+    sendErrorResponse(context, exchange, errorResponse)
   } catch (sendError) {
     reportUnexpectedError(context, sendError, { id, traceId })
     exchange.response.destroy()
@@ -135,14 +135,14 @@ export function reportUnexpectedError (
   log.error({ ...requestFields, err: error }, 'request failed: unexpected error')
 }
 
-/** Identity of a request in the log: our own number, and the trace id that its client sent. */
+/** Identity of a request in the log: its id, and the trace id that its client sent. */
 interface RequestLogFields {
   readonly id: string
   readonly traceId: string | undefined
 }
 
 function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
-  return { id: id(), traceId: traceIdOf(request.headers) }
+  return { id, traceId: traceIdOf(request.headers) }
 }
 
 // Headers that depend on the client and the moment, not on the response; memoised responses lack them.
@@ -245,7 +245,8 @@ type PrintHead = (this: ServerResponse, firstLine: string, lines: readonly strin
 export function writeHead (
   response: ServerResponse,
   { status, rawHeaders, headerText, body }: ClientResponse,
-  extraHeaders: readonly string[]
+  extraHeaders: readonly string[],
+  requestId: string
 ): void {
   const reason = STATUS_CODES[status] ?? 'unknown'
   if (printHead === undefined || headerText === undefined || body === undefined) {
@@ -253,12 +254,12 @@ export function writeHead (
     response.writeHead(
       status,
       reason,
-      (extraHeaders.length === 0 ? rawHeaders : rawHeaders.concat(extraHeaders)) as string[]
+      rawHeaders.concat(extraHeaders, requestIdHeader, requestId)
     )
     return
   }
   response.statusCode = status
-  printHead.call(response, `HTTP/1.1 ${status} ${reason}\r\n${headerText}`, [
+  printHead.call(response, `HTTP/1.1 ${status} ${reason}\r\n${headerText}${requestIdHeader}: ${requestId}\r\n`, [
     'content-length',
     String(body.length),
     ...extraHeaders

@@ -202,7 +202,14 @@ t.test('an Upgrade request is answered as a plain HTTP request', async t => {
     ]
   ) {
     const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\n`)
-    t.same(Object.keys(got.headers).sort(), ['accept-encoding', 'connection', 'host', 'user-agent', 'x-forwarded-for'])
+    t.same(Object.keys(got.headers).sort(), [
+      'accept-encoding',
+      'connection',
+      'host',
+      'user-agent',
+      'x-forwarded-for',
+      'x-request-id'
+    ])
   }
 })
 
@@ -299,6 +306,7 @@ t.test('only negotiation and identification headers are forwarded, and the opera
     'Authorization: Bearer theirs',
     'Cookie: theirs=1',
     'X-Api-Key: theirs',
+    'X-Request-Id: theirs',
     'Proxy-Authorization: theirs',
     'Proxy-Connection: keep-alive',
     'TE: trailers',
@@ -337,14 +345,17 @@ t.test('only negotiation and identification headers are forwarded, and the opera
     host: new URL(stub.url).host
   }
   const got = await reached(varve.url, `GET ${spec} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\n\r\n`)
-  t.same(got.headers, { ...plain, ...operators })
+  const { 'x-request-id': id, ...headers } = got.headers
+  t.match(id, /^req-/)
+  t.same(headers, { ...plain, ...operators })
   t.equal(got.target, `/key${spec}`)
   const sent = await reached(
     varve.url,
     `POST ${posted} HTTP/1.1\r\nHost: theirs\r\n${lines}\r\nContent-Type: ` +
       'application/json\r\nContent-Length: 2\r\n\r\n{}'
   )
-  t.same(sent.headers, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
+  const { 'x-request-id': _id, ...sentHeaders } = sent.headers
+  t.same(sentHeaders, { ...plain, ...operators, 'content-type': 'application/json', 'content-length': '2' })
 })
 
 t.test('a forwarded request carries the client\'s address in X-Forwarded-For; a known read does not', async t => {
@@ -379,12 +390,13 @@ t.test('headers that a client lists under Connection are not forwarded', async t
       'user-agent,host\r\nAccept: application/x-bcs\r\nAccept-Encoding: gzip\r\nX-Aptos-Client: ' +
       'sdk\r\nUser-Agent: me\r\n\r\n'
   )
-  t.same({ ...headers, host: 'h' }, {
+  t.same({ ...headers, host: 'h', 'x-request-id': 'i' }, {
     host: 'h',
     connection: 'keep-alive',
     'user-agent': 'varve',
     'accept-encoding': 'identity',
-    'x-forwarded-for': '127.0.0.1'
+    'x-forwarded-for': '127.0.0.1',
+    'x-request-id': 'i'
   })
   t.equal(headers['host'], new URL(stub.url).host)
 })
@@ -433,7 +445,7 @@ t.test('only listed upstream headers are forwarded: no cookies, hop-by-hop heade
   const { status: code, headers, body } = await varve.get(spec)
   t.equal(code, 307)
   t.equal(body, 'moved')
-  const { date, connection, 'transfer-encoding': coding, ...rest } = headers
+  const { date, connection, 'transfer-encoding': coding, 'x-request-id': _id, ...rest } = headers
   t.same([connection, coding], ['close', 'chunked'], 'varve\'s own')
   const positions = Object.entries(stamps()).flatMap((
     [name, value]

@@ -33,7 +33,8 @@ async function server (t: Test, clientResponse: ClientResponse, more: string[]):
     writeHead(
       response,
       request.url === '/printed' ? clientResponse : { ...clientResponse, headerText: undefined },
-      more
+      more,
+      'id-1'
     )
     response.end(request.method === 'HEAD' ? undefined : clientResponse.body)
   }
@@ -89,10 +90,10 @@ t.test('a header with invalid characters is rejected by Node.js, and nothing is 
   const clientResponse: ClientResponse = { ...cachedResponse, rawHeaders: bad, headerText: printHeaders(bad) }
   const badServer = createServer((_request, response) => {
     t.throws(() => {
-      writeHead(response, clientResponse, [])
+      writeHead(response, clientResponse, [], 'id-1')
     }, { code: 'ERR_INVALID_CHAR' })
     t.notOk(response.headersSent)
-    writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [])
+    writeHead(response, { status: 500, rawHeaders: [], body: undefined }, [], 'id-1')
     response.end()
   }).listen(0, '127.0.0.1')
   t.teardown(() => {

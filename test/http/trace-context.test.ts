@@ -123,9 +123,12 @@ t.test('an unexpected error is logged with the request ID and the trace ID', asy
     await app.close()
   })
   const at = await app.listen({ port: 0, host: '127.0.0.1' })
-  await sendRaw(at, `GET ${modules} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`)
-  t.match(log, [{ id: 'req-1', traceId, err: { message: 'unforeseen failure' } }, {
-    id: 'req-1',
+  const head = `Host: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`
+  const response = await sendRaw(at, `GET ${modules} HTTP/1.1\r\n${head}`)
+  const id = /x-request-id: (\S+)/.exec(response)?.[1]
+  t.match(id, /^req-/)
+  t.match(log, [{ id, traceId, err: { message: 'unforeseen failure' } }, {
+    id,
     traceId,
     status: 500
   }])

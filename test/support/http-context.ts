@@ -9,6 +9,7 @@ import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
 import { DrainFlag } from '../../src/http/drain-flag.js'
+import { RequestIds } from '../../src/http/request-ids.js'
 import { type HttpContext } from '../../src/http/send-response.js'
 
 /** Returns the parts of a public listener around those of a test, with the default configuration and changes. */
@@ -22,6 +23,7 @@ export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext>
     stamper: new Stamper(proxy, 'revalidate', false, true),
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
+    requestIds: new RequestIds(),
     isSandbox: false,
     drain: new DrainFlag(),
     cors: new Cors('*'),

@@ -101,6 +101,12 @@ const ofVarve: Readonly<Record<string, OpenApiObject>> = {
     schema: text,
     example: 'varve; hit; detail=memory'
   },
+  'X-Request-Id': {
+    description: 'Id of the request, as in access lines: of a trusted proxy, else made by varve.',
+    required: true,
+    schema: text,
+    example: 'req-9f1c0a7be2-1x'
+  },
   'Cache-Control': { description: 'What caches between varve and a client may do.', schema: text, example: 'no-cache' },
   ETag: {
     description: 'Tag of the body in its coding; streamed responses have none.',
@@ -120,7 +126,7 @@ const ofVarve: Readonly<Record<string, OpenApiObject>> = {
   }
 }
 
-const ofSuccess = ['Cache-Status', 'Cache-Control', 'ETag', 'Vary', 'Content-Encoding']
+const ofSuccess = ['Cache-Status', 'X-Request-Id', 'Cache-Control', 'ETag', 'Vary', 'Content-Encoding']
 const moreOf: Readonly<Record<string, readonly string[]>> = {
   401: ['WWW-Authenticate'],
   410: [`${upstream}archival-endpoint`],
@@ -239,13 +245,21 @@ function responsesOf (schemas: SchemaComponents, having: readonly Operation[]): 
   return {
     NotModified: {
       description: 'The client has this body; the position is the present.',
-      headers: pointers(['Cache-Status', 'Cache-Control', 'ETag', 'Vary', ...familyNames(perResponseHeadersOf(having))])
+      headers: pointers([
+        'Cache-Status',
+        'X-Request-Id',
+        'Cache-Control',
+        'ETag',
+        'Vary',
+        ...familyNames(perResponseHeadersOf(having))
+      ])
     },
     ...Object.fromEntries(
       Object.entries(errors).map(([status, [name, description]]) => [name, {
         description,
         headers: pointers([
           'Cache-Status',
+          'X-Request-Id',
           'Cache-Control',
           'Vary',
           'Content-Encoding',
