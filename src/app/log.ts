@@ -2,6 +2,7 @@ import { pino, type Logger } from 'pino'
 import { SecretMasker } from '../config/secret-masker.js'
 import { type Config } from '../config/schema.js'
 import { type Io } from './io.js'
+import { jsonLine } from './json-line.js'
 import { logWriterOf } from './log-writer.js'
 import { prettyLine, wantsColours } from './pretty-line.js'
 
@@ -11,6 +12,8 @@ export interface Log {
   readonly masker: SecretMasker
   /** Number of lines dropped since the start. */
   readonly lostLines: () => number
+  /** Prints later lines in the form of another configuration. */
+  readonly useForm: (config: Config) => void
 }
 
 /** Opens the log with the level and the secrets of this configuration. */
@@ -19,15 +22,23 @@ export function openLog (
   config: Config
 ): Log {
   const masker = new SecretMasker(config)
+  let form = config.log
   const hasColours = wantsColours(io.environment)
   const { write, lostLines, recovered } = logWriterOf(io, {
     mask: line => masker.maskJson(line),
     // Terminals get readable lines, programs get JSON.
-    render: io.isTerminal ? line => prettyLine(line, hasColours) : line => line
+    render: io.isTerminal ? line => prettyLine(line, hasColours) : line => jsonLine(line, form)
   })
   const log = pino({ level: config.log.level }, { write })
   recovered.subscribe(lost => {
     log.warn({ lost }, 'log lines lost: the log buffer was full')
   })
-  return { log, masker, lostLines }
+  return {
+    log,
+    masker,
+    lostLines,
+    useForm: next => {
+      form = next.log
+    }
+  }
 }

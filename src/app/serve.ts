@@ -21,7 +21,7 @@ export { type Varve } from './single-process.js'
 export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   const load = (): LoadedConfig => loadConfig(io.environment, flags, { opensListeners: true, needsUpstream: true })
   const loaded = load()
-  const { log, masker, lostLines } = openLog(io, loaded.config)
+  const { log, masker, lostLines, useForm } = openLog(io, loaded.config)
   const stopSignal = waitForStopSignal(io, () => performance.now())
   const metrics = new Metrics()
   metrics.process.countLostLines(lostLines)
@@ -35,6 +35,7 @@ export async function serve (flags: Flags, io: Io): Promise<ExitCode> {
   })
   const reloader = new ConfigReloader(load, started, metrics, log, config => {
     masker.addSecretsOf(config)
+    useForm(config)
   })
   io.onSignal('SIGHUP', () => {
     if (!io.hasLostTerminal()) reloader.reload()

@@ -23,6 +23,8 @@ export type AccessField = typeof accessFields[number]
 /** Schema of the key `log`. */
 export const logSchema = z.strictObject({
   level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  levelNames: z.boolean().default(false),
+  isoTimes: z.boolean().default(false),
   access: z.boolean().default(false),
   accessFields: z.array(z.enum(accessFields)).nullable().default(null),
   accessSample: z.number().min(0).max(1).default(1),

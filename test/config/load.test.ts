@@ -16,7 +16,7 @@ listen: 127.0.0.1:8080
 tls: { certFile: null, keyFile: null, minVersion: 1.2, ciphers: null }
 admin: { listen: 127.0.0.1:9464, token: null, hosts: [] }
 workers: 1
-log: { level: info, access: false, accessFields: null, accessSample: 1, accessErrorStatus: 400, accessSlowMs: 1000 }
+log: { level: info, levelNames: false, isoTimes: false, access: false, accessFields: null, accessSample: 1, accessErrorStatus: 400, accessSlowMs: 1000 }
 trustProxy: []
 chainId: null
 mode: serve
@@ -296,7 +296,7 @@ __proto__: 1
     workers: 'expected a whole number, got 1.5',
     'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent, got "loud"',
     'log.access': 'expected a boolean, got 1',
-    'log.file': keys('level, access, accessFields, accessSample, accessErrorStatus, accessSlowMs'),
+    'log.file': keys('level, levelNames, isoTimes, access, accessFields, accessSample, accessErrorStatus, accessSlowMs'),
     trustProxy: 'expected a list, got "10.0.0.1"',
     chainId: 'expected at most 255, got 256',
     mode: 'expected one of serve, observe, got "sometimes"',
