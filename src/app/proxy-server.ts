@@ -28,7 +28,7 @@ import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
-import { versionOfProgram } from './version.js'
+import { programInfo } from './version.js'
 
 /** Public listener of one process with everything that serves reads. */
 export interface ProxyServer {
@@ -107,7 +107,11 @@ export async function buildProxyServer (
       else log.info('no longer overloaded: serving everything')
     }
   })
-  const recent = new RecentCounts(() => metrics.counts, () => performance.timeOrigin + proxy.now())
+  const recent = new RecentCounts(
+    () => metrics.counts,
+    () => performance.timeOrigin + proxy.now(),
+    () => metrics.totals
+  )
   const timers = [
     setInterval(() => {
       clients.tick()
@@ -120,7 +124,7 @@ export async function buildProxyServer (
       loadShedder.tick()
     }, loadTickMs).unref()
   ]
-  const version = versionOfProgram()
+  const { version, docs } = programInfo()
   const isSandbox = sandboxUrl !== undefined
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
@@ -149,7 +153,7 @@ export async function buildProxyServer (
     recent,
     tiers,
     follow: () => following.status,
-    info: () => ({ version, mode: current.value.mode, host: hostname(), isSandbox }),
+    info: () => ({ version, docs, mode: current.value.mode, host: hostname(), isSandbox }),
     degradedTiers: () =>
       [
         ...proxy.lowerTiers.flatMap(({ warnings }) => warnings),

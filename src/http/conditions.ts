@@ -50,7 +50,7 @@ export function conditionsOf (sources: StatusSources): Condition[] {
 }
 
 /** Adds the errors that clients get to the conditions of one process or of all. */
-export function withTraffic (conditions: readonly Condition[], recent: RecentSnapshot): Condition[] {
+export function withTraffic (conditions: readonly Condition[], recent: Pick<RecentSnapshot, 'outcomes'>): Condition[] {
   const { failed, all } = failedIn(recent)
   if (failed === 0) return [...conditions]
   const share = `${failed * 100 < all ? '< 1' : Math.floor(failed / all * 100)} % of requests fail`
@@ -67,7 +67,7 @@ export function levelOf (conditions: readonly Condition[]): Level {
   return conditions.length > 0 ? 'amber' : 'green'
 }
 
-function failedIn ({ outcomes }: RecentSnapshot): { failed: number, all: number } {
+function failedIn ({ outcomes }: Pick<RecentSnapshot, 'outcomes'>): { failed: number, all: number } {
   const sum = (steps: readonly number[]): number => steps.slice(-recentSteps).reduce((total, count) => total + count, 0)
   return {
     failed: sum(outcomes.unavailable),

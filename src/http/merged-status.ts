@@ -1,7 +1,14 @@
 import { type TierStatus } from '../cache/tier.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { type Condition, withTraffic } from './conditions.js'
-import { severityOf, type Readiness, type ProcessStatus, type Severity, tierStatusesOf } from './status.js'
+import {
+  severityOf,
+  type Readiness,
+  type ProcessStatus,
+  type Severity,
+  tierStatusesOf,
+  trafficStatusOf
+} from './status.js'
 
 /** Status that a worker reports to the primary. */
 export type WorkerStatus = ProcessStatus & { readonly pid: number }
@@ -65,7 +72,7 @@ export function mergeStatuses (
       maxBytes: statuses.reduce((sum, { inFlight }) => sum + inFlight.maxBytes, 0)
     },
     tiers: furthest && tierStatusesOf(name => mergeTier(statuses.map(({ tiers }) => tiers[name]))),
-    recent,
+    ...trafficStatusOf(recent),
     workers: statuses.map(({ pid, ready, degraded, position }) => ({
       pid,
       ready,

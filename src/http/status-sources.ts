@@ -9,6 +9,8 @@ import { type DrainFlag } from './drain-flag.js'
 /** Release and mode of this varve. */
 export interface VarveInfo {
   readonly version: string
+  /** Address of the documentation. */
+  readonly docs: string
   readonly mode: 'serve' | 'observe'
   /** Name of the machine, which distinguishes replicas. */
   readonly host: string

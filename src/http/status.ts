@@ -1,4 +1,7 @@
 import { type TierName, tierNames, type TierStatus } from '../cache/tier.js'
+import { definitionOf } from '../metrics/definitions.js'
+import { type RecentSnapshot } from '../metrics/recent-counts.js'
+import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
 import { upstreamStateOf } from '../upstreams/upstream-state.js'
@@ -42,7 +45,11 @@ function isReady ({ drain, tracker }: StatusSources): boolean {
 /** Builds /status.json of a single process. */
 export function statusOf (sources: StatusSources) {
   const status = processStatusOf(sources)
-  return { ...status, ...severityOf(status.ready, withTraffic(status.conditions, status.recent)) }
+  return {
+    ...status,
+    ...severityOf(status.ready, withTraffic(status.conditions, status.recent)),
+    ...trafficStatusOf(status.recent)
+  }
 }
 
 /**
@@ -73,6 +80,11 @@ export function processStatusOf (sources: StatusSources) {
     tiers: tierStatusesOf(name => tiers.find(tier => tier.name === name)?.status ?? { state: 'off' }),
     recent: recent.snapshot
   }
+}
+
+/** Builds what a status says of requests: of the last ten minutes, and since the start. */
+export function trafficStatusOf ({ totals, ...recent }: RecentSnapshot) {
+  return { recent, totals: summaryOf(totals, definitionOf('varve_request_duration_seconds').bounds) }
 }
 
 /** Builds the statuses of all tiers by name. */

@@ -3,7 +3,7 @@ import { tierNames, type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type CutReason } from './cut-reasons.js'
 import { addGauges, addListenerGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
-import { definitionOf } from './definitions.js'
+import { definitionOf, endpointLabels } from './definitions.js'
 import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
 import { makeCollectedCounter, makeCounter, makeHistogram, startTier, type LabelledValue } from './metric-factories.js'
 import { ProcessMetrics } from './process-metrics.js'
@@ -11,6 +11,7 @@ import { type Counts } from './recent-counts.js'
 import { RequestSeries, ClientSeries } from './request-series.js'
 import { statusLabelOf } from './status-labels.js'
 import { type MetricSnapshots } from './summed-metrics.js'
+import { type Totals } from './totals.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
 import { hitNames, isSaved, outcomeNames, type OutcomeName } from '../proxy/outcomes.js'
@@ -67,7 +68,8 @@ export class Metrics {
     makeCollectedCounter(
       this.registry,
       'varve_reads_saved_total',
-      () => endpointNames.map((endpoint): LabelledValue => [{ endpoint }, this.#requests.served(endpoint, isSaved)])
+      () =>
+        endpointNames.map((endpoint): LabelledValue => [{ endpoint }, this.#requests.countsOf(endpoint, isSaved).saved])
     )
   }
 
@@ -105,9 +107,13 @@ export class Metrics {
     return await this.registry.metrics()
   }
 
-  /** Client requests that needed no upstream request of their own, since the start. */
-  get readsSaved (): number {
-    return endpointNames.reduce((sum, endpoint) => sum + this.#requests.served(endpoint, isSaved), 0)
+  /** Requests since the start, for the status page. */
+  get totals (): Totals {
+    return {
+      endpoints: Object.fromEntries(endpointLabels.map(name => [name, this.#requests.countsOf(name, isSaved)])),
+      hits: this.#requests.durations(outcome => outcome.startsWith('hit_')),
+      misses: this.#requests.durations(outcome => outcome === 'miss')
+    }
   }
 
   /** Counts for the recent history, read every few seconds without the library's conversion. */

@@ -1,4 +1,5 @@
 import { outcomeNames } from '../proxy/outcomes.js'
+import { sumTotals, type Totals } from './totals.js'
 
 /** Sources of responses to requests for pruned history; labels of `varve_pruned_requests_total`. */
 export const prunedAnswers = ['cache', 'local', 'upstream'] as const
@@ -15,6 +16,8 @@ export interface RecentSnapshot extends PerLabel<readonly number[]> {
   readonly stepMs: number
   /** Unix time at which the last step began; steps begin at multiples of `stepMs`, so those of all workers align. */
   readonly lastStepMs: number
+  /** Requests since the start. */
+  readonly totals: Totals
 }
 
 const stepMs = 5000
@@ -24,14 +27,16 @@ const maxSteps = 121
 /** Recent counts of one process: differences of its counters, so that requests cost nothing more. */
 export class RecentCounts {
   readonly #read: () => Counts
+  readonly #readTotals: () => Totals
   readonly #wallClockMs: () => number
   readonly #firstMs: number
   // Keyed by the start of the step; steps without a tick are absent.
   readonly #steps = new Map<number, Counts>()
   #before: Counts
 
-  constructor (read: () => Counts, wallClockMs: () => number) {
+  constructor (read: () => Counts, wallClockMs: () => number, readTotals = (): Totals => sumTotals([])) {
     this.#read = read
+    this.#readTotals = readTotals
     this.#wallClockMs = wallClockMs
     this.#firstMs = this.#stepNow()
     this.#before = read()
@@ -65,6 +70,7 @@ export class RecentCounts {
     return {
       stepMs,
       lastStepMs: last,
+      totals: this.#readTotals(),
       ...mapLabels((group, name) =>
         Array.from({ length }, (_, at) => countIn(this.#steps.get(last - (length - 1 - at) * stepMs), group, name))
       )
@@ -121,6 +127,7 @@ function sumSnapshots (all: readonly RecentSnapshot[]): RecentSnapshot {
   return {
     stepMs,
     lastStepMs,
+    totals: sumTotals(all.map(({ totals }) => totals)),
     ...mapLabels((group, name) => {
       const columns = all.map(snapshot => ({ steps: stepsOf(snapshot, group, name), behind: stepsBehind(snapshot) }))
       return Array.from(

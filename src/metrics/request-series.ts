@@ -1,6 +1,7 @@
 import { Counter, type Metric, type Registry } from 'prom-client'
 import { statusLabelOf } from './status-labels.js'
 import { makeCollectedCounter, type LabelledValue } from './metric-factories.js'
+import { sumBuckets } from './totals.js'
 
 interface NameAndHelp {
   readonly name: string
@@ -80,15 +81,20 @@ export class RequestSeries {
     return total
   }
 
-  /** Returns the number of requests of an endpoint that were served with one of these outcomes. */
-  served (endpoint: string, isWanted: (outcome: string) => boolean): number {
-    let served = 0
+  /** Counts the requests of an endpoint, and those that a saving outcome answered outside observe mode. */
+  countsOf (endpoint: string, isSaving: (outcome: string) => boolean): { requests: number, saved: number } {
+    let [requests, saved] = [0, 0]
     for (const { labels, byStatus, observed } of this.#durations.get(endpoint)?.values() ?? []) {
-      if (!isWanted(labels.outcome)) continue
-      for (const count of byStatus.values()) served += count
-      served -= observed
+      const count = [...byStatus.values()].reduce((sum, each) => sum + each, 0)
+      requests += count
+      if (isSaving(labels.outcome)) saved += count - observed
     }
-    return served
+    return { requests, saved }
+  }
+
+  /** Returns the durations of the outcomes that match, over all endpoints: a count for each bucket. */
+  durations (isWanted: (outcome: string) => boolean): number[] {
+    return sumBuckets(this.#all().filter(({ labels }) => isWanted(labels.outcome)).map(({ buckets }) => buckets))
   }
 
   #durationsOf (endpoint: string, outcome: string): Durations {

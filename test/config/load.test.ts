@@ -296,7 +296,9 @@ __proto__: 1
     workers: 'expected a whole number, got 1.5',
     'log.level': 'expected one of fatal, error, warn, info, debug, trace, silent, got "loud"',
     'log.access': 'expected a boolean, got 1',
-    'log.file': keys('level, levelNames, isoTimes, access, accessFields, accessSample, accessErrorStatus, accessSlowMs'),
+    'log.file': keys(
+      'level, levelNames, isoTimes, access, accessFields, accessSample, accessErrorStatus, accessSlowMs'
+    ),
     trustProxy: 'expected a list, got "10.0.0.1"',
     chainId: 'expected at most 255, got 256',
     mode: 'expected one of serve, observe, got "sometimes"',

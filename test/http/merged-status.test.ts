@@ -48,7 +48,7 @@ const worker = (
     streams: 1,
     maxConcurrent: 8
   }],
-  varve: { version: '1.2.3', mode: 'serve', host: 'h', isSandbox: false },
+  varve: { version: '1.2.3', docs: 'https://d.example/docs/', mode: 'serve', host: 'h', isSandbox: false },
   tiers: { memory: { entries: pid, bytes: 100, maxBytes: 1000 }, disk: { state: 'off' }, redis: { state: redis } },
   recent
 })
@@ -96,7 +96,13 @@ t.test('the merged position is that of the worker with the highest version, comp
     workers: [{ pid: 1, version: '9' }, { pid: 2 }, { pid: 3, ready: false }]
   })
   t.equal('pid' in JSON.parse(JSON.stringify(merged)), false)
-  t.match(mergeStatuses([], 2, false, recent), { ready: false, upstreams: [], workers: [], recent })
+  t.match(mergeStatuses([], 2, false, recent), {
+    ready: false,
+    upstreams: [],
+    workers: [],
+    recent: { outcomes: recent.outcomes },
+    totals: { readsSaved: 0 }
+  })
 })
 
 t.test('memory use is summed over workers, and Redis is down if it is down for one of them', async t => {

@@ -1,12 +1,14 @@
 import { type Test } from 'tap'
 import { type RecentSnapshot } from '../../src/metrics/recent-counts.js'
+import { type TotalsSummary } from '../../src/metrics/totals.js'
 import { outcomeNames } from '../../src/proxy/outcomes.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { type ProcessStatus } from '../../src/http/status.js'
 
 /** Contents of /status.json. */
 export type StatusFixture = Omit<Partial<ProcessStatus>, 'recent'> & {
-  readonly recent?: RecentSnapshot,
+  readonly recent?: Omit<RecentSnapshot, 'totals'>,
+  readonly totals?: TotalsSummary,
   readonly workers?: readonly object[]
 }
 
@@ -42,7 +44,7 @@ export function recentFixture (
   length: number,
   rate: (outcome: string, at: number) => number,
   pruned = { cache: 0, local: 0, upstream: 0 }
-): RecentSnapshot {
+): Omit<RecentSnapshot, 'totals'> {
   const list = (of: (at: number) => number): number[] =>
     Array.from({ length }, (_, at) => Math.max(0, Math.round(of(at))))
   return {
@@ -73,7 +75,7 @@ const bases: Record<string, number> = {
 }
 
 /** Returns ten minutes of a busy varve, always the same. */
-export function busyRecent (): RecentSnapshot {
+export function busyRecent (): Omit<RecentSnapshot, 'totals'> {
   return recentFixture(121, (name, at) => {
     const wave = 1 + 0.25 * Math.sin(at / 17) + 0.08 * Math.sin(at * 1.7 + name.length) + 0.05 * Math.sin(at * 4.1)
     const burst = name === 'miss' && at > 70 && at < 82 ? 5 : name === 'hit_memory' && at > 70 && at < 82 ? 1.25 : 1
@@ -113,7 +115,25 @@ export function healthyStatus (change: object = {}): StatusFixture {
     degraded: [],
     conditions: [],
     draining: false,
-    varve: { version: '0.1.0', mode: 'serve', host: 'varve-1', isSandbox: false },
+    varve: {
+      version: '0.1.0',
+      docs: 'https://varve.example/docs/',
+      mode: 'serve',
+      host: 'varve-1',
+      isSandbox: false
+    },
+    totals: {
+      readsSaved: 18_204_377,
+      hitMs: { p50: 0.071, p99: 0.94 },
+      missMs: { p50: 4.2, p99: 38.5 },
+      endpoints: [
+        { endpoint: 'account_resource', requests: 9_120_044, saved: 8_611_270 },
+        { endpoint: 'table_item', requests: 6_004_912, saved: 5_720_118 },
+        { endpoint: 'block_by_version', requests: 2_870_406, saved: 2_690_300 },
+        { endpoint: 'view', requests: 1_204_555, saved: 1_182_689 },
+        { endpoint: 'other', requests: 211_038, saved: 0 }
+      ]
+    },
     chain: { id: 1, generation: 3 },
     position: {
       version: '2894117203',

@@ -3,6 +3,7 @@
 import { byId, make, set, show, write } from './dom.js'
 import { showFollow, showHistory, showPosition, showTiers, showVarve } from './facts.js'
 import { showUpstreamCount, showUpstreams } from './upstreams.js'
+import { showHelp, showTotals } from './totals.js'
 import { showRates, showTraffic, trafficOf } from './traffic.js'
 import { age, ago, clockTime, counted, isolate, short } from './words.js'
 
@@ -49,6 +50,8 @@ function showStatus (status) {
   showFollow(status.follow, traffic)
   showHistory(position, upstreams, recent, traffic)
   showTiers(tiers, status.inFlight, traffic)
+  showTotals(status.totals, isObserving)
+  showHelp(status.varve?.docs)
   showVarve(status)
   write(
     byId('about'),
