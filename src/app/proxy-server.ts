@@ -21,9 +21,10 @@ import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { listenOn } from './listen.js'
+import { openDisk, openTracing } from './optional-parts.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { connectionLimitFor } from './descriptors.js'
-import { buildComponents, type Components, type DiskParts, type WorkerHooks } from './components.js'
+import { buildComponents, type Components, type WorkerHooks } from './components.js'
 import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
@@ -84,6 +85,7 @@ export async function buildProxyServer (
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
   const tiers = [proxy.memory, ...proxy.lowerTiers]
+  const tracing = await openTracing(config, { log, metrics, now: proxy.now })
   const drain = new DrainFlag()
   const clients = new ConnectionLimiter({
     connections: maxConnectionsFor(config),
@@ -142,6 +144,7 @@ export async function buildProxyServer (
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
     redisBackend?.stop()
     await diskBackend?.stop()
+    await tracing?.close()
   }
   const statusSources: StatusSources = {
     tracker,
@@ -262,6 +265,7 @@ export async function buildProxyServer (
       metrics,
       log,
       requestIds,
+      tracer: tracing?.tracer,
       isSandbox,
       drain,
       cors,
@@ -280,15 +284,4 @@ export async function buildProxyServer (
     }
     return limit
   }
-}
-
-/** Opens the folder of the disk tier, if one is configured; no other process may use it meanwhile. */
-async function openDisk ({ cache: { disk } }: Config, log: Logger, metrics: Metrics): Promise<DiskParts | undefined> {
-  if (disk.path === null) return undefined
-  const [{ openFolder }, { diskBackendOf }, { combineRegistries }] = await Promise.all([
-    import('./disk-folder.js'),
-    import('./disk-backend.js'),
-    import('../cluster/combined-registry.js')
-  ])
-  return { folder: await openFolder(disk.path, log, metrics), diskBackendOf, combineRegistries }
 }

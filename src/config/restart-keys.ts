@@ -13,7 +13,8 @@ export const restartPaths: ReadonlyArray<readonly string[]> = [
   ['chainId'],
   ['head'],
   ['headers'],
-  ['cache']
+  ['cache'],
+  ['tracing']
 ]
 
 /** Lists the changed keys that take effect only after a restart. */

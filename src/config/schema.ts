@@ -5,6 +5,7 @@ import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
 import { followSchema, mistakeInFollow } from './follow-schema.js'
 import { logSchema } from './log-schema.js'
+import { tracingSchema } from './tracing-schema.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
 import { isEmptySecret, isOrigin, isReadable, isRedisUrl } from './value-checks.js'
@@ -235,6 +236,7 @@ export const configSchema = z.strictObject({
     }
   }),
   passThrough: z.enum(['none', 'reads', 'transactions', 'all']).default('reads'),
+  tracing: tracingSchema.prefault({}),
   cors: z.strictObject({
     origins: z.union([z.literal('*'), z.array(origin)], 'expected "*" or a list of origins').default('*')
   }).prefault({}),

@@ -14,6 +14,7 @@ import { requestIdHeader } from './request-ids.js'
 import { type RequestBudget } from './request-bytes.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { traceIdOf } from './trace-context.js'
+import { beginTrace } from './trace-response.js'
 
 /** A request to forward, passed beside the plugin, which would parse and print its target again. */
 interface PassThroughRequest {
@@ -25,6 +26,8 @@ interface PassThroughRequest {
   /** Address that the connection or a trusted proxy reports, never the client's own claim. */
   readonly clientAddress: string | undefined
   readonly requestId: string
+  /** Names the span of this request to the upstream; undefined if it is not traced. */
+  readonly traceparent: string | undefined
   readonly client: ReadClient
   readonly signal: AbortSignal
 }
@@ -84,6 +87,8 @@ export function addPassThrough (
           clientGone.abort()
         }
       })
+      const { tracer, proxy } = context
+      const trace = tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime)
       const { 'content-type': contentType, [minVersionHeader]: minVersion } = request.headers
       const passThroughRequest: PassThroughRequest = {
         target: targets.get(request) ?? '',
@@ -91,7 +96,13 @@ export function addPassThrough (
         minVersion,
         clientAddress: clientAddressOf(request),
         requestId: request.id,
-        client: { id: requestBytes.clientId, bytes: requestBytes, admit: limiter.chargeOf(request)?.admit },
+        traceparent: trace?.traceparent,
+        client: {
+          id: requestBytes.clientId,
+          bytes: requestBytes,
+          admit: limiter.chargeOf(request)?.admit,
+          span: trace?.root
+        },
         signal: clientGone.signal
       }
       return reply.from(dest, {
@@ -144,7 +155,7 @@ function pluginPoolFor (
     done: (error: unknown, response?: object) => void
   ): void => {
     const headers = pickHeaders(options.headers, name => keyedHeaderNames.includes(name))
-    const { clientAddress, requestId } = options.headers[passThroughKey]
+    const { clientAddress, requestId, traceparent } = options.headers[passThroughKey]
     const isTraced = traceIdOf(options.headers) !== undefined
     const callerHeaders = {
       ...pickHeaders(
@@ -152,6 +163,7 @@ function pluginPoolFor (
         name => namesCaller(name) || (isTraced && traceHeaderNames.includes(name))
       ),
       ...(clientAddress !== undefined && { 'x-forwarded-for': clientAddress }),
+      ...(traceparent !== undefined && { traceparent }),
       [requestIdHeader]: requestId
     }
     fetch({ method: options.method, headers, callerHeaders, body: options.body }, options.headers[passThroughKey]).then(

@@ -1,6 +1,6 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { serveRead } from '../proxy/serve-read.js'
-import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
+import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
 import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
@@ -18,6 +18,7 @@ import { bypassesFollowing, checkRequest } from './request-checks.js'
 import { BodyParseQueue } from './body-parse-queue.js'
 import { RequestBudget } from './request-bytes.js'
 import { responsePreferencesOf } from './response-preferences.js'
+import { beginTrace } from './trace-response.js'
 
 // Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
 const largeBodyBytes = 16 * 1024
@@ -63,7 +64,13 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
         await bodyParseQueue.waitForTurn(length, reply.raw)
       }
       const bytes = requestBudget.of(reply.raw, limiter.clientIdOf(request))
-      const { outcome, clientResponse, source } = await serveMatch(context, match, request, bytes, charge)
+      const client: ReadClient = {
+        id: bytes.clientId,
+        bytes,
+        admit: charge?.admit,
+        span: spanOf(context, request, reply)
+      }
+      const { outcome, clientResponse, source } = await serveMatch(context, match, request, client, charge)
       const exchange = hijackExchange(request, reply, context)
       sendResponse(context, exchange, match.endpoint.name, outcome, clientResponse, source)
     } catch (error) {
@@ -96,7 +103,7 @@ async function serveMatch (
   context: HttpContext,
   match: EndpointMatch,
   request: FastifyRequest,
-  requestBytes: RequestBytes,
+  client: ReadClient,
   charge: RequestCharge | undefined
 ): Promise<{ outcome: OutcomeName, clientResponse: ClientResponse, source: ResponseSource | undefined }> {
   const { headers } = request
@@ -109,9 +116,7 @@ async function serveMatch (
   }
   const read = readRequest(match, { ...variant, minVersion: headers[minVersionHeader] }, context.config.pages)
   const outcome = await serveRead(context.proxy, read, {
-    id: requestBytes.clientId,
-    bytes: requestBytes,
-    admit: charge?.admit,
+    ...client,
     bypassesFollowing: bypassesFollowing(read, headers)
   })
   if (isHit(outcome)) charge?.refund()
@@ -125,6 +130,10 @@ async function serveMatch (
     clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers)),
     source: isHit(outcome) ? undefined : outcome.fetched.response.source
   }
+}
+
+function spanOf ({ tracer, proxy }: HttpContext, request: FastifyRequest, reply: FastifyReply): ReadClient['span'] {
+  return tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
 }
 
 function bodyOf ({ body }: FastifyRequest): Buffer {

@@ -20,6 +20,7 @@ import { type HttpExchange } from './http-exchange.js'
 import { requestIdHeader, type RequestIds } from './request-ids.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './trace-context.js'
+import { traceResponse, type RequestTracer } from './trace-response.js'
 
 // Private to Node: without it every head takes the public writeHead. See README.md.
 const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
@@ -34,6 +35,8 @@ export interface HttpContext {
   readonly metrics: Metrics
   readonly log: Logger
   readonly requestIds: RequestIds
+  /** Present only if `tracing.otlpUrl` is set. */
+  readonly tracer?: RequestTracer | undefined
   /** Marks every response with the sandbox header (law 14: made-up data is never served by accident). */
   readonly isSandbox: boolean
   readonly drain: DrainFlag
@@ -71,6 +74,15 @@ export function sendResponse (
     client,
     context.proxy.settings.isObserving
   )
+  if (context.tracer !== undefined) {
+    traceResponse(context.tracer, exchange, {
+      endpoint,
+      outcome,
+      status: prepared.status,
+      cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
+      source
+    })
+  }
   if (context.config.log.access) {
     const fields = requestLogFieldsOf(exchange)
     const line = accessLineOf(context.config.log, {

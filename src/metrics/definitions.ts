@@ -283,6 +283,12 @@ export const metricGroups = {
       { kind: ['request', 'rejection', 'exception'] },
       'Unexpected errors, by origin.'
     ),
+    counter(
+      'varve_trace_spans_total',
+      { result: ['sent', 'failed', 'dropped'] },
+      'Spans of traced requests, by what became of them.',
+      { isSparse: true }
+    ),
     counter('varve_descriptors_exhausted_total', {}, 'Times that a process ran out of file descriptors.'),
     counter(
       'varve_log_lines_lost_total',

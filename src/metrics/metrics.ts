@@ -57,7 +57,9 @@ export class Metrics {
   readonly #overBudget = makeCounter(this.registry, 'varve_in_flight_rejected_total')
   readonly #brokenOff = makeCounter(this.registry, 'varve_upstream_streams_broken_off_total')
 
+  readonly #spans = makeCounter(this.registry, 'varve_trace_spans_total')
   #following: FollowMetrics | undefined
+
   readonly #prunedBy = { cache: 0, local: 0, upstream: 0 }
 
   readonly process = new ProcessMetrics(this.registry)
@@ -222,6 +224,10 @@ export class Metrics {
 
   redisFailed (operation: RedisOperation): void {
     this.#redisErrors.inc({ operation })
+  }
+
+  traced (result: 'sent' | 'failed' | 'dropped', spans: number): void {
+    this.#spans.inc({ result }, spans)
   }
 
   evicted (tier: TierName): void {

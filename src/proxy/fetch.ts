@@ -203,7 +203,7 @@ function impossibleResponseError (context: ProxyContext, read: Read, reason: Not
 }
 
 /** Builds the upstream request from the same parts as the key (law 1: what is keyed is what is sent). */
-export function upstreamRequestOf (read: Read, { id: clientId, bytes }: ReadClient = noClient): UpstreamRequest {
+export function upstreamRequestOf (read: Read, { id: clientId, bytes, span }: ReadClient = noClient): UpstreamRequest {
   const { endpoint: { name, method }, accept, body } = read
   const headers = { accept: mediaTypes[accept], ...(body !== undefined && { 'content-type': body.type }) }
   return {
@@ -214,6 +214,7 @@ export function upstreamRequestOf (read: Read, { id: clientId, bytes }: ReadClie
     body: body?.sent,
     clientId,
     bytes,
+    span,
     isIdempotent: true
   }
 }

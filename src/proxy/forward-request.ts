@@ -12,7 +12,7 @@ import { type ReadClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Client request on an unknown route, with the minimum version that the client requires. */
-export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'clientId'> & {
+export type ForwardedRequest = Omit<UpstreamRequest, 'endpoint' | 'isIdempotent' | 'clientId' | 'span'> & {
   readonly minVersion?: string | readonly string[] | undefined
 }
 
@@ -39,7 +39,14 @@ export async function forwardRequest (
   const servedVersion = context.tracker.position?.head.version
   const requirements = { requestedVersion: version, minVersion: versionRequirements.minVersion, servedVersion }
   const { response } = await context.upstreamPool.forward(
-    { ...upstreamRequest, endpoint: 'other', clientId: client.id, bytes: client.bytes, isIdempotent },
+    {
+      ...upstreamRequest,
+      endpoint: 'other',
+      clientId: client.id,
+      bytes: client.bytes,
+      span: client.span,
+      isIdempotent
+    },
     { version, minVersion: servedVersion, events: undefined },
     received => inspectForwarded(context, received, requirements),
     signal

@@ -1,6 +1,7 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
+import { inSpan } from '../tracing/span.js'
 import { readEventPage } from '../api/event-page.js'
 import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
@@ -58,12 +59,23 @@ export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRe
   ) return undefined
   const { result } = await context.lowerTierCoalescer.run(keys.text, async () => {
     for (const tier of context.lowerTiers) {
-      const cached = await lookUpInTier(context, tier, pinned)
+      const cached = await traceTier(pinned, tier.name, () => lookUpInTier(context, tier, pinned))
       if (cached !== undefined) return cached
     }
     return undefined
   })
   return result
+}
+
+/** Runs a look-up within a span of a traced request. */
+function traceTier (
+  { client: { span } }: PinnedRead,
+  tier: TierName,
+  run: () => Promise<CachedEntry | undefined>
+): Promise<CachedEntry | undefined> {
+  return span === undefined
+    ? run()
+    : inSpan(span.child(`look up in ${tier}`), run, cached => ({ 'varve.hit': cached !== undefined }))
 }
 
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */

@@ -4,6 +4,7 @@ import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexK
 import { type Position, type StampedPosition } from '../api/position.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { unavailableError } from '../api/error-response.js'
+import { type Span } from '../tracing/span.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Client that sent a read. */
@@ -19,6 +20,8 @@ export interface ReadClient {
   readonly admit: (() => Promise<void>) | undefined
   /** True if the client asks for a response that is as new as its request. */
   readonly bypassesFollowing?: boolean
+  /** Present only if the request is traced. */
+  readonly span?: Span | undefined
 }
 
 /** Stands for the client of varve's own work. */

@@ -73,7 +73,10 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
 /** Serves a read on one chain; undefined if the chain was reset meanwhile, and nothing fetched can be served. */
 async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcome | undefined> {
   const { read, readClass, client } = pinned
-  const cached = lookUpInMemory(context, pinned) ?? await lookUpBelowMemory(context, pinned)
+  const memorySpan = client.span?.child('look up in memory')
+  const inMemory = lookUpInMemory(context, pinned)
+  memorySpan?.end({ 'varve.hit': inMemory !== undefined })
+  const cached = inMemory ?? await lookUpBelowMemory(context, pinned)
   if (context.settings.isObserving) {
     return await serveInObserveMode(context, pinned, cached, async () => await fetchAndCommit(context, pinned))
   }
@@ -131,7 +134,8 @@ function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntr
 /** Loads history once for all equal reads. */
 async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const { read, keys } = pinned
-  let coalesced = await context.historyCoalescer.run(coalescingKeyOf(read, keys.value), () => load(context, pinned))
+  const key = coalescingKeyOf(read, keys.value)
+  let coalesced = await traceWait(pinned, context.historyCoalescer.run(key, () => load(context, pinned)))
   if (coalesced.isCollapsed && !canShare(pinned, coalesced.result)) {
     // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
     // than its request).
@@ -144,7 +148,8 @@ async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise
 /** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
 async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
-  let { result, isCollapsed } = await context.latestCoalescer.run(key, () => load(context, pinned))
+  const loading = context.latestCoalescer.run(key, () => load(context, pinned))
+  let { result, isCollapsed } = await traceWait(pinned, loading)
   if (isCollapsed && !isCachedEntry(result) && reportsUpstreamFault(result.response)) {
     result = (await context.latestCoalescer.run(key, () => load(context, pinned))).result
   }
@@ -154,6 +159,16 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   const stamped = pinned.read.mayBeMoving && result.entry !== undefined ? undefined : result.response.stamped
   if (stamped !== undefined) context.tracker.show(stamped)
   return { name: 'forwarded', fetched: result, position: stamped?.position ?? await servedPosition(context) }
+}
+
+/** Records the wait of a traced read for the fetch of another; a read that fetched itself has spans of attempts. */
+function traceWait<T> ({ client: { span } }: PinnedRead, pending: Promise<Coalesced<T>>): Promise<Coalesced<T>> {
+  if (span === undefined) return pending
+  const wait = span.child('wait for a coalesced fetch')
+  return pending.then(coalesced => {
+    if (coalesced.isCollapsed) wait.end()
+    return coalesced
+  })
 }
 
 /** Takes what another request has stored meanwhile, else fetches. */

@@ -1,4 +1,6 @@
 import { type UpstreamResponse, headerOf, reportsUpstreamFault } from '../api/upstream-response.js'
+import { type Span } from '../tracing/span.js'
+import { traceAttempt } from './attempt-span.js'
 import { type Flaw } from './best-response.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import { type Upstream } from './upstream.js'
@@ -52,9 +54,15 @@ export class AttemptRunner {
     upstream: Upstream,
     inspect: InspectResponse<I>,
     timeoutMs: number | undefined,
-    fetchFrom: FetchFrom
+    fetchFrom: FetchFrom,
+    span?: Span
   ): Promise<InspectedResponse<I>> {
-    return this.#record(upstream, fetchFrom(upstream, timeoutMs), inspect)
+    return traceAttempt(
+      span,
+      upstream.client.name,
+      false,
+      () => this.#record(upstream, fetchFrom(upstream, timeoutMs), inspect)
+    )
   }
 
   /** Fetches once, and remembers the request for a retry once the circuit is open. */
@@ -66,7 +74,12 @@ export class AttemptRunner {
     signal: CancelSignal | undefined
   ): Promise<InspectedResponse<I>> {
     if (!upstream.health.isCircuitOpen) this.#lastRequest.set(upstream, request)
-    return this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
+    return traceAttempt(
+      request.span,
+      upstream.client.name,
+      signal?.isHedge === true,
+      () => this.#record(upstream, upstream.fetch(request, timeoutMs, signal), inspect)
+    )
   }
 
   /**

@@ -61,7 +61,7 @@ export class Hedger {
     const firstAttempt = new CancellableAttempt(first, startAttempt)
     const second = await this.#pickSecondWhenSlow(firstAttempt, findSecond)
     if (second === undefined) return [await firstAttempt.result]
-    const secondAttempt = new CancellableAttempt(second, startAttempt)
+    const secondAttempt = new CancellableAttempt(second, startAttempt, true)
     const sooner = await Promise.race([firstAttempt.result, secondAttempt.result])
     const loser = sooner.upstream === first ? secondAttempt : firstAttempt
     if (isAccepted(sooner)) {
@@ -93,9 +93,10 @@ class CancellableAttempt<I extends Inspection = Inspection> {
   readonly upstream: Upstream
   /** Always resolves. */
   readonly result: Promise<AttemptResult<I>>
-  readonly #cancelSource = new CancelSource()
+  readonly #cancelSource: CancelSource
 
-  constructor (upstream: Upstream, startAttempt: StartAttempt<I>) {
+  constructor (upstream: Upstream, startAttempt: StartAttempt<I>, isHedge = false) {
+    this.#cancelSource = new CancelSource(isHedge)
     this.upstream = upstream
     this.result = resultOf(upstream, startAttempt(upstream, this.#cancelSource))
   }

@@ -100,7 +100,7 @@ export class UpstreamPool {
   ): Promise<FetchedResponse<I>> {
     const forwardTo: FetchFrom = (upstream, timeoutMs) => upstream.forward(request, signal, timeoutMs)
     const runAttempt: RunAttempt<I> = (upstream, timeoutMs) =>
-      this.#attempts.run(upstream, inspect, timeoutMs, forwardTo)
+      this.#attempts.run(upstream, inspect, timeoutMs, forwardTo, request.span)
     return request.isIdempotent
       ? await this.#fetchWithFailover(requirements, runAttempt, undefined, signal)
       : await this.#fetchOnce(requirements, runAttempt)

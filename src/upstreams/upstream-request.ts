@@ -1,4 +1,5 @@
 import { mediaTypes } from '../api/accept.js'
+import { type Span } from '../tracing/span.js'
 import { type RequestBytes } from './in-flight-bytes.js'
 
 /**
@@ -19,6 +20,8 @@ export interface UpstreamRequest {
   readonly clientId?: string | undefined
   /** Client request that holds the response's bytes until it is answered. */
   readonly bytes?: RequestBytes | undefined
+  /** Traced client request that needs the response. */
+  readonly span?: Span | undefined
   /** True for varve's own polls of the upstream's state. */
   readonly isProbe?: boolean
   /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */

@@ -52,6 +52,7 @@ audit: { share: 0.001 }
 limits: { bodyKb: 1024, headerKb: 16, connections: null, inFlightMb: null, loopLagMs: 100, client: { requestsPerSecond: null, burst: null, exemptHits: true } }
 clients: { required: false, keys: [] }
 passThrough: reads
+tracing: { otlpUrl: null, sample: 0.01 }
 cors: { origins: "*" }
 downstream: { cacheControl: revalidate }
 `
@@ -257,7 +258,7 @@ t.test('all mistakes are reported at once, each with its key and the expected va
   const address = 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
   const top = keys(
     'listen, tls, admin, workers, log, trustProxy, chainId, mode, upstreams, head, headers, hedge, ' +
-      'waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, cors, downstream'
+      'waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, tracing, cors, downstream'
   )
   expectMistakes(t, () =>
     load(

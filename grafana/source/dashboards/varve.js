@@ -258,13 +258,14 @@ export default dashboard({
       7,
       lines(
         'Failures and losses',
-        'Unexpected errors, lost workers, exhausted file descriptors and lost log lines in the last ' +
-          'interval; each but the last has a log line.',
+        'Unexpected errors, lost workers, exhausted file descriptors, lost log lines and lost spans of traces in the ' +
+          'last interval; all but lost log lines have a log line.',
         [
           [sum(inInterval('varve_unhandled_total'), 'kind'), 'unhandled {{kind}}'],
           [sum(inInterval('varve_workers_lost_total')), 'workers lost'],
           [sum(inInterval('varve_descriptors_exhausted_total')), 'descriptors exhausted'],
-          [sum(inInterval('varve_log_lines_lost_total')), 'log lines lost']
+          [sum(inInterval('varve_log_lines_lost_total')), 'log lines lost'],
+          [`${sum(inInterval('varve_trace_spans_total', 'result!="sent"'))} or vector(0)`, 'trace spans lost']
         ],
         { soft: 1 }
       ),
@@ -282,6 +283,6 @@ export default dashboard({
   ]
 })
 
-function inInterval (metric) {
-  return `increase(${of(metric)}[$__rate_interval])`
+function inInterval (metric, ...matches) {
+  return `increase(${of(metric, ...matches)}[$__rate_interval])`
 }

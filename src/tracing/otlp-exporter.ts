@@ -1,0 +1,147 @@
+import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { type SpanAttributes } from './span.js'
+import { type EndedSpan } from './tracer.js'
+
+/** Results of spans, for metrics. */
+export type SpanResult = 'sent' | 'failed' | 'dropped'
+
+/** Destination of spans, and what it reports. */
+export interface OtlpOptions {
+  /** Base URL of a collector, or the whole URL of its traces. */
+  readonly url: string
+  /** Attributes of the process. */
+  readonly resource: SpanAttributes
+  /** Unix time at which the clock of the spans began. */
+  readonly timeOriginMs: number
+  readonly count: (result: SpanResult, spans: number) => void
+  readonly onFailed: (reason: string) => void
+}
+
+// Limits spans in memory: those beyond it are dropped (law 10: nothing grows without bound).
+const maxQueued = 4096
+const maxBatch = 512
+const intervalMs = 1000
+const timeoutMs = 5000
+
+const tracesPath = '/v1/traces'
+const kinds = { internal: 1, server: 2, client: 3 }
+
+/** Sends spans to a collector in batches: OTLP over HTTP, as JSON. */
+export class OtlpExporter {
+  readonly #options: OtlpOptions
+  readonly #url: URL
+  readonly #queue: EndedSpan[] = []
+  readonly #timer: NodeJS.Timeout
+  #sending: Promise<void> | undefined
+
+  constructor (options: OtlpOptions) {
+    this.#options = options
+    this.#url = tracesUrlOf(options.url)
+    this.#timer = setInterval(() => {
+      this.#sendMore()
+    }, intervalMs).unref()
+  }
+
+  /** Queues spans; those for which there is no room are dropped. */
+  add (spans: readonly EndedSpan[]): void {
+    const room = Math.max(0, maxQueued - this.#queue.length)
+    this.#queue.push(...spans.slice(0, room))
+    if (spans.length > room) this.#options.count('dropped', spans.length - room)
+    if (this.#queue.length >= maxBatch) this.#sendMore()
+  }
+
+  /** Sends what is queued, once, and ends. */
+  async close (): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#sending
+    while (this.#queue.length > 0 && await this.#sendBatch()) { /* until all is sent, or one fails */ }
+  }
+
+  #sendMore (): void {
+    if (this.#sending !== undefined || this.#queue.length === 0) return
+    this.#sending = this.#sendBatch().then(() => {
+      this.#sending = undefined
+      if (this.#queue.length >= maxBatch) this.#sendMore()
+    })
+  }
+
+  async #sendBatch (): Promise<boolean> {
+    const batch = this.#queue.splice(0, maxBatch)
+    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)))
+    this.#options.count(failure === undefined ? 'sent' : 'failed', batch.length)
+    if (failure !== undefined) this.#options.onFailed(failure)
+    return failure === undefined
+  }
+
+  #bodyOf (spans: readonly EndedSpan[]): object {
+    return {
+      resourceSpans: [{
+        resource: { attributes: attributeList(this.#options.resource) },
+        scopeSpans: [{ scope: { name: 'varve' }, spans: spans.map(span => this.#spanOf(span)) }]
+      }]
+    }
+  }
+
+  #spanOf ({ traceId, spanId, parentId, name, kind, startMs, endMs, attributes, failure }: EndedSpan): object {
+    return {
+      traceId,
+      spanId,
+      ...(parentId !== undefined && { parentSpanId: parentId }),
+      name,
+      kind: kinds[kind],
+      startTimeUnixNano: this.#nanos(startMs),
+      endTimeUnixNano: this.#nanos(endMs),
+      attributes: attributeList(attributes),
+      status: failure === undefined ? {} : { code: 2, message: failure }
+    }
+  }
+
+  // JSON of OTLP prints 64-bit numbers as text.
+  #nanos (ms: number): string {
+    return String(BigInt(Math.round((this.#options.timeOriginMs + ms) * 1000)) * 1000n)
+  }
+}
+
+/** Returns where a collector takes traces: below its base URL, or at the URL itself if it names them. */
+export function tracesUrlOf (text: string): URL {
+  const url = new URL(text)
+  if (!url.pathname.endsWith(tracesPath)) url.pathname = url.pathname.replace(/\/$/, '') + tracesPath
+  return url
+}
+
+function attributeList (attributes: SpanAttributes): object[] {
+  return Object.entries(attributes).flatMap(([key, value]) => value === undefined ? [] : [{ key, value: typed(value) }])
+}
+
+function typed (value: string | number | boolean): object {
+  switch (typeof value) {
+    case 'string':
+      return { stringValue: value }
+    case 'boolean':
+      return { boolValue: value }
+    default:
+      return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value }
+  }
+}
+
+/** Posts a body; returns the reason if it was not accepted. */
+async function post (url: URL, body: string): Promise<string | undefined> {
+  return await new Promise(resolve => {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+    const request = send(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      signal: AbortSignal.timeout(timeoutMs)
+    }, response => {
+      response.resume().once('close', () => {
+        const { statusCode: status = 0 } = response
+        resolve(status >= 200 && status < 300 ? undefined : `status ${status}`)
+      })
+    })
+    request.on('error', error => {
+      resolve(error.name === 'AbortError' ? 'timed out' : error.message)
+    })
+    request.end(body)
+  })
+}
