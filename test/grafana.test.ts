@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { type MetricDefinition, metricList } from '../src/metrics/definitions.js'
+import { isAlert, readRules } from './support/prometheus-rules.js'
 import { dashboards, dashboardFolder, type Panel, queries, selectorsIn } from './support/dashboards.js'
 
 const root = join(import.meta.dirname, '..')
@@ -40,11 +41,12 @@ t.test('four dashboards link to one another and pass the selected replicas on', 
     'upstreams',
     'varve-upstreams'
   ], ['varve', 'varve']])
-  for (const [name, { title, tags, links, templating, schemaVersion }] of all) {
+  for (const [name, { title, tags, links, templating, annotations, schemaVersion }] of all) {
     t.match(title, /^varve: .+\?$/, name)
     t.same(tags, ['varve'])
     t.match(links, [{ tags: ['varve'], includeVars: true, keepTime: true }])
-    t.same(templating.list.map(({ name }) => name), ['datasource', 'instance'])
+    t.same(templating.list.map(({ name }) => name), ['datasource', 'job', 'chain', 'instance', 'upstream', 'endpoint'])
+    t.same(annotations.list.map(({ name }) => name), ['Reloads', 'Chain resets', 'Releases'])
     t.equal(schemaVersion, 41, 'the schema version of Grafana 12')
   }
 })
@@ -89,7 +91,16 @@ t.test('panels have unique ids and titles and a description, and do not overlap'
 })
 
 t.test('every query uses listed metrics of the selected replicas, by existing labels and values', async t => {
-  for (const { at, expr, legendFormat, panel } of queries()) {
+  const records = readRules(readFileSync(join(root, 'config/prometheus-rules.yml'), 'utf8')).flatMap(rule =>
+    isAlert(rule) ? [] : [rule.record]
+  )
+  t.ok(queries().some(({ expr }) => expr.includes(':varve_')), 'panels use recorded series')
+  for (const { at, expr: whole, legendFormat, panel } of queries()) {
+    // A recorded series needs no selector of its own: it is matched with the selected replicas.
+    const expr = whole.replace(/[a-z_]+:varve_[a-z0-9_]+:[a-z0-9_]+ and on \(job, instance\) /g, text => {
+      t.ok(records.includes(text.split(' ', 1).join('')), `${at}: ${text}`)
+      return ''
+    })
     const selectors = selectorsIn(expr)
     t.equal(
       selectors.length,
@@ -99,8 +110,13 @@ t.test('every query uses listed metrics of the selected replicas, by existing la
     for (const { metric, matches } of selectors) {
       const row = rowOf(metric)
       t.ok(row, `${at}: ${metric}`)
-      t.same(matches[0], { label: 'instance', operator: '=~', value: '$instance' }, at)
-      for (const { label, operator, value } of matches.slice(1)) {
+      const chosen = ['job', 'instance', ...['upstream', 'endpoint'].filter(label => row?.labels[label] !== undefined)]
+      t.same(
+        matches.slice(0, chosen.length),
+        chosen.map(label => ({ label, operator: '=~', value: `$${label}` })),
+        `${at}: ${metric} of what is chosen`
+      )
+      for (const { label, operator, value } of matches.slice(chosen.length)) {
         const values = row?.labels[label]
         t.ok(values, `${at}: ${metric} has ${label}`)
         const pattern = new RegExp(operator.endsWith('~') ? `^(?:${value})$` : `^${value}$`)

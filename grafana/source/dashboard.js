@@ -1,3 +1,5 @@
+import { of } from './queries.js'
+
 const wholeWidth = 24
 
 /** Makes a dashboard of sections: each has a title and rows, each row a height and panels that share the width. */
@@ -14,7 +16,7 @@ export function dashboard ({ uid, title, description, from, sections }) {
     schemaVersion: 41,
     version: 1,
     time: { from, to: 'now' },
-    annotations: { list: [] },
+    annotations: { list: annotations },
     links: [{
       type: 'dashboards',
       title: 'varve',
@@ -27,7 +29,7 @@ export function dashboard ({ uid, title, description, from, sections }) {
       tooltip: '',
       url: ''
     }],
-    templating: { list: [datasource, instance] },
+    templating: { list: [datasource, job, chain, instance, upstream, endpoint] },
     panels: numbered(sections.flatMap(placed(0)))
   }
 }
@@ -46,20 +48,78 @@ const datasource = {
   current: { text: 'Prometheus', value: 'varve-prometheus', selected: true }
 }
 
-const instance = {
-  name: 'instance',
-  label: 'Replica',
-  type: 'query',
-  datasource: { type: 'prometheus', uid: '$datasource' },
-  query: { query: 'label_values(varve_ledger_version, instance)', refId: 'instance' },
-  definition: 'label_values(varve_ledger_version, instance)',
-  refresh: 2,
-  includeAll: true,
-  allValue: '.*',
-  multi: true,
-  options: [],
-  current: { text: ['All'], value: ['$__all'] },
-  sort: 1
+const ofChosen = 'job=~"$job", instance=~"$instance"'
+const job = choiceOf('job', 'Job', 'label_values(varve_build_info, job)')
+const chain = choiceOf('chain', 'Chain', 'label_values(varve_chain_info{job=~"$job"}, chain_id)')
+// Has no value for all: the replicas of the chosen chains are listed, since no other metric names its chain.
+const instance = choiceOf(
+  'instance',
+  'Replica',
+  'label_values(varve_chain_info{job=~"$job", chain_id=~"$chain"}, instance)'
+)
+const upstream = choiceOf('upstream', 'Upstream', `label_values(varve_upstream_up{${ofChosen}}, upstream)`, '.*')
+const endpoint = choiceOf(
+  'endpoint',
+  'Endpoint',
+  `label_values(varve_pruned_requests_total{${ofChosen}}, endpoint)`,
+  '.*'
+)
+
+// Marks on every panel of time: what changed when a line changes.
+const annotations = [
+  annotationOf(
+    'Reloads',
+    'blue',
+    'configuration reload: {{result}}',
+    of('varve_config_reloads_total'),
+    vector => `increase(${vector}[$__interval]) > 0`
+  ),
+  annotationOf(
+    'Chain resets',
+    'red',
+    'chain reset',
+    of('varve_chain_resets_total'),
+    vector => `increase(${vector}[$__interval]) > 0`
+  ),
+  annotationOf(
+    'Releases',
+    'purple',
+    'varve {{version}} begins',
+    of('varve_build_info'),
+    vector => `${vector} unless ${vector} offset $__interval`
+  )
+]
+
+function annotationOf (name, iconColor, titleFormat, vector, changed) {
+  return {
+    name,
+    datasource: { type: 'prometheus', uid: '$datasource' },
+    enable: true,
+    hide: false,
+    iconColor,
+    expr: changed(vector),
+    step: '60s',
+    titleFormat,
+    tagKeys: 'instance'
+  }
+}
+
+function choiceOf (name, label, definition, allValue) {
+  return {
+    name,
+    label,
+    type: 'query',
+    datasource: { type: 'prometheus', uid: '$datasource' },
+    query: { query: definition, refId: name },
+    definition,
+    refresh: 2,
+    includeAll: true,
+    ...(allValue !== undefined && { allValue }),
+    multi: true,
+    options: [],
+    current: { text: ['All'], value: ['$__all'] },
+    sort: 1
+  }
 }
 
 function placed (y) {

@@ -1,6 +1,21 @@
-/** Selects a metric on the chosen replicas, with further label matchers. */
+const byEndpoint =
+  /^varve_(?:requests_total|request_duration_seconds|pruned_|not_stored_total|reads_saved_total|upstream_requests_total)/
+const byUpstream = /^varve_upstream_/
+
+/** Selects a metric on the chosen replicas, endpoints and upstreams, with further label matchers. */
 export function of (metric, ...matches) {
-  return `${metric}{${['instance=~"$instance"', ...matches].join(',')}}`
+  const chosen = [
+    'job=~"$job"',
+    'instance=~"$instance"',
+    ...(byUpstream.test(metric) ? ['upstream=~"$upstream"'] : []),
+    ...(byEndpoint.test(metric) ? ['endpoint=~"$endpoint"'] : [])
+  ]
+  return `${metric}{${[...chosen, ...matches].join(',')}}`
+}
+
+/** Selects a recorded series of the chosen replicas; its rule is in config/prometheus-rules.yml. */
+export function recorded (record) {
+  return `${record} and on (job, instance) ${of('varve_build_info')}`
 }
 
 /** Rate per second, for panels over time. */

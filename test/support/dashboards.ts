@@ -36,6 +36,7 @@ export interface Dashboard {
   readonly tags: readonly string[]
   readonly schemaVersion: number
   readonly links: ReadonlyArray<{ readonly tags: readonly string[], readonly includeVars: boolean }>
+  readonly annotations: { readonly list: ReadonlyArray<{ readonly name: string, readonly expr: string }> }
   readonly templating: { readonly list: ReadonlyArray<{ readonly name: string, readonly query: unknown }> }
   readonly panels: readonly Panel[]
 }

@@ -1,6 +1,6 @@
 import { dashboard } from '../dashboard.js'
 import { lines, stat } from '../forms.js'
-import { increase, max, of, orZero, part, quantile, rate, sum } from '../queries.js'
+import { increase, max, of, orZero, part, quantile, rate, recorded, sum } from '../queries.js'
 
 // Counts requests by the histogram, which has fewer series than the counter with a status.
 const requests = 'varve_request_duration_seconds_count'
@@ -71,6 +71,37 @@ export default dashboard({
           'dashboard of varve itself.',
         [[`${sum(increase('varve_requests_total', 'status="429"'))} or vector(0)`, '429']],
         { decimals: 0, base: 'green', steps: [[1, 'yellow']] }
+      )
+    ]],
+    ['Replicas', [
+      8,
+      lines(
+        'Requests by replica',
+        'Requests per second of each replica, as recorded by the rules; a replica far from the others gets an uneven ' +
+          'share from the load balancer.',
+        [[recorded('instance:varve_requests:rate5m'), '{{instance}}']],
+        { unit: 'reqps', none: 'no requests, or no rules' }
+      ),
+      lines(
+        'Hit rate by replica',
+        'Hit rate of each replica, as recorded by the rules; a new replica begins low and rises, one that stays low ' +
+          'has a smaller cache or other clients.',
+        [[recorded('instance:varve_hit:ratio_rate5m'), '{{instance}}']],
+        { unit: 'percentunit', max: 1, none: 'no reads, or no rules' }
+      ),
+      lines(
+        'Reads saved by replica',
+        'Reads per second without an upstream request of their own, as recorded by the rules; together they are what ' +
+          'all replicas save their upstreams.',
+        [[recorded('instance:varve_upstream_reads_saved:rate5m'), '{{instance}}']],
+        { unit: 'reqps', none: 'no rules' }
+      ),
+      lines(
+        'Level by replica',
+        'Level of each replica, as /readyz shows it: 0 green, 1 amber, 2 red; one above 0 alone has a problem of its ' +
+          'own.',
+        [[max(of('varve_level'), 'instance'), '{{instance}}']],
+        { soft: 2 }
       )
     ]],
     ['Savings', [

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import {
   type RequestCounts,
   readRequestCounts,
@@ -5,15 +7,21 @@ import {
   type KnownTraffic,
   extrapolated
 } from './known-traffic.js'
+import { readRules } from '../prometheus-rules.js'
+import { overRange } from './over-range.js'
 import { runScenario, type ScenarioRun } from './run-scenario.js'
 import { type MonitoredEnvironment } from './monitored-environment.js'
 
-/** Expands a query as Grafana does, for all replicas or a pattern, over the whole monitored span. */
+const rules = readRules(readFileSync(join(import.meta.dirname, '../../../config/prometheus-rules.yml'), 'utf8'))
+
+/**
+ * Expands a query as Grafana does, for all replicas or a pattern, over the whole monitored span. Recorded series are
+ * replaced by their rules.
+ */
 export function expandQuery (expression: string, range: string, instance = '.*'): string {
-  return expression.replaceAll('$instance', instance).replaceAll('$__rate_interval', range).replaceAll(
-    '$__range',
-    range
-  )
+  const expanded = expression.replaceAll('$instance', instance).replace(/\$(?:job|upstream|endpoint)\b/g, '.*')
+    .replaceAll('$__rate_interval', range).replaceAll('$__range', range)
+  return /:varve_/.test(expanded) ? overRange(expanded, range, rules) : expanded
 }
 
 /** Knowledge about a span, reads that still hang, and the span as text. */

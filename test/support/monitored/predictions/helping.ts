@@ -4,8 +4,17 @@ import { tailResults } from '../../../../src/follow/tail-reader.js'
 import { touchAllReasons } from '../../../../src/follow/transaction-digest.js'
 import { verifyResults } from '../../../../src/follow/verify-page.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
-import { seriesFor, type ExpectedSeries, hasSeries, type KnownTraffic, singleSeries, scaled } from '../known-traffic.js'
+import {
+  seriesFor,
+  type ExpectedSeries,
+  hasSeries,
+  replicaNames,
+  type KnownTraffic,
+  singleSeries,
+  scaled
+} from '../known-traffic.js'
 import { quantilesFor } from '../quantiles.js'
+import { rules } from './rules.js'
 import { type SentRequest } from '../expected-traffic.js'
 
 const isHit = ({ outcome }: SentRequest): boolean => outcome.startsWith('hit_')
@@ -31,6 +40,11 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Upstream requests/A': k => singleSeries(k.upstreamRequests('all')),
   '5xx responses/A': k => singleSeries(k.count(({ status }) => status >= 500) / k.count()),
   '429 responses/A': k => singleSeries(k.count(({ status }) => status === 429)),
+  'Requests by replica/A': k => rules['instance:varve_requests:rate5m']?.(k) ?? [],
+  'Hit rate by replica/A': k => rules['instance:varve_hit:ratio_rate5m']?.(k) ?? [],
+  'Reads saved by replica/A': k => rules['instance:varve_upstream_reads_saved:rate5m']?.(k) ?? [],
+  // One upstream is always down.
+  'Level by replica/A': k => seriesFor('instance', replicaNames.map(who => k.instance(who)), () => [0, 2]),
   'Requests by outcome/A': k =>
     seriesFor(
       'outcome',
