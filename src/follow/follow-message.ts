@@ -1,12 +1,12 @@
 import { type FollowState, type FollowUpdate, type TailDriver } from './follower.js'
 
-/** What the process that reads the tail publishes to the other processes of this varve. */
+/** Message of the process that reads the tail to the other processes of this varve. */
 export type FollowEvent =
   | { readonly kind: 'update', readonly update: FollowUpdate }
   | { readonly kind: 'state', readonly state: Exclude<FollowState, 'following'>, readonly reason: string | undefined }
   | { readonly kind: 'clear' }
 
-/** What a process needs from the one that reads the tail. */
+/** Need of a process for the tail that another one reads. */
 export interface FollowDemand {
   /** Reads that needed no upstream request since the last demand. */
   readonly saved: number

@@ -90,7 +90,7 @@ export class TailReader {
       const block = pages > maxParallelPages ? await this.#readBlock(last) : undefined
       const more = block ?? await this.#readPages(last, perPage, Number(pages))
       const next = more.transactions.at(-1)
-      // What was read is proven; the rest follows with the next reading.
+      // Pages so far are proven; the rest follows with the next reading.
       if (next === undefined) return { result: 'ok', transactions, stamped: undefined }
       transactions.push(...more.transactions)
       last = next

@@ -9,7 +9,7 @@ import { parentContextOf } from './trace-context.js'
 /** Traces client requests. */
 export type RequestTracer = Tracer<IncomingMessage>
 
-/** What the trace of a request says of its response. */
+/** Facts about a response in the trace of its request. */
 export interface TracedResponse {
   readonly endpoint: EndpointLabel
   readonly outcome: OutcomeName

@@ -102,7 +102,7 @@ export interface TracerOptions {
   readonly exportSpans: (spans: readonly EndedSpan[]) => void
 }
 
-/** How a request ended. */
+/** End of a traced request. */
 export interface TracedOutcome {
   readonly name: string
   readonly attributes: SpanAttributes

@@ -1,6 +1,6 @@
 import { inSpan, type Span } from '../tracing/span.js'
 
-/** What a span says of an attempt. */
+/** Facts about an attempt in its span. */
 interface TracedAttempt {
   readonly response: { readonly status: number }
   readonly flaw: string | undefined

@@ -31,7 +31,7 @@ export type WorkerQueryResult = { readonly value: unknown } | {
   readonly errorResponse: Pick<ErrorResponse, 'status' | 'code' | 'message' | 'rawHeaders'>
 } | { readonly error: string }
 
-/** What the worker that reads the tail publishes to the others. */
+/** Message of the worker that reads the tail to the others. */
 export interface FollowMessage {
   readonly kind: 'follow'
   readonly resetCount: ChainResetCount

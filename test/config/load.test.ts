@@ -761,8 +761,7 @@ t.test('an unset variable, an invalid value and a duplicate name are reported to
       ),
     {
       workers: 'the environment variable NO_WORKERS is not set',
-      listen:
-        'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock, got "nowhere"',
+      listen: 'expected HOST:PORT or unix:PATH, such as 127.0.0.1:8080 or unix:/run/varve/http.sock, got "nowhere"',
       'upstreams.1.name': 'expected a unique name, but upstreams.0 has the same one',
       'upstreams.1.url':
         'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
