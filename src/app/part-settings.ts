@@ -2,15 +2,28 @@ import { ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type Config } from '../config/schema.js'
 import { type ProxySettings } from '../proxy/proxy-context.js'
 import { type RequestVariantCache } from '../proxy/parsed-request.js'
+import { type KnownRequestCache } from '../http/known-request.js'
 
 const bytesPerMb = 1024 * 1024
 // Memory for parsed requests, as a share of the memory tier and in addition to it.
 const parsedRequestShare = 1 / 8
 const minParsedRequestBytes = 4 * bytesPerMb
+// The same for the bytes of known requests.
+const knownRequestShare = 1 / 16
+const minKnownRequestBytes = 2 * bytesPerMb
+// Measured (bench/NOTES.md): a known request beside its bytes.
+const knownRequestOverheadBytes = 400
 
 /** Builds the cache of parsed requests, sized as a share of the memory tier. */
 export function parsedRequestCacheOf ({ cache }: Config): RequestVariantCache {
   return new ParsedRequestCache(Math.max(minParsedRequestBytes, cache.memory.maxMb * bytesPerMb * parsedRequestShare))
+}
+
+/** Builds the cache of known requests, sized as a share of the memory tier; undefined if Node parses every request. */
+export function knownRequestCacheOf ({ cache, http }: Config): KnownRequestCache | undefined {
+  if (!http.fastPath) return undefined
+  const maxBytes = Math.max(minKnownRequestBytes, cache.memory.maxMb * bytesPerMb * knownRequestShare)
+  return new ParsedRequestCache(maxBytes, key => key.length + knownRequestOverheadBytes)
 }
 
 /** Picks the settings that decide how reads are served. */

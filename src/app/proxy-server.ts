@@ -25,7 +25,7 @@ import { openDisk, openTracing } from './optional-parts.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { connectionLimitFor } from './descriptors.js'
 import { buildComponents, type Components, type WorkerHooks } from './components.js'
-import { parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
+import { knownRequestCacheOf, parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
 import { type Purger, buildPurger } from './purger.js'
 import { stopGracefully } from './stop.js'
@@ -260,6 +260,7 @@ export async function buildProxyServer (
       config: of,
       proxy: proxyContext,
       parsedRequests: parsedRequestCacheOf(of),
+      knownRequests: knownRequestCacheOf(of),
       access,
       stamper,
       metrics,

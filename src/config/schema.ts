@@ -187,6 +187,7 @@ export const configSchema = z.strictObject({
     maxEntryMb: z.int().min(1).max(1024).default(8)
   }).prefault({}),
   follow: followSchema.prefault({}),
+  http: z.strictObject({ fastPath: z.boolean().default(true) }).prefault({}),
   latest: z.strictObject({
     stateMs: milliseconds.default(0),
     infoMs: milliseconds.default(1000),

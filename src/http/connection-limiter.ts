@@ -50,7 +50,7 @@ export class ConnectionLimiter {
   // Excludes destroyed sockets until their close event; counting them would close further connections.
   readonly #closing = new Set<Socket>()
   // Bodies that stay in memory until their clients have taken them.
-  readonly #bodies = new WeakMap<ServerResponse, { readonly body: Buffer, readonly held: HeldBytes }>()
+  readonly #bodies = new WeakMap<ServerResponse | Socket, { readonly body: Buffer, readonly held: HeldBytes }>()
   readonly #inFlight: ClientLimits['inFlight']
   #limit: number
   // Idle connections, longest idle last; computed at most once per tick.
@@ -92,17 +92,28 @@ export class ConnectionLimiter {
   }
 
   /** Counts a body as memory in flight until its client has taken the response. */
-  trackBody (response: ServerResponse, body: Buffer): void {
+  trackBody (response: ServerResponse | Socket, body: Buffer): void {
     const held = this.#inFlight.holdSent(body.buffer)
     this.#bodies.set(response, { body, held })
     if (response.destroyed) held.release()
     response.once('close', held.release)
   }
 
-  /** Stops counting a body whose last chunk was written, while its response continues. */
-  untrackBody (response: ServerResponse): void {
-    this.#bodies.get(response)?.held.release()
+  /** Counts a body that was written to the socket itself until the kernel has taken it. */
+  trackUnsent (socket: Socket, body: Buffer): void {
+    this.trackBody(socket, body)
+    socket.write('', () => {
+      this.untrackBody(socket)
+    })
+  }
+
+  /** Stops counting a body whose last chunk was written, while its response or socket continues. */
+  untrackBody (response: ServerResponse | Socket): void {
+    const tracked = this.#bodies.get(response)
+    if (tracked === undefined) return
     this.#bodies.delete(response)
+    response.off('close', tracked.held.release)
+    tracked.held.release()
   }
 
   /** Applies the limits; the caller ticks once a second. */
@@ -158,7 +169,7 @@ export class ConnectionLimiter {
 
   #slowConnectionOf (socket: Socket, { throughput }: ConnectionState): SlowConnection {
     const response = pendingResponseOn(socket)
-    const tracked = response && this.#bodies.get(response)
+    const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
     return { socket, throughput, memory: tracked?.body.buffer, queuedBytes: socket.writableLength }
   }
 
@@ -196,5 +207,5 @@ export class ConnectionLimiter {
 
 // Ignores received bytes: a client could keep a connection forever without completing a request.
 function isIdle (socket: Socket, { bytesWritten }: ConnectionState): boolean {
-  return pendingResponseOn(socket) === undefined && socket.bytesWritten === bytesWritten
+  return pendingResponseOn(socket) === undefined && socket.writableLength === 0 && socket.bytesWritten === bytesWritten
 }

@@ -1,22 +1,15 @@
 import { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { serveFromMemory } from '../proxy/serve-read.js'
-import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
-import { type ClientResponse } from '../proxy/stamper.js'
-import { type EndpointName } from '../api/endpoints.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
+import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type HttpExchange } from './http-exchange.js'
+import { KnownRequests } from './known-requests.js'
+import { respondFromMemory } from './memory-response.js'
+import { bypassedConnectionOf } from './parser-bypass.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest } from './request-checks.js'
 import { PipelineQueue } from './pipeline-queue.js'
 import { responsePreferencesOf } from './response-preferences.js'
-
-/** A response that can be sent without waiting. */
-interface FastPathResponse {
-  readonly endpoint: EndpointName
-  readonly outcome: OutcomeName
-  readonly response: ClientResponse
-}
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -36,31 +29,42 @@ export function installFastPath (
   const pipelineQueue = new PipelineQueue(() => {
     context.metrics.connectionCut('pipelining')
   })
+  // Limits on hits are charged by address, which is not in the bytes, and a trace needs the parsed request.
+  const needsParser = context.access.limitsHits || context.tracer !== undefined
+  const knownRequests = context.knownRequests === undefined || needsParser
+    ? undefined
+    : new KnownRequests(context, context.knownRequests)
+  knownRequests?.install(server)
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '' } = request
     const exchange = { request, response, url, method, receivedAtMs: context.proxy.now(), id: idOf(request) }
     // Waits a tick: a small body mostly arrives with its head, and is parsed after it.
     if (method === 'POST') {
       process.nextTick(() => {
-        if (!tryServeWithBody(context, exchange)) passToRouter(request, response)
+        if (!tryServeWithBody(context, knownRequests, exchange)) passToRouter(request, response)
       })
-    } else if (!tryServe(context, exchange, undefined)) passToRouter(request, response)
+    } else if (!tryServe(context, knownRequests, exchange, undefined)) passToRouter(request, response)
   }
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
+    bypassedConnectionOf(request.socket)?.began(request)
     // Node assigns the socket once all earlier responses of the connection are sent.
     if (response.socket === null) pipelineQueue.enqueue(request, response, serve)
     else serve(request, response)
   })
 }
 
-function tryServeWithBody (context: HttpContext, exchange: HttpExchange): boolean {
+function tryServeWithBody (
+  context: HttpContext,
+  knownRequests: KnownRequests | undefined,
+  exchange: HttpExchange
+): boolean {
   const { request } = exchange
   const length = request.readableLength
   const isWholeBody = length > 0 && length <= maxVariantBodyBytes &&
     String(length) === request.headers['content-length']
   const body: unknown = isWholeBody ? request.read() : null
   if (!Buffer.isBuffer(body)) return false
-  if (!tryServe(context, exchange, body)) {
+  if (!tryServe(context, knownRequests, exchange, body)) {
     // Puts the body back in the same tick, before the router reads it.
     request.unshift(body)
     return false
@@ -69,11 +73,20 @@ function tryServeWithBody (context: HttpContext, exchange: HttpExchange): boolea
   return true
 }
 
-function tryServe (context: HttpContext, exchange: HttpExchange, body: Buffer | undefined): boolean {
+function tryServe (
+  context: HttpContext,
+  knownRequests: KnownRequests | undefined,
+  exchange: HttpExchange,
+  body: Buffer | undefined
+): boolean {
   try {
-    const found = findResponse(context, exchange, body)
-    if (found !== undefined) sendResponse(context, exchange, found.endpoint, found.outcome, found.response)
-    return found !== undefined
+    const parsed = findParsed(context, exchange, body)
+    if (parsed === undefined) return false
+    const found = respondFromMemory(context, parsed, responsePreferencesOf(exchange.request.headers))
+    if (found === undefined) return false
+    sendResponse(context, exchange, found.endpoint, found.outcome, found.response)
+    knownRequests?.remember(exchange, parsed, found.response)
+    return true
   } catch (error) {
     // Leaves failures to the router while nothing is written.
     if (exchange.response.headersSent) sendFailure(context, exchange, error)
@@ -81,11 +94,12 @@ function tryServe (context: HttpContext, exchange: HttpExchange, body: Buffer | 
   }
 }
 
-function findResponse (
+/** Returns the parsed form of a valid request; undefined if it is unknown or the router must serve it. */
+function findParsed (
   context: HttpContext,
   { request, url: target, method }: HttpExchange,
   body: Buffer | undefined
-): FastPathResponse | undefined {
+): ParsedRequest | undefined {
   const { headers } = request
   const variantKey = variantKeyOf({
     method,
@@ -103,14 +117,5 @@ function findResponse (
     return undefined
   }
   checkRequest(request)
-  parsed.recordRequestedVersion(context.proxy)
-  const preferences = responsePreferencesOf(headers)
-  const { endpoint: { name: endpoint } } = parsed.read
-  const memo = parsed.getMemo(context.proxy, preferences)
-  if (memo !== undefined) return { endpoint, outcome: parsed.memoOutcome, response: memo }
-  const hit = serveFromMemory(context.proxy, parsed)
-  if (hit === undefined) return undefined
-  const response = context.stamper.respond(parsed.read, hit, preferences)
-  parsed.memoise(context.proxy, hit, preferences, response)
-  return { endpoint, outcome: outcomeNameOf(hit), response }
+  return parsed
 }

@@ -7,6 +7,7 @@ import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedError
 import { hijackExchange } from './http-exchange.js'
 import { requestIdReader } from './request-ids.js'
 import { installFastPath } from './fast-path.js'
+import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
 import { ClientLimiter } from './client-limiter.js'
 import { trustedProxyCheck } from './trusted-proxies.js'
 import { addReadRoutes } from './read-routes.js'
@@ -82,6 +83,9 @@ export function publicApp (context: HttpContext): FastifyInstance {
     done(null, body)
   })
   addReadRoutes(app, context, new ClientLimiter(context.access))
+  installParserBypass(app.server, () => {
+    context.log.warn('http.fastPath has no effect: this Node.js release lacks what it needs')
+  })
   installFastPath(app.server, context, idOf)
   return app
 }
@@ -101,7 +105,7 @@ export async function reloadPublicApp (
   const useCertificate = await certificate?.prepareRenewal()
   return () => {
     // Moves the new app's listeners to the open server.
-    for (const event of ['request', 'clientError', 'connect']) {
+    for (const event of ['request', 'clientError', 'connect', idleChunkEvent]) {
       app.server.removeAllListeners(event)
       for (const listener of next.server.listeners(event)) app.server.on(event, listener as () => void)
     }

@@ -17,6 +17,7 @@ import { type ConnectionLimiter } from './connection-limiter.js'
 import { type Cors } from './cors.js'
 import { type DrainFlag } from './drain-flag.js'
 import { type HttpExchange } from './http-exchange.js'
+import { type KnownRequestCache } from './known-request.js'
 import { requestIdHeader, type RequestIds } from './request-ids.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './trace-context.js'
@@ -30,6 +31,8 @@ export interface HttpContext {
   readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly proxy: ProxyContext
   readonly parsedRequests: RequestVariantCache
+  /** Undefined if Node parses every request. */
+  readonly knownRequests?: KnownRequestCache | undefined
   readonly access: ClientPolicies
   readonly stamper: Stamper
   readonly metrics: Metrics
@@ -61,19 +64,11 @@ export function sendResponse (
   prepared: ClientResponse,
   source?: ResponseSource
 ): void {
-  const { request, response, method } = exchange
-  const tookMs = context.proxy.now() - exchange.receivedAtMs
-  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), exchange.id)
+  const { request, response, method, url, receivedAtMs, id } = exchange
+  const tookMs = context.proxy.now() - receivedAtMs
+  writeHead(response, prepared, perRequestHeaders(context, method, request.headers.origin), id)
   writeBody(context.clients, prepared, method, response)
   const client = context.access.clientNameOf(request)
-  context.metrics.answered(
-    endpoint,
-    outcome,
-    prepared.status,
-    tookMs / 1000,
-    client,
-    context.proxy.settings.isObserving
-  )
   if (context.tracer !== undefined) {
     traceResponse(context.tracer, exchange, {
       endpoint,
@@ -83,24 +78,47 @@ export function sendResponse (
       source
     })
   }
-  if (context.config.log.access) {
-    const fields = requestLogFieldsOf(exchange)
-    const line = accessLineOf(context.config.log, {
-      ...fields,
-      method,
-      url: exchange.url,
-      client,
-      endpoint,
-      outcome,
-      status: prepared.status,
-      cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
-      upstream: source?.upstream,
-      attempts: source?.attempts,
-      bytes: bodyBytesOf(prepared, method),
-      tookMs: Math.round(tookMs * 1000) / 1000
-    }, context.requestIds.nextLineNumber())
-    if (line !== undefined) context.log.info(line, 'request completed')
-  }
+  const traceId = context.config.log.access ? traceIdOf(request.headers) : undefined
+  recordResponse(context, { method, url, client, tookMs, id, traceId }, endpoint, outcome, prepared, source)
+}
+
+/** Facts of a request for metrics and log. */
+interface RecordedRequest {
+  readonly method: string
+  readonly url: string
+  readonly client: string | undefined
+  readonly tookMs: number
+  readonly id: string
+  readonly traceId: string | undefined
+}
+
+/** Counts and logs a response. */
+export function recordResponse (
+  { config: { log: settings }, metrics, log, proxy, requestIds }: HttpContext,
+  { method, url, client, tookMs, id, traceId }: RecordedRequest,
+  endpoint: EndpointLabel,
+  outcome: OutcomeName,
+  prepared: ClientResponse,
+  source?: ResponseSource
+): void {
+  metrics.answered(endpoint, outcome, prepared.status, tookMs / 1000, client, proxy.settings.isObserving)
+  if (!settings.access) return
+  const line = accessLineOf(settings, {
+    id,
+    traceId,
+    method,
+    url,
+    client,
+    endpoint,
+    outcome,
+    status: prepared.status,
+    cacheStatus: rawHeaderValueOf(prepared.rawHeaders, 'cache-status'),
+    upstream: source?.upstream,
+    attempts: source?.attempts,
+    bytes: bodyBytesOf(prepared, method),
+    tookMs: Math.round(tookMs * 1000) / 1000
+  }, requestIds.nextLineNumber())
+  if (line !== undefined) log.info(line, 'request completed')
 }
 
 /** Sends an error response; on a known endpoint it carries the current position. */
@@ -157,8 +175,8 @@ function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
   return { id, traceId: traceIdOf(request.headers) }
 }
 
-// Headers that depend on the client and the moment, not on the response; memoised responses lack them.
-function perRequestHeaders (
+/** Returns headers that depend on the client and the moment, not on the response; memoised responses lack them. */
+export function perRequestHeaders (
   { cors, stamper, drain, isSandbox }: HttpContext,
   method: string,
   origin: string | undefined

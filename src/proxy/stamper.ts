@@ -201,20 +201,18 @@ export class Stamper {
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
     const matchedTag = entry.status === 200 ? matchingTag(ifNoneMatch, tags) : undefined
     if (matchedTag !== undefined) {
+      const lines = ['etag', matchedTag, ...pinCursorHeaders(entry.perResponseHeaders, cursorVersion)]
       return {
         status: 304,
-        rawHeaders: head.rawHeaders.concat(
-          'etag',
-          matchedTag,
-          pinCursorHeaders(entry.perResponseHeaders, cursorVersion)
-        ),
+        rawHeaders: head.rawHeaders.concat(lines),
+        headerText: joinHeaderTexts(head.headerText, printHeaders(lines)),
         body: undefined
       }
     }
     // Only headers without a pinned cursor are printed in advance, because one entry serves reads with and without it.
     const lines = pinCursorHeaders(form.rawHeaders, cursorVersion)
     const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
-    const headerText = head.headerText === undefined || formText === undefined ? undefined : head.headerText + formText
+    const headerText = joinHeaderTexts(head.headerText, formText)
     return { status: entry.status, rawHeaders: head.rawHeaders.concat(lines), headerText, body: form.body }
   }
 
@@ -264,6 +262,10 @@ export class Stamper {
         }`
     }
   }
+}
+
+function joinHeaderTexts (first: string | undefined, second: string | undefined): string | undefined {
+  return first === undefined || second === undefined ? undefined : first + second
 }
 
 function headerValueOf (response: UpstreamResponse, name: string): string | undefined {

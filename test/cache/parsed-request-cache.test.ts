@@ -35,3 +35,20 @@ t.test('putting a request again replaces it and takes no more memory', t => {
   t.same(cache.get('other'), { at: -1 })
   t.end()
 })
+
+t.test('a deleted request is gone, and its room is free again', t => {
+  const cache = new ParsedRequestCache<object>(1000, key => key.length)
+  for (let at = 0; at < 100; at++) {
+    cache.put('x'.repeat(400), {})
+    cache.delete('x'.repeat(400))
+    t.equal(cache.get('x'.repeat(400)), undefined)
+    cache.delete('unknown')
+  }
+  cache.put('a'.repeat(400), {})
+  cache.put('b'.repeat(100), {})
+  cache.put('c'.repeat(400), {})
+  // The second put of c made a the older half.
+  cache.delete('a'.repeat(400))
+  t.same(['a'.repeat(400), 'b'.repeat(100), 'c'.repeat(400)].map(key => cache.get(key)), [undefined, {}, {}])
+  t.end()
+})

@@ -45,6 +45,7 @@ cache:
   disk: { path: null, maxGb: 10 }
   redis: { url: null, cluster: [], sentinel: { name: null, hosts: [], password: null }, username: null, password: null, tls: false, caFile: null, keyPrefix: varve, timeoutMs: 50, ttlSeconds: 2592000 }
   maxEntryMb: 8
+http: { fastPath: true }
 latest: { stateMs: 0, infoMs: 1000, indexMs: 250, gasMs: 500, promote: true }
 pruned: { serveCached: true, answerLocally: true }
 pages: { eventsDefault: 25, eventsTtlSeconds: 3600, pinned: false }
@@ -258,7 +259,8 @@ t.test('all mistakes are reported at once, each with its key and the expected va
   const address = 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080'
   const top = keys(
     'listen, tls, admin, workers, log, trustProxy, chainId, mode, upstreams, head, headers, hedge, ' +
-      'waitForVersion, cache, latest, pruned, pages, audit, limits, clients, passThrough, tracing, cors, downstream'
+      'waitForVersion, cache, follow, http, latest, pruned, pages, audit, limits, clients, passThrough, tracing, ' +
+      'cors, downstream'
   )
   expectMistakes(t, () =>
     load(

@@ -1,0 +1,33 @@
+import { type EndpointName } from '../api/endpoints.js'
+import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
+import { type ParsedRequest } from '../proxy/parsed-request.js'
+import { type ProxyContext } from '../proxy/proxy-context.js'
+import { serveFromMemory } from '../proxy/serve-read.js'
+import { type ClientResponse, type ResponsePreferences, type Stamper } from '../proxy/stamper.js'
+
+/** A response that can be sent without waiting. */
+export interface MemoryResponse {
+  readonly endpoint: EndpointName
+  readonly outcome: OutcomeName
+  readonly response: ClientResponse
+}
+
+/**
+ * Returns the response to a parsed request if memory may serve it at this moment. Each hit before the router is decided
+ * here, at each look-up again.
+ */
+export function respondFromMemory (
+  { proxy, stamper }: { readonly proxy: ProxyContext, readonly stamper: Stamper },
+  parsed: ParsedRequest,
+  preferences: ResponsePreferences
+): MemoryResponse | undefined {
+  parsed.recordRequestedVersion(proxy)
+  const { endpoint: { name: endpoint } } = parsed.read
+  const memo = parsed.getMemo(proxy, preferences)
+  if (memo !== undefined) return { endpoint, outcome: parsed.memoOutcome, response: memo }
+  const hit = serveFromMemory(proxy, parsed)
+  if (hit === undefined) return undefined
+  const response = stamper.respond(parsed.read, hit, preferences)
+  parsed.memoise(proxy, hit, preferences, response)
+  return { endpoint, outcome: outcomeNameOf(hit), response }
+}

@@ -1,0 +1,232 @@
+import { EventEmitter, once } from 'node:events'
+import { connect, Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { configSchema, type Config } from '../../src/config/schema.js'
+import { accelerateClientTimeouts } from '../support/accelerated-timeouts.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type ConfigChange, type TestVarve, varveAt } from '../support/varve.js'
+import { countParsedRequests } from '../support/wire/parsed-requests.js'
+
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const get = (target = modules, more = ''): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n${more}\r\n`
+
+/** Kept-alive connection on which one request is sent at a time. */
+interface Client {
+  readonly socket: Socket
+  /** Sends a request whole; returns its response. */
+  ask(request?: string): Promise<string>
+}
+
+async function clientOf (t: Test, { url }: Pick<TestVarve, 'url'>): Promise<Client> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname).setNoDelay().on('error', () => {})
+  t.teardown(() => {
+    socket.destroy()
+  })
+  await once(socket, 'connect')
+  return {
+    socket,
+    ask: async (request = get()) => {
+      let text = ''
+      const take = (chunk: Buffer): void => {
+        text += chunk.toString('latin1')
+      }
+      socket.on('data', take)
+      socket.write(request)
+      await until(() => isWhole(text) || socket.destroyed, 'a response comes')
+      socket.off('data', take)
+      return text
+    }
+  }
+}
+
+function isWhole (text: string): boolean {
+  const length = /^content-length: (\d+)/im.exec(text)?.[1]
+  const end = text.indexOf('\r\n\r\n')
+  return end !== -1 && text.length >= end + 4 + Number(length ?? 0)
+}
+
+interface Setup {
+  readonly varve: TestVarve
+  readonly client: Client
+  /** Number of requests that Node parsed since the last call. */
+  parsed(): number
+}
+
+/** Starts varve at an upstream with these bodies, and sends a request until its bytes are known. */
+async function start (t: Test, change: ConfigChange = {}, bodyOf = (): string => '[]'): Promise<Setup> {
+  const stub = await startStubUpstream(t, (request, response) => {
+    const version = Number(/ledger_version=(\d+)/.exec(request.url ?? '')?.[1])
+    respondOk(response, bodyOf(), stamps({ 'x-aptos-ledger-version': String(Math.max(1000, version)) }))
+  })
+  const varve = await varveAt(t, stub.url, change)
+  const parsedBy = countParsedRequests(t)
+  let before = 0
+  const client = await clientOf(t, varve)
+  for (let times = 0; times < 3; times++) await client.ask()
+  const parsed = (): number => {
+    const all = parsedBy(varve.url)
+    const since = all - before
+    before = all
+    return since
+  }
+  parsed()
+  return { varve, client, parsed }
+}
+
+t.test('Node parses the first request of a connection, and no known one after it', async t => {
+  const { varve, client, parsed } = await start(t)
+  for (let times = 0; times < 5; times++) t.match(await client.ask(), /detail=memory/)
+  t.equal(parsed(), 0)
+  const other = await clientOf(t, varve)
+  t.match(await other.ask(), /detail=memory/)
+  t.equal(parsed(), 1)
+  t.match(await other.ask(), /detail=memory/)
+  t.equal(parsed(), 0)
+  t.equal(await varve.metric('varve_requests_total{endpoint="account_modules",outcome="hit_memory",status="200"}'), 9)
+})
+
+t.test('requests with credentials or a trace, and large heads, are not remembered', async t => {
+  const { client, parsed } = await start(t)
+  const lines = [
+    'Authorization: Bearer x',
+    'Proxy-Authorization: Basic eA==',
+    'X-Api-Key: x',
+    'Cookie: a=b',
+    'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    'Expect: 100-continue',
+    'Upgrade: h2c',
+    `X-Long: ${'x'.repeat(2048)}`
+  ]
+  for (const line of lines) {
+    for (let times = 0; times < 3; times++) await client.ask(get(modules, `${line}\r\n`))
+    t.equal(parsed(), 3, line)
+  }
+  await client.ask()
+  t.equal(parsed(), 0, 'the known request still is')
+})
+
+t.test('a known request carries the present position', async t => {
+  const { client, parsed } = await start(t)
+  t.match(await client.ask(), /X-NODE-LEDGER-VERSION: 1000\r/)
+  await client.ask(get(modules.replace('500', '2000')))
+  parsed()
+  t.match(await client.ask(), /X-NODE-LEDGER-VERSION: 2000\r/)
+  t.equal(parsed(), 0)
+})
+
+t.test('a known request of a purged read is fetched, and Node writes a body that is too large', async t => {
+  const bodies = ['[1]', `"${'x'.repeat(200_000)}"`]
+  const { varve, client, parsed } = await start(
+    t,
+    { admin: { listen: '127.0.0.1:0', token: 'x' } },
+    () => bodies.shift() ?? '[]'
+  )
+  t.match(await client.ask(), /\[1\]$/)
+  t.equal(parsed(), 0)
+  const purged = await fetch(`${varve.adminUrl}/purge`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer x' },
+    body: JSON.stringify({ method: 'GET', url: modules })
+  })
+  t.equal(purged.status, 200)
+  for (const cacheStatus of [/fwd=uri-miss/, /detail=memory/, /detail=memory/]) {
+    const text = await client.ask()
+    t.match(text, cacheStatus)
+    t.ok(text.length > 200_000)
+    t.equal(parsed(), 1)
+  }
+})
+
+t.test('a look-up that fails is left to the router', async t => {
+  const { client, parsed } = await start(t)
+  t.intercept(ParsedRequest.prototype, 'getMemo', {
+    value: () => {
+      throw new Error('broken')
+    }
+  })
+  t.match(await client.ask(), /200 OK\r\ncache-status: varve; hit; detail=memory/)
+  t.equal(parsed(), 1)
+})
+
+t.test('where Node lacks what the fast path needs, the log says it once and Node parses all', async t => {
+  t.intercept(Socket.prototype, 'listeners', {
+    value: function (this: Socket, event: string) {
+      return event === 'data' ? [] : EventEmitter.prototype.listeners.call(this, event)
+    }
+  })
+  const { varve, client, parsed } = await start(t)
+  const other = await clientOf(t, varve)
+  for (const { ask } of [client, other, client]) t.match(await ask(), /detail=memory/)
+  t.equal(parsed(), 3)
+  t.equal(varve.log.filter(({ msg }) => String(msg).startsWith('http.fastPath has no effect')).length, 1)
+})
+
+t.test('a drain closes a connection with its next response, known or not', async t => {
+  const { varve, client, parsed } = await start(t)
+  const stopping = varve.stop({ drainMs: 200 })
+  t.match(await client.ask(), /^connection: close\r$/im)
+  t.equal(parsed(), 1)
+  await stopping
+})
+
+t.test('http.fastPath takes effect at a reload', async t => {
+  const { varve, client, parsed } = await start(t)
+  const config = (fastPath: boolean): Config =>
+    configSchema.parse({
+      listen: '127.0.0.1:0',
+      admin: { listen: '127.0.0.1:0' },
+      upstreams: [{ name: 'node', url: 'http://127.0.0.1:9' }],
+      head: { pollMs: 600_000 },
+      http: { fastPath }
+    })
+  await varve.reload(config(false))
+  for (let times = 0; times < 3; times++) t.match(await client.ask(), /detail=memory/)
+  t.equal(parsed(), 3)
+  await varve.reload(config(true))
+  for (let times = 0; times < 4; times++) t.match(await client.ask(), /detail=memory/)
+  t.equal(parsed(), 2, 'the first is parsed again, and the second known')
+})
+
+t.test('known requests of a client that does not read wait in Node, and all are answered in order', async t => {
+  accelerateClientTimeouts(t, 10)
+  const body = `"${'x'.repeat(100_000)}"`
+  const { varve, client, parsed } = await start(t, {}, () => body)
+  const { socket } = client
+  socket.pause()
+  let sent = 0
+  // Fills the buffers of the kernel.
+  await until(async () => {
+    socket.write(get())
+    sent++
+    return Number(await varve.metric('varve_in_flight_bytes')) > 0
+  }, 'a response does not fit')
+  t.ok(parsed() < sent, `${sent} sent`)
+  // Waits for longer than an idle connection may live.
+  await new Promise(resolve => {
+    setTimeout(resolve, 1000)
+  })
+  socket.write(get(modules, 'Connection: close\r\n'))
+  let text = ''
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+  }).resume()
+  await once(socket, 'close')
+  t.equal(text.split(body).length - 1, sent + 1)
+  t.equal(await varve.metric('varve_in_flight_bytes'), 0)
+  t.equal(await varve.metric('varve_connections_cut_total{reason="head"}'), 0)
+})
+
+t.test('a client that stops reading known responses is cut after 120 seconds', async t => {
+  accelerateClientTimeouts(t, 5)
+  const { varve, client } = await start(t, {}, () => `"${'x'.repeat(100_000)}"`)
+  client.socket.pause()
+  await until(async () => {
+    client.socket.write(get())
+    return Number(await varve.metric('varve_in_flight_bytes')) > 0
+  }, 'a response does not fit')
+  await until(async () => await varve.metric('varve_connections_cut_total{reason="stalled"}') === 1, 'it is cut')
+  await until(async () => await varve.metric('varve_in_flight_bytes') === 0, 'its bytes are free')
+})
