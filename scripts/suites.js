@@ -37,7 +37,8 @@ const random = [
     'proxy/events/look-up-pages',
     'proxy/serve-in-observe-mode',
     'config/secrets',
-    'cache/redis-tier'
+    'cache/redis-tier',
+    'http/fast-path-differential'
   ),
   ...slow('', 'cache/redis-block-index')
 ]

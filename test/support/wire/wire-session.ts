@@ -1,0 +1,69 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { connect as connectTls, TLSSocket } from 'node:tls'
+import { setImmediate as turn } from 'node:timers/promises'
+
+/**
+ * Step of a client on one connection: sends bytes, waits until so many responses have begun in total, closes its side,
+ * or resets the connection.
+ */
+export type WireStep = { readonly send: string } | { readonly responses: number } | 'end' | 'reset'
+
+// Ends a session that waits for ever; its text then shows where.
+const limitMs = 60_000
+const responseStart = 'HTTP/1.1 '
+
+/** Takes the steps on a new connection; returns all received bytes as latin1 text, without Date. */
+export async function runWireSession (url: string, steps: readonly WireStep[]): Promise<string> {
+  const { hostname, port, protocol } = new URL(url)
+  const socket: Socket = protocol === 'https:'
+    ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
+    : connect(Number(port), hostname)
+  let text = ''
+  let responses = 0
+  let onChange = (): void => {}
+  socket.on('error', () => {}).on('data', chunk => {
+    const from = Math.max(0, text.length - responseStart.length + 1)
+    text += chunk.toString('latin1')
+    responses += text.slice(from).split(responseStart).length - 1
+    onChange()
+  })
+  const closed = new Promise<void>(resolve => {
+    socket.once('close', () => {
+      onChange()
+      resolve()
+    })
+  })
+  const limit = setTimeout(() => {
+    text += '(no response for too long)'
+    socket.destroy()
+  }, limitMs)
+  const until = async (isTrue: () => boolean): Promise<void> => {
+    while (!isTrue()) {
+      await new Promise<void>(resolve => {
+        onChange = resolve
+      })
+    }
+  }
+  await once(socket.setNoDelay(), protocol === 'https:' ? 'secureConnect' : 'connect')
+  for (const step of steps) {
+    if (step === 'end') socket.end()
+    else if (step === 'reset') reset(socket)
+    else if ('responses' in step) {
+      await until(() => socket.destroyed || responses >= step.responses)
+    } else if (!socket.destroyed && socket.writable) {
+      socket.write(step.send, 'latin1')
+      // Lets the server read these bytes by themselves, in most cases.
+      for (let turns = 0; turns < 3; turns++) await turn()
+    }
+  }
+  await closed
+  clearTimeout(limit)
+  return text.replaceAll(/^Date: .*\r\n/gm, '')
+}
+
+// TLS has no reset of its own.
+function reset (socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy()
+  else socket.resetAndDestroy()
+}
