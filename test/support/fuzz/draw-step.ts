@@ -172,6 +172,7 @@ export function drawSetting (chance: SeededRandom, seed: number): FuzzSetting {
     pinsPages: seed % 3 === 0,
     isObserving: seed % 10 === 0,
     followMode: followModeOf(seed),
+    hasFastPath: seed % 4 !== 0,
     auditShare: chance.pick([0.001, 1]),
     ...(memoryKb !== undefined && { memoryKb })
   }

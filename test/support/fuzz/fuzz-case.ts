@@ -19,6 +19,8 @@ export interface FuzzSetting {
   readonly pinsPages: boolean
   readonly isObserving: boolean
   readonly followMode: 'off' | 'observe' | 'on'
+  /** True if hits of known request bytes bypass Node's parser. */
+  readonly hasFastPath: boolean
   /** Memory limit; undefined for the default. */
   readonly memoryKb?: number
   /** Share of hits that are audited. */
@@ -69,6 +71,7 @@ export const defaultSetting: FuzzSetting = {
   microCacheMs: 0,
   isShared: false,
   pinsPages: false,
+  hasFastPath: true,
   isObserving: false,
   followMode: 'off',
   auditShare: 0.001

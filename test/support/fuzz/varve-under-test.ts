@@ -48,7 +48,7 @@ export class VarveUnderTest {
     upstreamUrl: string,
     meeting: RedisLocation | undefined
   ): Promise<VarveUnderTest> {
-    const { microCacheMs, pinsPages, isObserving, followMode, memoryKb, auditShare } = setting
+    const { microCacheMs, pinsPages, isObserving, followMode, hasFastPath, memoryKb, auditShare } = setting
     const log: Array<Record<string, unknown>> = []
     const config = configSchema.parse({
       listen: '127.0.0.1:0',
@@ -60,6 +60,7 @@ export class VarveUnderTest {
       pages: { pinned: pinsPages },
       follow: { mode: followMode, maxAgeMs: followedMs, verify: 0.2 },
       audit: { share: auditShare, followedShare: auditShare },
+      http: { fastPath: hasFastPath },
       // Raises the Redis timeout: a healthy Redis may be slow on a busy machine.
       ...(meeting !== undefined &&
         { cache: { redis: { url: meeting.url, keyPrefix: meeting.keyPrefix, timeoutMs: 1000 } } }),

@@ -37,10 +37,14 @@ export class HostileHarness {
     this.varve = varve
   }
 
-  static async start (t: Test): Promise<HostileHarness> {
+  static async start (t: Test, fastPath: boolean): Promise<HostileHarness> {
     const upstream = await startCapturingUpstream(t)
     // Turns audits off, which would detect an upstream that never repeats a response.
-    const varve = await varveAt(t, upstream.url, { upstream: { timeoutMs: 2000 }, audit: { share: 0 } })
+    const varve = await varveAt(t, upstream.url, {
+      upstream: { timeoutMs: 2000 },
+      audit: { share: 0 },
+      http: { fastPath }
+    })
     const bench = new HostileHarness(upstream, varve)
     bench.#nextBody = (await varve.get(nextTarget)).body
     return bench
