@@ -15,17 +15,17 @@ t.test('every response has its own length and the Date of its second, whatever w
   const writer = new HitWriter(clients, () => now)
   const large = Buffer.alloc(5e6, 'x')
   const server = createServer(socket => {
-    writer.write(socket, 'GET', response, [])
+    writer.write(socket, 'GET', response, [], 'req-1')
     now = new Date('2026-11-25T10:00:00.900Z')
-    writer.write(socket, 'GET', response, ['x-own', '1'])
+    writer.write(socket, 'GET', response, ['x-own', '1'], 'req-1')
     now = new Date('2026-11-25T10:00:01.000Z')
-    writer.write(socket, 'HEAD', response, [])
-    writer.write(socket, 'GET', { ...response, status: 304, body: undefined }, [])
+    writer.write(socket, 'HEAD', response, [], 'req-1')
+    writer.write(socket, 'GET', { ...response, status: 304, body: undefined }, [], 'req-1')
     // Follows bytes that the kernel has not taken.
     socket.write(large)
-    writer.write(socket, 'GET', response, [])
+    writer.write(socket, 'GET', response, [], 'req-1')
     const other = new Socket().on('error', () => {})
-    writer.write(other, 'GET', { ...response, body: Buffer.from('[43]') }, [])
+    writer.write(other, 'GET', { ...response, body: Buffer.from('[43]') }, [], 'req-1')
     socket.end()
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -39,7 +39,7 @@ t.test('every response has its own length and the Date of its second, whatever w
   })
   await once(socket, 'close')
   const expected = (status: string, lines: string, second: string, sent: string): string =>
-    `HTTP/1.1 ${status}\r\netag: "a"\r\n${lines}Date: Wed, 25 Nov 2026 10:00:0${second} GMT\r\nConnection: keep-alive\r\nKeep-Alive: timeout=72\r\n\r\n${sent}`
+    `HTTP/1.1 ${status}\r\netag: "a"\r\nx-request-id: req-1\r\n${lines}Date: Wed, 25 Nov 2026 10:00:0${second} GMT\r\nConnection: keep-alive\r\nKeep-Alive: timeout=72\r\n\r\n${sent}`
   const length = (bytes: number): string => `content-length: ${bytes}\r\n`
   t.equal(
     text,

@@ -13,7 +13,7 @@ export type WireStep = { readonly send: string } | { readonly responses: number 
 const limitMs = 60_000
 const responseStart = 'HTTP/1.1 '
 
-/** Takes the steps on a new connection; returns all received bytes as latin1 text, without Date. */
+/** Takes the steps on a new connection; returns all received bytes as latin1 text, without Date and id. */
 export async function runWireSession (url: string, steps: readonly WireStep[]): Promise<string> {
   const { hostname, port, protocol } = new URL(url)
   const socket: Socket = protocol === 'https:'
@@ -59,7 +59,7 @@ export async function runWireSession (url: string, steps: readonly WireStep[]): 
   }
   await closed
   clearTimeout(limit)
-  return text.replaceAll(/^Date: .*\r\n/gm, '')
+  return text.replaceAll(/^(?:Date|x-request-id): .*\r\n/gm, '')
 }
 
 // TLS has no reset of its own.
