@@ -121,17 +121,15 @@ function layoutsOf ({ accept }: DependentRead): readonly Dependency[] {
 
 /** Depends on one resource; on all at the address for a type without a form in BCS. */
 function ofResourceKey (address: string, tag: TypeTag): Dependency {
-  const key = resourceKey(address, tag)
-  return key === undefined
-    ? ofSet('resources', address)
-    : { digest: digestOf(key), name: `resource ${printTypeTag(tag)} at 0x${address}` }
+  return ofPath(resourceKey(address, tag), `resource ${printTypeTag(tag)} at 0x${address}`, ofSet('resources', address))
 }
 
 function ofGroupKey (address: string): Dependency {
-  const key = groupKey(address, objectGroup)
-  return key === undefined
-    ? ofSet('groups', address)
-    : { digest: digestOf(key), name: `object at 0x${address}` }
+  return ofPath(groupKey(address, objectGroup), `object at 0x${address}`, ofSet('groups', address))
+}
+
+function ofPath (key: Buffer | undefined, name: string, all: Dependency): Dependency {
+  return key === undefined ? all : { digest: digestOf(key), name }
 }
 
 function ofModuleKey (address: string, name: string): Dependency {

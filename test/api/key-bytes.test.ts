@@ -8,7 +8,8 @@ import { keyBytes } from '../../sandbox/value-bytes.js'
 import { check, seedTitle } from '../support/properties.js'
 import { realChanges } from '../support/state-keys.js'
 
-const hexOf = (type: string, value: unknown): string | undefined => tableKeyBytes(structTagOf(type), value)?.toString('hex')
+const hexOf = (type: string, value: unknown): string | undefined =>
+  tableKeyBytes(structTagOf(type), value)?.toString('hex')
 
 t.test('keys of public networks written as JSON have the bytes that the chain has', async t => {
   const counts = { exact: 0, struct: 0 }
@@ -81,7 +82,9 @@ t.test('a value that does not fit its type, or needs a layout, has no bytes', as
 })
 
 t.test('JSON of structs depends on code, strings and objects do not', async t => {
-  for (const type of ['u64', 'address', 'vector<vector<u8>>', '0x1::string::String', 'vector<0x1::object::Object<u8>>']) {
+  for (
+    const type of ['u64', 'address', 'vector<vector<u8>>', '0x1::string::String', 'vector<0x1::object::Object<u8>>']
+  ) {
     t.equal(needsLayout(structTagOf(type)), false, type)
   }
   for (const type of ['0x1::coin::Coin<u8>', 'vector<0x1::option::Option<u8>>', '0x1::string::Other']) {
@@ -109,7 +112,10 @@ const typed = fc.letrec<{ one: { type: string, value: unknown }, many: { type: s
     fc.boolean().map(value => ({ type: 'bool', value })),
     fc.bigInt({ min: 0n, max: 2n ** 256n - 1n }).map(value => ({ type: 'address', value: `0x${value.toString(16)}` })),
     fc.string({ unit: 'binary' }).map(value => ({ type: '0x1::string::String', value })),
-    fc.uint8Array({ maxLength: 200 }).map(bytes => ({ type: 'vector<u8>', value: `0x${Buffer.from(bytes).toString('hex')}` })),
+    fc.uint8Array({ maxLength: 200 }).map(bytes => ({
+      type: 'vector<u8>',
+      value: `0x${Buffer.from(bytes).toString('hex')}`
+    })),
     tie('many')
   ),
   many: fc.tuple(tie('one'), fc.nat(3)).map(([{ type, value }, count]) =>

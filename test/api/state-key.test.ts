@@ -94,7 +94,10 @@ t.test('every set of keys has a digest of its own', async t => {
     ['0x1', '0x2', `0x${'f'.repeat(64)}`].map(address => digestOfSet(set, addressDigits(address)))
   )
   t.equal(new Set([...digests, publishedCode]).size, 13)
-  t.equal(digestOfSet('items', addressDigits('0xAB')), digestOfSet('items', addressDigits(`0x${'00ab'.padStart(64, '0')}`)))
+  t.equal(
+    digestOfSet('items', addressDigits('0xAB')),
+    digestOfSet('items', addressDigits(`0x${'00ab'.padStart(64, '0')}`))
+  )
 })
 
 t.test('the store of an asset and the asset of a coin have the addresses that nodes compute', async t => {
