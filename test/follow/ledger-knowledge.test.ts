@@ -68,7 +68,7 @@ t.test('in every small world, at every head and with any table, no claim is fals
     for (const [first, last] of [[0, 4], [0, 2], [1, 4], [3, 3]] as const) {
       for (const slots of [2, 1024]) {
         const claim = falseClaim(world, knowledgeOf(world, first, last, slots))
-        if (claim !== undefined) return t.fail(claim, { world, first, last, slots })
+        if (claim !== undefined) t.fail(claim, { world, first, last, slots })
         worlds++
       }
     }
