@@ -42,6 +42,8 @@ export interface TailReaderOptions {
 interface Page {
   readonly transactions: readonly TransactionDigest[]
   readonly stamped: StampedPosition
+  /** True if a larger page fails, so this one says nothing about the size of pages. */
+  readonly isHalved?: boolean
 }
 
 type PageResult = Page | { readonly failure: TailReading }
@@ -52,6 +54,8 @@ const pageLimit = 100
 const maxParallelPages = 8
 // A larger gap is not caught up with: knowledge begins again at the head.
 const maxPagesBehind = 50
+// Failing versions that one reading steps over.
+const maxSteps = 3
 
 /**
  * Reads the transactions after a head. Pages overlap by one transaction, whose accumulator root commits to the whole
@@ -84,10 +88,12 @@ export class TailReader {
     const perPage = BigInt(first.transactions.length)
     if (end > head.version && perPage === 0n) return failed('a page ends before the position of its response')
     let last: FollowedHead = transactions.at(-1) ?? head
-    while (last.version < end) {
+    while (last.version < end && first.isHalved !== true) {
       const pages = (end - last.version + perPage - 1n) / perPage
       if (pages > maxPagesBehind) return { result: 'gap', transactions: [], stamped, reason: 'too far behind the head' }
-      const block = pages > maxParallelPages ? await this.#readBlock(last) : undefined
+      // Blocks are not checked in BCS.
+      const mayReadBlock = pages > maxParallelPages && !this.#options.requiresVerified()
+      const block = mayReadBlock ? await this.#readBlock(last) : undefined
       const more = block ?? await this.#readPages(last, perPage, Number(pages))
       const next = more.transactions.at(-1)
       // Pages so far are proven; the rest follows with the next reading.
@@ -137,14 +143,15 @@ export class TailReader {
   }
 
   /** Reads one page after a head; one that fails on its content is halved, down to a version that is stepped over. */
-  async #readPage (head: FollowedHead, limit: number): Promise<PageResult> {
+  async #readPage (head: FollowedHead, limit: number, stepsLeft = maxSteps): Promise<PageResult> {
     // A version that was stepped over has no root to compare.
-    const page = head.root === undefined
-      ? await this.#fetchPage(head.version + 1n, limit)
-      : await this.#fetchPage(head.version, limit)
+    const hasOverlap = head.root !== undefined
+    const page = await this.#fetchPage(hasOverlap ? head.version : head.version + 1n, limit, hasOverlap)
     if ('failure' in page) {
-      if (page.failure.result !== 'failed' || page.failure.reason !== unreadablePage) return page
-      return limit > 2 ? await this.#readPage(head, Math.ceil(limit / 2)) : await this.#stepOver(head)
+      if (page.failure.reason !== unreadablePage) return page
+      if (limit <= 2) return await this.#stepOver(head, stepsLeft)
+      const half = await this.#readPage(head, Math.ceil(limit / 2), stepsLeft)
+      return 'failure' in half ? half : { ...half, isHalved: true }
     }
     if (head.root === undefined) {
       return page.transactions[0]?.version === head.version + 1n && areContiguous(page.transactions)
@@ -162,7 +169,13 @@ export class TailReader {
   }
 
   /** Takes the version after a head for a change of everything, because no upstream can print it. */
-  async #stepOver (head: FollowedHead): Promise<PageResult> {
+  async #stepOver (head: FollowedHead, stepsLeft: number): Promise<PageResult> {
+    if (stepsLeft === 0) return this.#fail(unreadablePage)
+    if (head.root !== undefined) {
+      // An upstream that cannot print the head either fails on everything.
+      const own = await this.#fetchPage(head.version, 1)
+      if ('failure' in own) return own
+    }
     const version = head.version + 1n
     const skipped: TransactionDigest = {
       version,
@@ -171,12 +184,12 @@ export class TailReader {
       touched: [],
       touchesAll: 'unreadable'
     }
-    const rest = await this.#readPage({ version, root: undefined }, pageLimit)
+    const rest = await this.#readPage({ version, root: undefined }, pageLimit, stepsLeft - 1)
     if ('failure' in rest) return rest
     return { transactions: [skipped, ...rest.transactions], stamped: rest.stamped }
   }
 
-  async #fetchPage (start: bigint | undefined, limit: number): Promise<PageResult> {
+  async #fetchPage (start: bigint | undefined, limit: number, hasOverlap = true): Promise<PageResult> {
     const target = transactionsTarget(start, limit)
     const response = await this.#fetch(target, start, mediaTypes.json)
     const stamped = response?.stamped
@@ -201,15 +214,17 @@ export class TailReader {
     const transactions = await readDigests(response.body)
     if (transactions === undefined || stamped === undefined) return this.#fail('a page of transactions is not readable')
     this.#options.onPage(transactions.length > 1 || start === undefined ? 'ok' : 'empty', response.body.length)
-    return { transactions: await this.#verified(transactions, start), stamped }
+    return { transactions: await this.#verified(transactions, start, hasOverlap), stamped }
   }
 
   /** Checks a share of the pages; where all must be checked, an unchecked page is a change of everything. */
   async #verified (
     transactions: readonly TransactionDigest[],
-    start: bigint | undefined
+    start: bigint | undefined,
+    hasOverlap: boolean
   ): Promise<readonly TransactionDigest[]> {
-    if (start === undefined || transactions.length < 2 || !this.#options.shouldVerify()) return transactions
+    const isNothingNew = transactions.length <= Number(hasOverlap)
+    if (start === undefined || isNothingNew || !this.#options.shouldVerify()) return transactions
     const response = await this.#fetch(transactionsTarget(start, transactions.length), start, mediaTypes.bcs)
     const result = response?.status === 200 && response.rest === undefined
       ? verifyPage(transactions, response.body)
