@@ -126,7 +126,7 @@ export class TailLoop implements TailDriver {
     const { reader, follower, now, metrics } = this.#options
     const resets = this.#resets
     const { head } = follower
-    const reading = await (head === undefined ? reader.readHead() : reader.readAfter(head))
+    const reading = await (head === undefined ? reader.readHead() : reader.readAfter(head)).catch(toFailure)
     this.#readings++
     metrics.read(reading.result, head === undefined ? 0 : reading.transactions.length)
     this.#isAtEnd = reading.stamped !== undefined || reading.result === 'empty'
@@ -156,10 +156,11 @@ export class TailLoop implements TailDriver {
       metrics.touchedAll(this.#beginReason)
       this.#beginReason = 'start'
     } else {
-      for (const { touchesAll } of transactions) {
+      for (const { touched, touchesAll } of transactions) {
         if (touchesAll !== undefined) metrics.touchedAll(touchesAll)
-        // A node without write sets lists nothing for every transaction.
-        this.#unlisted = touchesAll === 'unlisted' || touchesAll === 'unreadable' ? this.#unlisted + 1 : 0
+        // A node without write sets lists nothing for every transaction that has changes.
+        if (touched.length > 0) this.#unlisted = 0
+        else if (touchesAll === 'unlisted' || touchesAll === 'unreadable') this.#unlisted++
       }
     }
     if (this.#unlisted >= minUnlisted) {
@@ -225,4 +226,8 @@ export class TailLoop implements TailDriver {
       this.#timer = setTimeout(this.#resume, ms).unref()
     })
   }
+}
+
+function toFailure (error: unknown): TailReading {
+  return { result: 'failed', transactions: [], stamped: undefined, reason: String(error) }
 }

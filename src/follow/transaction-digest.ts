@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { readAddress } from '../api/address.js'
 import { type ByteRange, eachItemIn, itemsIn, membersIn, textIn, u64In } from '../api/json-scan.js'
 import {
-  addressDigits,
   digestOf,
   digestOfHash,
   digestOfSet,
@@ -187,10 +187,10 @@ class ChangeScanner {
     type: string | undefined,
     touched: Set<StateDigest>
   ): TouchAllReason | undefined {
-    const address = this.#text(members, 'address')
+    const address = this.#address(members, 'address')
     if (address === undefined || type === undefined) return 'unreadable'
     const tag = this.#tagOf(type)
-    const key = tag && resourceKey(addressDigits(address), tag)
+    const key = tag && resourceKey(address, tag)
     if (key === undefined || stateKeyHash(key) !== hash) touched.add(this.#setOf('groups', address))
     touched.add(this.#setOf('resources', address))
     return undefined
@@ -202,7 +202,7 @@ class ChangeScanner {
     name: string,
     touched: Set<StateDigest>
   ): TouchAllReason | undefined {
-    const address = this.#text(members, name)
+    const address = this.#address(members, name)
     if (address === undefined) return 'unreadable'
     touched.add(this.#setOf(set, address))
     return undefined
@@ -210,9 +210,15 @@ class ChangeScanner {
 
   #setOf (set: 'items' | 'modules' | 'groups' | 'resources', address: string): StateDigest {
     const name = `${set} ${address}`
-    const digest = this.#sets.get(name) ?? digestOfSet(set, addressDigits(address))
+    const digest = this.#sets.get(name) ?? digestOfSet(set, address)
     this.#sets.set(name, digest)
     return digest
+  }
+
+  /** Returns an address as 64 hex digits; undefined if it is none, since its sets would be others. */
+  #address (members: Members, name: string): string | undefined {
+    const text = this.#text(members, name)
+    return text === undefined ? undefined : readAddress(text)
   }
 
   #tagOf (text: string): TypeTag | undefined {
