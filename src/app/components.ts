@@ -120,8 +120,8 @@ export function buildComponents (
     }
   })
   const releases = new LiveReleases(now, name => upstreamPool.isUp(name))
-  const followHooks = hooks.following
-  const following = new Following(config, { tracker, upstreamPool, headPolling, metrics, log, now, hooks: followHooks })
+  const followParts = { tracker, upstreamPool, headPolling, memory, hooks: hooks.following }
+  const following = new Following(config, { ...followParts, metrics, log, now })
   const versionWaits = new VersionWaits(
     tracker,
     new WaiterPolls(() => {

@@ -1,5 +1,6 @@
 import { type Logger } from 'pino'
 import { type UpstreamResponse } from '../api/upstream-response.js'
+import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Config } from '../config/schema.js'
 import { type FollowDemand, type FollowEvent, RemoteTail } from '../follow/follow-message.js'
@@ -31,6 +32,7 @@ export interface FollowingOptions {
   readonly log: Logger
   readonly now: () => number
   readonly hooks: FollowHooks | undefined
+  readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
 type FollowedParts = Pick<ProxyContext, 'follower' | 'followObserver'>
@@ -156,7 +158,7 @@ export class Following {
   }
 
   #build (settings: Config['follow']): FollowedParts {
-    const { tracker, now, hooks, log } = this.#options
+    const { tracker, now, hooks, log, memory } = this.#options
     const { maxAgeMs, mode } = settings
     const follower = new Follower({
       now,
@@ -168,7 +170,10 @@ export class Following {
       },
       onState: (state, reason) => {
         logState(log, state, reason)
-        if (state === 'stopped') hooks?.publish({ kind: 'state', state, reason })
+        if (state !== 'stopped') return
+        // Nothing is served any more from what a check has found wrong, also after a reload.
+        memory.invalidateFollowed()
+        hooks?.publish({ kind: 'state', state, reason })
       }
     })
     const followObserver = mode === 'observe' ? observerOf(follower, this.#counters, log) : undefined

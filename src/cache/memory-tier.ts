@@ -108,6 +108,13 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
     }
   }
 
+  /** Invalidates entries whose intervals have grown with the ledger, because what was read of it is wrong. */
+  invalidateFollowed (): void {
+    for (const [key, { dependencies }] of [...this.#entries.entries()]) {
+      if (dependencies !== undefined) this.#entries.delete(key)
+    }
+  }
+
   /** Invalidates all entries. */
   clear (): void {
     this.#entries.clear()

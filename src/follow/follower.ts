@@ -99,6 +99,11 @@ export class Follower {
     return this.#knowledge.confirmed
   }
 
+  /** True if intervals may answer reads: following serves, and no check has found it wrong. */
+  get isTrusted (): boolean {
+    return this.#options.isServing && this.#state !== 'stopped'
+  }
+
   /** Returns the head that may serve a latest read which arrived at a time; undefined if there is none. */
   headFor (arrivedAtMs: number): StampedPosition | undefined {
     const { maxAgeMs, isServing, servedVersion } = this.#options
@@ -171,6 +176,8 @@ export class Follower {
   /** Changes the state for another reason than a reading; `stopped` lasts until a reload or a restart. */
   setState (state: Exclude<FollowState, 'following'>, reason: string | undefined): void {
     if (this.#state === 'stopped') return
+    // A check has shown that what was read is wrong.
+    if (state === 'stopped') this.#knowledge.clear()
     this.#setState(state, reason)
     this.#notify()
   }

@@ -46,7 +46,7 @@ export function lookUpInterval (
   family: string | undefined,
   version: bigint
 ): Entry | undefined {
-  if (follower === undefined || family === undefined || endpoint.dependsOn === undefined) return undefined
+  if (follower?.isTrusted !== true || family === undefined || endpoint.dependsOn === undefined) return undefined
   const found = memory.findBefore(family, version)
   if (found === undefined || found.last >= version) return found?.entry
   const { dependencies } = found.entry
@@ -64,8 +64,9 @@ export function stateValidityOf (
   response: UpstreamResponse
 ): Pick<Entry, 'validity' | 'dependencies'> | undefined {
   const { ledgerVersion } = read
-  const family = follower === undefined || response.status !== 200 ? undefined : stateFamilyOf(read, chain)
-  if (follower === undefined || family === undefined || ledgerVersion === undefined) return undefined
+  if (follower?.isTrusted !== true || response.status !== 200 || ledgerVersion === undefined) return undefined
+  const family = stateFamilyOf(read, chain)
+  if (family === undefined) return undefined
   const dependencies = dependenciesOf(read)
   return {
     validity: {
