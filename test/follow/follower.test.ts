@@ -1,0 +1,249 @@
+import t from 'tap'
+import { Follower, type FollowerOptions, type FollowState } from '../../src/follow/follower.js'
+import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
+import { drivenTail } from '../support/driven-tail.js'
+import { stampedAt, transactionAt } from '../support/followed-chain.js'
+
+/** A follower without a tail; its clock stands still unless moved. */
+function followerOf (change: Partial<FollowerOptions> = {}) {
+  const clock = { ms: 1000 }
+  const states: Array<[state: FollowState, reason: string | undefined]> = []
+  const served: Array<bigint | undefined> = []
+  const read: Array<[version: bigint, isFirst: boolean]> = []
+  const calls = { reads: 0, saved: 0, wakes: 0 }
+  const follower = new Follower({
+    now: () => clock.ms,
+    maxAgeMs: 250,
+    isServing: true,
+    servedVersion: () => undefined,
+    onServedHead: stamped => served.push(stamped?.position.head.version),
+    onState: (state, reason) => states.push([state, reason]),
+    ...change
+  }, new LedgerKnowledge(64))
+  follower.drive({
+    recordRead: () => calls.reads++,
+    recordSaved: () => calls.saved++,
+    wake: () => calls.wakes++
+  })
+  follower.versionRead.subscribe(({ version, isFirst }) => read.push([version, isFirst]))
+  const update = (from: number, to: number, { begins = false, end = to, sentAtMs = clock.ms } = {}): void => {
+    const transactions = Array.from({ length: to - from + 1 }, (_, at) => transactionAt(from + at, [16n]))
+    follower.apply({ begins, transactions, stamped: stampedAt(end), sentAtMs })
+  }
+  return { follower, clock, states, served, read, calls, update }
+}
+
+t.test('a head serves the reads that arrived within its age of its request', async t => {
+  const { follower, clock, update } = followerOf()
+  t.equal(follower.headFor(1000), undefined)
+  update(100, 100, { begins: true })
+  clock.ms = 5000
+  t.same(follower.headFor(1250), stampedAt(100))
+  t.equal(follower.headFor(1250), follower.confirmed)
+  t.equal(follower.headFor(1251), undefined, 'its request is too old for a later read')
+})
+
+t.test('a head below a version that a client has seen serves nothing', async t => {
+  let served: bigint | undefined
+  const { follower, update } = followerOf({ servedVersion: () => served })
+  update(100, 100, { begins: true })
+  for (const [version, isServed] of [[99n, true], [100n, true], [101n, false]] as const) {
+    served = version
+    t.equal(follower.headFor(1000) !== undefined, isServed, `${version}`)
+  }
+})
+
+t.test('observing, an age of 0 and every state but following serve nothing', async t => {
+  for (const change of [{ isServing: false }, { maxAgeMs: 0 }]) {
+    const { follower, update, served } = followerOf(change)
+    update(100, 100, { begins: true })
+    t.equal(follower.headFor(1000), undefined)
+    if (change.isServing === false) t.same(served, [])
+  }
+  for (const state of ['starting', 'suspended', 'interrupted', 'unsupported', 'stopped'] as const) {
+    const { follower, update, served, states } = followerOf()
+    update(100, 100, { begins: true })
+    follower.setState(state, 'why')
+    t.equal(follower.headFor(1000), undefined, state)
+    t.same(served, [100n, undefined])
+    t.same(states, [['following', undefined], [state, 'why']])
+    t.same([follower.state, follower.reason], [state, 'why'])
+  }
+})
+
+t.test('each update publishes its versions; the first of them begins knowledge', async t => {
+  const { follower, read, update, served } = followerOf()
+  update(98, 100, { begins: true })
+  update(101, 103)
+  t.same(read, [[100n, true], [101n, false], [102n, false], [103n, false]])
+  t.same(served, [100n, 103n])
+  t.equal(follower.validityAt(103n, 100n, [32n]), 'unchanged')
+  t.equal(follower.validityAt(103n, 100n, [16n]), 'changed')
+  t.equal(follower.unchangedSince(103n, [32n]), 100n)
+})
+
+t.test('a gap between updates loses what was known', async t => {
+  for (const [from, to] of [[105, 106], [99, 101], [103, 103]] as const) {
+    const { follower, read, update } = followerOf()
+    update(100, 100, { begins: true })
+    update(101, 101)
+    update(from, to)
+    t.same(read.at(-1), [BigInt(to), true])
+    t.equal(follower.head?.version, BigInt(to))
+    t.equal(follower.validityAt(BigInt(to), 100n, [32n]), 'unknown')
+  }
+})
+
+t.test('a page that ends elsewhere than at its position confirms nothing', async t => {
+  const { follower, update, served, clock } = followerOf()
+  update(100, 100, { begins: true })
+  clock.ms = 2000
+  update(101, 103, { end: 110 })
+  t.same([follower.head?.version, follower.confirmed, follower.headFor(2000)], [103n, undefined, undefined])
+  follower.apply({ begins: false, transactions: [], stamped: undefined, sentAtMs: 2000 })
+  t.equal(follower.headFor(2000), undefined)
+  follower.apply({ begins: false, transactions: [], stamped: stampedAt(103), sentAtMs: 2000 })
+  t.same(follower.headFor(2000), stampedAt(103))
+  t.same(served, [100n, 103n])
+})
+
+t.test('an update without transactions begins nothing', async t => {
+  const { follower } = followerOf()
+  for (const begins of [true, false]) {
+    follower.apply({ begins, transactions: [], stamped: stampedAt(100), sentAtMs: 1000 })
+    t.same([follower.head, follower.confirmed, follower.state], [undefined, undefined, 'idle'])
+  }
+})
+
+t.test('stopped is final: no update and no other state ends it, and nothing is known any more', async t => {
+  const { follower, update, states } = followerOf()
+  update(100, 100, { begins: true })
+  update(101, 102)
+  follower.setState('stopped', 'a difference')
+  update(103, 103)
+  follower.setState('starting', undefined)
+  t.same([follower.state, follower.reason, follower.head], ['stopped', 'a difference', undefined])
+  t.equal(follower.validityAt(102n, 101n, [32n]), 'unknown', 'what was read is not trusted')
+  t.equal(follower.unchangedSince(102n, [32n]), 102n)
+  t.equal(states.length, 2)
+  follower.clear()
+  t.equal(follower.state, 'stopped')
+})
+
+t.test('forgetting the chain ends serving at once', async t => {
+  const { follower, update, served, states } = followerOf()
+  update(100, 100, { begins: true })
+  follower.clear()
+  t.same([follower.head, follower.headFor(1000), follower.state], [undefined, undefined, 'starting'])
+  t.same(served, [100n, undefined])
+  follower.clear()
+  t.same(states, [['following', undefined], ['starting', undefined]])
+  follower.setState('suspended', 'idle')
+  follower.clear()
+  t.equal(follower.state, 'suspended')
+})
+
+t.test('a repeated state is reported once, with its latest reason', async t => {
+  const { follower, states } = followerOf()
+  follower.setState('interrupted', 'one')
+  follower.setState('interrupted', 'two')
+  t.same([states, follower.reason], [[['interrupted', 'one']], 'two'])
+})
+
+t.test('reads and saved reads are reported to the tail, also without one', async t => {
+  const { follower, calls, update } = followerOf()
+  follower.recordSaved()
+  await follower.bringUp(1000)
+  t.same(calls, { reads: 2, saved: 1, wakes: 0 })
+  follower.catchUp()
+  t.equal(calls.wakes, 0, 'nothing follows')
+  update(100, 100, { begins: true })
+  follower.catchUp()
+  t.equal(calls.wakes, 1)
+  const alone = new Follower({
+    now: () => 0,
+    maxAgeMs: 250,
+    isServing: true,
+    servedVersion: () => undefined,
+    onServedHead: () => {},
+    onState: () => {}
+  })
+  alone.recordSaved()
+  alone.catchUp()
+  await alone.bringUp(0)
+  t.equal(alone.state, 'idle')
+})
+
+t.test('a read waits for no head while observing or without an age', async t => {
+  for (const change of [{ isServing: false }, { maxAgeMs: 0 }]) {
+    const { follower, calls, update } = followerOf(change)
+    update(100, 100, { begins: true })
+    await follower.bringUp(9000)
+    t.same(calls, { reads: 1, saved: 0, wakes: 0 })
+  }
+})
+
+/** Waits as a read does; returns whether it is done, and the time that it took. */
+function waitFor (tail: ReturnType<typeof drivenTail>): { isDone: boolean, tookMs: number | undefined } {
+  const startedAtMs = tail.now()
+  const waiting: { isDone: boolean, tookMs: number | undefined } = { isDone: false, tookMs: undefined }
+  tail.follower.bringUp(startedAtMs).then(() => {
+    waiting.isDone = true
+    waiting.tookMs = tail.now() - startedAtMs
+  }, t.fail)
+  return waiting
+}
+
+t.test('reads that wait for a version that a client has seen share one early reading', async t => {
+  const tail = drivenTail(t)
+  tail.loop.recordRead()
+  await tail.pass(1000)
+  tail.head = 101
+  tail.servedVersion = 101n
+  const { length } = tail.readings
+  const reads = Array.from({ length: 20 }, () => waitFor(tail))
+  await tail.pass(40)
+  t.ok(reads.every(({ isDone }) => isDone))
+  t.equal(tail.readings.length, length + 1)
+  t.equal(tail.follower.headFor(tail.now())?.position.head.version, 101n)
+})
+
+t.test('a read that comes during a reading which ends too low waits for one more', async t => {
+  const tail = drivenTail(t)
+  tail.loop.recordRead()
+  await tail.pass(1000)
+  tail.latencyMs = 30
+  tail.loop.wake()
+  await tail.pass(10)
+  tail.head = 101
+  tail.servedVersion = 101n
+  const read = waitFor(tail)
+  await tail.pass(200)
+  t.ok(read.isDone && Number(read.tookMs) < 200, `${read.tookMs} ms`)
+  t.ok(tail.follower.headFor(tail.now() - 100))
+})
+
+t.test('a read waits at most 500 ms for the tail', async t => {
+  const tail = drivenTail(t)
+  tail.loop.recordRead()
+  await tail.pass(300)
+  tail.servedVersion = 900n
+  const read = waitFor(tail)
+  await tail.pass(480)
+  t.notOk(read.isDone)
+  await tail.pass(40)
+  t.ok(read.isDone)
+  t.equal(tail.follower.headFor(tail.now()), undefined)
+})
+
+t.test('a read waits no longer once the tail is interrupted', async t => {
+  const tail = drivenTail(t)
+  tail.loop.recordRead()
+  await tail.pass(300)
+  tail.servedVersion = 900n
+  const read = waitFor(tail)
+  await tail.pass(50)
+  tail.follower.setState('interrupted', 'no upstream responds')
+  await tail.pass(10)
+  t.ok(read.isDone && Number(read.tookMs) <= 70, `${read.tookMs} ms`)
+})
