@@ -217,3 +217,69 @@ t.test('an oldest version above the served head waits until the head reaches it'
   tracker.learn(at(101), 'x-aptos-')
   t.same(tracker.position?.oldest, { version: 101n, blockHeight: 11n })
 })
+
+t.test('while following, other responses raise no served head, but the newest one is known', async t => {
+  const advanced: Array<bigint | undefined> = []
+  const events = new ChainEvents()
+  const tracker = new Tracker(undefined, () => 0, events)
+  events.servedHeadAdvanced.subscribe(() => {
+    advanced.push(tracker.position?.head.version)
+  })
+  const stamped = (version: number): { position: Position, family: string } => ({
+    position: at(version),
+    family: 'x-aptos-'
+  })
+  t.equal(tracker.newestHead, undefined)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.follow(stamped(100))
+  t.equal(tracker.learn(at(105), 'x-aptos-'), 'ahead')
+  t.equal(tracker.learn(at(103), 'x-aptos-'), 'ahead')
+  t.equal(tracker.learn(at(90), 'x-aptos-'), 'behind')
+  t.same([tracker.position?.head.version, tracker.newestHead?.version], [100n, 105n])
+  tracker.follow(stamped(102))
+  t.same([tracker.position?.head.version, tracker.newestHead?.version], [102n, 105n])
+  tracker.follow(stamped(101))
+  t.equal(tracker.position?.head.version, 102n, 'the served head never goes back')
+  tracker.follow(stamped(110))
+  t.same([tracker.position?.head.version, tracker.newestHead?.version], [110n, 110n])
+  t.same(advanced, [100n, 102n, 110n])
+})
+
+t.test('when following ends, the newest known head is served', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.follow(undefined)
+  t.equal(tracker.position, undefined)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.follow({ position: at(100), family: 'x-aptos-' })
+  tracker.learn(at(105), 'x-aptos-')
+  tracker.follow(undefined)
+  t.equal(tracker.position?.head.version, 105n)
+  tracker.learn(at(106), 'x-aptos-')
+  t.equal(tracker.position?.head.version, 106n, 'responses raise it again')
+})
+
+t.test('a head that a client has seen raises the served one, unless it is of another chain', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  const show = (position: Position): bigint | undefined => {
+    tracker.show({ position, family: 'x-aptos-' })
+    return tracker.position?.head.version
+  }
+  t.equal(show(at(100)), 100n, 'the first one')
+  tracker.follow({ position: at(101), family: 'x-aptos-' })
+  t.equal(show(at(105)), 105n, 'also while following')
+  t.equal(show(at(103)), 105n)
+  t.equal(show(at(110, 1)), 105n, 'a higher version with an earlier time')
+})
+
+t.test('the followed head has the oldest version of all upstreams, and no reset outlasts it', async t => {
+  const tracker = new Tracker(undefined, () => 0)
+  tracker.learn(at(100), 'x-aptos-')
+  tracker.setOldest({ version: 7n, blockHeight: 7n })
+  tracker.follow({ position: at(101), family: 'x-aptos-' })
+  t.same(tracker.position?.oldest, { version: 7n, blockHeight: 7n })
+  tracker.learn(at(105), 'x-aptos-')
+  t.equal(tracker.learn(at(5, 20_000), 'x-aptos-'), 'reset')
+  t.same([tracker.position?.head.version, tracker.newestHead?.version], [5n, 5n])
+  tracker.learn(at(6, 20_010), 'x-aptos-')
+  t.equal(tracker.position?.head.version, 6n, 'a new chain is not followed yet')
+})

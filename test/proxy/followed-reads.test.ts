@@ -1,0 +1,345 @@
+import { type ServerResponse } from 'node:http'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
+import { keysOf, type Read, stateFamilyOf } from '../../src/api/read.js'
+import { Follower } from '../../src/follow/follower.js'
+import { FollowObserver, type ObservedResult } from '../../src/follow/follow-observer.js'
+import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
+import { bypassesFollowing } from '../../src/http/request-checks.js'
+import { auditRepeatedHit } from '../../src/proxy/audit.js'
+import { lookUpInterval } from '../../src/proxy/followed-reads.js'
+import { cacheStatusOf, type Hit, outcomeNameOf } from '../../src/proxy/outcomes.js'
+import { ParsedRequest } from '../../src/proxy/parsed-request.js'
+import { noClient, type ReadClient } from '../../src/proxy/pinned-read.js'
+import { type ProxyContext } from '../../src/proxy/proxy-context.js'
+import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
+import { Stamper } from '../../src/proxy/stamper.js'
+import { makeEntry } from '../../src/cache/entry.js'
+import { checkAsync, seedTitle } from '../support/properties.js'
+import { contextAt, readOfTarget } from '../support/proxy-context.js'
+import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+
+const latest = readOfTarget('/v1/accounts/0x42')
+const key = (latest.endpoint.dependsOn?.(latest) ?? [])[0]?.digest ?? 0n
+const at = (version: number): Read => readOfTarget(`/v1/accounts/0x42?ledger_version=${version}`)
+const plain = { ifNoneMatch: undefined, acceptEncoding: undefined }
+
+interface Followed {
+  readonly context: ProxyContext
+  readonly follower: Follower
+  readonly clock: { ms: number }
+  readonly requests: string[]
+  readonly audits: string[]
+  /** Head of the upstream. */
+  head: number
+  body: string
+  /** Reads transactions up to a version, the last of which touches the account or not. */
+  follow(version: number, touched?: bigint[]): void
+  latest(client?: ReadClient): Promise<{ status: string, body: string, at: bigint | undefined }>
+}
+
+/** A proxy that follows an upstream whose transactions the test decides. */
+async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Promise<Followed> {
+  const state = { head: 100, body: '"one"' }
+  const respond = (response: ServerResponse, body: string): void => {
+    const { position: { head } } = stampedAt(state.head)
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'x-aptos-chain-id': '4',
+      'x-aptos-ledger-version': `${head.version}`,
+      'x-aptos-ledger-oldest-version': '0',
+      'x-aptos-ledger-timestampusec': `${head.timestampUsec}`,
+      'x-aptos-epoch': '1',
+      'x-aptos-block-height': `${head.blockHeight}`,
+      'x-aptos-oldest-block-height': '0'
+    }).end(body)
+  }
+  const stub = await startStubUpstream(t, (_request, response) => {
+    respond(response, state.body)
+  }, (_request, response) => {
+    respond(response, '{"git_hash":"aaaa"}')
+  })
+  const clock = { ms: 1000 }
+  const made = contextAt(t, stub.url, clock).context
+  const audits: string[] = []
+  const follower = new Follower({
+    now: () => clock.ms,
+    maxAgeMs: 250,
+    isServing,
+    servedVersion: () => made.tracker.position?.head.version,
+    onServedHead: stamped => {
+      made.tracker.follow(stamped)
+    },
+    onState: () => {}
+  }, new LedgerKnowledge(1024))
+  const context: ProxyContext = {
+    ...made,
+    follower,
+    metrics: { ...made.metrics, audited: result => audits.push(result) },
+    settings: { ...made.settings, followedAuditShare: auditShare }
+  }
+  await made.resolveChain()
+  follower.apply({ begins: true, transactions: [transactionAt(100)], stamped: stampedAt(100), sentAtMs: clock.ms })
+  return {
+    context,
+    follower,
+    clock,
+    requests: stub.requests,
+    audits,
+    get head () {
+      return state.head
+    },
+    set head (version) {
+      state.head = version
+    },
+    get body () {
+      return state.body
+    },
+    set body (text) {
+      state.body = text
+    },
+    follow: (version, touched = []) => {
+      state.head = Math.max(state.head, version)
+      const from = Number(follower.head?.version) + 1
+      const transactions = Array.from({ length: version - from + 1 }, (_, nth) =>
+        transactionAt(from + nth, from + nth === version ? touched : []))
+      follower.apply({ begins: false, transactions, stamped: stampedAt(version), sentAtMs: clock.ms })
+    },
+    latest: async client => {
+      const outcome = await serveRead(context, latest, client)
+      const body = outcome.name === 'hit' ? outcome.entry.body : outcome.fetched.response.body
+      return { status: outcomeNameOf(outcome), body: String(body), at: outcome.position?.head.version }
+    }
+  }
+}
+
+t.test('a latest read is fetched at the followed head, and the next one served there', async t => {
+  const proxy = await followed(t)
+  proxy.head = 103
+  t.same(await proxy.latest(), { status: 'miss', body: '"one"', at: 100n })
+  t.match(proxy.requests, [/\?ledger_version=100$/])
+  t.same(await proxy.latest(), { status: 'hit_followed', body: '"one"', at: 100n })
+  proxy.body = '"two"'
+  proxy.follow(105, [key + 1n])
+  t.same(await proxy.latest(), { status: 'hit_followed', body: '"one"', at: 105n }, 'another key was touched')
+  proxy.follow(106, [key])
+  t.same(await proxy.latest(), { status: 'miss', body: '"two"', at: 106n })
+  t.equal(proxy.requests.length, 2)
+})
+
+t.test('an explicit version inside the interval is a hit, and one after a touch is not', async t => {
+  const proxy = await followed(t)
+  await proxy.latest()
+  proxy.follow(110)
+  await proxy.latest()
+  proxy.follow(120, [key])
+  const { requests } = proxy
+  for (const version of [100, 105, 110]) {
+    t.equal(outcomeNameOf(await serveRead(proxy.context, at(version))), 'hit_memory', `${version}`)
+  }
+  t.equal(requests.length, 1)
+  t.equal(outcomeNameOf(await serveRead(proxy.context, at(120))), 'miss')
+  t.equal(outcomeNameOf(await serveRead(proxy.context, at(119))), 'miss', 'only the last touch is known')
+  t.equal(outcomeNameOf(await serveRead(proxy.context, at(99))), 'miss', 'before the first known version')
+})
+
+t.test('a head that is too old, and a client that wants no older response, go to the upstream', async t => {
+  const proxy = await followed(t)
+  await proxy.latest()
+  t.equal((await proxy.latest({ ...noClient, bypassesFollowing: true })).status, 'forwarded')
+  proxy.clock.ms += 251
+  proxy.follower.setState('interrupted', 'no upstream responds')
+  t.equal((await proxy.latest()).status, 'forwarded')
+  t.equal(proxy.requests.length, 3)
+  t.notOk(proxy.requests.slice(1).some(url => url.includes('ledger_version')))
+})
+
+t.test('only a latest read with no-cache bypasses following', async t => {
+  const noCache = ['no-cache', 'No-Cache', 'max-age=0, no-cache']
+  for (const value of noCache) t.ok(bypassesFollowing(latest, { 'cache-control': value }), value)
+  t.notOk(bypassesFollowing(latest, { 'cache-control': 'max-age=0' }))
+  t.notOk(bypassesFollowing(latest, {}))
+  t.notOk(bypassesFollowing(at(100), { 'cache-control': 'no-cache' }))
+})
+
+t.test('an observing or stopped follower proves no interval', async t => {
+  const observing = await followed(t, { isServing: false })
+  observing.head = 100
+  t.equal((await observing.latest()).status, 'forwarded')
+  observing.follow(105)
+  observing.head = 105
+  t.equal(outcomeNameOf(await serveRead(observing.context, at(103))), 'miss')
+  const stopped = await followed(t)
+  await stopped.latest()
+  stopped.follow(110)
+  await stopped.latest()
+  stopped.follower.setState('stopped', 'a difference')
+  t.equal(outcomeNameOf(await serveRead(stopped.context, at(105))), 'miss', 'the interval is not trusted')
+  t.equal((await stopped.latest()).status, 'forwarded')
+})
+
+t.test('a memo of a followed hit lasts as long as its head is new enough', async t => {
+  const proxy = await followed(t)
+  await proxy.latest()
+  const parsed = new ParsedRequest(latest)
+  const hit = serveFromMemory(proxy.context, parsed) as Hit
+  t.equal(cacheStatusOf(hit), 'varve; hit; detail=followed')
+  const response = new Stamper(proxy.context, 'revalidate').respond(latest, hit, plain)
+  parsed.memoise(proxy.context, hit, plain, response)
+  t.equal(parsed.getMemo(proxy.context, plain), response)
+  t.equal(parsed.memoOutcome, 'hit_followed')
+  proxy.clock.ms += 251
+  t.equal(parsed.getMemo(proxy.context, plain), undefined)
+  proxy.follow(101, [key])
+  t.equal(parsed.getMemo(proxy.context, plain), undefined, 'another head')
+})
+
+t.test('a wrong followed hit is removed and stops following; a right one is equal', async t => {
+  for (const [body, result] of [['"one"', 'equal'], ['"other"', 'different']] as const) {
+    const proxy = await followed(t, { auditShare: 1 })
+    await proxy.latest()
+    proxy.follow(104)
+    // Another read shows that the upstream has reached the head.
+    await serveRead(proxy.context, readOfTarget('/v1/accounts/0x43?ledger_version=1'))
+    proxy.body = body
+    t.equal((await proxy.latest()).status, 'hit_followed')
+    await until(() => proxy.audits.length > 0, 'it was audited')
+    t.same(proxy.audits, [result])
+    t.match(proxy.requests.at(-1), /ledger_version=104$/)
+    t.equal(proxy.follower.state, result === 'equal' ? 'following' : 'stopped')
+    t.equal(proxy.context.memory.entries, result === 'equal' ? 2 : 1)
+  }
+})
+
+t.test('a hit from a memo is audited at the followed head too', async t => {
+  const proxy = await followed(t, { auditShare: 1 })
+  await proxy.latest()
+  const { chain } = proxy.context.tracker
+  if (chain !== undefined) auditRepeatedHit(proxy.context, new ParsedRequest(latest).pinnedTo(chain), true)
+  await until(() => proxy.audits.length > 0, 'it was audited')
+  t.same(proxy.audits, ['equal'])
+})
+
+t.test('observing compares latest responses with what would have been served', async t => {
+  const proxy = await followed(t, { isServing: false })
+  const results: ObservedResult[] = []
+  const followObserver = new FollowObserver({
+    validityAt: (version, readAt, dependencies) => proxy.follower.validityAt(version, readAt, dependencies),
+    headVersion: () => proxy.follower.head?.version,
+    onObserved: (_observation, result) => results.push(result)
+  })
+  const context = { ...proxy.context, followObserver }
+  const read = async (version: number, body: string): Promise<void> => {
+    proxy.head = version
+    proxy.body = body
+    await serveRead(context, latest)
+  }
+  await read(100, '"one"')
+  proxy.follow(101)
+  await read(101, '"one"')
+  proxy.follow(102)
+  await read(102, '"two"')
+  await serveRead(context, readOfTarget('/v1/estimate_gas_price'))
+  await serveRead(context, at(50))
+  t.same(results, ['unknown', 'equal', 'different'])
+})
+
+type Step =
+  | { readonly kind: 'append', readonly isTouched: boolean }
+  | { readonly kind: 'fill' | 'look', readonly version: number }
+  | { readonly kind: 'forget' | 'restart' | 'evict' }
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('append' as const), isTouched: fc.boolean() }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('fill' as const, 'look' as const), version: fc.nat(6) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('look' as const), version: fc.nat(6) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('forget' as const, 'restart' as const, 'evict' as const) }) }
+)
+
+t.test(`no order of fills, pages, evictions and look-ups serves a wrong state (${seedTitle})`, async t => {
+  const { context } = contextAt(t, 'http://127.0.0.1:1')
+  context.tracker.learn(stampedAt(9).position, 'x-aptos-')
+  const { chain } = context.tracker
+  if (chain === undefined) throw new Error('no chain')
+  const family = stateFamilyOf(latest, chain) ?? ''
+  let hits = 0
+  await checkAsync(fc.asyncProperty(fc.array(step, { maxLength: 24 }), fc.array(fc.boolean(), { minLength: 7, maxLength: 7 }), async (steps, touches) => {
+    context.memory.clear()
+    const follower = new Follower({
+      now: () => 0,
+      maxAgeMs: 250,
+      isServing: true,
+      servedVersion: () => undefined,
+      onServedHead: () => {},
+      onState: () => {}
+    }, new LedgerKnowledge(2))
+    const followedContext = { ...context, follower }
+    // Value of the state: the number of touches up to a version.
+    const valueAt = (version: number): string => String(touches.slice(0, version + 1).filter(Boolean).length)
+    let head = 0
+    const begin = (): void => {
+      follower.apply({ begins: true, transactions: [transactionAt(head)], stamped: undefined, sentAtMs: 0 })
+    }
+    begin()
+    for (const each of steps) {
+      switch (each.kind) {
+        case 'append':
+          if (head === 6) break
+          head++
+          follower.apply({
+            begins: false,
+            transactions: [transactionAt(head, touches[head] === true ? [key, 5n] : [5n, 6n])],
+            stamped: undefined,
+            sentAtMs: 0
+          })
+          break
+        case 'fill': {
+          const version = BigInt(each.version)
+          context.memory.put(makeEntry({
+            key: keysOf({ ...latest, ledgerVersion: version }, chain).value,
+            status: 200,
+            contentType: 'application/json',
+            body: Buffer.from(valueAt(each.version)),
+            perResponseHeaders: [],
+            release: undefined,
+            validity: { kind: 'versions', family, first: follower.unchangedSince(version, [key]), last: version },
+            dependencies: [key]
+          }))
+          break
+        }
+        case 'look': {
+          const entry = lookUpInterval(followedContext, latest, family, BigInt(each.version))
+          if (entry === undefined) break
+          hits++
+          if (entry.body.toString() !== valueAt(each.version)) return false
+          break
+        }
+        case 'forget':
+          follower.clear()
+          begin()
+          break
+        case 'restart':
+          begin()
+          break
+        case 'evict':
+          context.memory.clear()
+      }
+    }
+    return true
+  }), 2000)
+  t.ok(hits > 200, `${hits} hits`)
+})
+
+t.test('an address is matched by its canonical form, so variants share one interval', async t => {
+  const match = matchEndpoint('/v1/accounts/0x00042', 'GET')
+  if (match === undefined) throw new Error('no read')
+  const variant = readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, {
+    eventsDefault: 25
+  })
+  const chain = { id: 4, generation: 1 }
+  t.equal(stateFamilyOf(variant, chain), stateFamilyOf(at(100), chain))
+  t.equal(stateFamilyOf(readOfTarget('/v1/estimate_gas_price'), chain), undefined)
+})
