@@ -20,7 +20,9 @@ const ledger = new Ledger({
   recreation: { destroyedAt: 90, recreatedAt: 120 }
 })
 const lastVersion = Number(ledger.head.version)
-const digests = Array.from({ length: lastVersion + 1 }, (_, version) => digestOfVersion(BigInt(version)))
+const digests = await Promise.all(
+  Array.from({ length: lastVersion + 1 }, async (_, version) => await digestOfVersion(BigInt(version)))
+)
 const position = ledger.position()
 const [json, bcs] = ['application/json', 'application/x-bcs']
 
@@ -33,9 +35,9 @@ interface Request {
 }
 
 /** Scans a transaction as the tail of the ledger is scanned. */
-function digestOfVersion (version: bigint): TransactionDigest {
+async function digestOfVersion (version: bigint): Promise<TransactionDigest> {
   const record = JSON.stringify(transactionRecord(ledger, ledger.blockOf(version), version))
-  const [digest] = readDigests(Buffer.from(`[${record}]`)) ?? []
+  const [digest] = await readDigests(Buffer.from(`[${record}]`)) ?? []
   if (digest === undefined) throw new Error(`unreadable transaction ${version}`)
   return digest
 }

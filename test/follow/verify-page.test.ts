@@ -21,29 +21,30 @@ import { pageInBcs, pageInJson, versionsFrom } from '../support/transaction-page
 
 const ledger = new Ledger({ ...defaultSettings, blocks: 60, prunedBlocks: 0 })
 const versions = versionsFrom(ledger.block(40).firstVersion, 24)
-const digestsOf = (fault?: TailFault): TransactionDigest[] => readDigests(pageInJson(ledger, versions, fault)) ?? []
-const honest = { json: digestsOf(), bcs: pageInBcs(ledger, versions) }
+const digestsOf = async (fault?: TailFault): Promise<TransactionDigest[]> =>
+  await readDigests(pageInJson(ledger, versions, fault)) ?? []
+const honest = { json: await digestsOf(), bcs: pageInBcs(ledger, versions) }
 const changed = versions.filter((_, index) => Number(honest.json[index]?.touched.length) > 0).slice(0, 12)
 
 t.test('an honest page is equal in JSON and in BCS, whatever its kinds of transactions', async t => {
   t.equal(honest.json.length, versions.length)
   t.equal(verifyPage(honest.json, honest.bcs), 'equal')
   const first = versionsFrom(0n, 100)
-  t.equal(verifyPage(readDigests(pageInJson(ledger, first)) ?? [], pageInBcs(ledger, first)), 'equal')
+  t.equal(verifyPage(await readDigests(pageInJson(ledger, first)) ?? [], pageInBcs(ledger, first)), 'equal')
   t.equal(verifyPage([], pageInBcs(ledger, [])), 'equal')
 })
 
 t.test('a change that JSON does not list is a difference', async t => {
   let missed = 0
   for (const version of changed) {
-    const json = digestsOf({ kind: 'tail', lie: 'droppedChange', version })
+    const json = await digestsOf({ kind: 'tail', lie: 'droppedChange', version })
     // Other members of a group still name its key.
     const isListed = json.every(({ touched }, index) => touched.length === honest.json[index]?.touched.length)
     if (!isListed) missed++
     t.equal(verifyPage(json, honest.bcs), isListed ? 'equal' : 'different', `${version}`)
   }
   t.ok(missed > 5, `${missed}`)
-  t.equal(verifyPage(digestsOf({ kind: 'tail', lie: 'noWriteSets' }), honest.bcs), 'different')
+  t.equal(verifyPage(await digestsOf({ kind: 'tail', lie: 'noWriteSets' }), honest.bcs), 'different')
 })
 
 t.test('a write set without the hash that its transaction commits to is a difference', async t => {
@@ -58,7 +59,7 @@ t.test('a write set without the hash that its transaction commits to is a differ
 t.test('pages of other transactions, or in another order, are not equal', async t => {
   for (const lie of ['skipped', 'repeated', 'reordered', 'shortened', 'otherChain'] as const) {
     t.not(verifyPage(honest.json, pageInBcs(ledger, versions, { kind: 'tail', lie })), 'equal', lie)
-    t.not(verifyPage(digestsOf({ kind: 'tail', lie }), honest.bcs), 'equal', lie)
+    t.not(verifyPage(await digestsOf({ kind: 'tail', lie }), honest.bcs), 'equal', lie)
   }
   t.equal(verifyPage(honest.json, Buffer.concat([honest.bcs, Buffer.from([0])])), 'unavailable')
   t.equal(verifyPage(honest.json.map(each => ({ ...each, hashes: undefined })), honest.bcs), 'unavailable')

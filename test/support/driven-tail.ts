@@ -17,7 +17,7 @@ export interface DrivenTail {
   readonly states: Array<[state: FollowState, reason: string | undefined]>
   readonly served: Array<bigint | undefined>
   readonly touchedAll: string[]
-  readonly mismatches: string[]
+  readonly mismatches: Array<string | undefined>
   readonly now: () => number
   /** Newest version of the chain. */
   head: number
@@ -42,7 +42,7 @@ export function drivenTail (t: Test, { maxAgeMs = 250, isServing = true, stepMs 
   const states: DrivenTail['states'] = []
   const served: DrivenTail['served'] = []
   const touchedAll: string[] = []
-  const mismatches: string[] = []
+  const mismatches: DrivenTail['mismatches'] = []
   const readings: number[] = []
   const follower = new Follower({
     now: () => now,
@@ -74,7 +74,9 @@ export function drivenTail (t: Test, { maxAgeMs = 250, isServing = true, stepMs 
     now: () => now,
     maxAgeMs,
     metrics: { read: () => {}, touchedAll: reason => touchedAll.push(reason) },
-    onMismatch: reason => mismatches.push(reason)
+    onMismatch: async ({ reason }) => {
+      mismatches.push(reason)
+    }
   })
   follower.drive(loop)
   const tail: DrivenTail = {

@@ -1,13 +1,13 @@
 import { type Test } from 'tap'
+import { digestOfHash } from '../../src/api/state-key.js'
 import { type FollowedHead } from '../../src/follow/ledger-knowledge.js'
 import { type TailReading, TailReader } from '../../src/follow/tail-reader.js'
-import { readDigests, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { type VerifyResult } from '../../src/follow/verify-page.js'
 import { type UpstreamPool } from '../../src/upstreams/upstream-pool.js'
+import { transactionRecord } from '../../sandbox/transactions.js'
 import { type Sandbox, type SandboxOptions } from '#sandbox'
 import { contextAt } from './proxy-context.js'
 import { startSandboxNode } from './replicas.js'
-import { pageInJson } from './transaction-pages.js'
 
 /** Reader of the tail of a sandbox, with what it reports. */
 export interface TestTail {
@@ -47,8 +47,11 @@ export async function tailAt (
     onVerified: result => verified.push(result),
     onPage: result => pages.push(result)
   })
-  const truthAt = (version: bigint): TransactionDigest | undefined =>
-    readDigests(pageInJson(sandbox.ledger, [version]))?.[0]
+  const truthAt = (version: bigint): { root: string, touched: bigint[] } => {
+    const { ledger } = sandbox
+    const { accumulator_root_hash: root, changes } = transactionRecord(ledger, ledger.blockOf(version), version)
+    return { root: root.slice(2), touched: changes.map(change => digestOfHash(change.state_key_hash.slice(2))) }
+  }
   return {
     sandbox,
     reader,
@@ -59,15 +62,15 @@ export async function tailAt (
       sandbox.requests.reset()
       return urls
     },
-    headAt: version => ({ version, root: truthAt(version)?.root }),
+    headAt: version => ({ version, root: truthAt(version).root }),
     untruth: ({ transactions }) => {
       for (const [index, transaction] of transactions.entries()) {
         const { version, touched, touchesAll } = transaction
         if (index > 0 && version !== (transactions[index - 1]?.version ?? 0n) + 1n) return `a gap before ${version}`
         const truth = truthAt(version)
         if (touchesAll !== undefined) continue
-        const hidden = truth?.touched.filter(key => !touched.includes(key))
-        if (truth?.root !== transaction.root || hidden?.length !== 0) return `another transaction at ${version}`
+        const hidden = truth.touched.filter(key => !touched.includes(key))
+        if (truth.root !== transaction.root || hidden.length > 0) return `another transaction at ${version}`
       }
       return undefined
     }
