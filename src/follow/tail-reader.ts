@@ -96,7 +96,7 @@ export class TailReader {
       const block = mayReadBlock ? await this.#readBlock(last) : undefined
       const more = block ?? await this.#readPages(last, perPage, Number(pages))
       const next = more.transactions.at(-1)
-      // Pages so far are proven; the rest follows with the next reading.
+      // Returns what is proven; the rest follows with the next reading.
       if (next === undefined) return { result: 'ok', transactions, stamped: undefined }
       transactions.push(...more.transactions)
       last = next

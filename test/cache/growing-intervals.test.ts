@@ -97,31 +97,34 @@ t.test('dependencies count as memory', async t => {
 
 t.test(`the index finds and grows intervals as a list of them does, in any sequence (${seedTitle})`, async t => {
   const step = fc.record({ first: fc.nat(30), length: fc.nat(3), grow: fc.nat(6), isRemoved: fc.boolean() })
-  check(fc.property(fc.array(step, { maxLength: 40 }), steps => {
-    const index = new IntervalIndex()
-    const there = new Map<string, { first: bigint, last: bigint }>()
-    for (const { first: from, length, grow, isRemoved } of steps) {
-      const [first, key] = [BigInt(from), String(from)]
-      const interval = { family: 'one', first, last: first + BigInt(length) }
-      index.remove(interval, key)
-      there.delete(key)
-      if (isRemoved) continue
-      index.add(interval, key)
-      index.extend('one', key, first + BigInt(grow))
-      const last = interval.last > first + BigInt(grow) ? interval.last : first + BigInt(grow)
-      there.set(key, { first, last })
-    }
-    const sorted = [...there].sort(([, a], [, b]) => Number(a.first - b.first))
-    if (index.keysIn('one').join() !== sorted.map(([key]) => key).join()) return false
-    for (let number = 0n; number < 40n; number++) {
-      const before = index.findBefore('one', number)
-      const expected = sorted.findLast(([, { first }]) => first <= number)
-      if (before?.key !== expected?.[0] || before?.last !== expected?.[1].last) return false
-      const inside = sorted.filter(([, { first, last }]) => first <= number && number <= last).map(([key]) => key)
-      const at = index.find('one', number)
-      if (at === undefined ? inside.length > 0 : !inside.includes(at)) return false
-    }
-    return index.keysIn('other').length === 0
-  }), 300)
+  check(
+    fc.property(fc.array(step, { maxLength: 40 }), steps => {
+      const index = new IntervalIndex()
+      const there = new Map<string, { first: bigint, last: bigint }>()
+      for (const { first: from, length, grow, isRemoved } of steps) {
+        const [first, key] = [BigInt(from), String(from)]
+        const interval = { family: 'one', first, last: first + BigInt(length) }
+        index.remove(interval, key)
+        there.delete(key)
+        if (isRemoved) continue
+        index.add(interval, key)
+        index.extend('one', key, first + BigInt(grow))
+        const last = interval.last > first + BigInt(grow) ? interval.last : first + BigInt(grow)
+        there.set(key, { first, last })
+      }
+      const sorted = [...there].sort(([, a], [, b]) => Number(a.first - b.first))
+      if (index.keysIn('one').join() !== sorted.map(([key]) => key).join()) return false
+      for (let number = 0n; number < 40n; number++) {
+        const before = index.findBefore('one', number)
+        const expected = sorted.findLast(([, { first }]) => first <= number)
+        if (before?.key !== expected?.[0] || before?.last !== expected?.[1].last) return false
+        const inside = sorted.filter(([, { first, last }]) => first <= number && number <= last).map(([key]) => key)
+        const at = index.find('one', number)
+        if (at === undefined ? inside.length > 0 : !inside.includes(at)) return false
+      }
+      return index.keysIn('other').length === 0
+    }),
+    300
+  )
   t.pass()
 })

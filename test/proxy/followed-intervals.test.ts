@@ -21,7 +21,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('append' as const), isTouched: fc.boolean() }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('fill' as const, 'look' as const), version: fc.nat(6) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('look' as const), version: fc.nat(6) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('forget' as const, 'restart' as const, 'evict' as const) }) }
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constantFrom('forget' as const, 'restart' as const, 'evict' as const) })
+  }
 )
 
 const worlds = fc.array(fc.boolean(), { minLength: 7, maxLength: 7 })
@@ -33,69 +36,72 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
   if (chain === undefined) throw new Error('no chain')
   const family = stateFamilyOf(latest, chain) ?? ''
   let hits = 0
-  check(fc.property(fc.array(step, { maxLength: 24 }), worlds, (steps, touches) => {
-    context.memory.clear()
-    const follower = new Follower({
-      now: () => 0,
-      maxAgeMs: 250,
-      isServing: true,
-      servedVersion: () => undefined,
-      onServedHead: () => {},
-      onState: () => {}
-    }, new LedgerKnowledge(2))
-    const followedContext = { ...context, follower }
-    // Value of the state: the number of touches up to a version.
-    const valueAt = (version: number): string => String(touches.slice(0, version + 1).filter(Boolean).length)
-    let head = 0
-    const begin = (): void => {
-      follower.apply({ begins: true, transactions: [transactionAt(head)], stamped: undefined, sentAtMs: 0 })
-    }
-    begin()
-    for (const each of steps) {
-      switch (each.kind) {
-        case 'append':
-          if (head === 6) break
-          head++
-          follower.apply({
-            begins: false,
-            transactions: [transactionAt(head, touches[head] === true ? [key, 5n] : [5n, 6n])],
-            stamped: undefined,
-            sentAtMs: 0
-          })
-          break
-        case 'fill': {
-          const version = BigInt(each.version)
-          context.memory.put(makeEntry({
-            key: keysOf({ ...latest, ledgerVersion: version }, chain).value,
-            status: 200,
-            contentType: 'application/json',
-            body: Buffer.from(valueAt(each.version)),
-            perResponseHeaders: [],
-            release: undefined,
-            validity: { kind: 'versions', family, first: follower.unchangedSince(version, [key]), last: version },
-            dependencies: [key]
-          }))
-          break
-        }
-        case 'look': {
-          const entry = lookUpInterval(followedContext, latest, family, BigInt(each.version))
-          if (entry === undefined) break
-          hits++
-          if (entry.body.toString() !== valueAt(each.version)) return false
-          break
-        }
-        case 'forget':
-          follower.clear()
-          begin()
-          break
-        case 'restart':
-          begin()
-          break
-        case 'evict':
-          context.memory.clear()
+  check(
+    fc.property(fc.array(step, { maxLength: 24 }), worlds, (steps, touches) => {
+      context.memory.clear()
+      const follower = new Follower({
+        now: () => 0,
+        maxAgeMs: 250,
+        isServing: true,
+        servedVersion: () => undefined,
+        onServedHead: () => {},
+        onState: () => {}
+      }, new LedgerKnowledge(2))
+      const followedContext = { ...context, follower }
+      // Value of the state: the number of touches up to a version.
+      const valueAt = (version: number): string => String(touches.slice(0, version + 1).filter(Boolean).length)
+      let head = 0
+      const begin = (): void => {
+        follower.apply({ begins: true, transactions: [transactionAt(head)], stamped: undefined, sentAtMs: 0 })
       }
-    }
-    return true
-  }), 2000)
+      begin()
+      for (const each of steps) {
+        switch (each.kind) {
+          case 'append':
+            if (head === 6) break
+            head++
+            follower.apply({
+              begins: false,
+              transactions: [transactionAt(head, touches[head] === true ? [key, 5n] : [5n, 6n])],
+              stamped: undefined,
+              sentAtMs: 0
+            })
+            break
+          case 'fill': {
+            const version = BigInt(each.version)
+            context.memory.put(makeEntry({
+              key: keysOf({ ...latest, ledgerVersion: version }, chain).value,
+              status: 200,
+              contentType: 'application/json',
+              body: Buffer.from(valueAt(each.version)),
+              perResponseHeaders: [],
+              release: undefined,
+              validity: { kind: 'versions', family, first: follower.unchangedSince(version, [key]), last: version },
+              dependencies: [key]
+            }))
+            break
+          }
+          case 'look': {
+            const entry = lookUpInterval(followedContext, latest, family, BigInt(each.version))
+            if (entry === undefined) break
+            hits++
+            if (entry.body.toString() !== valueAt(each.version)) return false
+            break
+          }
+          case 'forget':
+            follower.clear()
+            begin()
+            break
+          case 'restart':
+            begin()
+            break
+          case 'evict':
+            context.memory.clear()
+        }
+      }
+      return true
+    }),
+    2000
+  )
   t.ok(hits > 200, `${hits} hits`)
 })

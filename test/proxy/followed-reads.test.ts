@@ -100,8 +100,10 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
     follow: (version, touched = []) => {
       state.head = Math.max(state.head, version)
       const from = Number(follower.head?.version) + 1
-      const transactions = Array.from({ length: version - from + 1 }, (_, nth) =>
-        transactionAt(from + nth, from + nth === version ? touched : []))
+      const transactions = Array.from(
+        { length: version - from + 1 },
+        (_, nth) => transactionAt(from + nth, from + nth === version ? touched : [])
+      )
       follower.apply({ begins: false, transactions, stamped: stampedAt(version), sentAtMs: clock.ms })
     },
     latest: async client => {
@@ -246,7 +248,12 @@ t.test('observing compares latest responses with what would have been served', a
 t.test('an address is matched by its canonical form, so variants share one interval', async t => {
   const match = matchEndpoint('/v1/accounts/0x00042', 'GET')
   if (match === undefined) throw new Error('no read')
-  const variant = readRequest(match, { method: 'GET', accept: undefined, contentType: undefined, body: Buffer.alloc(0) }, {
+  const variant = readRequest(match, {
+    method: 'GET',
+    accept: undefined,
+    contentType: undefined,
+    body: Buffer.alloc(0)
+  }, {
     eventsDefault: 25
   })
   const chain = { id: 4, generation: 1 }
