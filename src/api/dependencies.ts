@@ -152,7 +152,7 @@ function addressIn (read: DependentRead): string {
 }
 
 function segmentOf ({ path }: DependentRead, at: number): string {
-  return decodeURIComponent(path.split('/')[at] ?? '')
+  return decodeURIComponent(String(path.split('/')[at]))
 }
 
 function readBody ({ body }: DependentRead): Readonly<Record<string, unknown>> | undefined {

@@ -65,9 +65,8 @@ export function stateValidityOf (
 ): Pick<Entry, 'validity' | 'dependencies'> | undefined {
   const { ledgerVersion } = read
   if (follower?.isTrusted !== true || response.status !== 200 || ledgerVersion === undefined) return undefined
-  const family = stateFamilyOf(read, chain)
-  if (family === undefined) return undefined
-  const dependencies = dependenciesOf(read)
+  const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
+  if (family === undefined || dependencies === undefined) return undefined
   return {
     validity: {
       kind: 'versions',
@@ -86,18 +85,19 @@ export function observeLatest (
   response: UpstreamResponse
 ): void {
   const { stamped, status, rest, body, release } = response
-  const family = followObserver === undefined || readClass !== 'moving' ? undefined : stateFamilyOf(read, chain)
-  if (family === undefined || stamped === undefined || status !== 200 || rest !== undefined) return
-  followObserver?.record({
+  if (followObserver === undefined || readClass !== 'moving' || status !== 200 || rest !== undefined) return
+  const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
+  if (family === undefined || dependencies === undefined || stamped === undefined) return
+  followObserver.record({
     endpoint: read.endpoint.name,
     family,
     version: stamped.position.head.version,
     etag: etagOf(contentTypeOf(response), body),
     release,
-    dependencies: dependenciesOf(read)
+    dependencies
   })
 }
 
-function dependenciesOf (read: Read): readonly bigint[] {
-  return read.endpoint.dependsOn?.(read).map(({ digest }) => digest) ?? []
+function dependenciesOf (read: Read): readonly bigint[] | undefined {
+  return read.endpoint.dependsOn?.(read).map(({ digest }) => digest)
 }

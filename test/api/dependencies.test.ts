@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type Dependency } from '../../src/api/dependencies.js'
+import { type Dependency, ofResource } from '../../src/api/dependencies.js'
 import { endpoints } from '../../src/api/endpoints.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type Read } from '../../src/api/read.js'
@@ -224,6 +224,9 @@ t.test('what cannot be keyed depends on the whole table or account', async t => 
   const raw = JSON.stringify({ key: `0x${'00'.repeat(3000)}` })
   t.same(namesOf(requestOf('/v1/tables/0x42/raw_item', bcs, raw)), [`all items of ${full('42')}`])
   t.same(namesOf(resourceRequest('0x1::a::B<T0>'))[0], `all resources of ${full('42')}`)
+  // A type that no parser lets through has no key either.
+  const odd = ofResource({ path: '/v1/accounts/0x42/resource/u8', accept: 'bcs', body: undefined })
+  t.same(odd.map(({ name }) => name), [`all resources of ${full('42')}`])
   t.match(namesOf(requestOf(`/v1/accounts/0x42/balance/${encodeURIComponent(`0x1::a::B<${deep(6)}>`)}`, bcs)), [
     `all resources of ${full('42')}`,
     /^object at/

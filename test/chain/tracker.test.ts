@@ -247,6 +247,9 @@ t.test('while following, other responses raise no served head, but the newest on
 
 t.test('when following ends, the newest known head is served', async t => {
   const tracker = new Tracker(undefined, () => 0)
+  const first = new Tracker(undefined, () => 0)
+  first.follow({ position: at(7), family: 'x-aptos-' })
+  t.equal(first.position?.head.version, 7n)
   tracker.follow(undefined)
   t.equal(tracker.position, undefined)
   tracker.learn(at(100), 'x-aptos-')
