@@ -32,9 +32,12 @@ const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'htt
 /** Files with property tests, which `npm run nightly` runs with ten times the cases. */
 const random = [
   ...named(
+    'api/dependencies',
     'api/oracle',
     'end-to-end',
+    'follow/ledger-knowledge',
     'proxy/events/look-up-pages',
+    'proxy/followed-intervals',
     'proxy/serve-in-observe-mode',
     'config/secrets',
     'cache/redis-tier',
