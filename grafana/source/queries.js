@@ -1,5 +1,5 @@
 const byEndpoint =
-  /^varve_(?:requests_total|request_duration_seconds|pruned_|not_stored_total|reads_saved_total|upstream_requests_total)/
+  /^varve_(?:requests_total|request_duration_seconds|pruned_|not_stored_|reads_saved_|upstream_requests_|follow_observed_)/
 const byUpstream = /^varve_upstream_/
 
 /** Selects a metric on the chosen replicas, endpoints and upstreams, with further label matchers. */

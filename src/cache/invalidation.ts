@@ -14,8 +14,10 @@ type EntryIdentity = Pick<Entry, 'key' | 'validity'>
 /** Returns true if an invalidation covers an entry. */
 export function invalidates ({ keys, intervals }: Invalidation, { key, validity }: EntryIdentity): boolean {
   if (keys.includes(key)) return true
-  return validity !== undefined &&
-    (keys.includes(validity.family) || intervals.some(other => doOverlap(other, validity)))
+  return validity !== undefined && (
+    (validity.kind === 'versions' && keys.includes(validity.family)) ||
+    intervals.some(other => doOverlap(other, validity))
+  )
 }
 
 function doOverlap (one: ValidityInterval, other: ValidityInterval): boolean {

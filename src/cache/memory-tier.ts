@@ -100,8 +100,10 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
   invalidate ({ keys, intervals }: Invalidation): void {
     for (const key of keys) {
       this.#entries.delete(key)
-      // The key of a latest read names the family of all its versions.
-      for (const version of this.#intervals.keysIn(key)) this.#entries.delete(version)
+      // The key of a latest read names the family of all its versions; the path of a stream names pages that may stay.
+      for (const version of this.#intervals.keysIn(key)) {
+        if (this.#entries.peek(version)?.validity?.kind === 'versions') this.#entries.delete(version)
+      }
     }
     for (const interval of intervals) {
       for (const key of this.#intervals.overlapping(interval)) this.#entries.delete(key)

@@ -74,6 +74,11 @@ async function recordsOf ({ metrics, log }: TestVarve): Promise<unknown> {
       // Excludes reads of varve's own, which come at their own times.
       comparedSeries.test(line) && !line.startsWith('varve_upstream_requests_total{upstream="node",endpoint="other"')
     ),
-    accessLog: log.filter(({ msg }) => msg === 'request completed').map(line => ({ ...line, time: 0, tookMs: 0 }))
+    accessLog: log.filter(({ msg }) => msg === 'request completed').map(line => ({
+      ...line,
+      id: '',
+      time: 0,
+      tookMs: 0
+    }))
   }
 }
