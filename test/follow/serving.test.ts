@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { type Sandbox } from '#sandbox'
+import { releases, type Sandbox } from '#sandbox'
 import { until } from '../support/until.js'
-import { type ConfigChange, type TestVarve, varveAtSandbox } from '../support/varve.js'
+import { type ConfigChange, type TestVarve, varveAt, varveAtSandbox } from '../support/varve.js'
 
 const quiet = '/v1/accounts/0x1/module/coin'
 const clock = '/v1/accounts/0x1/resource/0x1::timestamp::CurrentTimeMicroseconds'
@@ -234,4 +234,52 @@ t.test('a reset of the chain ends the followed head and all that was known from 
       body === await (await fetch(`${sandbox.url}${clock}`)).text()
   }, 'the new chain is served')
   t.ok((await varve.metric('varve_chain_resets_total') ?? 0) >= 1)
+})
+
+t.test('upstreams that lag behind the followed head serve a latest read as without following', async t => {
+  const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 60_000 } })
+  const lag = sandbox.faults.add({ kind: 'lag', blocks: 2, match: 'account_resource' })
+  t.match(await varve.get(clock), { status: 200, headers: { 'cache-status': 'varve; fwd=bypass' } })
+  lag.remove()
+  const broken = sandbox.faults.add({ kind: 'reset', match: 'account_resource' })
+  t.match(await varve.get(clock), { status: 503 })
+  broken.remove()
+})
+
+t.test('a pinned listing continues at the followed head of its first page', async t => {
+  const { sandbox, varve } = await following(t, { pages: { pinned: true }, follow: { maxAgeMs: 60_000 } })
+  const followed = sandbox.ledger.head.version
+  sandbox.ledger.grow(3)
+  const listing = '/v1/accounts/0x1/modules?limit=2'
+  const cursors = [await varve.get(listing), await varve.get(listing)].map(({ headers }) => headers['x-aptos-cursor'])
+  t.equal(cursors[0], cursors[1], 'a hit has the cursor of the fetch')
+  const next = await varve.get(`${listing}&start=${String(cursors[0])}`)
+  const [sent] = sandbox.requests.latest.slice(-1)
+  t.equal(next.status, 200)
+  t.match(sent?.url, `ledger_version=${followed}`)
+})
+
+t.test('a followed entry of a release that no longer runs is fetched again at the followed head', async t => {
+  const { sandbox, varve } = await following(t, { head: { pollMs: 50 } })
+  await varve.get(quiet)
+  const before = (await varve.get(quiet)).body
+  sandbox.ledger.release = releases.events
+  await until(async () => {
+    const { body } = await varve.get(quiet)
+    return body !== before && body === await (await fetch(`${sandbox.url}${quiet}`)).text()
+  }, 'the rendering of the new release is served')
+})
+
+t.test('an explicit version goes to the disk tier while varve follows, and is served from it', async t => {
+  const path = t.testdir()
+  const { sandbox, varve } = await following(t, { cache: { disk: { path } }, follow: { maxAgeMs: 60_000 } })
+  const target = `${clock}?ledger_version=${sandbox.ledger.head.version}`
+  const first = await varve.get(target)
+  await until(async () => await varve.metric('varve_cache_writes_total{tier="disk"}') === 1, 'it is on disk')
+  await varve.stop({ drainMs: 0 })
+  const other = await varveAt(t, sandbox.url, { cache: { disk: { path } } })
+  const again = await other.get(target)
+  t.equal(again.body, first.body)
+  t.match(again.headers, { 'cache-status': 'varve; hit; detail=disk' })
+  await other.stop({ drainMs: 0 })
 })

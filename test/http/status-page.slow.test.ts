@@ -589,23 +589,34 @@ t.test('the keyboard reaches every control in reading order, with a visible focu
     }
     return seen
   }
-  t.same(await walk('Tab', 6), [
+  t.same(await walk('Tab', 9), [
     'Skip to the content',
     'The same as a table',
+    'What this page shows',
+    'Troubleshooting',
+    'Runbooks of the alerts',
     'status.json',
     'readyz',
     'healthz',
     'metrics'
   ])
-  t.same(await walk('Shift+Tab', 4), ['healthz', 'readyz', 'status.json', 'The same as a table'])
+  t.same(await walk('Shift+Tab', 7), [
+    'healthz',
+    'readyz',
+    'status.json',
+    'Runbooks of the alerts',
+    'Troubleshooting',
+    'What this page shows',
+    'The same as a table'
+  ])
   await page.keyboard.press('Enter')
   t.equal(await page.locator('#minutes').isVisible(), true)
   t.equal((await page.locator('#minutes tbody tr').allInnerTexts()).length, 10)
-  t.match(await walk('Tab', 2), [/^When/, 'status.json'])
+  t.match(await walk('Tab', 2), [/^When/, 'What this page shows'])
   // Waits for a poll, which must not move the focus.
   await page.waitForResponse(/status\.json/)
   await page.waitForResponse(/status\.json/)
-  t.equal(await focused(), 'status.json')
+  t.equal(await focused(), 'What this page shows')
   await page.reload()
   await page.waitForSelector('#status:not([hidden])')
   await walk('Tab', 1)

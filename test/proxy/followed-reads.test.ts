@@ -260,3 +260,17 @@ t.test('an address is matched by its canonical form, so variants share one inter
   t.equal(stateFamilyOf(variant, chain), stateFamilyOf(at(100), chain))
   t.equal(stateFamilyOf(readOfTarget('/v1/estimate_gas_price'), chain), undefined)
 })
+
+t.test('a latest read that waited for its limit takes what another stored meanwhile', async t => {
+  const world = await followed(t)
+  world.follow(101)
+  const before = world.requests.length
+  const waiting: ReadClient = {
+    id: undefined,
+    admit: async () => {
+      await world.latest()
+    }
+  }
+  t.match(await world.latest(waiting), { status: 'hit_followed', at: 101n })
+  t.equal(world.requests.length, before + 1, 'one fetch serves both')
+})

@@ -303,7 +303,10 @@ t.test('a page is pruned by its first event on both paths, and then served as th
         ? { status: 200, body: upstream.page(39, 50), headers: { [cacheStatusHeader]: pruned } }
         : { status: 410 }
     )
-    t.equal(await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'), serveCached ? 2 : undefined)
+    t.equal(
+      await varve.metric('varve_pruned_distance_versions_sum{endpoint="account_events"}'),
+      serveCached ? 2 : undefined
+    )
     t.equal((await varve.get(pageAt(streamPath(7), 39, 50))).status, serveCached ? 200 : 410)
   }
 })
