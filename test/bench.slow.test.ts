@@ -57,6 +57,10 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
   ['burst', 'the benchmark of a burst runs, and equal misses cost varve one read of the node', [
     /^\| varve +\| +1 \(1-1\) \|/m
   ]],
+  ['follow', 'the benchmark of following runs, and no followed response is wrong or too old', [
+    /^\| varve, follow on +\|.*\| +0 \| +0 \|$/m,
+    /^\| varve, stateMs 250 /m
+  ]],
   ['memory', 'the benchmark of memory runs, and the cache holds what it was given, or was full', [
     /^\| 1 KiB +\| +200 and 400 \|/m,
     /^\| 2 +\| +64 KiB \|/m

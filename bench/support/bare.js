@@ -48,7 +48,10 @@ async function learn (varve, requests) {
 const linesToSend = ({ lines }) =>
   lines.flatMap((text, at) => at % 2 === 1 || byNode.has(text.toLowerCase()) ? [] : [text, lines[at + 1]])
 
-// Ignores the order of headers, and the date.
+// Ignores the order of headers, the date and the id of the request.
+const ofOneResponse = new Set(['date', 'x-request-id'])
 const headOf = ({ lines }) =>
-  lines.flatMap((text, at) => at % 2 === 1 || text.toLowerCase() === 'date' ? [] : [`${text}: ${lines[at + 1]}`]).sort()
+  lines.flatMap((text, at) =>
+    at % 2 === 1 || ofOneResponse.has(text.toLowerCase()) ? [] : [`${text}: ${lines[at + 1]}`]
+  ).sort()
     .join('\n')
