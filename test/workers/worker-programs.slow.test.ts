@@ -125,10 +125,15 @@ t.test('a stop does not wait for a worker that is starting', together(), async t
     '2'
   ])
   const [, adminUrl = ''] = await varve.saw(/"adminUrl":"([^"]+)"/)
-  const { workers: [first] } = JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as {
-    workers: Array<{ pid: number }>
-  }
-  process.kill(first?.pid ?? NaN, 'SIGKILL')
+  let pid: number | undefined
+  await until(async () => {
+    const { workers } = JSON.parse((await sendRequest(adminUrl, '/status.json')).body) as {
+      workers: Array<{ pid: number }>
+    }
+    pid = workers[0]?.pid
+    return pid !== undefined
+  }, 'a worker reports its status')
+  process.kill(pid ?? NaN, 'SIGKILL')
   await varve.saw(/worker exited/)
   const signalledAt = performance.now()
   varve.child.kill('SIGTERM')
