@@ -4,10 +4,10 @@ import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Config } from '../config/schema.js'
 import { type FollowDemand, type FollowEvent, RemoteTail } from '../follow/follow-message.js'
-import { FollowObserver } from '../follow/follow-observer.js'
 import { Follower, type FollowState } from '../follow/follower.js'
 import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
+import { observerOf } from './follow-observation.js'
 import { type FollowStatus } from '../http/status-sources.js'
 import { type FollowMetrics } from '../metrics/follow-metrics.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -176,7 +176,9 @@ export class Following {
         hooks?.publish({ kind: 'state', state, reason })
       }
     })
-    const followObserver = mode === 'observe' ? observerOf(follower, this.#counters, log) : undefined
+    const followObserver = mode === 'observe'
+      ? observerOf(follower, this.#counters, this.#options)
+      : undefined
     if (hooks === undefined) {
       this.#loop = this.#tailOf(follower, settings)
       follower.drive(this.#loop)
@@ -255,25 +257,6 @@ export class Following {
       }
     }
   }
-}
-
-function observerOf (follower: Follower, counters: FollowMetrics, log: Logger): FollowObserver {
-  const observer = new FollowObserver({
-    validityAt: (at, readAt, dependencies) => follower.validityAt(at, readAt, dependencies),
-    headVersion: () => follower.head?.version,
-    onObserved: ({ endpoint, family, version }, result) => {
-      counters.observed(endpoint, result)
-      if (result === 'equal') follower.recordSaved()
-      if (result === 'different') {
-        log.error({ endpoint, read: family, version: String(version) }, 'following would have served another response')
-      }
-    }
-  })
-  follower.versionRead.subscribe(({ version, isFirst }) => {
-    if (isFirst) observer.onBegin(version)
-    else observer.onVersion(version)
-  })
-  return observer
 }
 
 function logState (log: Logger, state: FollowState, reason: string | undefined): void {

@@ -18,6 +18,8 @@ export interface Observation {
   readonly version: bigint
   readonly etag: string
   readonly release: string | undefined
+  /** True if the release of an upstream can change the response. */
+  readonly isRendered: boolean
   readonly dependencies: readonly StateDigest[]
 }
 
@@ -25,6 +27,8 @@ export interface Observation {
 export interface FollowObserverOptions {
   readonly validityAt: (at: bigint, readAt: bigint, dependencies: readonly StateDigest[]) => Validity
   readonly headVersion: () => bigint | undefined
+  /** Resolves with true if every upstream still runs the release that a response is believed to be of. */
+  readonly confirmRelease: (release: string | undefined) => Promise<boolean>
   readonly onObserved: (observation: Observation, result: ObservedResult) => void
 }
 
@@ -79,8 +83,20 @@ export class FollowObserver {
     // A rendering of another release would be fetched again.
     const isComparable = known !== undefined && known.release === release && known.version <= version
     const isUnchanged = isComparable && this.#options.validityAt(version, known.version, dependencies) === 'unchanged'
-    this.#report(observation, !isUnchanged ? 'unknown' : known.etag === etag ? 'equal' : 'different')
+    if (!isUnchanged) this.#report(observation, 'unknown')
+    else if (known.etag === etag) this.#report(observation, 'equal')
+    else this.#reportDifference(observation)
     if (known === undefined || known.version <= version) this.#known.set(family, observation)
+  }
+
+  /** An upstream may have been upgraded since its last poll (law 8: rendering can change, history cannot). */
+  #reportDifference (observation: Observation): void {
+    if (!observation.isRendered) return this.#report(observation, 'different')
+    this.#options.confirmRelease(observation.release).then(isConfirmed => {
+      this.#report(observation, isConfirmed ? 'different' : 'unknown')
+    }, () => {
+      this.#report(observation, 'unknown')
+    })
   }
 
   #report (observation: Observation, result: ObservedResult): void {

@@ -1,6 +1,6 @@
 import { etagOf, type Entry } from '../cache/entry.js'
 import { type StampedPosition } from '../api/position.js'
-import { atVersion, keysOf, type Read, stateFamilyOf } from '../api/read.js'
+import { atVersion, isRendered, keysOf, type Read, stateFamilyOf } from '../api/read.js'
 import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
 import { type CachedEntry } from './outcomes.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
@@ -17,7 +17,10 @@ export function followedHeadFor (context: ProxyContext, pinned: PinnedRead): Sta
   if (follower === undefined || !isFollowed(pinned)) return undefined
   const head = follower.headFor(pinned.arrivedAtMs ?? now())
   const { minVersion } = pinned.read
-  return head === undefined || (minVersion !== undefined && head.position.head.version < minVersion) ? undefined : head
+  if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
+  // The served position of the same head knows what upstreams have pruned since, which must not come back.
+  const served = context.tracker.stamped
+  return served?.position.head.version === head.position.head.version ? served : head
 }
 
 /** Returns a latest read as the read of the followed head's version. */
@@ -94,6 +97,7 @@ export function observeLatest (
     version: stamped.position.head.version,
     etag: etagOf(contentTypeOf(response), body),
     release,
+    isRendered: isRendered(read),
     dependencies
   })
 }

@@ -2,20 +2,24 @@ import t from 'tap'
 import { FollowObserver, type Observation, type ObservedResult } from '../../src/follow/follow-observer.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
 import { transactionAt } from '../support/followed-chain.js'
+import { until } from '../support/until.js'
 
 const [a, b] = [16n, 32n]
 
 function observed () {
   const knowledge = new LedgerKnowledge(64)
   const results: Array<[version: number, result: ObservedResult]> = []
+  const running = { release: 'aaaa' }
   const observer = new FollowObserver({
     validityAt: (at, readAt, dependencies) => knowledge.validityAt(at, readAt, dependencies),
     headVersion: () => knowledge.head?.version,
+    confirmRelease: async release => release === running.release,
     onObserved: ({ version }, result) => results.push([Number(version), result])
   })
   return {
     observer,
     results,
+    running,
     begin: (version: number) => {
       knowledge.begin(transactionAt(version))
       observer.onBegin(BigInt(version))
@@ -31,6 +35,7 @@ function observed () {
         version: BigInt(version),
         etag,
         release: 'aaaa',
+        isRendered: false,
         dependencies: [a],
         ...change
       })
@@ -110,4 +115,16 @@ t.test('responses that wait are bounded; beyond that they count as unknown', asy
   t.equal(results.length, 10_010)
   record(51)
   t.equal(results.length, 10_010, 'there is room again')
+})
+
+t.test('a rendering that differs is wrong only if no upstream was upgraded meanwhile', async t => {
+  for (const [release, result] of [['aaaa', 'different'], ['bbbb', 'unknown']] as const) {
+    const { record, results, begin, running } = observed()
+    running.release = release
+    begin(10)
+    record(10, '"1"', { isRendered: true })
+    record(10, '"2"', { isRendered: true })
+    await until(() => results.length === 2, 'both are reported')
+    t.same(results, [[10, 'unknown'], [10, result]], release)
+  }
 })

@@ -227,6 +227,7 @@ t.test('observing compares latest responses with what would have been served', a
   const followObserver = new FollowObserver({
     validityAt: (version, readAt, dependencies) => proxy.follower.validityAt(version, readAt, dependencies),
     headVersion: () => proxy.follower.head?.version,
+    confirmRelease: async () => true,
     onObserved: (_observation, result) => results.push(result)
   })
   const context = { ...proxy.context, followObserver }
