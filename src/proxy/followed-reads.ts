@@ -18,9 +18,8 @@ export function followedHeadFor (context: ProxyContext, pinned: PinnedRead): Sta
   const head = follower.headFor(pinned.arrivedAtMs ?? now())
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
-  // The served position of the same head knows what upstreams have pruned since, which must not come back.
-  const served = context.tracker.stamped
-  return served?.position.head.version === head.position.head.version ? served : head
+  // The served position has this head, and knows what upstreams have pruned since, which must not come back.
+  return context.tracker.stamped
 }
 
 /** Returns a latest read as the read of the followed head's version. */

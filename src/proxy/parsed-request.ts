@@ -70,9 +70,9 @@ export class ParsedRequest implements MemoHolder {
     if (this.#memo === undefined || (this.#expiresAtMs !== Infinity && now() >= this.#expiresAtMs)) return undefined
     // A followed head is too old for some reads that still find it as the served one.
     if (this.#followedAt !== undefined) {
-      const head = context.follower?.headFor(now())?.position.head
-      if (head?.version !== this.#followedAt.head.version) return undefined
-      context.follower?.recordSaved()
+      const { follower } = context
+      if (follower?.headFor(now())?.position.head.version !== this.#followedAt.head.version) return undefined
+      follower.recordSaved()
     }
     if (this.#pinned !== undefined) auditRepeatedHit(context, this.#pinned, this.#followedAt !== undefined)
     return this.#memo
