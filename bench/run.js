@@ -13,6 +13,7 @@ import * as miss from './claims/miss.js'
 import * as redisHit from './claims/redis-hit.js'
 import * as restart from './claims/restart.js'
 import * as startUp from './claims/start-up.js'
+import * as tls from './claims/tls.js'
 import * as trace from './claims/trace.js'
 import { readArguments } from './support/arguments.js'
 import { Bench } from './support/bench.js'
@@ -22,7 +23,7 @@ import { tableOf } from './support/table.js'
 import { lookForTools } from './support/tools.js'
 
 // Excludes sharing.js, which compares varve with itself and has no target.
-const claims = [hotKey, trace, miss, redisHit, diskHit, restart, burst, follow, memory, startUp]
+const claims = [hotKey, tls, trace, miss, redisHit, diskHit, restart, burst, follow, memory, startUp]
 
 const asked = readArguments(process.argv.slice(2), claims.map(({ name }) => name))
 if (asked.fault !== undefined) {

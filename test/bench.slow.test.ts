@@ -34,6 +34,9 @@ const claims: ReadonlyArray<readonly [claim: string, promise: string, rows: read
     /^\| one key +\| +varve \| +bare \|/m,
     /^\| 64 KiB, 32 connections/m
   ]],
+  ['tls', 'the benchmark of a hot key over TLS runs, and each server gives the node\'s own bytes from its cache', [
+    /^\| one key +\| +varve \|/m
+  ]],
   [
     'trace',
     'the benchmark of a trace runs, each variant gets the node\'s own answer, and varve reads hardly more ' +
@@ -89,7 +92,7 @@ t.test('the benchmarks reject an unknown argument in one sentence that lists the
   t.match(await bench(['--smoke', 'hot-keys']), {
     code: 2,
     out: '',
-    err: /^varve: unknown argument hot-keys: expected any of hot-key, trace, [^\n]*, --smoke\n$/
+    err: /^varve: unknown argument hot-keys: expected any of hot-key, tls, trace, [^\n]*, --smoke\n$/
   })
   t.match(await bench(['--rounds', 'few']), {
     code: 2,

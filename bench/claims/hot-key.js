@@ -1,5 +1,6 @@
 // Measures the highest throughput of each server for one cached read.
 import { startBare } from '../support/bare.js'
+import { startHaproxy } from '../support/haproxy.js'
 import { load } from '../support/load.js'
 import { startNginx } from '../support/nginx.js'
 import { readOf, startOrigin } from '../support/origin.js'
@@ -23,18 +24,36 @@ const clientHeaders = {
   'content-type': 'application/json',
   'x-aptos-client': 'aptos-typescript-sdk/1.33.1'
 }
+const browserHeaders = {
+  ...clientHeaders,
+  'accept-language': 'en-GB,en;q=0.9,de;q=0.8',
+  origin: 'https://app.example',
+  referer: 'https://app.example/',
+  'sec-fetch-dest': 'empty',
+  'sec-fetch-mode': 'cors',
+  'sec-fetch-site': 'cross-site',
+  'sec-ch-ua': '"Chromium";v="126", "Not.A/Brand";v="8"',
+  'sec-ch-ua-mobile': '?0',
+  'sec-ch-ua-platform': '"Linux"'
+}
 
-/**
- * Measures every combination of size and connections; alternates servers within each round, so that drift affects all.
- */
+/** Measures every combination of size and connections. */
 export async function run (bench) {
   const origin = await startOrigin(bench)
   const varve = await startVarve(bench, origin.url)
   const bare = await startBare(bench, varve, sizes.map(bytes => readOf(bytes, version)))
-  const peers = [varve, bare, await startVarnish(bench, origin.url), await startNginx(bench, origin.url)].filter(peer =>
-    peer !== undefined
-  )
-  const cells = cellsOf(bench)
+  const peers = [
+    varve,
+    bare,
+    await startVarnish(bench, origin.url),
+    await startNginx(bench, origin.url),
+    await startHaproxy(bench, origin.url)
+  ].filter(peer => peer !== undefined)
+  return await compare(bench, origin, varve, peers, cellsOf(bench))
+}
+
+/** Alternates servers within each round, so that drift affects all; the claim `tls` does the same over TLS. */
+export async function compare (bench, origin, varve, peers, cells) {
   for (const cell of cells) await warm(bench, origin, peers, cell)
   for (let round = 0; round < bench.rounds; round++) {
     for (const cell of cells) {
@@ -52,14 +71,23 @@ function cellsOf ({ isSmoke }) {
   const plain =
     (isSmoke ? [[512, 1], [65_536, 32]] : sizes.flatMap(bytes => [1, 32, 256].map(connections => [bytes, connections])))
       .map(([bytes, connections]) => ({ bytes, connections, headers: {} }))
-  return [...plain, { bytes: 4096, connections: 32, headers: clientHeaders }].map(cell => ({
-    ...cell,
-    request: readOf(cell.bytes, version),
-    label: `${cell.bytes / 1024} KiB, ${cell.connections} connection${cell.connections === 1 ? '' : 's'}${
-      cell.headers === clientHeaders ? ', a client\'s headers' : ''
-    }`,
+  return [
+    ...plain,
+    { bytes: 4096, connections: 32, headers: clientHeaders, sender: ', a client\'s headers' },
+    { bytes: 4096, connections: 32, headers: browserHeaders, sender: ', a browser\'s headers' }
+  ].map(cellOf)
+}
+
+/** Completes a combination of size, connections and headers. */
+export function cellOf ({ bytes, connections, headers = {}, sender = '' }) {
+  return {
+    bytes,
+    connections,
+    headers,
+    request: readOf(bytes, version),
+    label: `${bytes / 1024} KiB, ${connections} connection${connections === 1 ? '' : 's'}${sender}`,
     runs: {}
-  }))
+  }
 }
 
 async function warm (bench, origin, peers, cell) {

@@ -1,6 +1,7 @@
 // Measures upstream reads and throughput for a skewed trace with many request variants.
 import { inParallel } from '../support/timed-request.js'
 import { startBare } from '../support/bare.js'
+import { startHaproxy } from '../support/haproxy.js'
 import { loadTrace } from '../support/load.js'
 import { startNginx } from '../support/nginx.js'
 import { mustBeRight } from '../support/check-response.js'
@@ -26,9 +27,12 @@ export async function run (bench) {
     ...(bench.isSmoke ? { requests: 800, reads: 100 } : { requests: 20_000, reads: 2_000 })
   })
   const varve = await startVarve(bench, node.url)
-  const proxies = [varve, await startVarnish(bench, node.url), await startNginx(bench, node.url)].filter(peer =>
-    peer !== undefined
-  )
+  const proxies = [
+    varve,
+    await startVarnish(bench, node.url),
+    await startNginx(bench, node.url),
+    await startHaproxy(bench, node.url)
+  ].filter(peer => peer !== undefined)
   const cold = {}
   for (const proxy of proxies) cold[proxy.name] = await coldPass(bench, node, proxy, trace)
   const bare = await startBare(bench, varve, trace.spellings)
@@ -87,7 +91,7 @@ function resultOf ({ requests, distinct, spellings }, cold, runs, names) {
     tables: [{
       title: `${whole(requests.length)} requests in ${whole(spellings.length)} variants of ${
         whole(distinct)
-      } reads, once, cold: upstream reads (Varnish passes POSTs, nginx has their body in its key)`,
+      } reads, once, cold: upstream reads (Varnish and HAProxy pass POSTs, nginx has their body in its key)`,
       columns: ['', 'upstream reads', 'per thousand requests', 'over the floor', 'background reads'],
       rows: [
         ['the floor', whole(distinct), perThousand(distinct).toFixed(1), '1.00', ''],

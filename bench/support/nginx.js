@@ -6,12 +6,12 @@ import { Peer, takesConnections } from './peer.js'
 import { freePort } from './ports.js'
 
 /** Starts nginx as a cache in front of an upstream; undefined if nginx is not installed. */
-export async function startNginx ({ programs, tools, folder }, originUrl, { latestFor } = {}) {
+export async function startNginx ({ programs, tools, folder }, originUrl, { latestFor, certificate } = {}) {
   if (tools.paths.nginx === undefined) return undefined
   const port = await freePort()
   const home = await folder('nginx')
   await mkdir(join(home, 'temp'))
-  await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host, latestFor))
+  await writeFile(join(home, 'nginx.conf'), configuration(home, port, new URL(originUrl).host, latestFor, certificate))
   const program = await programs.start('nginx', [
     tools.paths.nginx,
     '-p',
@@ -22,12 +22,17 @@ export async function startNginx ({ programs, tools, folder }, originUrl, { late
     join(home, 'nginx.conf')
   ], { part: 'server' })
   await program.until(async () => await takesConnections(port))
-  return new Peer('nginx', `http://127.0.0.1:${port}`, program, answer => lineOf(answer, 'x-cache-status') === 'HIT')
+  return new Peer(
+    'nginx',
+    `${certificate === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    program,
+    answer => lineOf(answer, 'x-cache-status') === 'HIT'
+  )
 }
 
 // Caches by URL pattern, since nginx cannot read positions; event pages of the trace are full.
 // tcp_nopush would delay 64 KiB responses by 40 ms.
-const configuration = (home, port, origin, latestFor) => `
+const configuration = (home, port, origin, latestFor, certificate) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
 worker_processes 1;
@@ -56,7 +61,8 @@ http {
     "~[?&]start=" 0;
   }
   server {
-    listen 127.0.0.1:${port} backlog=4096;
+    listen 127.0.0.1:${port}${certificate === undefined ? '' : ' ssl'} backlog=4096;
+    ${certificate === undefined ? '' : `ssl_certificate ${certificate.cert}; ssl_certificate_key ${certificate.key};`}
     client_body_buffer_size 16k;
     location / {
       proxy_pass http://node;
