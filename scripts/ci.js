@@ -7,7 +7,7 @@ import { groupsOf, singly, suites } from './suites.js'
 import { close, jobs, runTap, sumOf } from './tap.js'
 
 // Bounds the last group's wait more tightly than in the fast set, because these files take longer.
-const mostReplicaFiles = 3
+const mostSlowFiles = 3
 // Durations that cover every fault and request kind once; `npm run nightly` runs longer.
 const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.4', FUZZ_REQUESTS: '5000' }
 
@@ -26,8 +26,8 @@ async function check () {
 
   // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
   say('running the tests of whole replicas and processes, and the longer checks ...')
-  const longer = singly(waiting)
-  const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600 })
+  const longer = groupsOf(waiting, mostSlowFiles)
+  const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
   const [long, timers, [whole, rest]] = await Promise.all([
     runLonger(jobs - 1),
     runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
@@ -41,6 +41,6 @@ async function check () {
 
 /** Runs files that count for the coverage, then checks it. */
 async function runReplicas (files) {
-  const { count } = await runTap(groupsOf(files, mostReplicaFiles), { jobs: 1, timeoutSeconds: 120, isCovered: true })
+  const { count } = await runTap(groupsOf(files, mostSlowFiles), { jobs: 1, timeoutSeconds: 120, isCovered: true })
   return { count, faults: await checkCoverage(fastCoverage) }
 }

@@ -17,9 +17,9 @@ const replicas = [
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 
-/** Files that measure time or saturate the machine, so they run without other files beside them. */
+/** Files that measure time, so they run without other files beside them; the bench's smoke run and fuzz judge bytes. */
 const alone = [
-  ...slow('', 'bench', 'simulation', 'fuzz', 'soak', 'app/memory', 'redis/faults', 'upstreams/hedging'),
+  ...slow('', 'simulation', 'soak', 'app/memory', 'redis/faults', 'upstreams/hedging'),
   ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
 ]
 
@@ -27,7 +27,17 @@ const alone = [
 const idle = slow('', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
-const nightly = slow('', 'alerts', 'deceptive/deceptive-upstream', 'image', 'http/slow-link', 'release')
+const nightly = slow(
+  '',
+  'alerts',
+  'prometheus-rule-mutations',
+  'deceptive/deceptive-upstream',
+  'hostile',
+  'image',
+  'http/slow-link',
+  'http/status-pictures',
+  'release'
+)
 
 /** Files with property tests, which `npm run nightly` runs with ten times the cases. */
 const random = [
@@ -51,12 +61,13 @@ const longest = [
   ...slow(
     '',
     'workers/worker-lifecycle',
-    'http/status-page',
-    'readme',
     'package',
-    'prometheus',
+    'readme',
+    'http/status-page',
     'app/process-faults',
-    'prometheus-rules'
+    'bench',
+    'prometheus',
+    'fuzz'
   ),
   ...named(
     'deceptive/false-responses',
@@ -89,7 +100,7 @@ export function suites () {
 }
 
 // Bounds the wait for the last process, and the files that run beside a faulty one.
-const mostInGroup = 6
+const mostInGroup = 10
 // A line of the module itself that uses tap's root test for anything but a subtest, or listens to the process.
 const ownProcess = /^(?!t\.test\(|import |\s).*\bt[.,)]|\bprocess\.on\(/m
 

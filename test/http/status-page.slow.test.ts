@@ -562,10 +562,10 @@ t.test('the page never scrolls sideways: on a phone, on a desktop, and at twice 
   })`)
   for (const [state, status] of Object.entries(states)) {
     setting.status = status
+    await page.reload()
+    await page.waitForSelector('#status:not([hidden])')
     for (const [width, zoom] of [[360, 1], [360, 2], [640, 1], [768, 1], [1280, 1], [1280, 2], [2560, 1]] as const) {
       await page.setViewportSize({ width, height: 900 })
-      await page.reload()
-      await page.waitForSelector('#status:not([hidden])')
       await page.evaluate(`document.documentElement.style.fontSize = '${zoom * 100}%'`)
       t.same(await scrolls(), { page: false, cut: [] }, `${state} at ${width}, text ${zoom * 100} %`)
     }

@@ -5,6 +5,7 @@ import {
   isRedisUp,
   marginMs,
   readiness,
+  redisWriteCount,
   startReads,
   startReplicaPair,
   checkShared,
@@ -23,7 +24,10 @@ t.test('a failover under reads causes no client error, and varve shares through 
   await checkShared(t, pair, 'it is shared before')
   const first = set.master
   const target = newTarget()
+  const written = await redisWriteCount(one)
   await one.get(target)
+  await until(async () => await redisWriteCount(one) > written, `${target} is written`)
+  t.equal(await first.client.wait(1, 5000), 1, 'and replicated, because a failover loses what is not')
 
   const reading = startReads(t, second, newTarget)
   await set.failover()
