@@ -34,8 +34,8 @@ const about = {
   summary: 'The caching read proxy for ledger nodes: history is immutable, so read it once.',
   description: [
     'The read API of a ledger full node. varve answers cached reads itself and fetches the others from an ' +
-    'upstream. It forwards other routes under /v1 as `passThrough` of the configuration says; they are not ' +
-    'described here.',
+    'upstream. It forwards other routes under /v1 as `passThrough` of the configuration says, transactions ' +
+    'too: transactions.md, beside this file, says what is promised for them.',
     '- Every success carries the position of the chain, under the names of the specification (`X-NODE-*`; the ' +
     'epoch if the upstream reports it) and, unless `headers.emit` says otherwise, under the upstream\'s own ' +
     'names too, here `x-aptos-*`. History carries the present position; all else the position it was read at.',
