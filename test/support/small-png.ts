@@ -71,13 +71,19 @@ function guessOf (filter: number | undefined, left: number, up: number, corner: 
   }
 }
 
-/** Uses the 256 most frequent colours; every other becomes the nearest of them. */
+/**
+ * Uses the most frequent colour of each range, so that small marks keep theirs, then the most frequent of all, up to
+ * 256; every other becomes the nearest of them.
+ */
 function inPalette (pixels: Buffer): { palette: Buffer, indexes: Uint8Array } {
   const colours = new Map<number, number>()
   const colourAt = (at: number): number => pixels.readUIntBE(at * 3, 3)
   const count = pixels.length / 3
   for (let at = 0; at < count; at++) colours.set(colourAt(at), (colours.get(colourAt(at)) ?? 0) + 1)
-  const mostUsed = [...colours].sort(([, a], [, b]) => b - a).slice(0, 256).map(([colour]) => colour)
+  const byUse = [...colours].sort(([, a], [, b]) => b - a).map(([colour]) => colour)
+  // Takes three bits of red, green and blue each as the range.
+  const firstOfRange = new Map([...byUse].reverse().map(colour => [colour & 0xe0e0e0, colour]))
+  const mostUsed = [...new Set([...firstOfRange.values(), ...byUse])].slice(0, 256)
   const nearest = new Map(mostUsed.map((colour, at) => [colour, at]))
   const indexes = new Uint8Array(count)
   for (let at = 0; at < count; at++) {
