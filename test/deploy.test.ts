@@ -139,6 +139,7 @@ t.test('every health check and probe requests a path that only the admin listene
       },
       readiness: async () => ({ ready: false, degraded: [] }),
       status: async () => ({}),
+      config: () => ({}),
       purgeRoute: { token: () => null, purge: unexpectedCall },
       onUnexpectedError: () => {}
     } as unknown as Parameters<typeof adminApp>[0]

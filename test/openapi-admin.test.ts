@@ -35,7 +35,9 @@ t.test('the admin listener responds as docs/openapi-admin.yaml describes, with t
     ).sort()
   )
   for (const [operationId, { method, path }] of checker.operations) {
-    if (method === 'get') check(operationId, await sendRequest(varve.adminUrl, path), 200)
+    if (method !== 'get') continue
+    const got = await sendRequest(varve.adminUrl, path, { headers: { authorization: 'Bearer secret' } })
+    check(operationId, got, 200)
   }
   const cordon = async (action: string, name: string, token = 'secret'): Promise<TestResponse> =>
     await sendRequest(varve.adminUrl, `/upstreams/${name}/${action}`, {
@@ -53,8 +55,10 @@ t.test('the admin listener responds as docs/openapi-admin.yaml describes, with t
   check('purge', await purge('{"all":true}'), 200)
   check('purge', await purge('{"url":"/nothing"}'), 400)
   check('purge', await purge('{"all":true}', 'another'), 401)
+  check('config', await sendRequest(varve.adminUrl, '/config'), 401)
   const { varve: open } = await varveAtSandbox(t)
   check('purge', await sendRequest(open.adminUrl, '/purge', { method: 'POST', body: '{"all":true}' }), 403)
+  check('config', await sendRequest(open.adminUrl, '/config'), 403)
   check('cordon', await sendRequest(open.adminUrl, '/upstreams/node/cordon', { method: 'POST' }), 403)
   await open.stop({ drainMs: 0 })
   await sandbox.close()

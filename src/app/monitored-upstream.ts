@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type Config } from '../config/schema.js'
 import { type Tracker } from '../chain/tracker.js'
@@ -40,6 +42,8 @@ export type NamedUpstream = Config['upstreams'][number] & { readonly name: strin
 /** Configured upstream with its health polling. */
 export interface MonitoredUpstream extends UpstreamPoll {
   readonly config: NamedUpstream
+  /** Digest of its certificate files, which a renewal changes under the same paths. */
+  readonly certificates: string
 }
 
 const bytesPerMb = 1024 * 1024
@@ -94,7 +98,14 @@ export function monitorUpstream (
   connectionLost.subscribe(() => {
     if (quarantine.recordConnectionLost()) poll.poll().catch(() => {})
   })
-  return { config, upstream, poll }
+  return { config, certificates: digestCertificates(config), upstream, poll }
+}
+
+/** Returns one digest of the certificate files of an upstream, as they are now. */
+export function digestCertificates ({ caFile, certFile, keyFile }: NamedUpstream): string {
+  const hash = createHash('sha256')
+  for (const file of [caFile, certFile, keyFile]) hash.update(file === null ? '' : readFileSync(file)).update('\0')
+  return hash.digest('hex')
 }
 
 /** Returns the settings of a connection: an upstream of one address connects there, whatever its name resolves to. */

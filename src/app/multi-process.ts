@@ -3,6 +3,7 @@ import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
 import { type Config } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
+import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
 import { SummedMetrics, type MetricSnapshots } from '../metrics/summed-metrics.js'
@@ -139,6 +140,7 @@ class PrimaryProcess {
         mergeReadiness(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
       status: async () =>
         mergeStatuses(await this.#fetchStatuses(), current.value.workers, this.#isStopping, this.#recent.snapshot),
+      config: () => maskSecrets(current.value),
       onUnexpectedError: error => {
         reportUnexpectedError({ log: this.#log, metrics: this.#metrics }, error)
       },

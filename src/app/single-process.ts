@@ -1,6 +1,7 @@
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { keysNeedingRestart } from '../config/restart-keys.js'
+import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { reportUnexpectedError } from '../http/send-response.js'
@@ -32,6 +33,7 @@ export async function startSingleProcess (
     metrics,
     readiness: async () => readinessOf(server.statusSources),
     status: async () => statusOf(server.statusSources),
+    config: () => maskSecrets(server.current.value),
     onUnexpectedError: error => {
       reportUnexpectedError({ log, metrics }, error)
     },

@@ -7,6 +7,7 @@ import {
   type MonitoredUpstream,
   type MonitoredUpstreamOptions,
   type NamedUpstream,
+  digestCertificates,
   monitorUpstream
 } from './monitored-upstream.js'
 
@@ -60,7 +61,9 @@ export class UpstreamLifecycle {
 
   #monitoredOf (config: Config): MonitoredUpstream[] {
     return namedUpstreamsOf(config, this.#options.sandboxUrl).map(upstream =>
-      this.#monitored.find(one => isDeepStrictEqual(one.config, upstream)) ??
+      this.#monitored.find(one =>
+        isDeepStrictEqual(one.config, upstream) && one.certificates === digestCertificates(upstream)
+      ) ??
         monitorUpstream(upstream, config, this.#options)
     )
   }

@@ -44,12 +44,12 @@ function load (
 }
 
 function print (
-  { config, fromFiles, missingSecrets }: LoadedConfig,
+  { config, missingSecrets }: LoadedConfig,
   findings: readonly OnlineFinding[] | undefined,
   { json }: CheckFlags,
   io: Io
 ): ExitCode {
-  const shown = maskSecrets(config, [...fromFiles, ...missingSecrets])
+  const shown = maskSecrets(config, missingSecrets)
   const warnings = [...warningsOf(config), ...missingSecrets.map(missingSecretWarning)]
   if (json === true) printJson(io, { valid: true, config: shown, warnings, online: findings })
   else {

@@ -10,7 +10,7 @@ export async function purge (flags: AdminFlags, words: readonly string[], io: Io
     return exitCodes.ok
   }
   if (status === 202) {
-    io.err('varve: purged here; the replicas purge it once Redis is reachable\n')
+    io.err('varve: purged here; Redis, the disk or a worker has not confirmed yet, and gets it later\n')
     return exitCodes.failed
   }
   const hint = status === 401 ? '; set VARVE_ADMIN_TOKEN to admin.token of that varve' : ''

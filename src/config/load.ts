@@ -37,8 +37,6 @@ export interface ConfigRequirements {
 /** Valid configuration, with the keys that are never shown. */
 export interface LoadedConfig {
   readonly config: Config
-  /** Dotted paths of keys whose values contain the text of a secret file, which is never shown. */
-  readonly fromFiles: readonly string[]
   /** Dotted paths of secrets that are missing and allowed to be. */
   readonly missingSecrets: readonly string[]
   /** True if a flag or the environment requests the sandbox (law 14: made-up data is never served by accident). */
@@ -103,7 +101,11 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
       file
     )
   }
-  return { config: withProxies(config, environment), fromFiles, missingSecrets, isSandbox: isSandbox === true }
+  return {
+    config: { ...withProxies(config, environment), ...(fromFiles.length > 0 && { fromFiles }) },
+    missingSecrets,
+    isSandbox: isSandbox === true
+  }
 }
 
 /** Validates the configuration that a program gives; its texts are taken as they are, without references. */

@@ -276,7 +276,10 @@ export const configSchema = z.strictObject({
 })
 
 /** Valid configuration with all defaults applied. */
-export type Config = z.output<typeof configSchema>
+export type Config = z.output<typeof configSchema> & {
+  /** Dotted paths of keys whose values contain the text of a secret file, which is never shown. */
+  readonly fromFiles?: readonly string[]
+}
 
 /** Returns true if a server, a cluster or sentinels are configured. */
 export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {

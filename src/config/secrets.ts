@@ -29,10 +29,10 @@ export function shownPath (path: readonly string[]): string {
   return path.map(key => isNameLike(key) || /^[0-9]{1,4}$/.test(key) ? key : mask).join('.')
 }
 
-/** Returns the effective settings for display, without secrets and without values from secret files. */
-export function maskSecrets (config: Config, fromFiles: readonly string[] = []): Config {
+/** Returns the effective settings for display, without secrets, values from secret files and other given keys. */
+export function maskSecrets ({ fromFiles = [], ...config }: Config, others: readonly string[] = []): Config {
   const shown = structuredClone(maskSecretKeys(config))
-  for (const path of fromFiles) maskAt(shown, path.split('.'))
+  for (const path of [...fromFiles, ...others]) maskAt(shown, path.split('.'))
   return shown
 }
 

@@ -37,6 +37,8 @@ export interface AdminOptions {
   readonly metrics: { readonly contentType: string, text(): Promise<string> }
   readiness(): Promise<Readiness>
   status(): Promise<object>
+  /** Returns the effective settings, secrets masked. */
+  config(): object
   readonly purgeRoute: PurgeRouteOptions
   /** Takes an upstream out of service, or back in; returns false if there is none of that name. */
   setCordoned(upstream: string, isCordoned: boolean): Promise<boolean>
@@ -63,7 +65,7 @@ export const adminFullMessage = 'admin listener full: all connections are busy, 
 
 /** Builds the admin listener: separate from the public one, so that a firewall can keep clients away. */
 export function adminApp (options: AdminOptions): FastifyInstance {
-  const { metrics, readiness, status, purgeRoute, onUnexpectedError } = options
+  const { metrics, readiness, status, config, purgeRoute, onUnexpectedError } = options
   const app = fastify({
     ...serverTimeouts,
     http: httpTimeouts,
@@ -90,6 +92,12 @@ export function adminApp (options: AdminOptions): FastifyInstance {
     async (_request, reply) =>
       await reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }).send(await status())
   )
+  // Needs the token, because the settings name upstreams and limits that other readers of the listener need not know.
+  app.get('/config', {
+    onRequest: async request => {
+      requireToken(request, purgeRoute.token())
+    }
+  }, async (_request, reply) => await reply.header('cache-control', 'no-store').send(config()))
   addStatusPageRoutes(app)
   addPurgeRoute(app, purgeRoute)
   addCordonRoutes(app, options)
@@ -110,8 +118,8 @@ export function adminApp (options: AdminOptions): FastifyInstance {
       reply,
       webFrameworkError(
         404,
-        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, POST /purge, ' +
-          'POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
+        'not found; the admin listener serves /metrics, /healthz, /readyz, /status, /status.json, /config, ' +
+          'POST /purge, POST /upstreams/NAME/cordon and POST /upstreams/NAME/uncordon'
       )
     )
   })

@@ -36,7 +36,7 @@ export function addPurgeRoute (app: FastifyInstance, { token, purge }: PurgeRout
 /** Throws an ErrorResponse unless a token is configured and the request has it. */
 export function requireToken ({ headers }: FastifyRequest, token: string | null): void {
   if (token === null) {
-    throw disabledError('changing calls are rejected: admin.token is not configured')
+    throw disabledError('calls that need a token are rejected: admin.token is not configured')
   }
   const sentToken = readBearerToken(headers.authorization) ?? ''
   if (!timingSafeEqual(digestOf(sentToken), digestOf(token))) {

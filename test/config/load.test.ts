@@ -84,7 +84,6 @@ t.test('the defaults are exactly those of the contract', async t => {
   const { upstreams, ...rest } = parse(contract) as { upstreams: unknown }
   t.strictSame(loadConfig({}, {}), {
     config: { ...rest, upstreams: [] },
-    fromFiles: [],
     missingSecrets: [],
     isSandbox: false
   })

@@ -17,6 +17,7 @@ async function listening (t: Test, change: Partial<Parts> = {}, host = '127.0.0.
     metrics: { contentType: 'text/plain', text: async () => '' },
     readiness: async () => ({ ready: true, level: 'green', degraded: [] }),
     status: async () => ({}),
+    config: () => ({}),
     onUnexpectedError: () => {},
     purgeRoute: { token: () => null, purge: async () => ({ everywhere: true }) },
     setCordoned: async () => true,
@@ -220,6 +221,26 @@ t.test('with workers the admin listener verifies Host too', async t => {
   const { varve } = await varveAtSandbox(t, {}, { workers: 2, admin: { hosts: ['ops.example'] } })
   t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'evil.example' } }), { status: 403 })
   t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
+})
+
+t.test('/config shows the settings in use to the token, without secrets, also with workers', async t => {
+  const token = 'TOKEN-S3CRET'
+  for (const workers of [1, 2]) {
+    const { varve } = await varveAtSandbox(t, {}, {
+      workers,
+      admin: { listen: '127.0.0.1:0', token },
+      upstream: { headers: { authorization: 'UP-S3CRET' }, maxConcurrent: 77 },
+      clients: { required: false, keys: [{ name: 'app', key: 'KEY-S3CRET', requestsPerSecond: null }] }
+    })
+    const got = await sendRequest(varve.adminUrl, '/config', { headers: { authorization: `Bearer ${token}` } })
+    t.match(JSON.parse(got.body), {
+      workers,
+      upstreams: [{ name: 'node', maxConcurrent: 77 }],
+      cache: { maxEntryMb: 8 }
+    })
+    t.notMatch(got.body, /S3CRET/)
+    t.equal((await sendRequest(varve.adminUrl, '/config')).status, 401)
+  }
 })
 
 t.test('admin.hosts accepts host names only: a port, a URL or a pattern is an error', async t => {

@@ -130,6 +130,7 @@ t.test('an admin request that fails receives 500, and the log has the reason', a
     metrics,
     readiness: boom,
     status: boom,
+    config: boom,
     purgeRoute: { token: () => null, purge: boom },
     setCordoned: boom,
     onUnexpectedError: error => {

@@ -24,6 +24,7 @@ export async function serveStatus (
       if (setting.status instanceof Error) throw setting.status
       return setting.status
     },
+    config: () => ({}),
     onUnexpectedError: () => {},
     purgeRoute: { token: () => null, purge: async () => ({ purged: 0, everywhere: true }) as never },
     setCordoned: async () => true

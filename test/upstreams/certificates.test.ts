@@ -1,9 +1,11 @@
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import { type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type SecureContextOptions } from 'node:tls'
 import t, { type Test } from 'tap'
+import { configSchema } from '../../src/config/schema.js'
 import { certificate, certificateKey as key } from '../support/certificate.js'
 import { certificateUntil } from '../support/alerts/certificate-until.js'
 import { sendRequest } from '../support/client.js'
@@ -95,4 +97,15 @@ t.test('a certificate that goes bad takes no hit away; once it is good, its upst
   t.match(await varve.get(modules(501)), { status: 503 })
   server.setSecureContext({ cert: certificate, key })
   await until(async () => (await varve.get(modules(501))).status === 200, 'the upstream serves reads again')
+})
+
+t.test('a reload reads a renewed file of an upstream under the same path', async t => {
+  const caFile = join(t.testdir({ 'ca.pem': expired }), 'ca.pem')
+  const { port } = await startTlsUpstream(t)
+  const upstreams = [{ name: 'node', url: `https://127.0.0.1:${port}`, caFile }]
+  const varve = await varveAt(t, '', { upstreams: upstreams as never })
+  t.equal((await varve.get(modules(500))).status, 503, 'the file trusts another certificate')
+  writeFileSync(caFile, certificate)
+  await varve.reload(configSchema.parse({ upstreams }))
+  await until(async () => (await varve.get(modules(500))).status === 200, 'the upstream serves reads')
 })
