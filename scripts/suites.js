@@ -19,7 +19,7 @@ const replicas = [
 
 /** Files that measure time, so they run without other files beside them; the bench's smoke run and fuzz judge bytes. */
 const alone = [
-  ...slow('', 'simulation', 'soak', 'app/memory', 'redis/faults', 'upstreams/hedging'),
+  ...slow('', 'simulation', 'soak', 'redis/faults', 'upstreams/hedging'),
   ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
 ]
 
