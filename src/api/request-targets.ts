@@ -6,6 +6,19 @@ export const indexTarget = '/v1'
 /** Target of the gas estimate, the cheapest read beside the index. */
 export const gasEstimateTarget = '/v1/estimate_gas_price'
 
+/** Target of the node's description of itself. */
+export const infoTarget = '/v1/info'
+
+/** Returns the target of a small read at a version, for people to try. */
+export function exampleTargetOf (version: string): string {
+  return `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
+}
+
+/** Returns another text of the same read. */
+export function otherExampleTargetOf (version: string): string {
+  return `/v1/accounts/0000001/modules?limit=01&ledger_version=${version}`
+}
+
 /** Returns the target of the block at a height. */
 export function blockByHeightTarget (height: bigint): string {
   return `/v1/blocks/by_height/${height}`

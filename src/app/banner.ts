@@ -1,3 +1,5 @@
+import { headerSuffix, ownHeaderFamily } from '../api/position.js'
+import { exampleTargetOf, indexTarget, infoTarget, otherExampleTargetOf } from '../api/request-targets.js'
 import { type LoadedConfig } from '../config/load.js'
 import { type Config, socketPathOf } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
@@ -11,7 +13,7 @@ export function bannerOf (
   return `
   varve   history is immutable, so read it once
 
-  reads   ${socketPathOf(varve.url) === undefined ? `${varve.url}/v1` : varve.url}
+  reads   ${socketPathOf(varve.url) === undefined ? `${varve.url}${indexTarget}` : varve.url}
   admin   ${varve.adminUrl}/metrics, /healthz, /readyz, /status.json
   page    ${varve.adminUrl}/status
   ${config.upstreams.length > 1 ? 'nodes' : 'node '}   ${
@@ -33,11 +35,12 @@ function exampleCommands (address: string, isSandbox: boolean): string[] {
   const path = socketPathOf(address)
   const [curl, url] = path === undefined ? ['curl', address] : [`curl --unix-socket ${path}`, 'http://varve']
   const curls = (version: string, padded: string): string[] => [
-    ...[1, 2].map(() => `${curl} -si "${url}/v1/accounts/0x1/modules?ledger_version=${version}&limit=1" | head -n 20`),
-    `${curl} -si "${url}/v1/accounts/0000001/modules?limit=01&ledger_version=${padded}" | head -n 20`
+    ...[1, 2].map(() => `${curl} -si "${url}${exampleTargetOf(version)}" | head -n 20`),
+    `${curl} -si "${url}${otherExampleTargetOf(padded)}" | head -n 20`
   ]
   if (isSandbox) return curls('2000', '%2B2000')
-  return [`V=$(${curl} -sI ${url}/v1/info | grep -i ^x-node-ledger-version | tr -dc 0-9)`, ...curls('$V', '%2B$V')]
+  const header = ownHeaderFamily + headerSuffix.version
+  return [`V=$(${curl} -sI ${url}${infoTarget} | grep -i ^${header} | tr -dc 0-9)`, ...curls('$V', '%2B$V')]
 }
 
 function upstreamLinesOf ({ upstreams }: Config): string {

@@ -91,7 +91,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
     io.out(
       `varve record: ${listener.url} forwards to ${
         maskUrl(upstreamConfig.url)
-      }, and writes to ${file}\n  curl -i ${listener.url}/v1\n  varve serve --upstream ${listener.url}\n`
+      }, and writes to ${file}\n  curl -i ${listener.url}${indexTarget}\n  varve serve --upstream ${listener.url}\n`
     )
     fetchIndex(listener.url)
     await Promise.race([stopped, failed])

@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs'
+import { indexTarget } from '../api/request-targets.js'
 import { hostAndPort, isAddress } from '../config/schema.js'
 import { openListener } from '../tools/recording/open-listener.js'
 import { InvalidRecordingError, readRecording, type Recording } from '../tools/recording/read-recording.js'
@@ -51,7 +52,7 @@ export async function replay (flags: ReplayFlags, files: readonly string[], io: 
   io.out(
     `varve replay: ${listener.url} serves the responses of ${file}\n  ${startTextOf(recording, responses)}\n${
       recording.isTorn ? '  its last line is incomplete and ignored\n' : ''
-    }  curl -i ${listener.url}/v1\n  varve serve --upstream ${listener.url}\n`
+    }  curl -i ${listener.url}${indexTarget}\n  varve serve --upstream ${listener.url}\n`
   )
   await stopped
   await listener.close(0)

@@ -1,3 +1,4 @@
+import { indexTarget } from '../api/request-targets.js'
 import { hostAndPort, isAddress } from '../config/schema.js'
 import { startSandbox } from '#sandbox'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
@@ -23,7 +24,8 @@ export async function runSandbox (flags: Readonly<Record<string, string | undefi
     io.onSignal('SIGTERM', resolve)
   })
   io.out(
-    `varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}/v1\n  curl -s ${sandbox.url}/sandbox\n`
+    `varve sandbox: a made-up node on ${sandbox.url}\n  curl -i ${sandbox.url}${indexTarget}\n` +
+      `  curl -s ${sandbox.url}/sandbox\n`
   )
   await stopped
   await sandbox.close()
