@@ -57,7 +57,7 @@ export class WorkerProcess {
   readonly exited: Promise<WorkerExit>
   readonly #worker: Worker
   readonly #options: WorkerProcessOptions
-  readonly #pendingQueries = new Map<number, (result: WorkerQueryResult) => void>()
+  readonly #pendingQueries = new Map<number, Deferred<WorkerQueryResult>>()
   readonly #startup = { listening: new Deferred<string>(), ready: new Deferred<undefined>() }
   #lastQueryId = 0
   #isListening = false
@@ -87,7 +87,7 @@ export class WorkerProcess {
       this.#worker.on('exit', (code: number | null, signal: string | null) => {
         this.#isListening = false
         this.#failStartup(`the worker exited before it was ready: ${signal ?? code}`)
-        for (const answer of this.#pendingQueries.values()) answer({ error: 'the worker exited' })
+        for (const pending of this.#pendingQueries.values()) pending.resolve({ error: 'the worker exited' })
         withTimeout(finalMessageTimeoutMs, disconnected).then(() => {
           resolve({ code, signal })
         }, () => {})
@@ -118,15 +118,13 @@ export class WorkerProcess {
   async query (query: WorkerQuery): Promise<WorkerQueryResult> {
     const id = ++this.#lastQueryId
     const timeoutMs = query.kind === 'metrics' || query.kind === 'status' ? queryTimeoutMs[query.kind] : purgeTimeoutMs
-    let cancelTimeout = (): void => {}
-    const result = new Promise<WorkerQueryResult>(resolve => {
-      this.#pendingQueries.set(id, resolve)
-      cancelTimeout = onTimeout(timeoutMs, () => {
-        resolve({ error: 'the worker did not respond in time' })
-      })
+    const pending = new Deferred<WorkerQueryResult>()
+    this.#pendingQueries.set(id, pending)
+    const cancelTimeout = onTimeout(timeoutMs, () => {
+      pending.resolve({ error: 'the worker did not respond in time' })
     })
     this.send({ kind: 'query', id, query })
-    return await result.finally(() => {
+    return await pending.promise.finally(() => {
       cancelTimeout()
       this.#pendingQueries.delete(id)
     })
@@ -161,7 +159,7 @@ export class WorkerProcess {
       case 'failed':
         return this.#failStartup(message.message)
       case 'query_result':
-        return this.#pendingQueries.get(message.id)?.(message.result)
+        return this.#pendingQueries.get(message.id)?.resolve(message.result)
       case 'poll':
       case 'head':
       case 'follow':
