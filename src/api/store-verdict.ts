@@ -9,6 +9,7 @@ import {
   mediaTypeOf
 } from './upstream-response.js'
 import { type BlockSummary, readBlockSummary } from './block-summary.js'
+import { type Endpoint, type Keying } from './endpoints.js'
 import { type EventPage, readEventPage } from './event-page.js'
 import { namesStream, type Read } from './read.js'
 import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
@@ -43,6 +44,39 @@ export const notStoredReasons = [
 
 /** Reason from the closed list. */
 export type NotStoredReason = typeof notStoredReasons[number]
+
+// Reasons that a response of any endpoint can give.
+const ofAll = [
+  'status',
+  'no_position',
+  'wrong_chain',
+  'wrong_type',
+  'wrong_coding',
+  'vetoed',
+  'too_large',
+  'over_budget',
+  'purged',
+  'incomplete'
+] as const
+const ofBlocks = ['outside_window', 'unreadable', 'wrong_block', 'newest_block', 'truncated_block'] as const
+const ofPages = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page', 'pruned_page'] as const
+const ofTransactions = ['outside_window', 'unreadable', 'wrong_transaction', 'pending_transaction'] as const
+
+const ofKeying: Readonly<Record<Keying, readonly NotStoredReason[]>> = {
+  moving: [],
+  version: ['outside_window'],
+  block: ofBlocks,
+  height: ofBlocks,
+  transaction: ofTransactions,
+  hash: ofTransactions,
+  list: ofPages,
+  page: ofPages
+}
+
+/** Returns every reason for which a response of an endpoint may not be stored. */
+export function possibleReasonsOf ({ keyedBy }: Pick<Endpoint, 'keyedBy'>): readonly NotStoredReason[] {
+  return [...ofAll, ...ofKeying[keyedBy]]
+}
 
 /** Settings that decide how long a response is stored. */
 export interface LifetimeOptions {

@@ -2,9 +2,19 @@ import { pino, type Logger } from 'pino'
 import { SecretMasker } from '../config/secret-masker.js'
 import { type Config } from '../config/schema.js'
 import { type Io } from './io.js'
-import { jsonLine } from './json-line.js'
 import { logWriterOf } from './log-writer.js'
 import { prettyLine, wantsColours } from './pretty-line.js'
+
+const nameOfLevel: Readonly<Record<string, string>> = {
+  10: 'trace',
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+  60: 'fatal'
+}
+// Level and time begin every line of pino.
+const lineHead = /^\{"level":(\d+),"time":(\d+)/
 
 /** Log of a process, with its masking of secrets. */
 export interface Log {
@@ -41,4 +51,14 @@ export function openLog (
       form = next.log
     }
   }
+}
+
+/** Prints a line of pino as programs get it: level and time as numbers, or as the configuration says. */
+function jsonLine (line: string, { levelNames, isoTimes }: Config['log']): string {
+  if (!levelNames && !isoTimes) return line
+  return line.replace(lineHead, (_, level: string, time: string) => {
+    const isoTime = JSON.stringify(new Date(Number(time)))
+    const shownLevel = levelNames ? JSON.stringify(nameOfLevel[level] ?? level) : level
+    return `{"level":${shownLevel},"time":${isoTimes ? isoTime : time}`
+  })
 }

@@ -1,11 +1,10 @@
 import { fileURLToPath } from 'node:url'
-import { type VarveConfig } from '../config/given-config.js'
-import { configFrom } from '../config/load.js'
+import { configFrom, type VarveConfig } from '../config/load.js'
 import { openLog } from './log.js'
 import { startServing } from './serve.js'
 
 export { ConfigError, type Mistake, type Place } from '../config/config-error.js'
-export { type VarveConfig } from '../config/given-config.js'
+export { type VarveConfig } from '../config/load.js'
 
 /** A varve that runs in this process. */
 export interface RunningVarve {

@@ -1,6 +1,7 @@
+import { type z } from 'zod'
 import { ConfigError, type Mistake } from './config-error.js'
+import { isLoopback } from './ip-networks.js'
 import { mistakesIn } from './mistakes.js'
-import { withProxies } from './outbound-proxy.js'
 import { ownAddressMistakes } from './own-address.js'
 import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
@@ -10,6 +11,14 @@ import { convertUnits } from './units.js'
 import { type Environment, readSwitch, unknownVariables } from './variables.js'
 
 export { type Environment } from './variables.js'
+
+/** Configuration that a program gives: the keys of the file, durations and sizes also as texts with a unit. */
+export type VarveConfig = WithUnits<z.input<typeof configSchema>>
+
+type UnitKey = 'ms' | `${string}${'Ms' | 'Seconds' | 'Kb' | 'Mb' | 'Gb'}`
+type WithUnits<T> = T extends readonly unknown[] ? { readonly [At in keyof T]: WithUnits<T[At]> } :
+  T extends object ? { readonly [Key in keyof T]: Key extends UnitKey ? T[Key] | string : WithUnits<T[Key]> } :
+  T
 
 /** Settings from the command line, as typed. */
 export interface Flags {
@@ -206,4 +215,21 @@ function setAt (tree: ConfigTree, path: readonly string[], value: unknown): void
   const next = tree[key] ?? (tree[key] = {})
   // A value that is no map stays, so that validation rejects it.
   if (typeof next === 'object') setAt(next as ConfigTree, rest, value)
+}
+
+/** Decides for each upstream without a setting of its own if the environment names a proxy for it. */
+function withProxies (config: Config, environment: Environment): Config {
+  const upstreams = config.upstreams.map(upstream => ({
+    ...upstream,
+    proxy: upstream.proxy ?? isProxied(upstream.url, environment)
+  }))
+  return { ...config, upstreams }
+}
+
+// The HTTP library reads the same variables, and NO_PROXY. This machine itself is never behind a proxy.
+function isProxied (url: string, environment: Environment): boolean {
+  const { protocol, hostname } = new URL(url)
+  const names = protocol === 'https:' ? ['https_proxy', 'http_proxy'] : ['http_proxy']
+  return !isLoopback(hostname.replace(/^\[|\]$/g, '')) &&
+    names.flatMap(name => [name, name.toUpperCase()]).some(name => (environment[name] ?? '') !== '')
 }

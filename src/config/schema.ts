@@ -3,14 +3,19 @@ import { z } from 'zod'
 import { canShareAmong } from './upstream-shares.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
-import { followSchema, mistakeInFollow } from './follow-schema.js'
-import { logSchema } from './log-schema.js'
-import { tracingSchema } from './tracing-schema.js'
+import { followSchema, logSchema, mistakeInFollow, tracingSchema } from './section-schemas.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
-import { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
-import { isEmptySecret, isOrigin, isReadable, isRedisUrl } from './value-checks.js'
+import {
+  hostAndPort,
+  isAddress,
+  isEmptySecret,
+  isOrigin,
+  isReadable,
+  isRedisUrl,
+  socketPathOf
+} from './value-checks.js'
 
-export { hostAndPort, isAddress, socketPathOf } from './listen-address.js'
+export { hostAndPort, isAddress, socketPathOf } from './value-checks.js'
 
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
   'a name of letters, digits, `_` `.` `-`'

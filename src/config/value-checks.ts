@@ -26,3 +26,24 @@ export function isReadable (file: string): boolean {
     return false
   }
 }
+
+/** Splits HOST:PORT; the brackets of an IPv6 host are removed. */
+export function hostAndPort (text: string): { host: string, port: number } {
+  const at = text.lastIndexOf(':')
+  return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) }
+}
+
+/** Accepts HOST:PORT, with an IPv6 host in brackets. */
+export function isAddress (text: string): boolean {
+  // Excludes the characters that separate a host from credentials.
+  return /^(?:\[[0-9a-fA-F:.]+\]|[\p{L}\p{N}_.-]+):[0-9]{1,5}$/u.test(text) && hostAndPort(text).port <= 65_535
+}
+
+// Longer paths do not fit the address of a socket on Linux; macOS takes 103 bytes.
+const maxSocketPathBytes = 107
+
+/** Returns the path of a unix socket, given as unix:PATH; undefined for any other address. */
+export function socketPathOf (text: string): string | undefined {
+  const [, path] = /^unix:(\/[^\0]*[^/\0])$/.exec(text) ?? []
+  return path !== undefined && Buffer.byteLength(path) <= maxSocketPathBytes ? path : undefined
+}

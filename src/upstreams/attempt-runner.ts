@@ -1,6 +1,5 @@
 import { type UpstreamResponse, headerOf, reportsUpstreamFault } from '../api/upstream-response.js'
-import { type Span } from '../tracing/span.js'
-import { traceAttempt } from './attempt-span.js'
+import { inSpan, type Span } from '../tracing/span.js'
 import { type Flaw } from './best-response.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import { type Upstream } from './upstream.js'
@@ -184,4 +183,19 @@ export function withSource<I extends Inspection> (
   attempts: number
 ): FetchedResponse<I> {
   return { response: { ...response, source: { upstream: client.name, attempts } }, inspection }
+}
+
+/** Runs an attempt within a span of a traced request; others cost nothing. */
+function traceAttempt<I extends Inspection> (
+  span: Span | undefined,
+  upstream: string,
+  isHedge: boolean,
+  run: () => Promise<InspectedResponse<I>>
+): Promise<InspectedResponse<I>> {
+  if (span === undefined) return run()
+  return inSpan(
+    span.child(isHedge ? 'hedge' : 'attempt', { 'varve.upstream': upstream }, 'client'),
+    run,
+    ({ response, flaw }) => ({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
+  )
 }
