@@ -23,3 +23,8 @@ export function printHeaders (rawHeaders: readonly string[]): string | undefined
   }
   return pieces.join('')
 }
+
+/** Joins two texts of printed headers; undefined if either is invalid. */
+export function joinPrinted (first: string | undefined, second: string | undefined): string | undefined {
+  return first === undefined || second === undefined ? undefined : first + second
+}

@@ -54,6 +54,11 @@ export class Tracker {
     return this.#chain
   }
 
+  /** True while keys name this generation: no reset and no purge of everything has begun another since. */
+  isCurrent ({ generation }: ChainGeneration): boolean {
+    return this.chain?.generation === generation
+  }
+
   /** Latest generation, chosen or not. */
   get generation (): number {
     return this.#generation

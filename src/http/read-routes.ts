@@ -2,7 +2,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { serveRead } from '../proxy/serve-read.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
-import { outcomeNameOf, isHit, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
+import { outcomeNameOf, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
 import { type ClientResponse } from '../proxy/stamper.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
@@ -119,16 +119,17 @@ async function serveMatch (
     ...client,
     bypassesFollowing: bypassesFollowing(read, headers)
   })
-  if (isHit(outcome)) charge?.refund()
+  const isHit = outcome.name === 'hit'
+  if (isHit) charge?.refund()
   // Remembers variants of hits only: others may never repeat. Minimum versions are in no variant key.
-  const variantKey = isHit(outcome) && read.minVersion === undefined ? variantKeyOf(variant) : undefined
+  const variantKey = isHit && read.minVersion === undefined ? variantKeyOf(variant) : undefined
   if (variantKey !== undefined && context.parsedRequests.get(variantKey) === undefined) {
     context.parsedRequests.put(variantKey, new ParsedRequest(read))
   }
   return {
     outcome: outcomeNameOf(outcome),
     clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers)),
-    source: isHit(outcome) ? undefined : outcome.fetched.response.source
+    source: isHit ? undefined : outcome.fetched.response.source
   }
 }
 

@@ -12,7 +12,7 @@ import { upstreamRequestOf } from './fetch.js'
 import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInMemory } from './look-up.js'
-import { isReset, type PinnedRead } from './pinned-read.js'
+import { type PinnedRead } from './pinned-read.js'
 import { lowestVersionOf } from './pruned-reads.js'
 
 /** Fetches a share of hits again and compares them byte for byte with the upstream; no response waits for it. */
@@ -90,7 +90,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   )
   background?.response.rest?.destroy()
   if (
-    background === undefined || isReset(context, { chain }) ||
+    background === undefined || !context.tracker.isCurrent(chain) ||
     judge(read, background.response, context.settings).lifetime === undefined
   ) {
     return 'unavailable'

@@ -1,4 +1,4 @@
-import { type Entry, makeEntry } from '../cache/entry.js'
+import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
 import { encodeStreamName } from '../cache/stream-name-entry.js'
 import { type StoredEntry } from '../cache/stored-entry.js'
 import { type StreamNameWrite } from '../cache/tier.js'
@@ -10,8 +10,8 @@ import { type FetchedJudged } from './fetch.js'
 import { stateValidityOf } from './followed-reads.js'
 import { microCachePartsOf } from './micro-cache.js'
 import { type FetchResult } from './outcomes.js'
-import { makePerResponseHeaders, readPerResponseValues } from './per-response-headers.js'
-import { isReset, pinTo, type PinnedRead } from './pinned-read.js'
+import { makePerResponseHeaders, type PerResponseValues, readPerResponseValues } from './per-response-headers.js'
+import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
 /** Beginning of a fetch: its time, and the number of purges until then. */
@@ -19,6 +19,9 @@ export interface FetchStart {
   readonly atMs: number
   readonly invalidationCount: number
 }
+
+/** Parts of an entry that come from the response alone. */
+type ResponseParts = Pick<EntryParts, 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
 
 /** Stores what may be stored of a fetched response: history in every tier, latest responses in memory. */
 export function commitFetched (
@@ -29,27 +32,35 @@ export function commitFetched (
 ): FetchResult {
   const { read, readClass } = pinned
   const { response, verdict, isStale } = judged
+  const { stamped } = response
+  const values = readPerResponseValues(response, stamped?.family ?? context.tracker.family)
+  const parts: ResponseParts = {
+    status: response.status === 200 ? 200 : 404,
+    contentType: contentTypeOf(response),
+    body: response.body,
+    perResponseHeaders: makePerResponseHeaders(values, context.settings.emit, context.tracker.family),
+    release: response.release
+  }
   if (readClass !== 'moving') {
-    const result = commitJudged(context, pinned, judged, pinned, invalidationCount)
+    const result = commitJudged(context, pinned, judged, parts, pinned, invalidationCount)
     // The next latest read is served at another head, which no other process shares.
-    if (result.entry !== undefined && pinned.followedAt === undefined) {
-      storeInLowerTiers(context, pinned, response, result.entry, verdict.lifetime?.ttlMs)
+    const isShared = pinned.followedAt === undefined && context.lowerTiers.length > 0
+    if (isShared && result.entry !== undefined && stamped !== undefined) {
+      storeInLowerTiers(context, pinned, { ...result.entry, ...values, stamped }, verdict.lifetime?.ttlMs)
     }
     return result
   }
   const microCached = isStale ? undefined : microCachePartsOf(context, pinned, response, atMs)
-  // Latest state is also history at the version that it was read at.
-  const version = response.stamped?.position.head.version
-  const promoted = version === undefined || !context.settings.promoteLatest || read.endpoint.keyedBy !== 'version'
-    ? undefined
-    : pinTo(pinned.chain, atVersion(read, version))
-  const promotedVerdict = promoted && judge(promoted.read, response, context.settings)
   if (microCached !== undefined) {
-    commit(context, pinned, makeEntry({ ...entryPartsOf(context, response), ...microCached }), invalidationCount)
+    commit(context, pinned, makeEntry({ ...parts, ...microCached }), invalidationCount)
   }
-  return promoted === undefined || promotedVerdict === undefined
-    ? { response, entry: undefined, notStored: undefined }
-    : commitJudged(context, promoted, { response, verdict: promotedVerdict }, pinned, invalidationCount)
+  // Latest state is also history at the version that it was read at.
+  if (stamped === undefined || !context.settings.promoteLatest || read.endpoint.keyedBy !== 'version') {
+    return { response, entry: undefined, notStored: undefined }
+  }
+  const promoted = pinTo(pinned.chain, atVersion(read, stamped.position.head.version))
+  const promotedVerdict = judge(promoted.read, response, context.settings)
+  return commitJudged(context, promoted, { response, verdict: promotedVerdict }, parts, pinned, invalidationCount)
 }
 
 /**
@@ -62,7 +73,7 @@ export function commit (
   entry: Entry,
   sinceCount: number
 ): NotStoredReason | undefined {
-  if (isReset(context, pinned)) return 'wrong_chain'
+  if (!context.tracker.isCurrent(pinned.chain)) return 'wrong_chain'
   const { read: { page }, keys, eventsFamily } = pinned
   // Events that were requested under the path of a handle, whatever stream they are stored under.
   const events = page === undefined || eventsFamily === undefined ? undefined : pageIntervalOf(eventsFamily, page)
@@ -75,11 +86,18 @@ function commitJudged (
   context: ProxyContext,
   pinned: PinnedRead,
   { response, verdict: { lifetime, notStored } }: JudgedResponse,
+  parts: ResponseParts,
   requested: PinnedRead,
   sinceCount: number
 ): FetchResult {
   if (lifetime === undefined) return countNotStored(context, pinned, response, notStored)
-  const entry = makeEntryFor(context, pinned, response, lifetime)
+  const { ttlMs, lowestVersion } = lifetime
+  const entry = makeEntry({
+    ...parts,
+    ...locationOf(context, pinned, response, lifetime),
+    expiresAtMs: ttlMs === undefined ? undefined : context.now() + ttlMs,
+    lowestVersion
+  })
   const reason = commit(context, requested, entry, sinceCount)
   return reason === undefined
     ? { response, entry, notStored: undefined }
@@ -90,15 +108,15 @@ function commitJudged (
 function storeInLowerTiers (
   context: ProxyContext,
   { eventsFamily }: PinnedRead,
-  response: UpstreamResponse,
-  entry: Entry,
+  entry: Entry & PerResponseValues & { readonly stamped: StampedPosition },
   ttlMs: number | undefined
 ): void {
-  const { stamped } = response
-  if (context.lowerTiers.length === 0 || stamped === undefined) return
-  const { key, status, contentType, body, etag, release, lowestVersion, dependencies } = entry
+  const { key, status, contentType, body, etag, release, lowestVersion, dependencies, stamped, cursor, gasUsed } = entry
   // The interval of state grows in memory alone.
   const validity = dependencies === undefined ? entry.validity : undefined
+  const streamName = eventsFamily === undefined || validity === undefined
+    ? undefined
+    : streamNameToShare(context, eventsFamily, stamped)
   const stored: StoredEntry = {
     key,
     status,
@@ -109,11 +127,9 @@ function storeInLowerTiers (
     lowestVersion,
     validity,
     stamped,
-    ...readPerResponseValues(response, stamped.family)
+    cursor,
+    gasUsed
   }
-  const streamName = eventsFamily === undefined || validity === undefined
-    ? undefined
-    : streamNameToShare(context, eventsFamily, stamped)
   for (const tier of context.lowerTiers) tier.put({ stored, streamName, ttlMs })
 }
 
@@ -125,21 +141,6 @@ function streamNameToShare (
 ): StreamNameWrite | undefined {
   const due = streamNames.takeDueForSharing(path)
   return due && encodeStreamName(path, due.stream, stamped, due.expiresAtMs - now())
-}
-
-function makeEntryFor (
-  context: ProxyContext,
-  pinned: PinnedRead,
-  response: UpstreamResponse,
-  lifetime: Lifetime
-): Entry {
-  const { ttlMs, lowestVersion } = lifetime
-  return makeEntry({
-    ...entryPartsOf(context, response),
-    ...locationOf(context, pinned, response, lifetime),
-    expiresAtMs: ttlMs === undefined ? undefined : context.now() + ttlMs,
-    lowestVersion
-  })
 }
 
 /** Returns key and interval of an entry: a block under its height, a page under its stream, others under their read. */
@@ -161,7 +162,9 @@ function locationOf (
     return { key: pageKeyOf(validity), validity, dependencies }
   }
   const key = response.status === 200 ? value : text
-  return { key, validity: undefined, dependencies, ...stateValidityOf(context, pinned, response) }
+  const { follower } = context
+  const grown = follower?.isTrusted === true ? stateValidityOf(follower, pinned, response) : undefined
+  return { key, validity: undefined, dependencies, ...grown }
 }
 
 function countNotStored (
@@ -172,22 +175,4 @@ function countNotStored (
 ): FetchResult {
   context.metrics.notStored(read.endpoint.name, reason)
   return { response, entry: undefined, notStored: reason }
-}
-
-/** Returns the parts of an entry that come from the response alone. */
-function entryPartsOf (
-  context: ProxyContext,
-  response: UpstreamResponse
-): Pick<Parameters<typeof makeEntry>[0], 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'> {
-  return {
-    status: response.status === 200 ? 200 : 404,
-    contentType: contentTypeOf(response),
-    body: response.body,
-    perResponseHeaders: makePerResponseHeaders(
-      readPerResponseValues(response, context.tracker.family),
-      context.settings.emit,
-      context.tracker.family
-    ),
-    release: response.release
-  }
 }

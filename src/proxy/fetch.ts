@@ -14,9 +14,9 @@ import {
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
 import { eventSelectionOf, type Read, targetOf } from '../api/read.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
-import { type PinnedRead, type ReadClient, isReset, noClient } from './pinned-read.js'
+import { type PinnedRead, type ReadClient, noClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { judgeEvents, type MissingHistory } from './events/event-pages.js'
+import { judgeEvents } from './events/event-pages.js'
 
 /** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
 export interface FetchedJudged extends JudgedResponse {
@@ -65,7 +65,7 @@ function isStale (
   const { read } = pinned
   if (read.mayBeMoving && verdict.lifetime !== undefined) return false
   return isBelowMinVersion(response, read.minVersion) ||
-    (!isReset(context, pinned) && isBehindVersion(response, servedVersion))
+    (context.tracker.isCurrent(pinned.chain) && isBehindVersion(response, servedVersion))
 }
 
 function acceptStale (context: ProxyContext, read: Read, stale: JudgedResponse): FetchedJudged {
@@ -167,33 +167,25 @@ function learnAndJudge (
   latest: LatestRequirements | undefined,
   response: UpstreamResponse
 ): Judgement {
-  const { read } = pinned
+  const { read, eventsFamily } = pinned
   const learned = response.stamped && context.tracker.learn(response.stamped.position, response.stamped.family)
-  const { verdict, missing } = judgeEvents(context, pinned, response, judge(read, response, context.settings))
-  const judged = { response, verdict }
+  const judged = { response, verdict: judge(read, response, context.settings) }
   const isDenied = deniesServedVersion(context, read, response)
   const impossible = learned === 'other_chain'
     ? 'wrong_chain'
-    : impossibleReason(read, response) ?? wrongContentReason(verdict)
-  const flaw = isDenied || impossible !== undefined
-    ? 'impossible'
-    : improvableFlaw(context, pinned, latest, judged, missing)
-  return { flaw, judged, isDenied, impossible }
-}
-
-/** Returns the flaw of a possible response: another upstream may have more history or a higher head. */
-function improvableFlaw (
-  context: ProxyContext,
-  pinned: PinnedRead,
-  latest: LatestRequirements | undefined,
-  judged: JudgedResponse,
-  missing: MissingHistory | undefined
-): Inspection['flaw'] {
-  if (reportsPruned(judged.response)) return 'pruned'
-  if (missing === 'pruned' || latest === undefined || !isStale(context, pinned, latest.servedVersion, judged)) {
-    return missing
-  }
-  return missing === 'partial' ? 'partial_lagging' : 'lagging'
+    : impossibleReason(read, response) ?? wrongContentReason(judged.verdict)
+  if (isDenied || impossible !== undefined) return { flaw: 'impossible', judged, isDenied, impossible }
+  const isLagging = latest !== undefined && isStale(context, pinned, latest.servedVersion, judged)
+  const { verdict, missing } = eventsFamily === undefined
+    ? { verdict: judged.verdict, missing: undefined }
+    : judgeEvents(context, read, eventsFamily, judged)
+  // Another upstream may have more history or a higher head.
+  const flaw = reportsPruned(response) || missing === 'pruned'
+    ? 'pruned'
+    : isLagging
+    ? missing === 'partial' ? 'partial_lagging' : 'lagging'
+    : missing
+  return { flaw, judged: { response, verdict }, isDenied, impossible }
 }
 
 // An impossible response is not sent to the client either: 503 is better than a wrong body.

@@ -2,20 +2,19 @@ import { etagOf, type Entry } from '../cache/entry.js'
 import { type StampedPosition } from '../api/position.js'
 import { atVersion, isRendered, keysOf, type Read, stateFamilyOf } from '../api/read.js'
 import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
+import { type FollowObserver } from '../follow/follow-observer.js'
+import { type Follower } from '../follow/follower.js'
 import { type CachedEntry } from './outcomes.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
-/** Returns true for a latest read of state, which a followed head can serve. */
-export function isFollowed ({ read, readClass, client }: PinnedRead): boolean {
-  return readClass === 'moving' && read.endpoint.keyedBy === 'version' && client.bypassesFollowing !== true
-}
-
 /** Returns the followed head that serves a latest read; undefined if none is new enough. */
-export function followedHeadFor (context: ProxyContext, pinned: PinnedRead): StampedPosition | undefined {
-  const { follower, now } = context
-  if (follower === undefined || !isFollowed(pinned)) return undefined
-  const head = follower.headFor(pinned.arrivedAtMs ?? now())
+export function followedHeadFor (
+  context: ProxyContext,
+  follower: Follower,
+  pinned: PinnedRead
+): StampedPosition | undefined {
+  const head = follower.headFor(pinned.arrivedAtMs ?? context.now())
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
   // The served position has this head, and knows what upstreams have pruned since, which must not come back.
@@ -29,13 +28,17 @@ export function atFollowedHead (pinned: PinnedRead, followedAt: StampedPosition)
 }
 
 /** Looks a latest read up at the followed head (law 12: unknown means changed). */
-export function lookUpFollowed (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
-  const head = followedHeadFor(context, pinned)
+export function lookUpFollowed (
+  context: ProxyContext,
+  follower: Follower,
+  pinned: PinnedRead
+): CachedEntry | undefined {
+  const head = followedHeadFor(context, follower, pinned)
   if (head === undefined) return undefined
   const { read, chain, keys } = pinned
   const { version } = head.position.head
   // A not-found or a view has no interval, so it serves its own version alone.
-  const entry = lookUpInterval(context, read, keys.value, version) ??
+  const entry = lookUpInterval(context, follower, read, keys.value, version) ??
     context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), chain) })
   const followedAt = head.position
   return entry && { tier: 'memory', entry, kind: 'followed', prunedVersions: undefined, isRetired: false, followedAt }
@@ -43,12 +46,13 @@ export function lookUpFollowed (context: ProxyContext, pinned: PinnedRead): Cach
 
 /** Finds the entry of a state read that is known to hold at a version. */
 export function lookUpInterval (
-  { follower, memory }: ProxyContext,
+  { memory }: ProxyContext,
+  follower: Follower,
   { endpoint }: Read,
   family: string | undefined,
   version: bigint
 ): Entry | undefined {
-  if (follower?.isTrusted !== true || family === undefined || endpoint.dependsOn === undefined) return undefined
+  if (!follower.isTrusted || family === undefined || endpoint.dependsOn === undefined) return undefined
   const found = memory.findBefore(family, version)
   if (found === undefined || found.last >= version) return found?.entry
   const { dependencies } = found.entry
@@ -59,14 +63,14 @@ export function lookUpInterval (
   return found.entry
 }
 
-/** Returns the interval of a state entry, which grows as the ledger is followed; undefined where nothing follows. */
+/** Returns the interval of a state entry, which grows as the ledger is followed; undefined for other entries. */
 export function stateValidityOf (
-  { follower }: ProxyContext,
+  follower: Follower,
   { read, chain }: PinnedRead,
   response: UpstreamResponse
 ): Pick<Entry, 'validity' | 'dependencies'> | undefined {
   const { ledgerVersion } = read
-  if (follower?.isTrusted !== true || response.status !== 200 || ledgerVersion === undefined) return undefined
+  if (response.status !== 200 || ledgerVersion === undefined) return undefined
   const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
   if (family === undefined || dependencies === undefined) return undefined
   return {
@@ -82,15 +86,15 @@ export function stateValidityOf (
 
 /** Compares a latest response with what following would have served. */
 export function observeLatest (
-  { followObserver }: ProxyContext,
+  observer: FollowObserver,
   { read, readClass, chain }: PinnedRead,
   response: UpstreamResponse
 ): void {
   const { stamped, status, rest, body, release } = response
-  if (followObserver === undefined || readClass !== 'moving' || status !== 200 || rest !== undefined) return
+  if (readClass !== 'moving' || status !== 200 || rest !== undefined) return
   const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
   if (family === undefined || dependencies === undefined || stamped === undefined) return
-  followObserver.record({
+  observer.record({
     endpoint: read.endpoint.name,
     family,
     version: stamped.position.head.version,

@@ -9,9 +9,17 @@ import { lookUpFollowed, lookUpInterval } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
 import { type CachedEntry } from './outcomes.js'
 import { makePerResponseHeaders } from './per-response-headers.js'
-import { isReset, type PinnedRead } from './pinned-read.js'
+import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { mayServePruned, prunedDistance } from './pruned-reads.js'
+
+/** Looks a read up in memory, then history in the tiers below. */
+export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
+  const span = pinned.client.span?.child('look up in memory')
+  const inMemory = lookUpInMemory(context, pinned)
+  span?.end({ 'varve.hit': inMemory !== undefined })
+  return inMemory !== undefined || pinned.readClass === 'moving' ? inMemory : await lookUpBelowMemory(context, pinned)
+}
 
 /**
  * Looks a read up in memory; moving reads in the micro-cache. Request variants share a 200; a not-found quotes its
@@ -22,20 +30,23 @@ export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): Cach
     const entry = lookUpHistory(context, pinned)
     return entry && describeEntry(context, pinned, 'memory', entry)
   }
-  const followed = lookUpFollowed(context, pinned)
+  const { follower } = context
+  const followed = follower !== undefined && pinned.acceptsFollowedHead
+    ? lookUpFollowed(context, follower, pinned)
+    : undefined
   if (followed !== undefined) return isRetired(context, pinned.read, followed.entry) ? undefined : followed
   const entry = readMicroCache(context, pinned)
   return entry && { tier: 'memory', entry, kind: 'moving', prunedVersions: undefined, isRetired: false }
 }
 
 function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | undefined {
-  const { memory } = context
+  const { memory, follower } = context
   const { read, chain, keys } = pinned
   const { page, ledgerVersion } = read
   if (page === undefined) {
-    return memory.get(lookupOf(pinned)) ?? (context.follower === undefined || ledgerVersion === undefined
+    return memory.get(lookupOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
       ? undefined
-      : lookUpInterval(context, read, stateFamilyOf(read, chain), ledgerVersion))
+      : lookUpInterval(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
   }
   // A page without a guid is stored only under its own path.
   const ownPage = memory.getByKey(keys.value)
@@ -52,11 +63,10 @@ export function lookupOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead,
 
 /** Looks equal reads up once in the tiers below memory; joins a fetch in flight instead of looking for its result. */
 export async function lookUpBelowMemory (context: ProxyContext, pinned: PinnedRead): Promise<CachedEntry | undefined> {
-  const { read, readClass, keys } = pinned
-  if (
-    context.lowerTiers.length === 0 || readClass === 'moving' ||
-    context.historyCoalescer.has(coalescingKeyOf(read, keys.value))
-  ) return undefined
+  const { read, keys } = pinned
+  if (context.lowerTiers.length === 0 || context.historyCoalescer.has(coalescingKeyOf(read, keys.value))) {
+    return undefined
+  }
   const { result } = await context.lowerTierCoalescer.run(keys.text, async () => {
     for (const tier of context.lowerTiers) {
       const cached = await traceTier(pinned, tier.name, () => lookUpInTier(context, tier, pinned))
@@ -82,28 +92,28 @@ function traceTier (
 async function lookUpInTier (
   context: ProxyContext,
   tier: LowerTier,
-  pinned: PinnedRead
+  pinned: PinnedRead,
+  named?: string
 ): Promise<CachedEntry | undefined> {
-  const { read: { page }, keys, eventsFamily } = pinned
+  const { read: { page }, chain, keys, eventsFamily } = pinned
+  const stream = named ?? streamOf(context, pinned)
+  const lookup: Lookup = page === undefined || eventsFamily === undefined
+    ? lookupOf(pinned)
+    : stream !== undefined
+    ? { by: 'events', events: pageIntervalOf(stream, page) }
+    // Looks for the stream name of the path first, then for a page without a guid.
+    : { by: 'key', keys: { ...keys, value: eventsFamily } }
   const sinceCount = context.invalidator.count
-  const stream = streamOf(context, pinned)
-  const found = await tier.get(
-    page === undefined || eventsFamily === undefined
-      ? lookupOf(pinned)
-      : stream !== undefined
-      ? { by: 'events', events: pageIntervalOf(stream, page) }
-      // Looks for the stream name of the path first, then for a page without a guid.
-      : { by: 'key', keys: { ...keys, value: eventsFamily } }
-  )
+  const found = await tier.get(lookup)
   // The chain may have been reset by now, and the path may lead to another stream.
-  if (found === undefined || isReset(context, pinned)) return undefined
+  if (found === undefined || !context.tracker.isCurrent(chain)) return undefined
   if (stream !== undefined && streamOf(context, pinned) !== stream) return undefined
   // Learns the entry's proven position; a contradiction means an entry of another chain (law 7: chains never mix).
   if (!context.tracker.learnProven(found.stored.stamped)) return undefined
   if (found.stored.key === eventsFamily) {
     if (context.invalidator.count !== sinceCount) return undefined
-    learnStreamName(context, eventsFamily, found)
-    return streamOf(context, pinned) === undefined ? undefined : await lookUpInTier(context, tier, pinned)
+    const learned = learnStreamName(context, eventsFamily, found)
+    return learned === undefined ? undefined : await lookUpInTier(context, tier, pinned, learned)
   }
   // Ignores pages with a guid that earlier varve versions stored under their path.
   if (page !== undefined && stream === undefined && readEventPage(found.stored.body)?.stream !== undefined) {
@@ -120,10 +130,18 @@ function streamOf ({ streamNames }: ProxyContext, { read, eventsFamily }: Pinned
   return streamNames.find(eventsFamily)?.stream
 }
 
-/** Learns the stream of a path from another process, unless a later response of this one contradicts it. */
-function learnStreamName ({ streamNames }: ProxyContext, path: string, { stored, ttlMs }: FoundEntry): void {
+/**
+ * Learns the stream of a path from another process, unless a later response of this one contradicts it; returns the
+ * stream that is known then.
+ */
+function learnStreamName (
+  { streamNames }: ProxyContext,
+  path: string,
+  { stored, ttlMs }: FoundEntry
+): string | undefined {
   const stream = decodeStreamName(stored)
   if (stream !== undefined) streamNames.learn(path, stream, stored.stamped.position.head.version, ttlMs)
+  return streamNames.find(path)?.stream
 }
 
 function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {

@@ -113,11 +113,6 @@ export function outcomeNameOf (outcome: Outcome): OutcomeName {
   }
 }
 
-/** Narrows an outcome to a hit. */
-export function isHit (outcome: Outcome): outcome is Hit {
-  return outcome.name === 'hit'
-}
-
 /** Reports that coalesced callers may share what one of them loaded; a streamed body has one reader. */
 export function isShareable (loaded: Loaded): boolean {
   return 'tier' in loaded || loaded.response.rest === undefined

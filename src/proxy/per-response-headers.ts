@@ -3,7 +3,7 @@ import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
 import { type Read } from '../api/read.js'
-import { isHit, type Outcome } from './outcomes.js'
+import { type Outcome } from './outcomes.js'
 import { type ProxySettings } from './proxy-context.js'
 
 /** Header values of one response: docs/node-behaviour.md, "Position headers". */
@@ -79,6 +79,7 @@ export function cursorVersionOf (
   if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
   // A latest response without a position has no known version to pin.
   const { followedAt } = 'followedAt' in outcome ? outcome : { followedAt: undefined }
-  const readAt = followedAt ?? (isHit(outcome) ? outcome.entry.readAt : outcome.fetched.response.stamped?.position)
+  if (followedAt !== undefined) return followedAt.head.version
+  const readAt = outcome.name === 'hit' ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
   return readAt?.head.version
 }

@@ -36,6 +36,8 @@ export interface PinnedRead {
   /** Family of the pages of its path, which for a handle is the key of its stream name; undefined without events. */
   readonly eventsFamily: string | undefined
   readonly client: ReadClient
+  /** True for a latest read of state, unless its client bypasses following. */
+  readonly acceptsFollowedHead: boolean
   /** Time at which the read arrived; undefined means now. */
   readonly arrivedAtMs?: number
   /** Followed head that a latest read is served at; its keys name that version. */
@@ -57,13 +59,17 @@ export async function pinRead (context: ProxyContext, read: Read, client: ReadCl
 
 /** Pins a read to a known chain. */
 export function pinTo (chain: ChainGeneration, read: Read, client = noClient): PinnedRead {
-  const eventsFamily = read.endpoint.keyedBy === 'page' ? streamIndexKeyOf(chain, read.path) : undefined
-  return { read, readClass: classOf(read), chain, keys: keysOf(read, chain), eventsFamily, client }
-}
-
-/** Returns true if the chain has been reset since the read was pinned. */
-export function isReset ({ tracker }: Pick<ProxyContext, 'tracker'>, { chain }: Pick<PinnedRead, 'chain'>): boolean {
-  return tracker.chain?.generation !== chain.generation
+  const { keyedBy } = read.endpoint
+  const readClass = classOf(read)
+  return {
+    read,
+    readClass,
+    chain,
+    keys: keysOf(read, chain),
+    eventsFamily: keyedBy === 'page' ? streamIndexKeyOf(chain, read.path) : undefined,
+    client,
+    acceptsFollowedHead: readClass === 'moving' && keyedBy === 'version' && client.bypassesFollowing !== true
+  }
 }
 
 /** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */

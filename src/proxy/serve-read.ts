@@ -1,13 +1,14 @@
 import { reportsUpstreamFault } from '../api/upstream-response.js'
 import { coalescingKeyOf, type Read } from '../api/read.js'
 import { type Coalesced } from '../cache/coalescer.js'
+import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditFollowedHit, auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnStream } from './events/event-pages.js'
 import { fetchJudged, isLaggingError } from './fetch.js'
-import { atFollowedHead, followedHeadFor, isFollowed, observeLatest } from './followed-reads.js'
-import { describeEntry, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
+import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads.js'
+import { describeEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
   type CoalescedEntry,
@@ -15,11 +16,10 @@ import {
   type FetchOutcome,
   type FetchResult,
   type Hit,
-  isHit,
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { isReset, noClient, pinRead, type PinnedRead, type ReadClient, servedPosition } from './pinned-read.js'
+import { noClient, pinRead, type PinnedRead, type ReadClient, servedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -62,21 +62,19 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
     // The chain may have been reset during the wait.
     pinned = await pinRead(context, read, client)
   }
-  if (isFollowed(pinned)) await context.follower?.bringUp(arrivedAtMs)
+  if (pinned.acceptsFollowedHead) await context.follower?.bringUp(arrivedAtMs)
   let outcome = await serve(context, { ...pinned, arrivedAtMs })
   // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
   while (outcome === undefined) outcome = await serve(context, await pinRead(context, read, client))
-  if (!isHit(outcome)) countPrunedResponse(context, read, outcome.fetched)
+  if (outcome.name !== 'hit') countPrunedResponse(context, read, outcome.fetched)
   return outcome
 }
 
 /** Serves a read on one chain; undefined if the chain was reset meanwhile, and nothing fetched can be served. */
 async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcome | undefined> {
-  const { read, readClass, client } = pinned
-  const memorySpan = client.span?.child('look up in memory')
-  const inMemory = lookUpInMemory(context, pinned)
-  memorySpan?.end({ 'varve.hit': inMemory !== undefined })
-  const cached = inMemory ?? await lookUpBelowMemory(context, pinned)
+  const { read, readClass, client, acceptsFollowedHead } = pinned
+  const { follower } = context
+  const cached = await lookUp(context, pinned)
   if (context.settings.isObserving) {
     return await serveInObserveMode(context, pinned, cached, async () => await fetchAndCommit(context, pinned))
   }
@@ -84,12 +82,15 @@ async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcom
   rejectPruned(context, read)
   // Charges before joining a fetch, so a rejection fails no other client.
   await client.admit?.()
-  return readClass === 'moving' ? await serveLatest(context, pinned) : await serveHistory(context, pinned)
+  if (readClass !== 'moving') return await serveHistory(context, pinned)
+  return follower !== undefined && acceptsFollowedHead
+    ? await serveLatest(context, follower, pinned)
+    : await serveMoving(context, pinned)
 }
 
 /** Reads at the followed head, so that the response is stored there; without one, at whatever head an upstream has. */
-async function serveLatest (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
-  const followed = followedHeadFor(context, pinned)
+async function serveLatest (context: ProxyContext, follower: Follower, pinned: PinnedRead): Promise<Outcome> {
+  const followed = followedHeadFor(context, follower, pinned)
   if (followed === undefined) return await serveMoving(context, pinned)
   try {
     return await serveHistory(context, atFollowedHead(pinned, followed))
@@ -108,7 +109,7 @@ async function serveCached (
 ): Promise<Outcome | undefined> {
   if (!cached.isRetired) return serveHit(context, pinned, cached)
   const refreshed = await refreshRendering(context, pinned, cached)
-  if (isReset(context, pinned)) return undefined
+  if (!context.tracker.isCurrent(pinned.chain)) return undefined
   if (refreshed !== undefined) return refreshed
   // Upstreams may have pruned the entry's version during the refresh.
   const present = describeEntry(context, pinned, cached.tier, cached.entry)
@@ -135,7 +136,7 @@ function serveHit (context: ProxyContext, pinned: PinnedRead, cached: CachedEntr
 async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const { read, keys } = pinned
   const key = coalescingKeyOf(read, keys.value)
-  let coalesced = await traceWait(pinned, context.historyCoalescer.run(key, () => load(context, pinned)))
+  let coalesced = await traceWait(pinned, () => context.historyCoalescer.run(key, () => load(context, pinned)))
   if (coalesced.isCollapsed && !canShare(pinned, coalesced.result)) {
     // A partial page or pending transaction may predate a request that joined late (law 5: a latest read is never older
     // than its request).
@@ -148,10 +149,11 @@ async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise
 /** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
 async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
-  const loading = context.latestCoalescer.run(key, () => load(context, pinned))
-  let { result, isCollapsed } = await traceWait(pinned, loading)
+  const loadOnce = (): Promise<Coalesced<Loaded>> =>
+    context.latestCoalescer.run(key, () => load(context, pinned))
+  let { result, isCollapsed } = await traceWait(pinned, loadOnce)
   if (isCollapsed && !isCachedEntry(result) && reportsUpstreamFault(result.response)) {
-    result = (await context.latestCoalescer.run(key, () => load(context, pinned))).result
+    result = (await loadOnce()).result
   }
   if (isCachedEntry(result)) return serveHit(context, pinned, result)
   // A latest response carries its own stamp; a page that turns out full is history and carries the served position
@@ -162,10 +164,10 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
 }
 
 /** Records the wait of a traced read for the fetch of another; a read that fetched itself has spans of attempts. */
-function traceWait<T> ({ client: { span } }: PinnedRead, pending: Promise<Coalesced<T>>): Promise<Coalesced<T>> {
-  if (span === undefined) return pending
+function traceWait<T> ({ client: { span } }: PinnedRead, run: () => Promise<Coalesced<T>>): Promise<Coalesced<T>> {
+  if (span === undefined) return run()
   const wait = span.child('wait for a coalesced fetch')
-  return pending.then(coalesced => {
+  return run().then(coalesced => {
     if (coalesced.isCollapsed) wait.end()
     return coalesced
   })
@@ -184,7 +186,7 @@ async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promi
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
   learnStream(context, pinned, judged.response)
-  observeLatest(context, pinned, judged.response)
+  if (context.followObserver !== undefined) observeLatest(context.followObserver, pinned, judged.response)
   return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
 }
 
@@ -236,7 +238,7 @@ async function refreshRendering (
   if (admit !== undefined && !await admit().then(() => true, () => false)) return undefined
   const loading = loadRefreshed(context, pinned, cached).catch(() => undefined)
   const refreshed = await withTimeout(refreshTimeoutMs, loading)
-  if (refreshed !== undefined && (isHit(refreshed) || refreshed.fetched.entry !== undefined)) return refreshed
+  if (refreshed !== undefined && (refreshed.name === 'hit' || refreshed.fetched.entry !== undefined)) return refreshed
   // Destroys a body that is too large to store or arrives too late, since no client reads it.
   loading.then(late => {
     if (late?.name === 'miss') late.fetched.response.rest?.destroy()

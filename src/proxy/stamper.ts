@@ -1,12 +1,12 @@
 import { type Compressor } from '../cache/compressor.js'
 import { etagForCoding, type Entry, etagOf } from '../cache/entry.js'
-import { printHeaders } from '../cache/print-headers.js'
+import { joinPrinted, printHeaders } from '../cache/print-headers.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
 import { readAcceptEncoding } from '../api/coding.js'
 import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
-import { type CommonHeaders, CommonHeaderCache } from './common-headers.js'
+import { CommonHeaderCache } from './common-headers.js'
 import { type Outcome, cacheStatusOf, outcomeOfError, ownStatusOf, bypassStatus } from './outcomes.js'
 import {
   headerFamiliesOf,
@@ -94,44 +94,20 @@ export class Stamper {
 
   /** Builds the response to a read; 304 if the client already has the body. */
   respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
-    const { position } = outcome
-    const status = cacheStatusOf(outcome)
-    const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
     switch (outcome.name) {
       case 'hit':
-        return this.#respondFromCache(
-          outcome.entry,
-          this.#commonHeaders.get(position, status, this.#cacheControlOf(read)),
-          preferences,
-          cursorVersion
-        )
+        return this.#respondFromCache(outcome.entry, read, outcome, preferences)
       case 'miss':
       case 'collapsed': {
         const { response, entry } = outcome.fetched
-        if (entry === undefined) {
-          return this.#respondFromUpstream(
-            response,
-            this.#commonHeaders.get(position, status, 'no-store'),
-            preferences,
-            cursorVersion
-          )
-        }
-        return this.#respondFromCache(
-          entry,
-          this.#commonHeaders.get(position, status, this.#cacheControlOf(read)),
-          preferences,
-          cursorVersion
-        )
+        return entry === undefined
+          ? this.#respondFromUpstream(response, read, outcome, preferences)
+          : this.#respondFromCache(entry, read, outcome, preferences)
       }
       // A latest response stays `no-store` for the client, even when stored under its version.
       case 'forwarded':
       case 'observed':
-        return this.#respondFromUpstream(
-          outcome.fetched.response,
-          this.#commonHeaders.get(position, status, 'no-store'),
-          preferences,
-          cursorVersion
-        )
+        return this.#respondFromUpstream(outcome.fetched.response, read, outcome, preferences)
     }
   }
 
@@ -191,41 +167,45 @@ export class Stamper {
 
   #respondFromCache (
     entry: Entry,
-    head: CommonHeaders,
-    { ifNoneMatch, acceptEncoding }: ResponsePreferences,
-    cursorVersion: bigint | undefined
+    read: Read,
+    outcome: Outcome,
+    { ifNoneMatch, acceptEncoding }: ResponsePreferences
   ): ClientResponse {
+    const cacheControl = this.#cacheControlOf(read)
+    const head = this.#commonHeaders.get(outcome.position, cacheStatusOf(outcome), cacheControl)
+    const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
     const codings = readAcceptEncoding(acceptEncoding)
     const form = this.#compressor.representationOf(entry, codings)
     // A client may have another representation of the entry from an earlier request.
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
-    const matchedTag = entry.status === 200 ? matchingTag(ifNoneMatch, tags) : undefined
+    const matchedTag = ifNoneMatch === undefined || entry.status !== 200 ? undefined : matchingTag(ifNoneMatch, tags)
     if (matchedTag !== undefined) {
       const lines = ['etag', matchedTag, ...pinCursorHeaders(entry.perResponseHeaders, cursorVersion)]
       return {
         status: 304,
         rawHeaders: head.rawHeaders.concat(lines),
-        headerText: joinHeaderTexts(head.headerText, printHeaders(lines)),
+        headerText: joinPrinted(head.headerText, printHeaders(lines)),
         body: undefined
       }
     }
     // Only headers without a pinned cursor are printed in advance, because one entry serves reads with and without it.
-    const lines = pinCursorHeaders(form.rawHeaders, cursorVersion)
+    const lines = cursorVersion === undefined ? form.rawHeaders : pinCursorHeaders(form.rawHeaders, cursorVersion)
     const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
-    const headerText = joinHeaderTexts(head.headerText, formText)
+    const headerText = joinPrinted(head.headerText, formText)
     return { status: entry.status, rawHeaders: head.rawHeaders.concat(lines), headerText, body: form.body }
   }
 
   #respondFromUpstream (
     response: UpstreamResponse,
-    head: CommonHeaders,
-    { ifNoneMatch }: ResponsePreferences,
-    cursorVersion: bigint | undefined
+    read: Read,
+    outcome: Outcome,
+    { ifNoneMatch }: ResponsePreferences
   ): ClientResponse {
     const { family } = this.#tracker
+    const head = this.#commonHeaders.get(outcome.position, cacheStatusOf(outcome), 'no-store')
     const own = pinCursorHeaders(
       makePerResponseHeaders(readPerResponseValues(response, family), this.#settings.emit, family),
-      cursorVersion
+      cursorVersionOf(this.#settings, read, outcome)
     )
     const rawHeaders = head.rawHeaders.concat(own)
     const etag = response.status === 200 && response.rest === undefined
@@ -262,10 +242,6 @@ export class Stamper {
         }`
     }
   }
-}
-
-function joinHeaderTexts (first: string | undefined, second: string | undefined): string | undefined {
-  return first === undefined || second === undefined ? undefined : first + second
 }
 
 function headerValueOf (response: UpstreamResponse, name: string): string | undefined {

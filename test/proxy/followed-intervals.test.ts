@@ -47,7 +47,6 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
         onServedHead: () => {},
         onState: () => {}
       }, new LedgerKnowledge(2))
-      const followedContext = { ...context, follower }
       // Value of the state: the number of touches up to a version.
       const valueAt = (version: number): string => String(touches.slice(0, version + 1).filter(Boolean).length)
       let head = 0
@@ -82,7 +81,7 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
             break
           }
           case 'look': {
-            const entry = lookUpInterval(followedContext, latest, family, BigInt(each.version))
+            const entry = lookUpInterval(context, follower, latest, family, BigInt(each.version))
             if (entry === undefined) break
             hits++
             if (entry.body.toString() !== valueAt(each.version)) return false

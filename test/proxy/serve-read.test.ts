@@ -5,7 +5,7 @@ import { configSchema } from '../../src/config/schema.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { respondToIndex, respondOk, startRawUpstream, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { isHit, outcomeNameOf } from '../../src/proxy/outcomes.js'
+import { outcomeNameOf } from '../../src/proxy/outcomes.js'
 import { cacheStatusOf } from '../../src/proxy/outcomes.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -319,7 +319,7 @@ t.test('an upstream error fails only the first read: the coalesced ones fetch on
   await context.resolveChain()
   const statusOf = async (target: string): Promise<number> => {
     const outcome = await serveRead(context, readOfTarget(target))
-    return isHit(outcome) ? 200 : outcome.fetched.response.status
+    return outcome.name === 'hit' ? 200 : outcome.fetched.response.status
   }
   for (
     const [target, failing] of [[modules, 500], ['/v1/accounts/0x1/modules', 500], [`${modules}&limit=1`, 429], [
@@ -640,7 +640,7 @@ t.test('an old rendering is fetched again, and served if no upstream responds wi
   const read = readOfTarget(modules)
   const served = async (): Promise<[string, string]> => {
     const outcome = await serveRead(context, read)
-    return [outcomeNameOf(outcome), (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+    return [outcomeNameOf(outcome), (outcome.name === 'hit' ? outcome.entry : outcome.fetched.response).body.toString()]
   }
   t.same(await served(), ['miss', '[1]'])
   release = 'bbbb'
@@ -673,7 +673,7 @@ t.test('a new rendering replaces the old one for all concurrent reads', async t 
   const { context } = contextAt(t, stub.url)
   const served = async (): Promise<[string, string]> => {
     const outcome = await serveRead(context, readOfTarget(modules))
-    return [outcomeNameOf(outcome), (isHit(outcome) ? outcome.entry : outcome.fetched.response).body.toString()]
+    return [outcomeNameOf(outcome), (outcome.name === 'hit' ? outcome.entry : outcome.fetched.response).body.toString()]
   }
   await context.resolveChain()
   t.same(await served(), ['miss', '[1]'])

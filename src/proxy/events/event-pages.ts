@@ -1,6 +1,6 @@
 import { type UpstreamResponse } from '../../api/upstream-response.js'
 import { type EventPage, readEventPage } from '../../api/event-page.js'
-import { type StoreVerdict } from '../../api/store-verdict.js'
+import { type JudgedResponse, type StoreVerdict } from '../../api/store-verdict.js'
 import { namesStream, type Read, requestedLimitOf, streamIndexKeyOf } from '../../api/read.js'
 import { type PinnedRead } from '../pinned-read.js'
 import { type ProxyContext } from '../proxy-context.js'
@@ -15,13 +15,12 @@ export function learnStream (context: ProxyContext, pinned: PinnedRead, response
   if (response.status === 404) streamNames.remove(eventsFamily, readAt)
   const page = readPage(read, response)
   if (page?.last === undefined || page.highestVersion === undefined) return
-  if (namesStream(read)) {
-    if (page.stream !== read.path) return
-  } else if (page.stream !== undefined) {
-    streamNames.learn(eventsFamily, streamIndexKeyOf(chain, page.stream), readAt, eventsTtlMs)
-  }
+  if (namesStream(read) && page.stream !== read.path) return
+  const stream = namesStream(read) || page.stream === undefined
+    ? knownStreamOf(context, read, eventsFamily)
+    : streamNames.learn(eventsFamily, streamIndexKeyOf(chain, page.stream), readAt, eventsTtlMs) ?? eventsFamily
   const end = { sequence: page.last, version: page.highestVersion }
-  streamEnds.record(knownStreamOf(context, read, eventsFamily), end, readAt, read.page === undefined)
+  streamEnds.record(stream, end, readAt, read.page === undefined)
 }
 
 /** Place where events may lack history that another upstream has: before the page, or in it. */
@@ -39,11 +38,11 @@ export interface JudgedEvents {
  */
 export function judgeEvents (
   context: ProxyContext,
-  { read, eventsFamily }: PinnedRead,
-  response: UpstreamResponse,
-  verdict: StoreVerdict
+  read: Read,
+  eventsFamily: string,
+  { response, verdict }: JudgedResponse
 ): JudgedEvents {
-  if (eventsFamily === undefined || response.status !== 200) return { verdict, missing: undefined }
+  if (response.status !== 200) return { verdict, missing: undefined }
   const page = readPage(read, response)
   // A page that is not parsed may lack events.
   if (page === undefined) return { verdict, missing: 'partial' }

@@ -40,10 +40,15 @@ export class StreamNames {
     return this.#names.get(path)?.stream
   }
 
-  /** Learns the stream of a path at a version, unless a name or removal at a later version is known. */
-  learn (path: string, stream: string, readAt: bigint, ttlMs: number): void {
+  /**
+   * Learns the stream of a path at a version, unless a name or removal at a later version is known. Returns the last
+   * known stream, expired or not.
+   */
+  learn (path: string, stream: string, readAt: bigint, ttlMs: number): string | undefined {
     const known = this.#names.get(path)
-    if (readAt < (this.#removedAtVersion.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) return
+    if (readAt < (this.#removedAtVersion.get(path) ?? 0n) || (known !== undefined && readAt < known.readAt)) {
+      return known?.stream
+    }
     this.#removedAtVersion.delete(path)
     const isNew = known?.stream !== stream
     this.#names.set(path, {
@@ -53,6 +58,7 @@ export class StreamNames {
       sharedUntilMs: isNew ? -Infinity : known.sharedUntilMs
     })
     if (isNew) this.#onChanged()
+    return stream
   }
 
   /**

@@ -40,13 +40,14 @@ const responseOf = (body: string, status = 200, change: Record<string, string> =
 
 const lack = (target: string, response: UpstreamResponse): string | undefined => {
   const read = readOfTarget(target)
-  return judgeEvents(context, pinTo(chain, read), response, judge(read, response, context.settings)).missing
+  const { eventsFamily = '' } = pinTo(chain, read)
+  return judgeEvents(context, read, eventsFamily, { response, verdict: judge(read, response, context.settings) })
+    .missing
 }
 
 t.test('a page that begins at its start lacks nothing, whether full or the end', async t => {
   t.equal(lack(`${path}?start=5&limit=3`, responseOf(events(5, 3))), undefined)
   t.equal(lack(`${path}?start=5&limit=3`, responseOf(events(5, 1))), undefined)
-  t.equal(lack('/v1/accounts/0x1/modules?ledger_version=500', responseOf('[]')), undefined, 'not a page of events')
   t.equal(lack(`${path}?start=5&limit=3`, responseOf('{}', 404)), undefined, 'the upstream\'s own error')
 })
 
@@ -77,4 +78,14 @@ t.test('the newest events are complete if as many as requested, or if the first 
   t.equal(lack(path, responseOf(events(50, 25))), undefined, 'the default limit of upstreams')
   t.equal(lack(path, responseOf(events(50, 24))), 'partial')
   t.equal(lack(path, responseOf('[]')), 'partial')
+})
+
+t.test('a page that was read before its path led nowhere tells only the path where its events end', async t => {
+  const { context } = contextAt(t, 'http://127.0.0.1:1')
+  const pinned = pinTo(chain, readOfTarget(`${path}?start=80&limit=3`))
+  learnStream(context, pinned, responseOf('{}', 404, { 'x-aptos-ledger-version': '1001' }))
+  learnStream(context, pinned, responseOf(events(80, 3, 600)))
+  const { eventsFamily = '' } = pinned
+  t.equal(context.streamNames.lastKnown(eventsFamily), undefined)
+  t.equal(context.streamEnds.reaches(eventsFamily, 82n, 1000n), true)
 })
