@@ -65,7 +65,7 @@ function printJson (io: Io, value: object): void {
 }
 
 function flatMistake ({ path, message, place, example, nearest }: ConfigError['mistakes'][number]): object {
-  return { key: path, message, ...place, example, nearest }
+  return { key: path === '' ? undefined : path, message, ...place, example, nearest }
 }
 
 function missingSecretWarning (key: string): ConfigWarning {

@@ -6,6 +6,7 @@ export interface Place {
 
 /** Path of a key, and what was expected there. */
 export interface Mistake {
+  /** Empty for a mistake in the syntax of the file, which concerns no key. */
   readonly path: string
   readonly message: string
   /** Place of the value, or of an unknown key; undefined for a key that is not in the file. */
@@ -16,7 +17,7 @@ export interface Mistake {
   readonly nearest?: string | undefined
 }
 
-/** Formats a mistake in a file as compilers do: FILE:LINE:COLUMN: KEY: MESSAGE. */
+/** Formats a mistake in a file as compilers do: FILE:LINE:COLUMN: KEY: MESSAGE; a mistake in the syntax has no key. */
 export function mistakeText ({ path, message, place, example, nearest }: Mistake, file: string | undefined): string {
   const at = place === undefined || file === undefined ? '' : `${file}:${place.line}:${place.column}: `
   const hint = nearest !== undefined
@@ -24,7 +25,7 @@ export function mistakeText ({ path, message, place, example, nearest }: Mistake
     : example === undefined
     ? ''
     : `; for example ${example}`
-  return `${at}${path}: ${message}${hint}`
+  return `${at}${path === '' ? '' : `${path}: `}${message}${hint}`
 }
 
 /** Error for a configuration that varve does not fully understand. */

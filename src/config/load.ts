@@ -98,7 +98,8 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
   if (isSandbox === undefined) mistakes.push({ path: 'VARVE_SANDBOX', message: 'expected 1 or 0' })
   mistakes.push(...upstreamSourceMistakes(tree, sources, isSandbox, flags, options))
   convertUnits(tree)
-  const config = validate({ tree, placeOf, fromFiles }, texts, sources, [...faults, ...mistakes], file)
+  const replaced = new Set([...resolved.texts.keys(), ...fromFiles])
+  const config = validate({ tree, placeOf, replaced }, texts, sources, [...faults, ...mistakes], file)
   const ownAddresses = options.opensListeners === true ? ownAddressMistakes(config) : []
   if (ownAddresses.length > 0) {
     throw new ConfigError(
@@ -121,7 +122,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
 export function configFrom (given: unknown): Config {
   const tree = structuredClone(given) as ConfigTree
   convertUnits(tree)
-  const config = validate({ tree, placeOf: () => undefined, fromFiles: [] }, new Map(), new Map(), [], undefined)
+  const config = validate({ tree, placeOf: () => undefined, replaced: new Set() }, new Map(), new Map(), [], undefined)
   const mistakes = config.upstreams.length > 0
     ? ownAddressMistakes(config)
     : [{ path: 'upstreams', message: 'expected the URL of a full node, such as [{ url: \'http://127.0.0.1:8081\' }]' }]
@@ -167,7 +168,7 @@ function sourceOf (path: string, sources: ReadonlyMap<string, string>): string |
 
 /** Validates the tree; converts texts from the environment or a flag to the type that their key expects. */
 function validate (
-  { tree, placeOf, fromFiles }: ConfigFile & { readonly fromFiles: readonly string[] },
+  { tree, placeOf, replaced }: ConfigFile & { readonly replaced: ReadonlySet<string> },
   texts: Map<string, string>,
   sources: Map<string, string>,
   earlier: ReadonlyArray<Mistake & { readonly isOf?: string }>,
@@ -189,7 +190,7 @@ function validate (
     ...earlier.map(({ path, message, place }) => ({ path, message, place })),
     ...mistakesIn(issues, tree, sources, {
       placeOf,
-      isReplaced: path => texts.has(path.join('.')) || fromFiles.includes(path.join('.'))
+      isReplaced: path => replaced.has(path.join('.'))
     })
   ], file)
 }

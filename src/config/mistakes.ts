@@ -6,8 +6,8 @@ import { unitExamplesOf } from './units.js'
 
 /** Where the values of a tree come from. */
 export interface MistakeContext {
-  readonly placeOf?: (path: readonly string[]) => Place | undefined
-  /** True for a value from the environment, a flag or a secret file. */
+  readonly placeOf?: (path: readonly string[], of?: 'key' | 'value') => Place | undefined
+  /** True for a value that replaces a reference, because that may be a secret whatever its key. */
   readonly isReplaced?: (path: readonly string[]) => boolean
 }
 
@@ -25,7 +25,7 @@ export function mistakesIn (
         path: shownPath([...path, isEmptyValue(valueAt(tree, [...path, key])) ? '' : key]),
         message: `unknown key; expected one of ${keysAt(path).join(', ')}`,
         nearest: nearestKeyOf(key, path),
-        place: placeOf([...path, key])
+        place: placeOf([...path, key], 'key')
       }))
     }
     const source = sources.get(path.join('.')) ?? sources.get(path[0] ?? '')

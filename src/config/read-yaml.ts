@@ -18,8 +18,11 @@ export type ConfigTree = Record<string, unknown>
 /** Content of a configuration file. */
 export interface ConfigFile {
   readonly tree: ConfigTree
-  /** Returns the place of a value, of a key with a map or a list, or of the nearest key above a missing one. */
-  placeOf(path: readonly string[]): Place | undefined
+  /**
+   * Returns the place of a key, or of its value; of the key too if its value is a map or a list. For a missing key it
+   * is the nearest one above.
+   */
+  placeOf(path: readonly string[], of?: 'key' | 'value'): Place | undefined
 }
 
 const bareReference =
@@ -37,7 +40,7 @@ export function readYaml (file: string): ConfigFile {
     const text = readFileSync(file, 'utf8')
     document = parseDocument(text, { stringKeys: true, resolveKnownTags: false, lineCounter: lines })
     const mistakes = syntaxMistakes(file, text, document)
-    if (mistakes.length > 0) throw new ConfigError(mistakes)
+    if (mistakes.length > 0) throw new ConfigError(mistakes, file)
     tree = document.toJS()
     // An alias can make a value contain itself; printing the tree throws on such a cycle.
     JSON.stringify(tree)
@@ -51,8 +54,8 @@ export function readYaml (file: string): ConfigFile {
   }
   return {
     tree: (tree ?? {}) as ConfigTree,
-    placeOf: path => {
-      const offset = offsetOf(document, path)
+    placeOf: (path, of = 'value') => {
+      const offset = offsetOf(document, path, of)
       if (offset === undefined) return undefined
       const { line, col: column } = lines.linePos(offset)
       return { line, column }
@@ -61,15 +64,16 @@ export function readYaml (file: string): ConfigFile {
 }
 
 // An alias has the place where it stands, because its anchor may be in a part that is right.
-function offsetOf (document: Document, path: readonly string[]): number | undefined {
+function offsetOf (document: Document, path: readonly string[], of: 'key' | 'value'): number | undefined {
   let node: unknown = document.contents
   let offset: number | undefined
-  for (const name of path) {
+  for (const [at, name] of path.entries()) {
     const collection = isAlias(node) ? node.resolve(document) : node
     if (isMap(collection)) {
       const pair = collection.items.find(({ key }) => isScalar(key) && key.value === name)
       if (pair === undefined) break
-      offset = startOf(isScalar(pair.value) && pair.value.source !== '' ? pair.value : pair.key) ?? offset
+      const isAtValue = isScalar(pair.value) && pair.value.source !== '' && (of === 'value' || at < path.length - 1)
+      offset = startOf(isAtValue ? pair.value : pair.key) ?? offset
       node = pair.value
     } else if (isSeq(collection)) {
       node = collection.items[Number(name)]
@@ -87,14 +91,14 @@ function startOf (node: unknown): number | undefined {
 function syntaxMistakes (file: string, text: string, { errors, warnings }: Document): Mistake[] {
   const bare = errors.findIndex(({ pos: [offset] }) => offset > 0 && text.startsWith('${', offset - 1))
   const reported = bare === -1 ? [...errors, ...warnings] : errors.slice(0, bare + 1)
-  return reported.map((error, at) => ({
-    path: placeIn(file, error.linePos),
-    message: at === bare ? bareReference : withoutSource(error)
-  }))
-}
-
-function placeIn (file: string, at: YAMLError['linePos']): string {
-  return at === undefined ? file : `${file}, line ${at[0].line}, column ${at[0].col}`
+  return reported.map((error, at) => {
+    const [start] = error.linePos ?? []
+    return {
+      path: start === undefined ? file : '',
+      message: at === bare ? bareReference : withoutSource(error),
+      place: start && { line: start.line, column: start.col }
+    }
+  })
 }
 
 // Removes text of the file from the parser's message, because it may be a secret: mostly after a colon, sometimes

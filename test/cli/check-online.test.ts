@@ -181,11 +181,17 @@ t.test('check --json prints mistakes with place, example and nearest key, and ex
         ...(JSON.parse(out) as { mistakes: object[] }).mistakes[1],
         key: 'workrs',
         line: 1,
-        column: 9,
+        column: 1,
         nearest: 'workers'
       }
     ]
   })
+  writeFileSync(file, 'workers: 1\nworkers: 2\n')
+  t.same(JSON.parse((await runCommand(t, ['check', '--json', file])).out), {
+    valid: false,
+    file,
+    mistakes: [{ message: 'Map keys must be unique', line: 2, column: 1 }]
+  }, 'a mistake in the syntax concerns no key')
   t.match(await runCommand(t, ['check', '--json', join(file, 'none')]), { code: 2, err: '' })
   const valid = await runCommand(t, ['check', '--json'], { VARVE_ADMIN: '0.0.0.0:9464' })
   t.match({ ...valid, out: JSON.parse(valid.out) as object }, {

@@ -5,7 +5,7 @@ import { parse, stringify } from 'yaml'
 import { pollBoundsOf } from '../../src/upstreams/polling-policy.js'
 import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
-import { ConfigError, type Mistake } from '../../src/config/config-error.js'
+import { ConfigError, type Mistake, mistakeText } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
 import { workerConfigOf } from '../../src/app/config-workers.js'
@@ -388,7 +388,7 @@ t.test('a mistake in a flag or a variable names it', async t => {
       'workers (from VARVE_WORKERS)': 'expected at least 1, got 0',
       'cache.redis.url (from VARVE_REDIS)': 'expected a URL such as redis://127.0.0.1:6379',
       'admin.listen (from --admin)': 'expected HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080',
-      'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent',
+      'log.level (from --log-level)': 'expected one of fatal, error, warn, info, debug, trace, silent, got "INFO"',
       'upstreams.0.url (from --upstream)':
         'expected an http or https URL without credentials, query, fragment or a /v1 at its end, such as ' +
         'http://127.0.0.1:8081'
@@ -566,7 +566,8 @@ t.test('a file that is not a configuration is reported with its name', async t =
     const mistakes = mistakesOf(() => loadConfig({}, { config: join(dir, file) }))
     t.ok(mistakes.length > 0, file)
     for (const mistake of mistakes) {
-      t.ok(mistake.path.startsWith(join(dir, file)) && message.test(mistake.message), `${file}: ${mistake.message}`)
+      t.ok(mistakeText(mistake, join(dir, file)).startsWith(join(dir, file)), file)
+      t.match(mistake.message, message, file)
     }
   }
   t.match(mistakesOf(() => loadConfig({ VARVE_CONFIG: join(dir, 'missing.yaml') }, {})), [{
@@ -777,20 +778,31 @@ t.test('YAML errors are all reported with line and column, without text from the
   const config = join(t.testdir({}), 'v.yaml')
   const texts: [string, string[]][] = [
     ['admin: { token: s3cret }\nadmin: 5\nworkers: 1\nworkers: 2\n', [
-      `${config}, line 2, column 1: Map keys must be unique`,
-      `${config}, line 4, column 1: Map keys must be unique`
+      `${config}:2:1: Map keys must be unique`,
+      `${config}:4:1: Map keys must be unique`
     ]],
-    ['admin: { token: s3cret, token: s3cret }\n', [`${config}, line 1, column 25: Map keys must be unique`]],
-    ['admin:\n  token: "s3cret\n', [`${config}, line 3, column 1: Missing closing "quote`]],
+    ['admin: { token: s3cret, token: s3cret }\n', [`${config}:1:25: Map keys must be unique`]],
+    ['admin:\n  token: "s3cret\n', [`${config}:3:1: Missing closing "quote`]],
     ['admin: { token: *s3cret }\n', [`${config}: Unresolved alias (the anchor must be set before the alias)`]],
     ['admin: { token: !s3cret s3cret }\n', [
-      `${config}, line 1, column 17: unknown tag; a value that begins with ! needs quotes`
+      `${config}:1:17: unknown tag; a value that begins with ! needs quotes`
     ]]
   ]
   for (const [text, mistakes] of texts) {
     writeFileSync(config, text)
-    t.same(mistakesOf(() => loadConfig({}, { config })).map(({ path, message }) => `${path}: ${message}`), mistakes)
+    t.same(mistakesOf(() => loadConfig({}, { config })).map(mistake => mistakeText(mistake, config)), mistakes)
   }
+})
+
+t.test('a mistyped flag or variable is quoted, unless it could be a secret', async t => {
+  for (
+    const [flags, message] of [
+      [{ 'log-level': 'inf' }, /, got "inf"$/],
+      [{ workers: 'two' }, /, got "two"$/],
+      [{ 'log-level': 's3cret' }, /silent$/],
+      [{ redis: 'secret' }, /redis:\/\/127\.0\.0\.1:6379$/]
+    ] as const
+  ) t.match(mistakesOf(() => loadConfig({}, flags)), [{ message }])
 })
 
 t.test('a value from outside the file is a number, a flag or null, never YAML', async t => {

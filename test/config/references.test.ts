@@ -120,19 +120,19 @@ t.test('an unquoted reference in a YAML map or list is one mistake with its plac
   const cases: Array<[string, string]> = [
     [
       `upstreams:\n  - url: http://h\n    headers: { authorization: Bearer ${braced('X')} }\nworkers: 1\n`,
-      'line 3, column 39'
+      '3:39'
     ],
-    [`upstreams: [{ url: http://h/${braced('X')}, headers: { a: b } }]\n`, 'line 1, column 30'],
-    [`admin: { token: ${braced('file:/run/x')} }\n`, 'line 1, column 18'],
-    [`trustProxy: [${braced('X')}]\n`, 'line 1, column 15'],
-    [`admin: {\n  token: ${braced('X')}\n}\n`, 'line 2, column 11']
+    [`upstreams: [{ url: http://h/${braced('X')}, headers: { a: b } }]\n`, '1:30'],
+    [`admin: { token: ${braced('file:/run/x')} }\n`, '1:18'],
+    [`trustProxy: [${braced('X')}]\n`, '1:15'],
+    [`admin: {\n  token: ${braced('X')}\n}\n`, '2:11']
   ]
   for (const [text, place] of cases) {
     const config = join(t.testdir({ 'v.yaml': text }), 'v.yaml')
     t.same(await runCommand(t, ['check', config], { X: 'x' }), {
       code: 2,
       out: '',
-      err: `varve: the configuration has a mistake:\n  ${config}, ${place}: ${message}\n`
+      err: `varve: the configuration in ${config} has a mistake:\n  ${config}:${place}: ${message}\n`
     }, text)
   }
 })

@@ -206,7 +206,7 @@ t.test(`a secret that breaks the YAML of the file is in no mistake (${seedTitle}
   check(
     fc.property(wrapped, fc.nat(text.length), ({ text: core, given }, at) => {
       const mistake = errorOf({}, { config: written(dir, text.slice(0, at) + given + text.slice(at)), 'log-level': '' })
-      broken += /line \d+, column \d+/.test(mistake ?? '') ? 1 : 0
+      broken += /"path":""/.test(mistake ?? '') ? 1 : 0
       return mistake !== undefined && !mistake.includes(core)
     }),
     120
@@ -445,14 +445,14 @@ t.test('YAML beyond texts, numbers, lists and maps is rejected, without text fro
   const cases: ReadonlyArray<[string, RegExp]> = [
     ['admin: &a { token: *a }', /varve\.yaml: expected values that do not contain themselves$/],
     ['admin: &a [*a]', /do not contain themselves$/],
-    ['a: &x s3cret\n*x : 2', /line 2, column 1: With stringKeys, all keys must be strings$/],
+    ['a: &x s3cret\n*x : 2', /^With stringKeys, all keys must be strings$/],
     ['? { s3cret: 1 }\n: 2', /all keys must be strings$/],
     ['admin: !!set { s3cret }', /unknown tag; a value that begins with ! needs quotes$/],
     ['admin: !!omap [ s3cret: 1 ]', /unknown tag/],
     ['admin: { token: !!binary s3cret }', /unknown tag/],
     ['admin: { token: !s3cret x }', /unknown tag/],
     ['admin: { token: "\\us3cr et" }', /unknown escape between double quotes; write a backslash twice there$/],
-    ['%s3cret x\n---\nworkers: 1', /line 1, column 1: unknown directive; a value that begins with % needs quotes$/],
+    ['%s3cret x\n---\nworkers: 1', /^unknown directive; a value that begins with % needs quotes$/],
     [`${'x'.repeat(1100)}s3cret: 1`, /a key is longer than 1,024 characters$/],
     ['admin: { token: @s3cret }', /a value that begins with this character needs quotes$/],
     ['admin: |s3cret', /Block scalar header includes extra characters$/]
