@@ -73,13 +73,13 @@ t.test('HTTP_PROXY gets the requests to upstreams of other machines, with its ow
   t.ok(proxy.asked.includes(`GET http://node.invalid:8080/v1 ${credentials}`))
   t.ok(proxy.asked.some(line => line.startsWith('GET http://node.invalid:8080/v1/accounts/')))
   t.equal(remote.requests.countFor('account_modules'), 1)
-  const before = proxy.asked.length
   const other = await varveAt(t, local.url, {})
   t.match(await other.get(modules), { status: 200 }, 'an upstream on this machine needs no proxy')
   const exempt = await varveAt(t, 'http://exempt.invalid:8080', { upstream: { timeoutMs: 2000, proxy: true } })
   t.match(await exempt.get(modules), { status: 503 })
   t.match((await sendRequest(exempt.adminUrl, '/readyz')).body, /DNS lookup of exempt\.invalid failed/)
-  t.equal(proxy.asked.length, before)
+  // The first varve goes on to poll through the proxy.
+  t.same(proxy.asked.filter(line => !line.startsWith('GET http://node.invalid:8080/')), [])
 })
 
 t.test('an https upstream is reached through a tunnel, and its certificate is checked', async t => {
