@@ -206,7 +206,8 @@ const config: VarveConfig = {
   workers: 2,
   upstreams: [{ url: sandbox.url, timeoutMs: '5s' }]
 }
-const varve: RunningVarve = await startVarve(config)
+const logged: string[] = []
+const varve: RunningVarve = await startVarve(config, { onLogLine: line => logged.push(line) })
 for (const _ of [1, 2]) {
   const response = await fetch(varve.url + '/v1/accounts/0x1/modules?ledger_version=2000&limit=1')
   console.log(response.status, response.headers.get('x-node-chain-id'))
@@ -214,6 +215,7 @@ for (const _ of [1, 2]) {
 console.log((await fetch(varve.adminUrl + '/healthz')).status)
 await varve.close()
 await sandbox.close()
+console.log(new Set(logged.map(line => (JSON.parse(line) as { worker?: number }).worker)).size)
 // @ts-expect-error: a mistyped key is found before the program runs
 export const mistyped: VarveConfig = { upstream: [] }
 `
@@ -245,11 +247,12 @@ t.test('in an empty folder npx runs the packed varve, and a program imports both
     ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
   ], { cwd: dir })
   t.match(compiled, { code: 0, stdout: '' })
-  t.match(await runProgram(process.execPath, ['main.js'], { cwd: dir }), {
-    code: 0,
-    stdout: '200 4\n200 4\n200\n',
-    stderr: ''
-  })
+  const { code, stdout, stderr } = await runProgram(process.execPath, ['main.js'], { cwd: dir })
+  t.same(
+    { code, stdout, stderr },
+    { code: 0, stdout: '200 4\n200 4\n200\n3\n', stderr: '' },
+    'every process logs there'
+  )
 })
 
 /** Starts a command that serves, and waits until its upstream is up. */

@@ -28,17 +28,20 @@ const program = { file: fileURLToPath(new URL('../cli.js', import.meta.url)), fl
 /** Starts varve in this process; rejects with a ConfigError that has every mistake of the configuration. */
 export async function startVarve (config: VarveConfig, options: StartOptions = {}): Promise<RunningVarve> {
   const valid = configFrom(config)
+  const onLogLine = (line: string): void => {
+    options.onLogLine?.(line)
+  }
   const { log, masker } = openLog({
     environment: {},
     isTerminal: false,
     bufferedBytes: () => 0,
-    out: line => {
-      options.onLogLine?.(line)
-    }
+    out: onLogLine
   }, valid)
-  const varve = await startServing({ config: valid, isSandbox: false }, log, program).catch((error: unknown) => {
-    throw new Error(masker.mask((error as Error).message), { cause: error })
-  })
+  const varve = await startServing({ config: valid, isSandbox: false }, log, { ...program, onLogLine }).catch(
+    (error: unknown) => {
+      throw new Error(masker.mask((error as Error).message), { cause: error })
+    }
+  )
   const closing: { done?: Promise<void> } = {}
   return {
     url: varve.url,

@@ -10,6 +10,8 @@ export interface Program {
   readonly file: string
   /** Flags of Node.js itself. */
   readonly flags: readonly string[]
+  /** Receives what workers log; without it they write to the standard output of this process. */
+  readonly onLogLine?: (line: string) => void
 }
 
 /** Number of workers and start options for one configuration. */
@@ -39,6 +41,7 @@ const stopTimeoutMs = 11_000
 /** Runs a fixed number of worker processes, and replaces each that exits. */
 export class WorkerPool {
   readonly #listener: WorkerPoolListener
+  readonly #onLogLine: Program['onLogLine']
   readonly #workers = new Set<WorkerProcess>()
   readonly #stopping = new Set<WorkerProcess>()
   readonly #timer: NodeJS.Timeout
@@ -53,9 +56,16 @@ export class WorkerPool {
   #isStopped = false
   #recentLosses = 0
 
-  constructor ({ file, flags }: Program, listener: WorkerPoolListener) {
+  constructor ({ file, flags, onLogLine }: Program, listener: WorkerPoolListener) {
     this.#listener = listener
-    cluster.setupPrimary({ exec: file, execArgv: [...flags], args: ['worker'], serialization: 'advanced' })
+    this.#onLogLine = onLogLine
+    cluster.setupPrimary({
+      exec: file,
+      execArgv: [...flags],
+      args: ['worker'],
+      serialization: 'advanced',
+      stdio: ['inherit', onLogLine === undefined ? 'inherit' : 'pipe', 'inherit', 'ipc']
+    })
     this.#timer = setInterval(() => {
       this.#tick()
     }, tickMs).unref()
@@ -126,7 +136,7 @@ export class WorkerPool {
   }
 
   #add (spec: WorkerPoolOptions): WorkerProcess {
-    const worker = new WorkerProcess(spec, this.#rejectedConnections)
+    const worker = new WorkerProcess(spec, this.#rejectedConnections, this.#onLogLine)
     this.#workers.add(worker)
     worker.exited.then(() => {
       this.#listener.onExited(worker)

@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster'
+import { createInterface } from 'node:readline'
 import { onTimeout, withTimeout } from '../with-timeout.js'
 import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
 import { Deferred } from './deferred.js'
@@ -64,9 +65,19 @@ export class WorkerProcess {
   #silentTicks = 0
   #isUp = false
 
-  constructor (options: WorkerProcessOptions, rejectedConnections: RejectedConnections) {
+  constructor (
+    options: WorkerProcessOptions,
+    rejectedConnections: RejectedConnections,
+    onLogLine?: (line: string) => void
+  ) {
     this.#options = options
     this.#worker = cluster.fork()
+    const { stdout } = this.#worker.process
+    if (stdout !== null && onLogLine !== undefined) {
+      createInterface({ input: stdout }).on('line', line => {
+        onLogLine(`${line}\n`)
+      })
+    }
     closeUnacceptedConnections(this.#worker.process, rejectedConnections)
     this.listening = this.#startup.listening.promise
     this.ready = this.#startup.ready.promise

@@ -1,6 +1,8 @@
 import cluster from 'node:cluster'
+import { join } from 'node:path'
 import t from 'tap'
 import { WorkerProcess } from '../../src/workers/worker-process.js'
+import { until } from '../support/until.js'
 
 t.test('a worker that the system cannot start counts as ended, and nothing waits for it', async t => {
   cluster.setupPrimary({ exec: 'worker.js', cwd: '/nowhere' })
@@ -13,4 +15,29 @@ t.test('a worker that the system cannot start counts as ended, and nothing waits
   await t.rejects(worker.listening, { message: /ENOENT/ })
   await t.rejects(worker.ready, { message: /ENOENT/ })
   t.same(await worker.exited, { code: null, signal: null })
+})
+
+t.test('each line that a worker prints goes to the program that wants its log', async t => {
+  const exec = join(
+    t.testdir({ 'worker.js': 'process.stdout.write("first\\nsec"); process.stdout.write("ond\\n")' }),
+    'worker.js'
+  )
+  cluster.setupPrimary({ exec, cwd: process.cwd(), stdio: ['inherit', 'pipe', 'inherit', 'ipc'] })
+  const lines: string[] = []
+  const worker = new WorkerProcess(
+    {
+      startMessage: () => {
+        throw new Error('it is never there')
+      },
+      onMessage: () => {}
+    },
+    new WeakSet(),
+    line => lines.push(line)
+  )
+  for (const startup of [worker.listening, worker.ready]) startup.catch(() => {})
+  t.teardown(() => {
+    worker.kill()
+  })
+  await until(() => lines.length === 2, 'both lines have arrived')
+  t.same(lines, ['first\n', 'second\n'])
 })
