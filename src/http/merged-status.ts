@@ -42,8 +42,10 @@ function mergeSeverity (
       ]
       : [])
   ]
-  // Keeps one condition per text: workers report the same upstreams.
-  const byText = new Map([...own, ...statuses.flatMap(({ conditions }) => conditions)].map(each => [each.text, each]))
+  // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
+  const byText = new Map(
+    [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(each => [each.text.replace(/\b\d+ s\b/, ''), each])
+  )
   return severityOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
 }
 

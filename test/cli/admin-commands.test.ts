@@ -72,7 +72,7 @@ t.test('varve status ends with 1 where varve is not ready or cannot be reached',
 })
 
 t.test('the screen copes with the status of another release', async t => {
-  t.equal(statusScreenOf({}).split('\n')[0], 'varve  on this machine: not ready')
+  t.equal(statusScreenOf({}).split('\n')[0], 'varve on this machine: not ready')
   t.match(
     statusScreenOf({
       ready: true,
