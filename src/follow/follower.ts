@@ -52,7 +52,8 @@ export interface FollowerOptions {
   readonly onState: (state: FollowState, reason: string | undefined) => void
 }
 
-// A read waits this long for the tail, then goes to an upstream as it would without following.
+// A read waits this long for the tail, then goes to an upstream as it would without following. The wait counts from
+// the end of the head's age if that was before, so a hanging upstream delays the reads of half a second and no others.
 const maxWaitMs = 500
 
 /**
@@ -121,8 +122,9 @@ export class Follower {
     this.#driver?.recordRead()
     const { now, maxAgeMs, isServing } = this.#options
     if (!isServing || maxAgeMs === 0) return
+    const waitsFromMs = Math.min(arrivedAtMs, this.#sentAtMs + maxAgeMs)
     while (this.#state === 'following' && this.headFor(arrivedAtMs) === undefined) {
-      const leftMs = arrivedAtMs + maxWaitMs - now()
+      const leftMs = waitsFromMs + maxWaitMs - now()
       if (leftMs <= 0 || !await this.#nextUpdate(leftMs)) return
     }
   }

@@ -57,6 +57,7 @@ export class TailLoop implements TailDriver {
   #tokens = maxTokens
   #tokensAtMs = 0
   #durationMs = 0
+  #deviationMs = 0
   #failures = 0
   #isAtEnd = false
   #unlisted = 0
@@ -134,7 +135,7 @@ export class TailLoop implements TailDriver {
     switch (reading.result) {
       case 'ok':
       case 'empty':
-        this.#durationMs += (now() - sentAtMs - this.#durationMs) / 8
+        this.#learnDuration(now() - sentAtMs)
         this.#failures = 0
         return this.#apply(reading, head === undefined, sentAtMs)
       case 'failed':
@@ -195,9 +196,16 @@ export class TailLoop implements TailDriver {
     // Begins at a new head, or goes on where the end was not reached.
     if (this.#failures === 0 && !this.#isAtEnd) return 0
     if (this.#failures > 0) return Math.min(maxBackoffMs, this.#cadenceMs * 2 ** Math.min(this.#failures, 10))
-    const ahead = this.#durationMs * 2 + 10
-    const periodMs = Math.max(this.#cadenceMs / readingShare, this.#cadenceMs - ahead)
+    const aheadMs = this.#durationMs + 4 * this.#deviationMs + 10
+    const periodMs = Math.max(this.#cadenceMs / readingShare, this.#cadenceMs - aheadMs)
     return Math.max(0, startedAtMs + periodMs - now())
+  }
+
+  /** Smooths duration and deviation as TCP does for its retransmission timeout (RFC 6298, section 2). */
+  #learnDuration (durationMs: number): void {
+    const differenceMs = durationMs - this.#durationMs
+    this.#deviationMs += (Math.abs(differenceMs) - this.#deviationMs) / 4
+    this.#durationMs += differenceMs / 8
   }
 
   #takeToken (nowMs: number): void {

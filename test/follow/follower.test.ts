@@ -236,6 +236,24 @@ t.test('a read waits at most 500 ms for the tail', async t => {
   t.equal(tail.follower.headFor(tail.now()), undefined)
 })
 
+t.test('a hanging upstream of the tail delays the reads of half a second, and no later ones', async t => {
+  const tail = drivenTail(t)
+  tail.loop.recordRead()
+  await tail.pass(300)
+  tail.latencyMs = 60_000
+  await tail.pass(500)
+  t.equal(tail.follower.headFor(tail.now()), undefined)
+  const early = waitFor(tail)
+  await tail.pass(10)
+  t.notOk(early.isDone)
+  await tail.pass(240)
+  t.ok(early.isDone, `${early.tookMs} ms`)
+  const late = waitFor(tail)
+  await tail.pass(5)
+  t.ok(late.isDone)
+  t.equal(tail.follower.state, 'following')
+})
+
 t.test('a read waits no longer once the tail is interrupted', async t => {
   const tail = drivenTail(t)
   tail.loop.recordRead()

@@ -32,6 +32,19 @@ t.test('the tail is read often enough for its age, and at most 1.5 times per age
   }
 })
 
+t.test('a head is replaced in time although one reading in four takes far longer', async t => {
+  const tail = drivenTail(t)
+  let tooOld = 0
+  await tail.pass(20_000, () => {
+    tail.latencyMs = tail.readings.length % 4 === 0 ? 70 : 5
+    tail.loop.recordRead()
+    tail.loop.recordSaved(5)
+    if (tail.now() > 5000 && tail.follower.headFor(tail.now()) === undefined) tooOld++
+  })
+  t.equal(tooOld, 0, 'each read finds a head that is new enough')
+  t.ok(tail.readings.length <= 20_000 / 250 * 1.5 + 2, `${tail.readings.length} readings`)
+})
+
 t.test('reads that want a newer head do not exceed the budget, and are served once it allows', async t => {
   const tail = drivenTail(t)
   tail.loop.recordRead()
