@@ -16,7 +16,12 @@ const parts = {
   image: { files: () => [slow('image')], minutes: 3, env: () => ({}) },
   transfers: { files: () => [slow('http/slow-link')], minutes: 5, env: () => ({}) },
   release: { files: () => [slow('release')], minutes: 3, env: () => ({}) },
-  simulation: { files: () => [slow('simulation')], minutes: 10, env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes}` }) },
+  // Two tests share the time.
+  simulation: {
+    files: () => [slow('simulation')],
+    minutes: 10,
+    env: ({ minutes }) => ({ RUNS_FACTOR: `${minutes / 2}` })
+  },
   fuzz: {
     files: () => [slow('fuzz')],
     minutes: 10,

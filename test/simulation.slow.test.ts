@@ -9,6 +9,15 @@ import { blockMs, SimulatedPool } from './support/simulation/simulated-pool.js'
 import { runReads } from './support/simulation/run-reads.js'
 import { type FaultPlan, injectResets, injectFaults } from './support/simulation/fault-schedule.js'
 import { followModeOf, followSeriesOf } from './support/follow.js'
+import { startRedis } from './support/redis-server.js'
+import { runLeavingClients } from './support/soak/abrupt-clients.js'
+import { configurationOf, stateMs } from './support/soak/configuration.js'
+import { injectRedisFaults, slowUpstreams } from './support/soak/fault-injection.js'
+import { judgeUnderLoad } from './support/soak/judge-under-load.js'
+import { runPurges, runReloads } from './support/soak/operator.js'
+import { seriesOf, sumOfSeries } from './support/soak/process-snapshot.js'
+import { type SoakRun } from './support/soak/soak-run.js'
+import { startVarveProcess } from './support/soak/varve-process.js'
 import { type TestVarve, varveAt } from './support/varve.js'
 
 const defaultCount = 3
@@ -18,6 +27,11 @@ const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = 60 * Number(process.env['RUNS_FACTOR'] ?? 1)
 const count = Number(process.env['FLEET_NODES'] ?? defaultCount)
 const blocksAtStart = 1000
+// Nodes index their history at the first read, which stops this process.
+const fewBlocks = 300
+const maxAgeMs = 250
+// Allows for messages between workers through the primary process, on a busy machine.
+const sharingMs = 1000
 // Seeds take turns: FOLLOW=on chooses.
 const followMode = followModeOf(seed)
 
@@ -28,11 +42,11 @@ t.test(
     const chance = new SeededRandom(seed)
     const chain = new Chain({ seed: seed % 100_000 * 100, blocks: blocksAtStart })
     const pool = await SimulatedPool.start(t, chain, count)
-    const world = new PoolWorld(pool, chain)
+    const world = new PoolWorld(pool, chain, { latestMs: followMode === 'on' ? maxAgeMs : 0 })
     const tally = new Tally()
     const varve = await varveAt(t, '', {
       head: { pollMs: 1000 },
-      follow: { mode: followMode, verify: 0.2 },
+      follow: { mode: followMode, maxAgeMs, verify: 0.2 },
       audit: { share: 0.01, followedShare: 0.1 },
       upstreams: pool.upstreams.map(({ name, url }) => ({
         name,
@@ -106,6 +120,77 @@ t.test(
     )
     exercises(t, tally)
     await exercisesFollowing(t, varve)
+  }
+)
+
+t.test(
+  `${seconds} s, 2 workers, Redis, purges, reloads, faults and resets: true latest reads in time (seed ${seed})`,
+  { timeout: (seconds + 60) * 1000 },
+  async t => {
+    const chance = new SeededRandom(seed)
+    const chain = new Chain({ seed: seed % 100_000 * 100, blocks: fewBlocks })
+    const pool = await SimulatedPool.start(t, chain, count)
+    const redis = await startRedis(t)
+    const configOf = (round: number): object => ({
+      ...configurationOf(pool.upstreams, redis.url, round, 'on'),
+      workers: 2
+    })
+    const program = await startVarveProcess(t, configOf(0), { isInspected: false })
+    const world = new PoolWorld(pool, chain, { pinsPages: true, latestMs: stateMs, latestShare: 0.4, sharingMs })
+    const tally = new Tally()
+    const run: SoakRun = {
+      program,
+      url: program.url,
+      world,
+      tally,
+      isLoaded: true,
+      mostUnderWay: 24,
+      judgeRead: (given, least) => judgeUnderLoad(given, world, least)
+    }
+    const signal = AbortSignal.timeout(seconds * 1000)
+    const plan: FaultPlan = {
+      pool,
+      chain,
+      signal,
+      onFault: name => {
+        tally.note(`fault: ${name}`)
+      }
+    }
+    await Promise.all([
+      grows(pool, signal),
+      runReads(run, chance.fork(), signal),
+      runLeavingClients(run, chance.fork(), signal),
+      runPurges(run, chance.fork(), signal),
+      runReloads(run, configOf, signal),
+      injectRedisFaults(redis, chance.fork(), tally, signal),
+      slowUpstreams(pool.upstreams, chance.fork(), tally, signal),
+      injectResets(chance.fork(), plan),
+      ...pool.upstreams.map(async upstream => {
+        await injectFaults(upstream, chance.fork(), plan)
+      })
+    ])
+
+    const series = await seriesOf(program)
+    const sum = (name: string, ...labels: string[]): number => sumOfSeries(series, name, ...labels)
+    for (const line of [`seed ${seed}`, `the machine stood still for ${pool.stalledMs} ms`, ...tally.lines]) {
+      t.comment(line)
+    }
+    t.same(tally.reports, [], `every response is right; SEED=${seed} repeats this run`)
+    t.equal(sum('varve_follow_verified_total', 'result="different"'), 0, 'following is never wrong')
+    t.equal(sum('varve_audit_total', 'result="different"'), 0, 'no audit found a wrong entry')
+    const [followed, fromRedis] = ['hit_followed', 'hit_redis'].map(outcome =>
+      sum('varve_requests_total', `outcome="${outcome}"`)
+    )
+    t.ok(followed, `${followed} latest reads needed no fetch`)
+    t.ok(fromRedis, `${fromRedis} hits from Redis`)
+    t.ok(sum('varve_chain_resets_total') > 0, `${sum('varve_chain_resets_total')} resets`)
+    t.ok(tally.total > 30 * seconds, `${tally.total} reads`)
+    t.ok(tally.sumOf('tolerated') < tally.total / 10, `${tally.sumOf('tolerated')} responses were worse than necessary`)
+    for (const fault of ['reload', 'purge', 'reset', 'lag']) t.ok(tally.countOf(`fault: ${fault}`) > 0, fault)
+    program.terminate()
+    t.equal(await program.ended, 0, 'it stops')
+    t.same(program.stderrLines, [], 'varve wrote nothing to standard error')
+    t.same(program.errors.filter(({ msg }) => !/quarantined/.test(String(msg))), [], 'varve logged no other error')
   }
 )
 

@@ -12,7 +12,7 @@ import { blockMs, SimulatedPool } from './support/simulation/simulated-pool.js'
 import { injectFaults } from './support/simulation/fault-schedule.js'
 import { type RedisProcess } from './support/redis-process.js'
 import { startRedis } from './support/redis-server.js'
-import { configurationOf } from './support/soak/configuration.js'
+import { configurationOf, stateMs } from './support/soak/configuration.js'
 import { runHotReads } from './support/soak/hot-reads.js'
 import { takeQuickSnapshot, sumOfSeries } from './support/soak/process-snapshot.js'
 import { runPurges, runReloads, runScrapes } from './support/soak/operator.js'
@@ -57,7 +57,7 @@ t.test(
     const redis = await startRedis(t)
     const configOf = (round: number): object => configurationOf(pool.upstreams, redis.url, round, followMode)
     const program = await startVarveProcess(t, configOf(0))
-    const world = new PoolWorld(pool, chain, { pinsPages: true })
+    const world = new PoolWorld(pool, chain, { pinsPages: true, latestMs: stateMs })
     const tally = new Tally()
     const soak: SoakRun = {
       program,

@@ -22,6 +22,8 @@ export interface ReadSource {
   readonly windows: ReadonlyArray<{ readonly oldest: bigint, readonly head: bigint }>
   /** Draws reads that nodes reject too, and versions that no node can have. */
   readonly isWild?: boolean
+  /** Share of reads of state that name no version. */
+  readonly latestShare?: number | undefined
   /** Cursors of earlier responses. */
   readonly cursors?: readonly string[]
   /** Heads at earlier times, the latest last. */
@@ -71,7 +73,7 @@ const wildNumbers = [
   18446744073709551615n,
   18446744073709551616n
 ] as const
-const latestShare = 0.12
+const usualLatestShare = 0.12
 const freshKeyShare = 0.4
 // Avoids longer blocks, which take more time to print than to judge.
 const longBlock = 200
@@ -79,7 +81,7 @@ const noCursor = '00'
 
 /** Draws a new read. */
 export function drawRead (chance: SeededRandom, source: ReadSource): ReadSpec {
-  const { era, isWild = false } = source
+  const { era, isWild = false, latestShare = usualLatestShare } = source
   const kind = drawKind(chance, isWild ? wild : tame)
   const form = chance.happens(0.2) ? 'bcs' : 'json'
   const version = (): bigint | undefined => chance.happens(latestShare) ? undefined : drawVersion(chance, source)

@@ -47,6 +47,11 @@ export function versionOf (read: ReadSpec): bigint | undefined {
   return 'version' in read ? read.version : undefined
 }
 
+/** True for a read of state at the newest version. */
+export function isLatestState (read: ReadSpec): read is Extract<ReadSpec, { readonly kind: 'table' | 'modules' }> {
+  return (read.kind === 'table' || read.kind === 'modules') && read.version === undefined
+}
+
 /** Account, handle and field of each event stream. */
 export const streams: Readonly<Record<StreamName, readonly [account: string, handle: string, field: string]>> = {
   blocks: ['1', '0x1::block::BlockResource', 'new_block_events'],

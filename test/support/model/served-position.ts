@@ -25,6 +25,8 @@ export class Observations {
   #versions: readonly bigint[] = []
   #floors: Array<{ readonly at: number, readonly floor: ServedFloor }> = []
   readonly #cached = new Set<string>()
+  #isPaused = false
+  #resumedAt = -Infinity
 
   get floor (): ServedFloor {
     return { era: Math.max(0, this.#versions.length - 1), versions: this.#versions }
@@ -36,7 +38,7 @@ export class Observations {
   }
 
   observe ({ era, version }: ServedPosition): void {
-    if (version <= (this.#versions[era.index] ?? -1n)) return
+    if (this.#isPaused || version <= (this.#versions[era.index] ?? -1n)) return
     this.#versions = Array.from(
       { length: Math.max(this.#versions.length, era.index + 1) },
       (_, at) => at === era.index ? version : this.#versions[at] ?? -1n
@@ -44,6 +46,23 @@ export class Observations {
     const now = performance.now()
     this.#floors.push({ at: now, floor: this.floor })
     if (this.#floors.length > 1000) this.#floors = this.#floors.filter(({ at }) => at > now - rememberedMs)
+  }
+
+  /** Forgets all lower bounds, and learns no others while other processes replace those that served them. */
+  pause (): void {
+    this.#isPaused = true
+    this.#versions = []
+    this.#floors = []
+  }
+
+  resume (): void {
+    if (this.#isPaused) this.#resumedAt = performance.now()
+    this.#isPaused = false
+  }
+
+  /** True if processes were replaced after a time: connections without a request under way may have been closed. */
+  wasPausedSince (time: number): boolean {
+    return this.#isPaused || this.#resumedAt > time
   }
 
   noteCached (name: string): void {

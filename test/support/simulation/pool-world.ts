@@ -1,15 +1,13 @@
-import { type SandboxResponse } from '../../../sandbox/response.js'
-import { depositStream, streamWithoutEvents } from '../../../sandbox/deposit-events.js'
-import { newBlockStream, newEpochStream } from '../../../sandbox/ledger-events.js'
 import { type Chain, type Era } from '../model/chain.js'
 import { type ReadSource } from '../model/draw-read.js'
 import { gasBlocks, type Judgement, type JudgedExchange, type World } from '../model/judge.js'
 import { expectedResponse, type LedgerMoment } from '../model/oracle.js'
-import { type ReadSpec, versionOf } from '../model/read-spec.js'
+import { isLatestState, type ReadSpec, versionOf } from '../model/read-spec.js'
 import { type ModelRequest } from '../model/request.js'
 import { responseDifference } from '../model/response-difference.js'
 import { Observations, type ServedPosition } from '../model/served-position.js'
 import { judgeError } from './judge-error.js'
+import { hasEvents, judgeEvents } from './judge-events.js'
 import { noticeResetMs, releaseMs, type SimulatedPool, type TimeSpan } from './simulated-pool.js'
 
 /** A read among faulty upstreams. */
@@ -20,35 +18,52 @@ export interface PoolRead extends JudgedExchange {
   readonly isPinned?: boolean
 }
 
+/** Configuration of varve, as far as it changes what a right response is, and reads to draw. */
+export interface PoolWorldOptions {
+  readonly pinsPages?: boolean
+  /** Age that is allowed to a latest read of state when it arrives. */
+  readonly latestMs?: number
+  /** Share of reads of state that name no version. */
+  readonly latestShare?: number
+  /** Time in which the workers of varve learn heads from each other; 0 for one process. */
+  readonly sharingMs?: number
+}
+
 // Allowed age in blocks: a response without position gets the last known one, which a failing upstream may not renew.
 const unstampedBlocks = 20
 // Time that a read waits for a fresh rendering before it gets the stored one (law 8: rendering can change).
 const freshRenderingMs = 450
-const eventStreams = {
-  blocks: newBlockStream,
-  epochs: newEpochStream,
-  deposits: depositStream,
-  nothing: streamWithoutEvents,
-  'wrong type': streamWithoutEvents,
-  'wrong field': streamWithoutEvents
-}
 
 /** Several upstreams with faults, whose condition is known at any time. */
 export class PoolWorld implements World<PoolRead> {
   readonly pool: SimulatedPool
   readonly chain: Chain
   readonly observations = new Observations()
+  readonly sharingMs: number
   readonly #pinsPages: boolean
+  readonly #latestMs: number
+  readonly #latestShare: number | undefined
 
-  constructor (pool: SimulatedPool, chain: Chain, { pinsPages = false } = {}) {
+  constructor (
+    pool: SimulatedPool,
+    chain: Chain,
+    { pinsPages = false, latestMs = 0, latestShare, sharingMs = 0 }: PoolWorldOptions = {}
+  ) {
     this.pool = pool
     this.chain = chain
+    this.sharingMs = sharingMs
     this.#pinsPages = pinsPages
+    this.#latestMs = latestMs
+    this.#latestShare = latestShare
   }
 
   /** Facts from which reads are drawn now. */
   get source (): ReadSource {
-    return { era: this.chain.current, windows: this.pool.upstreams.map(({ window }) => window) }
+    return {
+      era: this.chain.current,
+      windows: this.pool.upstreams.map(({ window }) => window),
+      latestShare: this.#latestShare
+    }
   }
 
   judgeAlone ({ spec, response: { status } }: PoolRead, served: ServedPosition | undefined): Judgement | undefined {
@@ -114,7 +129,7 @@ export class PoolWorld implements World<PoolRead> {
     difference: string | undefined
   ): string | undefined {
     const { spec, request, response } = given
-    if (spec.kind === 'events') return this.#judgeEvents(given, spec, era, served)
+    if (spec.kind === 'events') return judgeEvents({ ...given, spec }, this.pool, era, served)
     if (difference === undefined) return this.#judgeError(given, era)
     if (spec.kind === 'info' || spec.kind === 'gas') {
       return response.status === 200 ? difference : this.#judgeError(given, era)
@@ -141,6 +156,8 @@ export class PoolWorld implements World<PoolRead> {
     const { pool } = this
     const { era, version, oldest } = served
     if (!pool.hadOldest(era, oldest)) return `no node's history has begun at ${oldest}`
+    const tooOld = this.#judgeAge(given, served)
+    if (tooOld !== undefined) return tooOld
     const before = servedFloor.versions[era.index] ?? -1n
     const isBehind = version < before
     if (isBehind && !isStampedByUpstream(given)) return `position ${version} is before ${before}, which was shown`
@@ -156,6 +173,21 @@ export class PoolWorld implements World<PoolRead> {
     return response.status === 200 && !isBehind && !pool.wasStalled({ from: span.from - noticeResetMs, to: span.to })
       ? this.#judgePresence(given, served)
       : undefined
+  }
+
+  /**
+   * Checks law 5: an upstream had this head not longer before a latest read than is allowed. Read and heads are timed
+   * by one clock, so no stall of the machine excuses an older response.
+   */
+  #judgeAge ({ spec, span: { from, to } }: PoolRead, { era, version }: ServedPosition): string | undefined {
+    if (!isLatestState(spec)) return undefined
+    const isFresh = this.pool.wasAnyUpstream(
+      { from: from - this.#latestMs, to },
+      moment => moment.era === era.index && moment.head === version
+    )
+    return isFresh
+      ? undefined
+      : `a latest response older than ${this.#latestMs} ms: no node had the head ${version} since`
   }
 
   /**
@@ -205,82 +237,18 @@ export class PoolWorld implements World<PoolRead> {
       : undefined
   }
 
-  /** Checks a page that is not the stream at the response's position: a pruned upstream may omit its beginning. */
-  #judgeEvents (
-    given: PoolRead,
-    spec: ReadSpec & { kind: 'events' },
-    era: Era,
-    served: ServedPosition | undefined
-  ): string | undefined {
-    const { pool } = this
-    const { response, request, span, servedFloor } = given
-    const right = expectedResponse(era, request, { height: served?.height ?? era.archive.height })
-    // Trusts missing or unreadable pages only from the upstream with the longest history (law 11: "gone" is a fact).
-    const isExcused = response.status >= 500 &&
-      (pool.wasStalled(span) || ((spec.form === 'bcs' || isEmptyPage(right)) && !pool.wereAllUp(era, span)))
-    // Treats a lagging upstream like a pruned one: its empty page is not trusted either.
-    const mustGive = response.status >= 500 && !pool.wereAllUp(era, span)
-    // Requires more in BCS, where the page of a lagging full history looks like that of a pruned one ahead.
-    const has = hasEvents(spec, era, mustGive)
-    const leastHead = spec.form === 'bcs' ? servedFloor.versions[era.index] ?? -1n : -1n
-    if (!isExcused && pool.hadCapableUpstream(era, span, window => has(window) && window.head >= leastHead)) {
-      return `not the page at this position, ${response.status} for ${right.status}, though a live upstream had its events`
-    }
-    if (given.wasCached(era)) return `${response.status} for a page that was cached`
-    switch (response.status) {
-      case 200:
-        return spec.form === 'bcs' || isTail(response.bytes, right)
-          ? undefined
-          : 'a page with other events than the stream has'
-      case 410:
-        return undefined
-      case 500:
-        return response.bytes.includes('pruned') ? undefined : this.#judgeError(given, era)
-      // Checks the kind of error: it was just established that no capable upstream lived.
-      default:
-        return this.#judgeError(given, era, () => false)
-    }
-  }
-
-  #judgeError (given: PoolRead, era: Era, isThere?: Parameters<typeof judgeError>[3]): string | undefined {
-    return judgeError(given, this.pool, era, isThere)
+  #judgeError (given: PoolRead, era: Era): string | undefined {
+    return judgeError(given, this.pool, era)
   }
 }
 
 // True for responses with their own stamp, if they come from an upstream directly.
 function isStampedByUpstream ({ spec, response: { headers } }: PoolRead): boolean {
   if (String(headers['cache-status']).includes('hit')) return false
-  return versionOf(spec) === undefined &&
-    (spec.kind === 'table' || spec.kind === 'modules' || spec.kind === 'gas' || spec.kind === 'events')
-}
-
-/** True if an upstream has the events of a page; for the last ones this depends on its head. */
-function hasEvents (
-  { stream, start, limit }: ReadSpec & { kind: 'events' },
-  { archive, settings }: Era,
-  mustGive = false
-): (window: { oldest: bigint, head: bigint }) => boolean {
-  const { countAtHeight, eventAt } = eventStreams[stream]
-  return ({ oldest, head }) => {
-    const count = countAtHeight(Number(archive.blockOf(head).height))
-    const first = start ?? Math.max(0, count - (limit ?? settings.eventsDefault))
-    return first < count ? oldest <= eventAt(archive, first).version : !mustGive
-  }
+  return isLatestState(spec) || spec.kind === 'gas' || spec.kind === 'events'
 }
 
 // True for modules and transactions, which the embedded node renders by its release.
 function isRendered (spec: ReadSpec): boolean {
   return spec.form === 'json' && (spec.kind === 'modules' || (spec.kind === 'block' && spec.transactions === 'true'))
-}
-
-function isEmptyPage ({ status, body }: SandboxResponse): boolean {
-  return status === 200 && body.toString() === '[]'
-}
-
-function isTail (bytes: Buffer, right: SandboxResponse): boolean {
-  const [page, whole] = [bytes, right.body].map(text =>
-    (JSON.parse(text.toString()) as unknown[]).map(event => JSON.stringify(event))
-  )
-  return page !== undefined && whole !== undefined &&
-    page.every((event, at) => whole[whole.length - page.length + at] === event)
 }

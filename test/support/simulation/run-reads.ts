@@ -8,7 +8,7 @@ import { type Judgement } from '../model/judge.js'
 import { neighbouringRead } from '../model/neighbouring-read.js'
 import { expectedResponse } from '../model/oracle.js'
 import { splitPinnedCursor } from '../model/pinned-cursors.js'
-import { type ReadSpec } from '../model/read-spec.js'
+import { isLatestState, type ReadSpec } from '../model/read-spec.js'
 import { drawStyle, plainRequest, renderRequest } from '../model/render-request.js'
 import { type ModelRequest, testRequestOf } from '../model/request.js'
 import { type SeededRandom } from '../model/seeded-random.js'
@@ -27,11 +27,13 @@ export interface ReadRun {
   readonly tally: Tally
   /** True for bursts, least versions and small caches, where stalls of the machine are allowed for. */
   readonly isLoaded: boolean
+  /** Reads in progress at once, if a busy machine could serve no more of them in time. */
+  readonly mostUnderWay?: number
   readonly judgeRead: (given: PoolRead, least: bigint | undefined) => ReadVerdict
 }
 
 const everyMs = 4
-const mostUnderWay = 96
+const usuallyUnderWay = 96
 // Twice the upstream timeout, and more than any promise allows; longer under load.
 const responseMs = 8000
 const loadedResponseMs = 20_000
@@ -54,7 +56,7 @@ const troubledMs = 2000
 
 /** Runs reads of every kind, in every request variant, whatever their results, and judges each. */
 export async function runReads (run: ReadRun, chance: SeededRandom, signal: AbortSignal): Promise<void> {
-  const { world, isLoaded } = run
+  const { world, isLoaded, mostUnderWay = usuallyUnderWay } = run
   const agent = new Agent({ keepAlive: true, maxSockets: mostUnderWay + (isLoaded ? burstReads : 0) })
   const reads: ReadSpec[] = []
   const inFlight = new Set<Promise<void>>()
@@ -79,7 +81,7 @@ export async function runReads (run: ReadRun, chance: SeededRandom, signal: Abor
     begin(spec)
     if (isLoaded && performance.now() > burstAt) {
       burstAt = performance.now() + burstEveryMs
-      for (let nth = 0; nth < burstReads; nth++) begin(drawRead(chance, world.source))
+      for (let nth = 0; nth < Math.min(burstReads, mostUnderWay); nth++) begin(drawRead(chance, world.source))
     }
     await pause(chance.integerBelow(2 * everyMs))
     while (inFlight.size >= mostUnderWay) await Promise.race(inFlight)
@@ -97,9 +99,8 @@ export async function readModelled (
   isFollowed = chance.happens(followedShare)
 ): Promise<void> {
   const request = renderRequest(spec, drawStyle(chance))
-  const isLatest = (spec.kind === 'table' || spec.kind === 'modules') && spec.version === undefined
   const servedVersion = run.world.observations.floor.versions.at(-1)
-  const least = run.isLoaded && isLatest && servedVersion !== undefined && chance.happens(leastShare)
+  const least = run.isLoaded && isLatestState(spec) && servedVersion !== undefined && chance.happens(leastShare)
     ? servedVersion + BigInt(chance.integerBetween(-5, 15))
     : undefined
   const got = await readOnce(run, { spec, request }, request.target, least, agent)
@@ -142,8 +143,10 @@ async function readOnce (
   const span = { from, to: performance.now() }
   const isStalled = isLoaded && pool.wasStalled(span)
   if (response === undefined || typeof response === 'string') {
+    const isClosed = /hang up|ECONNRESET/.test(response ?? '')
     // Tolerates a reset during a stall: one side closed an idle connection while the other reused it.
-    if (isStalled && /hang up|ECONNRESET/.test(response ?? '')) tally.note('tolerated: standstill')
+    if (isStalled && isClosed) tally.note('tolerated: standstill')
+    else if (isClosed && observations.wasPausedSince(from)) tally.note('left: closed at a reload')
     else if (!/aborted/.test(response ?? '') || !isTooLarge(spec, request, world) || !wasTroubled(world, span.from)) {
       tally.fail(response ?? `no response within ${neverMs} ms`, `${method} ${target}`)
     }
@@ -208,7 +211,7 @@ function remember (
   const name = response.status === 200 ? byValue : byText
   if (name !== undefined && /hit|; stored/.test(String(response.headers['cache-status']))) observations.noteCached(name)
   // Records a latest read under its stamped version as well, which varve stores.
-  if ((spec.kind === 'table' || spec.kind === 'modules') && spec.version === undefined && response.status === 200) {
+  if (isLatestState(spec) && response.status === 200) {
     const [pinned] = cacheNamesOf(era, { ...spec, version }, request)
     if (pinned !== undefined) observations.noteCached(pinned)
   }

@@ -11,7 +11,6 @@ import { type SeededRandom } from '../model/seeded-random.js'
 import { servedPositionOf } from '../model/served-position.js'
 import { describePoolRead } from '../simulation/run-reads.js'
 import { type SoakRun } from './soak-run.js'
-import { judgeUnderLoad } from './judge-under-load.js'
 
 interface Known {
   readonly spec: ReadSpec
@@ -88,6 +87,9 @@ async function readHot (
   try {
     got = await request(client, variant, target, wishes)
   } catch (error) {
+    if (/other side closed|ECONNRESET/.test(String(error)) && world.observations.wasPausedSince(from)) {
+      return tally.note('left: closed at a reload')
+    }
     return tally.fail(`sent ahead: ${String(error)}`, `${variant.method} ${target}`)
   }
   const span = { from, to: performance.now() }
@@ -98,13 +100,14 @@ async function readHot (
   const isUnchanged = got.status === 304 && wishes['if-none-match'] === each.etag && got.headers['etag'] === each.etag
   const isRight =
     (isUnchanged || (got.status === right.status && typeof body === 'object' && body.equals(right.body))) &&
-    typeof served === 'object' && served.version >= (servedFloor.versions.at(-1) ?? -1n)
+    typeof served === 'object' && served.era.index >= servedFloor.era &&
+    served.version >= (servedFloor.versions[served.era.index] ?? -1n)
   if (isRight) {
     if (wishes['accept-encoding'] === undefined) each.etag = String(got.headers['etag'])
     return world.observations.observe(served)
   }
   const given = { spec, request: sent, span, servedFloor, wasCached: () => false, response: got }
-  const { failure, tolerated } = judgeUnderLoad(given, world, undefined)
+  const { failure, tolerated } = soak.judgeRead(given, undefined)
   if (tolerated !== undefined) tally.note(`tolerated: ${tolerated}`)
   if (failure !== undefined) {
     tally.fail(`sent ahead: ${failure}`, `${JSON.stringify(wishes)} ${describePoolRead(given, world)}`)

@@ -1,4 +1,5 @@
 import { judge } from '../model/judge.js'
+import { isLatestState } from '../model/read-spec.js'
 import { type ModelResponse } from '../model/response-difference.js'
 import { servedPositionOf } from '../model/served-position.js'
 import { type PoolRead, type PoolWorld } from '../simulation/pool-world.js'
@@ -16,14 +17,15 @@ export function judgeUnderLoad (given: PoolRead, world: PoolWorld, least: bigint
   const { response, spec, span } = given
   const early = least === undefined ? undefined : judgeLeast(given, least, world)
   if (early !== undefined) return early
-  const isMicroCached = (spec.kind === 'table' || spec.kind === 'modules') && spec.version === undefined &&
+  const isMicroCached = isLatestState(spec) &&
     /hit; detail=(?!followed)/.test(String(response.headers['cache-status']))
-  const servedFloor = isMicroCached ? world.observations.floorAt(span.from - stateMs - slackMs) : given.servedFloor
+  const floorAgeMs = Math.max(world.sharingMs, isMicroCached ? stateMs + slackMs : 0)
+  const servedFloor = floorAgeMs > 0 ? world.observations.floorAt(span.from - floorAgeMs) : given.servedFloor
   const { failure, served } = judge({ ...given, servedFloor }, world)
   const tolerated = failure === undefined
     ? undefined
     : toleranceOf(failure, response) ??
-      (isTimingFailure(failure) && world.pool.wasStalled(span) ? 'standstill' : undefined)
+      ((isTimingFailure(failure) || response.status === 408) && world.pool.wasStalled(span) ? 'standstill' : undefined)
   return tolerated === undefined ? { failure, served } : { failure: undefined, tolerated }
 }
 
@@ -34,7 +36,7 @@ function toleranceOf (wrong: string, got: ModelResponse): Tolerance | undefined 
   return wrong.includes('rendered by a release that no live node runs') ? 'old rendering' : undefined
 }
 
-// True for failures that a stall explains; the content of a response must be right at any pace.
+// True for failures that a stall explains, as it does for a 408; the content of a response must be right at any pace.
 function isTimingFailure (wrong: string): boolean {
   return /though a (?:live )?node/.test(wrong)
 }

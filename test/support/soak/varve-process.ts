@@ -25,18 +25,20 @@ export interface StartOptions {
   /** File of a cgroup that the process joins before it starts. */
   readonly cgroupFile?: string | undefined
   readonly env?: Readonly<Record<string, string>>
+  /** False for several workers, whose inspectors take ports that others may use. */
+  readonly isInspected?: boolean
 }
 
 /** Starts the compiled program with a configuration file, and waits until it can serve reads. */
 export async function startVarveProcess (
   t: Test,
   config: object,
-  { flags = [], descriptors, cgroupFile, env = {} }: StartOptions = {}
+  { flags = [], descriptors, cgroupFile, env = {}, isInspected = true }: StartOptions = {}
 ): Promise<VarveProcess> {
   const file = join(t.testdir({ 'varve.yaml': JSON.stringify(config) }), 'varve.yaml')
   const line = [
     process.execPath,
-    '--inspect=127.0.0.1:0',
+    ...(isInspected ? ['--inspect=127.0.0.1:0'] : []),
     ...flags,
     join(import.meta.dirname, '../../../dist/cli.js'),
     'serve',
