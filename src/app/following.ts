@@ -91,6 +91,10 @@ export class Following {
     switch (event.kind) {
       case 'update': {
         const { update } = event
+        // A worker that starts during a reset counts it, and may still read the old chain (law 7: chains never mix).
+        if (update.stamped !== undefined && !this.#options.tracker.mayBeOurs(update.stamped.position)) {
+          return follower?.clear()
+        }
         return follower?.apply({ ...update, sentAtMs: update.sentAtMs - monotonicOriginMs() })
       }
       case 'state':

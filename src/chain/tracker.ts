@@ -141,11 +141,17 @@ export class Tracker {
     return newest !== undefined && served !== undefined && newest.version > served.version ? newest : served
   }
 
+  /** Returns false for a position that contradicts our chain (law 7: chains never mix). */
+  mayBeOurs (position: Position): boolean {
+    const served = this.#served?.position
+    return position.chainId === this.#chainId && (served === undefined || !contradicts(position, served))
+  }
+
   /** Learns a position proven by another replica or a stored entry; returns false if it contradicts our chain. */
   learnProven (stamped: StampedPosition): boolean {
     const { position } = stamped
+    if (!this.mayBeOurs(position)) return false
     const served = this.#served?.position
-    if (position.chainId !== this.#chainId || (served !== undefined && contradicts(position, served))) return false
     if (served === undefined || position.head.version > served.head.version) {
       this.#served = this.#withOldest(stamped)
       this.#events.servedHeadAdvanced.publish()

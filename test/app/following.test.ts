@@ -1,0 +1,39 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { Following, type FollowingOptions } from '../../src/app/following.js'
+import { Tracker } from '../../src/chain/tracker.js'
+import { configSchema } from '../../src/config/schema.js'
+import { stampedAt, transactionAt } from '../support/followed-chain.js'
+
+t.test('a head of another chain from the worker that reads the tail ends following here', async t => {
+  const tracker = new Tracker(undefined, () => performance.now())
+  // Parts that only the worker that reads the tail needs are left out.
+  const following = new Following(configSchema.parse({ follow: { mode: 'on' } }), {
+    tracker,
+    log: pino({ level: 'silent' }),
+    now: () => performance.now(),
+    hooks: { demand: () => {}, publish: () => {} }
+  } as unknown as FollowingOptions)
+  const receive = (version: number, chainShift = 0n): void => {
+    const { family, position } = stampedAt(version)
+    const head = { ...position.head, timestampUsec: position.head.timestampUsec + chainShift }
+    following.onEvent({
+      kind: 'update',
+      update: {
+        begins: false,
+        transactions: [transactionAt(version)],
+        stamped: { family, position: { ...position, head } },
+        sentAtMs: Number(process.hrtime.bigint() / 1000n) / 1000
+      }
+    })
+  }
+  const { family, position } = stampedAt(100)
+  tracker.learn(position, family)
+  receive(101)
+  const { follower } = following.parts
+  t.same([follower?.state, follower?.head?.version, tracker.position?.head.version], ['following', 101n, 101n])
+  receive(90, 1_000_000n)
+  t.same([follower?.state, follower?.head, tracker.position?.head.version], ['starting', undefined, 101n])
+  receive(102)
+  t.same([follower?.state, follower?.head?.version, tracker.position?.head.version], ['following', 102n, 102n])
+})
