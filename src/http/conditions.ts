@@ -30,7 +30,7 @@ export function conditionsOf (sources: StatusSources): Condition[] {
   return [
     ...(isUnknown
       ? [red(describeChainMismatch(upstreams, tracker) ?? 'no upstream has been reached yet')]
-      : upstreams.some(({ isUp }) => isUp)
+      : upstreams.some(({ isUp, isCordoned }) => isUp && !isCordoned)
       ? []
       : [red(cacheOnly)]),
     ...(drain.isDraining ? [amber('draining: open requests are finished, then varve ends')] : []),
