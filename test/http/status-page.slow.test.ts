@@ -108,6 +108,16 @@ const states: Record<string, object> = {
       version: undefined
     }]
   }),
+  'windows with a gap': healthyStatus({
+    position: { ...healthyStatus().position, version: '300', oldestVersion: '1' },
+    upstreams: [
+      upstreamStatus('old', { oldestVersion: '1', version: '120' }),
+      upstreamStatus('older', { oldestVersion: '1', version: '100' }),
+      upstreamStatus('new', { oldestVersion: '201', version: '300' }),
+      upstreamStatus('dead', { state: 'down', reason: 'timeout', oldestVersion: '1', version: '300' }),
+      upstreamStatus('cordoned', { cordoned: true, oldestVersion: '1', version: '300' })
+    ]
+  }),
   'twenty nodes': healthyStatus({
     upstreams: Array.from(
       { length: 20 },
@@ -400,6 +410,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
       ['#success-rate', /^6\d\.?\d? %$/],
       ['#success-note', /errors per second$/],
       ['#upstreams tbody tr:nth-child(1)', /down timeout; .*values as of \d\d:\d\d:\d\d/],
+      ['#history', /Held by upstreams none/],
       ['#upstreams tbody tr:nth-child(3)', /quarantined it is of another chain unknown/]
     ],
     draining: [['#verdict', /^varve is draining$/]],
@@ -443,6 +454,9 @@ t.test('the page words any status without invalid numbers, and runs or loads not
     ]],
     'one request': [['#hit-rate', /^0 %$/], ['#rate', /^0$/], ['#traffic-note', /^1 request in/]],
     workers: [['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
+    'windows with a gap': [
+      ['#history', /Held by upstreams 220 versions 80 versions of the window on none that is usable/]
+    ],
     'twenty nodes': [['#upstream-count', /^13 of 20$/], [
       '#upstream-note',
       /^node-1 down, node-4 down, 5 more$/

@@ -22,9 +22,9 @@ function confirmedText ({ ageMs }, sinceMs) {
   return typeof ageMs === 'number' ? ago(ageMs + sinceMs) : 'by another varve'
 }
 
-/** Counts the versions that any upstream has; windows may leave gaps between them. */
+/** Counts the versions that any usable upstream has; windows may leave gaps between them. */
 function versionsIn (upstreams) {
-  const windows = upstreams.flatMap(({ oldestVersion, version }) => {
+  const windows = upstreams.filter(isUsable).flatMap(({ oldestVersion, version }) => {
     const [oldest, head] = [parseU64(oldestVersion), parseU64(version)]
     return oldest === undefined || head === undefined || head < oldest ? [] : [{ oldest, head }]
   }).sort((a, b) => a.oldest < b.oldest ? -1 : 1)
@@ -36,6 +36,11 @@ function versionsIn (upstreams) {
     if (head > covered) covered = head
   }
   return count
+}
+
+// Leaves out what no read can reach: the window of a dead upstream is from before.
+function isUsable ({ state, cordoned }) {
+  return (state === 'up' || state === 'backing_off') && cordoned !== true
 }
 
 /** Shows the windows of the upstreams, and the requests below them. */
@@ -52,13 +57,10 @@ export function showHistory (position, upstreams, recent, traffic) {
     : `in block ${grouped(position?.oldestBlockHeight)}; older versions are pruned on every upstream`
   const held = versionsIn(upstreams)
   const all64 = oldest === undefined || head === undefined || head < oldest ? 0n : head - oldest + 1n
-  const window = held === 0n
+  const missing = held < all64 ? `${counted(String(all64 - held), 'version')} of the window on none that is usable` : ''
+  const window = position === undefined
     ? []
-    : [[
-      'Held by upstreams',
-      counted(String(held), 'version'),
-      held < all64 ? `${counted(String(all64 - held), 'version')} between them on none` : ''
-    ]]
+    : [['Held by upstreams', held === 0n ? 'none' : counted(String(held), 'version'), missing]]
   facts(byId('history'), [
     [
       'Oldest version',
