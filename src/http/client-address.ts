@@ -1,3 +1,4 @@
+import { type Socket } from 'node:net'
 import { type FastifyRequest } from 'fastify'
 import { parseAddress } from './trusted-proxies.js'
 
@@ -11,7 +12,15 @@ export function clientAddressOf ({ ip, socket }: RequestSource): string | undefi
 
 /** Returns the network that limits and fair queueing count as one client: an IPv4 address or an IPv6 /64 (RFC 6177). */
 export function clientNetworkOf (request: RequestSource): string | undefined {
-  const address = clientAddressOf(request)
+  return networkOf(clientAddressOf(request))
+}
+
+/** Returns the network at the other end of a connection; undefined for a unix socket. */
+export function peerNetworkOf ({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string | undefined {
+  return networkOf(parseAddress(remoteAddress))
+}
+
+function networkOf (address: string | undefined): string | undefined {
   return address?.includes(':') === true ? prefixOf(address) : address
 }
 

@@ -4,6 +4,7 @@ import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { type CutReason } from '../metrics/cut-reasons.js'
 import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
+import { peerNetworkOf } from './client-address.js'
 import { pendingResponseOn } from './pending-response.js'
 import { type ResponseReader, readersToCut } from './slow-readers.js'
 import { ClientThroughput } from './client-throughput.js'
@@ -36,6 +37,8 @@ interface SlowConnection extends ResponseReader {
 
 // Exceeds Node's keep-alive timeout, which a client restarts with every blank line that it sends.
 const maxIdleTicks = 80
+// Share of the connections that one network may hold while others come.
+const networkShare = 1 / 2
 // Limits the log to one line per 10 s: connections may be rejected thousands of times a second.
 const reportEveryTicks = 10
 
@@ -47,6 +50,10 @@ export class ConnectionLimiter {
   readonly #metrics: ConnectionMetrics
   readonly #open = new Set<Socket>()
   readonly #states = new Map<Socket, ConnectionState>()
+  // Oldest first.
+  readonly #openByNetwork = new Map<string | undefined, Set<Socket>>()
+  // Only one network can hold more than half.
+  #largestNetwork: string | undefined
   // Excludes destroyed sockets until their close event; counting them would close further connections.
   readonly #closing = new Set<Socket>()
   // Bodies that stay in memory until their clients have taken them.
@@ -137,16 +144,34 @@ export class ConnectionLimiter {
   }
 
   #admit (socket: Socket): boolean {
-    if (this.isFull && !this.#closeIdle()) {
+    const network = peerNetworkOf(socket)
+    if (this.isFull && !this.#closeIdle() && !this.#closeOfLargest(network)) {
       this.#rejected++
       this.#metrics.cut('connection_limit')
       socket.destroy()
       return false
     }
     this.#open.add(socket)
+    const ofNetwork = this.#openByNetwork.get(network) ?? new Set()
+    this.#openByNetwork.set(network, ofNetwork.add(socket))
+    if (ofNetwork.size > this.#limit * networkShare) this.#largestNetwork = network
     socket.once('close', () => {
       this.#open.delete(socket)
+      this.#closing.delete(socket)
+      ofNetwork.delete(socket)
+      if (ofNetwork.size === 0) this.#openByNetwork.delete(network)
     })
+    return true
+  }
+
+  /** Closes the oldest connection of a network beyond its share, for another network; returns false if none is. */
+  #closeOfLargest (newcomer: string | undefined): boolean {
+    const ofNetwork = this.#openByNetwork.get(this.#largestNetwork)
+    if (newcomer === this.#largestNetwork || ofNetwork === undefined) return false
+    if (ofNetwork.size <= this.#limit * networkShare) return false
+    const oldest = [...ofNetwork].find(socket => !this.#closing.has(socket))
+    if (oldest === undefined) return false
+    this.#cut(oldest, 'connection_limit')
     return true
   }
 

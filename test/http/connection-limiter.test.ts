@@ -24,11 +24,10 @@ interface Client {
   get(target: string): Promise<void>
 }
 
-function clientOf (t: Test, { url }: TestVarve): Client {
+function clientOf (t: Test, { url }: TestVarve, localAddress = '127.0.0.1'): Client {
   const { hostname, port, protocol } = new URL(url)
-  const socket = protocol === 'https:'
-    ? connectTls({ host: hostname, port: Number(port), rejectUnauthorized: false })
-    : connect(Number(port), hostname)
+  const plain = connect({ host: hostname, port: Number(port), localAddress })
+  const socket = protocol === 'https:' ? connectTls({ socket: plain, rejectUnauthorized: false }) : plain
   t.teardown(() => {
     socket.destroy()
   })
@@ -127,6 +126,40 @@ for (const isSecure of [false, true]) {
       'connections within the limit get responses'
     )
     t.ok(varve.log.filter(({ turnedAway }) => turnedAway !== undefined).length <= 2, 'the log is rate-limited')
+  })
+}
+
+for (const isSecure of [false, true]) {
+  t.test(`a client keeps half of the connections while others come${isSecure ? ', over TLS' : ''}`, async t => {
+    const upstream = await startHoldingUpstream(t)
+    const tls = isSecure ? tlsOf(t) : {}
+    const varve = await varveAt(t, upstream.url, {
+      limits: { connections: 4 },
+      upstream: { timeoutMs: 60_000 },
+      ...tls
+    })
+    const greedy: Client[] = []
+    for (let nth = 0; nth < 4; nth++) {
+      const client = clientOf(t, varve, '127.0.0.2')
+      client.socket.write(wire(`${heldTarget}&limit=${nth + 1}`))
+      await until(() => upstream.requests.length === nth + 1, 'the request waits for the upstream')
+      greedy.push(client)
+    }
+    await clientOf(t, varve, '127.0.0.2').closed
+    t.match(greedy.map(({ socket }) => socket.destroyed), [false, false, false, false], 'its own new one is closed')
+    const others = [clientOf(t, varve, '127.0.0.3'), clientOf(t, varve, '127.0.0.4')]
+    for (const [nth, other] of others.entries()) {
+      await other.get(modules)
+      other.socket.write(wire(heldTarget))
+      await greedy[nth]?.closed
+    }
+    await until(() => upstream.requests.length === 6, 'no connection is idle')
+    await clientOf(t, varve, '127.0.0.5').closed
+    t.match(greedy.map(({ socket }) => socket.destroyed), [true, true, false, false], 'it keeps half')
+    t.equal(await varve.metric(cut('connection_limit')), 4)
+    t.equal(await varve.metric('varve_connections'), 4)
+    upstream.release()
+    await until(() => [...greedy.slice(2), ...others].every(({ text }) => text.endsWith('[]')), 'all are answered')
   })
 }
 
