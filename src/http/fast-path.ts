@@ -109,10 +109,11 @@ function findParsed (
     body
   })
   const parsed = variantKey === undefined ? undefined : context.parsedRequests.get(variantKey)
-  // Leaves these to the router: minimum versions are in no variant key and may wait, as may limited clients.
+  // Leaves these to the router: minimum versions are in no variant key and may wait, as may limited clients. It reads
+  // the chunked body that a GET may have.
   if (
-    parsed === undefined || headers[minVersionHeader] !== undefined || !context.access.isUnrestricted(request) ||
-    bypassesFollowing(parsed.read, headers)
+    parsed === undefined || headers[minVersionHeader] !== undefined || headers['transfer-encoding'] !== undefined ||
+    !context.access.isUnrestricted(request) || bypassesFollowing(parsed.read, headers)
   ) {
     return undefined
   }

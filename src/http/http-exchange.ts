@@ -22,6 +22,8 @@ export function hijackExchange (
 ): HttpExchange {
   reply.hijack()
   const { raw, originalUrl: url, method } = request
+  // Reads no more of an unwanted chunked body: parsing chunks of one byte would take all of the processor.
+  if (!raw.complete && raw.headers['transfer-encoding'] !== undefined) reply.raw.shouldKeepAlive = false
   return {
     request: raw,
     response: reply.raw,

@@ -10,6 +10,7 @@ import { installFastPath } from './fast-path.js'
 import { idleChunkEvent, installParserBypass } from './parser-bypass.js'
 import { ClientLimiter } from './client-limiter.js'
 import { trustedProxyCheck } from './trusted-proxies.js'
+import { readBody } from './read-body.js'
 import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type HttpContext, sandboxHeader } from './send-response.js'
 import { maxHeaderLines } from './request-checks.js'
@@ -77,10 +78,10 @@ export function publicApp (context: HttpContext): FastifyInstance {
   app.addHook('onResponse', (_request, _reply, done) => {
     done()
   })
-  // Reads every body as bytes (law 2: bytes are sacred); each endpoint checks its own content type.
+  // Reads every body; each endpoint checks its own content type.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
-    done(null, body)
+  app.addContentTypeParser('*', (_request, payload, done) => {
+    readBody(payload, limits.bodyKb * 1024, done)
   })
   addReadRoutes(app, context, new ClientLimiter(context.access))
   installParserBypass(app.server, () => {

@@ -15,6 +15,7 @@ import { type ClientLimiter, type RequestCharge } from './client-limiter.js'
 import { addPassThrough } from './pass-through.js'
 import { sandboxHeader, sendFailure, type HttpContext, sendResponse } from './send-response.js'
 import { bypassesFollowing, checkRequest } from './request-checks.js'
+import { readBody } from './read-body.js'
 import { BodyParseQueue } from './body-parse-queue.js'
 import { RequestBudget } from './request-bytes.js'
 import { responsePreferencesOf } from './response-preferences.js'
@@ -45,10 +46,17 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
       requestBudget.takeBody(request, reply, limiter.clientIdOf(request))
-      done(null, payload)
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
+      return
     }
+    // Reads a chunked body without a meaning too (RFC 9110, section 9.3.1): unread chunks of one byte take memory.
+    if (isWithoutBody(request)) {
+      readBody(request.raw, largeBodyBytes, error => {
+        if (error === null) done(null, payload)
+        else sendFailure(context, hijackExchange(request, reply, context), error)
+      })
+    } else done(null, payload)
   })
   const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
@@ -135,6 +143,11 @@ async function serveMatch (
 
 function spanOf ({ tracer, proxy }: HttpContext, request: FastifyRequest, reply: FastifyReply): ReadClient['span'] {
   return tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
+}
+
+// Fastify reads no body of these methods.
+function isWithoutBody ({ method, headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined && ['GET', 'HEAD', 'TRACE'].includes(method)
 }
 
 function bodyOf ({ body }: FastifyRequest): Buffer {

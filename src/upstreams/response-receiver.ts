@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { type Dispatcher } from 'undici'
 import { type ResponseHeaders } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
+import { BodyChunks } from './body-chunks.js'
 import { type HeldBytes, type InFlightBytes, type RequestBytes, bytesPerStream } from './in-flight-bytes.js'
 
 /** Status, headers, and the body or its beginning. */
@@ -38,7 +39,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
   /** Rejects as soon as it is cancelled, even while the request waits for a connection. */
   readonly received: Promise<ReceivedResponse>
   readonly #options: ResponseReceiverOptions
-  #chunks: Buffer[] = []
+  #chunks = new BodyChunks()
   // Holds a whole body of known length: joining chunks would take its bytes twice.
   #buffer: Buffer | undefined
   #held: HeldBytes | undefined
@@ -130,7 +131,7 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
 
   #add (chunk: Buffer): void {
     if (this.#buffer !== undefined && this.#size + chunk.length > this.#buffer.length) this.#dropBuffer()
-    if (this.#buffer === undefined) this.#chunks.push(chunk)
+    if (this.#buffer === undefined) this.#chunks.add(chunk)
     else chunk.copy(this.#buffer, this.#size)
     this.#size += chunk.length
     if (this.#buffer === undefined) this.#replaceHeld(this.#options.inFlight?.take(this.#size, this.#clientId))
@@ -138,19 +139,18 @@ export class ResponseReceiver implements Dispatcher.DispatchHandler {
 
   // A body longer than its Content-Length counts by its actual length.
   #dropBuffer (): void {
-    this.#chunks = this.#buffer === undefined ? [] : [this.#buffer.subarray(0, this.#size)]
+    if (this.#buffer !== undefined && this.#size > 0) this.#chunks.add(this.#buffer.subarray(0, this.#size))
     this.#buffer = undefined
   }
 
   /** Returns what was buffered, and hands its bytes over to the client request. */
   #takeBody (): Buffer {
-    const [first, second] = this.#chunks
-    const body = this.#buffer?.subarray(0, this.#size) ??
-      (first !== undefined && second === undefined ? first : Buffer.concat(this.#chunks))
-    if (this.#buffer === undefined && second !== undefined) this.#hold(body)
+    const isCopy = this.#buffer === undefined && this.#chunks.isJoined
+    const body = this.#buffer?.subarray(0, this.#size) ?? this.#chunks.join()
+    if (isCopy) this.#hold(body)
     if (this.#held !== undefined) this.#options.requestBytes?.add(this.#held)
     if (this.#options.requestBytes !== undefined) this.#held = undefined
-    this.#chunks = []
+    this.#chunks = new BodyChunks()
     return body
   }
 
