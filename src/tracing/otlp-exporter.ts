@@ -1,4 +1,4 @@
-import { request as httpRequest } from 'node:http'
+import { type ClientRequest, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { type SpanAttributes } from './span.js'
 import { type EndedSpan } from './tracer.js'
@@ -23,6 +23,8 @@ const maxQueued = 4096
 const maxBatch = 512
 const intervalMs = 1000
 const timeoutMs = 5000
+// Time for the last spans at the end of the process, which must not wait for a collector that hangs.
+const closeMs = 1000
 
 const tracesPath = '/v1/traces'
 const kinds = { internal: 1, server: 2, client: 3 }
@@ -34,6 +36,7 @@ export class OtlpExporter {
   readonly #queue: EndedSpan[] = []
   readonly #timer: NodeJS.Timeout
   #sending: Promise<void> | undefined
+  #request: ClientRequest | undefined
 
   constructor (options: OtlpOptions) {
     this.#options = options
@@ -51,11 +54,17 @@ export class OtlpExporter {
     if (this.#queue.length >= maxBatch) this.#sendMore()
   }
 
-  /** Sends what is queued, once, and ends. */
+  /** Sends what is queued, once and within a second, and ends. */
   async close (): Promise<void> {
     clearInterval(this.#timer)
+    let isLate = false
+    const timer = setTimeout(() => {
+      isLate = true
+      this.#request?.destroy(new Error('timed out'))
+    }, closeMs)
     await this.#sending
-    while (this.#queue.length > 0 && await this.#sendBatch()) { /* until all is sent, or one fails */ }
+    while (this.#queue.length > 0 && !isLate && await this.#sendBatch()) { /* until all is sent, or one fails */ }
+    clearTimeout(timer)
   }
 
   #sendMore (): void {
@@ -68,7 +77,9 @@ export class OtlpExporter {
 
   async #sendBatch (): Promise<boolean> {
     const batch = this.#queue.splice(0, maxBatch)
-    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)))
+    const failure = await post(this.#url, JSON.stringify(this.#bodyOf(batch)), request => {
+      this.#request = request
+    })
     this.#options.count(failure === undefined ? 'sent' : 'failed', batch.length)
     if (failure !== undefined) this.#options.onFailed(failure)
     return failure === undefined
@@ -126,7 +137,11 @@ function typed (value: string | number | boolean): object {
 }
 
 /** Posts a body; returns the reason if it was not accepted. */
-async function post (url: URL, body: string): Promise<string | undefined> {
+async function post (
+  url: URL,
+  body: string,
+  onSent: (request: ClientRequest) => void
+): Promise<string | undefined> {
   return await new Promise(resolve => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest
     const request = send(url, {
@@ -143,5 +158,6 @@ async function post (url: URL, body: string): Promise<string | undefined> {
       resolve(error.name === 'AbortError' ? 'timed out' : error.message)
     })
     request.end(body)
+    onSent(request)
   })
 }

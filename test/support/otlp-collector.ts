@@ -22,7 +22,9 @@ export interface Collector {
   readonly url: string
   readonly spans: readonly CollectedSpan[]
   readonly requests: ReadonlyArray<{ readonly url: string, readonly type: string, readonly resource: object }>
-  /** Status of later responses. */
+  /** Number of requests received whole. */
+  readonly received: number
+  /** Status of later responses; 0: never responds. */
   status: number
 }
 
@@ -41,9 +43,11 @@ type Attributes = ReadonlyArray<{ readonly key: string, readonly value: Readonly
 export async function startCollector (t: Test): Promise<Collector> {
   const spans: CollectedSpan[] = []
   const requests: Array<Collector['requests'][number]> = []
-  const collector = { url: '', spans, requests, status: 200 }
+  const collector = { url: '', spans, requests, received: 0, status: 200 }
   const server = createServer((request, response) => {
     text(request).then(body => {
+      collector.received++
+      if (collector.status === 0) return
       response.writeHead(collector.status).end('{}')
       if (collector.status !== 200) return
       for (const { resource, scopeSpans } of (JSON.parse(body) as OtlpBody).resourceSpans) {

@@ -178,6 +178,19 @@ t.test('a collector that fails costs spans, a warning and nothing else', async t
   await rootsArrive(collector, 1)
 })
 
+t.test('a collector that hangs delays no read, and the end of varve by a second at most', async t => {
+  const sandbox = await startSandboxNode(t)
+  const { varve, collector } = await start(t, sandbox.url)
+  collector.status = 0
+  t.equal((await varve.get(modules)).status, 200)
+  await until(() => collector.received > 0, 'spans are sent')
+  t.equal((await varve.get(other)).status, 200)
+  const beganMs = performance.now()
+  await varve.stop({ drainMs: 0 })
+  const tookMs = performance.now() - beganMs
+  t.ok(tookMs < 4500, `${tookMs} ms, and a request to a collector may take 5,000`)
+})
+
 t.test('without tracing.otlpUrl nothing is traced, and no series exists', async t => {
   const sandbox = await startSandboxNode(t)
   const varve = await varveAt(t, sandbox.url)
