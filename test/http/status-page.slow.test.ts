@@ -455,7 +455,7 @@ t.test('the page words any status without invalid numbers, and runs or loads not
     'one request': [['#hit-rate', /^0 %$/], ['#rate', /^0$/], ['#traffic-note', /^1 request in/]],
     workers: [['#workers', /4011 ready 2,894,117,203 .*4012 not ready, 2 warnings unknown/]],
     'windows with a gap': [
-      ['#history', /Held by upstreams 220 versions 80 versions of the window on none that is usable/]
+      ['#history', /Held by upstreams 220 versions 80 versions that no usable upstream has/]
     ],
     'twenty nodes': [['#upstream-count', /^13 of 20$/], [
       '#upstream-note',

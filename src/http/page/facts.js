@@ -57,7 +57,7 @@ export function showHistory (position, upstreams, recent, traffic) {
     : `in block ${grouped(position?.oldestBlockHeight)}; older versions are pruned on every upstream`
   const held = versionsIn(upstreams)
   const all64 = oldest === undefined || head === undefined || head < oldest ? 0n : head - oldest + 1n
-  const missing = held < all64 ? `${counted(String(all64 - held), 'version')} of the window on none that is usable` : ''
+  const missing = held < all64 ? `${counted(String(all64 - held), 'version')} that no usable upstream has` : ''
   const window = position === undefined
     ? []
     : [['Held by upstreams', held === 0n ? 'none' : counted(String(held), 'version'), missing]]
