@@ -53,6 +53,8 @@ function layerOf (file: string): string {
 interface Import {
   readonly target: string
   readonly isOfTypes: boolean
+  /** True where only a call loads the file. */
+  readonly isLazy: boolean
 }
 
 function importsOf (file: string): Import[] {
@@ -61,6 +63,7 @@ function importsOf (file: string): Import[] {
   )
   return [...stated].map(([, names, from, bare, dynamic]) => ({
     target: from ?? bare ?? dynamic ?? '',
+    isLazy: dynamic !== undefined,
     isOfTypes: names !== undefined &&
       (/^\{[^}]*\}$/.exec(names)?.[0] ?? '').slice(1, -1).split(',').every(name => /^\s*type\s/.test(name))
   }))
@@ -154,6 +157,18 @@ t.test('sandbox schemas give types everywhere, and are loaded for its OpenAPI do
   )
   t.ok(others.some(file => importsOf(file).some(({ target }) => target.includes('schema/'))))
   t.same(loading, [])
+})
+
+t.test('tracing gives types everywhere, and is loaded only if it has a collector', async t => {
+  const isTracing = (file = ''): boolean => layerOf(file) === 'tracing' || file === 'src/app/tracing.ts'
+  const importing = files.filter(file => !isTracing(file)).flatMap(file =>
+    importsOf(file).filter(({ target }) => isTracing(fileOf(file, target))).map(kind => ({ file, ...kind }))
+  )
+  t.ok(importing.some(({ isOfTypes }) => isOfTypes))
+  t.same(importing.filter(({ isOfTypes }) => !isOfTypes).map(({ file, isLazy }) => [file, isLazy]), [[
+    'src/app/optional-parts.ts',
+    true
+  ]])
 })
 
 // Paths, header names and error codes of the node.

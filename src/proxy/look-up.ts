@@ -1,7 +1,6 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
-import { inSpan } from '../tracing/span.js'
 import { readEventPage } from '../api/event-page.js'
 import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
@@ -85,7 +84,7 @@ function traceTier (
 ): Promise<CachedEntry | undefined> {
   return span === undefined
     ? run()
-    : inSpan(span.child(`look up in ${tier}`), run, cached => ({ 'varve.hit': cached !== undefined }))
+    : span.child(`look up in ${tier}`).run(run, cached => ({ 'varve.hit': cached !== undefined }))
 }
 
 /** Looks a read up in a lower tier, and stores what it finds in memory for the rest of its lifetime. */

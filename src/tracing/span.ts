@@ -10,20 +10,6 @@ export interface Span {
   child(name: string, attributes?: SpanAttributes, kind?: ChildKind): Span
   /** Ends the span; a reason marks it as failed. */
   end(attributes?: SpanAttributes, failure?: string): void
-}
-
-/** Runs work within a span, which ends with what `describe` says of its result. */
-export async function inSpan<T> (
-  span: Span,
-  run: () => Promise<T>,
-  describe: (result: T) => SpanAttributes
-): Promise<T> {
-  try {
-    const result = await run()
-    span.end(describe(result))
-    return result
-  } catch (error) {
-    span.end({}, error instanceof Error ? error.message : String(error))
-    throw error
-  }
+  /** Runs work, and ends the span with what `describe` says of its result. */
+  run<T>(work: () => Promise<T>, describe: (result: T) => SpanAttributes): Promise<T>
 }

@@ -91,6 +91,17 @@ class RecordedSpan implements Span {
       failure
     })
   }
+
+  async run<T> (work: () => Promise<T>, describe: (result: T) => SpanAttributes): Promise<T> {
+    try {
+      const result = await work()
+      this.end(describe(result))
+      return result
+    } catch (error) {
+      this.end({}, error instanceof Error ? error.message : String(error))
+      throw error
+    }
+  }
 }
 
 /** Settings and output of a tracer. */

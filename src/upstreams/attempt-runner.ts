@@ -1,5 +1,5 @@
 import { type UpstreamResponse, headerOf, reportsUpstreamFault } from '../api/upstream-response.js'
-import { inSpan, type Span } from '../tracing/span.js'
+import { type Span } from '../tracing/span.js'
 import { type Flaw } from './best-response.js'
 import { pollTimeoutMs } from './polling-policy.js'
 import { type Upstream } from './upstream.js'
@@ -193,8 +193,7 @@ function traceAttempt<I extends Inspection> (
   run: () => Promise<InspectedResponse<I>>
 ): Promise<InspectedResponse<I>> {
   if (span === undefined) return run()
-  return inSpan(
-    span.child(isHedge ? 'hedge' : 'attempt', { 'varve.upstream': upstream }, 'client'),
+  return span.child(isHedge ? 'hedge' : 'attempt', { 'varve.upstream': upstream }, 'client').run(
     run,
     ({ response, flaw }) => ({ 'http.response.status_code': response.status, 'varve.flaw': flaw })
   )
