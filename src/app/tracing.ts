@@ -20,6 +20,8 @@ export function startTracing (
   otlpUrl: string,
   { log, metrics, now }: { readonly log: Logger, readonly metrics: Metrics, readonly now: () => number }
 ): Tracing {
+  // Start at 0, so that an alert sees the first increase.
+  for (const result of ['sent', 'failed', 'dropped'] as const) metrics.traced(result, 0)
   let isFailing = false
   const exporter = new OtlpExporter({
     url: otlpUrl,

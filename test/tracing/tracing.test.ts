@@ -32,6 +32,7 @@ const rootsArrive = async (collector: Collector, count: number): Promise<Collect
 t.test('a miss has a span of its request, of each tier, and of its attempt', async t => {
   const sandbox = await startSandboxNode(t)
   const { varve, collector } = await start(t, sandbox.url, { cache: { disk: { path: t.testdir() } } })
+  t.equal(await varve.metric('varve_trace_spans_total{result="failed"}'), 0, 'its series exist from the start')
   const { headers } = await varve.get(modules)
   const [root] = await rootsArrive(collector, 1)
   t.match(root, {
