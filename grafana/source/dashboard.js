@@ -65,40 +65,40 @@ const endpoint = choiceOf(
   '.*'
 )
 
-// Marks on every panel of time: what changed when a line changes.
+// Marks on every panel of time: what changed when a line changes. An increase between two steps would be in no
+// $__interval, so the ranges overlap by a scrape.
+const release = of('varve_build_info')
 const annotations = [
   annotationOf(
     'Reloads',
     'blue',
     'configuration reload: {{result}}',
-    of('varve_config_reloads_total'),
-    vector => `increase(${vector}[$__interval]) > 0`
+    `increase(${of('varve_config_reloads_total')}[$__rate_interval]) > 0`
   ),
   annotationOf(
     'Chain resets',
     'red',
     'chain reset',
-    of('varve_chain_resets_total'),
-    vector => `increase(${vector}[$__interval]) > 0`
+    `increase(${of('varve_chain_resets_total')}[$__rate_interval]) > 0`
   ),
+  // A restart of the same release misses a scrape or two, and is no change.
   annotationOf(
     'Releases',
     'purple',
     'varve {{version}} begins',
-    of('varve_build_info'),
-    vector => `${vector} unless ${vector} offset $__interval`
+    `${release} unless last_over_time(${release}[$__rate_interval] offset $__interval)`
   )
 ]
 
-function annotationOf (name, iconColor, titleFormat, vector, changed) {
+function annotationOf (name, iconColor, titleFormat, expr) {
+  const datasource = { type: 'prometheus', uid: '$datasource' }
   return {
     name,
-    datasource: { type: 'prometheus', uid: '$datasource' },
+    datasource,
     enable: true,
     hide: false,
     iconColor,
-    expr: changed(vector),
-    step: '60s',
+    target: { refId: 'Anno', datasource, expr, range: true, instant: false },
     titleFormat,
     tagKeys: 'instance'
   }

@@ -1,8 +1,11 @@
 const byEndpoint =
-  /^varve_(?:requests_total|request_duration_seconds|pruned_|not_stored_|reads_saved_|upstream_requests_|follow_observed_)/
-const byUpstream = /^varve_upstream_/
+  /^instance_endpoint:|^varve_(?:request(?:s_total|_duration_)|pruned_|not_stored_|reads_saved_|upstream_requests_|follow_observed_)/
+const byUpstream = /^varve_upstream_|^instance_upstream:/
 
-/** Selects a metric on the chosen replicas, endpoints and upstreams, with further label matchers. */
+/**
+ * Selects a metric, or a series recorded by config/prometheus-rules.yml, on the chosen replicas, endpoints and
+ * upstreams, with further label matchers.
+ */
 export function of (metric, ...matches) {
   const chosen = [
     'job=~"$job"',
@@ -11,11 +14,6 @@ export function of (metric, ...matches) {
     ...(byEndpoint.test(metric) ? ['endpoint=~"$endpoint"'] : [])
   ]
   return `${metric}{${[...chosen, ...matches].join(',')}}`
-}
-
-/** Selects a recorded series of the chosen replicas; its rule is in config/prometheus-rules.yml. */
-export function recorded (record) {
-  return `${record} and on (job, instance) ${of('varve_build_info')}`
 }
 
 /** Rate per second, for panels over time. */

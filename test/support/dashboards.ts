@@ -36,8 +36,12 @@ export interface Dashboard {
   readonly tags: readonly string[]
   readonly schemaVersion: number
   readonly links: ReadonlyArray<{ readonly tags: readonly string[], readonly includeVars: boolean }>
-  readonly annotations: { readonly list: ReadonlyArray<{ readonly name: string, readonly expr: string }> }
-  readonly templating: { readonly list: ReadonlyArray<{ readonly name: string, readonly query: unknown }> }
+  readonly annotations: {
+    readonly list: ReadonlyArray<{ readonly name: string, readonly target: { readonly expr: string } }>
+  }
+  readonly templating: {
+    readonly list: ReadonlyArray<{ readonly name: string, readonly query: unknown, readonly definition?: string }>
+  }
   readonly panels: readonly Panel[]
 }
 
@@ -77,7 +81,7 @@ export interface Selector {
 
 /** Returns all selectors of an expression. */
 export function selectorsIn (expression: string): Selector[] {
-  return [...expression.matchAll(/([a-z0-9_]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
+  return [...expression.matchAll(/([a-z0-9_:]+)\{([^}]*)\}/g)].map(([, metric = '', inside = '']) => ({
     metric,
     matches: [...inside.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)].map((
       [, label = '', operator = '', value = '']

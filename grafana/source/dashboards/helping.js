@@ -1,6 +1,6 @@
 import { dashboard } from '../dashboard.js'
 import { lines, stat } from '../forms.js'
-import { increase, max, of, orZero, part, quantile, rate, recorded, sum } from '../queries.js'
+import { increase, max, of, orZero, part, quantile, rate, sum } from '../queries.js'
 
 // Counts requests by the histogram, which has fewer series than the counter with a status.
 const requests = 'varve_request_duration_seconds_count'
@@ -79,21 +79,21 @@ export default dashboard({
         'Requests by replica',
         'Requests per second of each replica, as recorded by the rules; a replica far from the others gets an uneven ' +
           'share from the load balancer.',
-        [[recorded('instance:varve_requests:rate5m'), '{{instance}}']],
+        [[of('instance:varve_requests:rate5m'), '{{instance}}']],
         { unit: 'reqps', none: 'no requests, or no rules' }
       ),
       lines(
         'Hit rate by replica',
         'Hit rate of each replica, as recorded by the rules; a new replica begins low and rises, one that stays low ' +
           'has a smaller cache or other clients.',
-        [[recorded('instance:varve_hit:ratio_rate5m'), '{{instance}}']],
+        [[of('instance:varve_hit:ratio_rate5m'), '{{instance}}']],
         { unit: 'percentunit', max: 1, none: 'no reads, or no rules' }
       ),
       lines(
         'Reads saved by replica',
         'Reads per second without an upstream request of their own, as recorded by the rules; together they are what ' +
           'all replicas save their upstreams.',
-        [[recorded('instance:varve_upstream_reads_saved:rate5m'), '{{instance}}']],
+        [[of('instance:varve_upstream_reads_saved:rate5m'), '{{instance}}']],
         { unit: 'reqps', none: 'no rules' }
       ),
       lines(
@@ -102,6 +102,25 @@ export default dashboard({
           'own.',
         [[max(of('varve_level'), 'instance'), '{{instance}}']],
         { soft: 2 }
+      )
+    ], [
+      8,
+      lines(
+        '5xx by replica',
+        'Share of responses with status 5xx of each replica, as recorded by the rules; one far above the others ' +
+          'cannot reach its upstreams.',
+        [[of('instance:varve_requests_failed:ratio_rate5m'), '{{instance}}']],
+        { unit: 'percentunit', none: 'no requests, or no rules' }
+      ),
+      lines(
+        'p99 of hits by replica',
+        'One hit in a hundred took longer than this on each replica, as recorded by the rules; one far above the ' +
+          'others runs on a busy machine.',
+        [[
+          max(of('instance_outcome:varve_request_duration_seconds:p99_rate5m', 'outcome=~"hit_.*"'), 'instance'),
+          '{{instance}}'
+        ]],
+        { unit: 's', none: 'no hits, or no rules' }
       )
     ]],
     ['Savings', [
@@ -116,16 +135,16 @@ export default dashboard({
       ),
       lines(
         'Hit rate by endpoint',
-        'hit / (hit + miss + collapsed) of each endpoint; a single line that falls means that clients read ' +
-          'new things there, or that its responses are not stored.',
+        'hit / (hit + miss + collapsed) of each endpoint, as recorded by the rules; a single line that falls means ' +
+          'that clients read new things there, or that its responses are not stored.',
         [[
           part(
-            orZero(sum(rate(requests, hits), 'endpoint'), sum(rate(requests, cacheable), 'endpoint')),
-            sum(rate(requests, cacheable), 'endpoint')
+            sum(of('instance_endpoint:varve_reads_hit:rate5m'), 'endpoint'),
+            sum(of('instance_endpoint:varve_reads_cacheable:rate5m'), 'endpoint')
           ),
           '{{endpoint}}'
         ]],
-        { unit: 'percentunit', max: 1, none: 'no reads' }
+        { unit: 'percentunit', max: 1, none: 'no reads, or no rules' }
       )
     ], [
       8,

@@ -6,7 +6,6 @@ const pruned = 'varve_pruned_requests_total'
 const newest = of('varve_ledger_version')
 const oldest = of('varve_ledger_oldest_version')
 const lowestRequested = of('varve_lowest_requested_version')
-const moves = `(${pace(oldest)} > 0)`
 const day = 86_400
 
 export default dashboard({
@@ -53,7 +52,7 @@ export default dashboard({
         'Pruned in',
         'Time until the oldest versions that clients request now are pruned, at the rate of the time shown;' +
           ' act before 0 with a longer window or an archive node.',
-        [[min(`(${lowestRequested} - ${oldest}) / ${moves}`), 'pruned in']],
+        [[min(`(${lowestRequested} - ${oldest}) / (${pace(oldest)} > 0)`), 'pruned in']],
         { unit: 's', base: 'red', steps: [[day / 24, 'yellow'], [day, 'green']], none: 'the window does not move' }
       )
     ]],
@@ -123,10 +122,10 @@ export default dashboard({
       8,
       lines(
         'Pruned in, over time',
-        'Time until the oldest versions that clients request are pruned, at the rate of the time shown; a ' +
+        'Time until the oldest versions that clients request are pruned, as recorded by the rules for the alerts; a ' +
           'line that falls to 0 shows when their reads begin to be lost.',
-        [[min(`(${lowestRequested} - ${oldest}) / ${moves}`), 'pruned in']],
-        { unit: 's', none: 'the window does not move' }
+        [[min(of('instance:varve_history_left:seconds')), 'pruned in']],
+        { unit: 's', none: 'the window does not move, or no rules' }
       ),
       lines(
         'Growth and pruning',

@@ -135,10 +135,10 @@ export default dashboard({
       ),
       lines(
         'Requests by upstream',
-        'Requests per second to each upstream; a healthy upstream without requests lags, is slow, or lacks ' +
-          'the requested versions.',
-        [[sum(rate('varve_upstream_request_duration_seconds_count'), 'upstream'), '{{upstream}}']],
-        { unit: 'reqps', stacked: true }
+        'Requests per second that were sent to each upstream, as recorded by the rules; a healthy upstream without ' +
+          'requests lags, is slow, or lacks the requested versions.',
+        [[sum(of('instance_upstream:varve_upstream_requests:rate5m'), 'upstream'), '{{upstream}}']],
+        { unit: 'reqps', stacked: true, none: 'no requests, or no rules' }
       ),
       lines(
         'Hedges',

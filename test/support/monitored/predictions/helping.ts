@@ -13,7 +13,7 @@ import {
   singleSeries,
   scaled
 } from '../known-traffic.js'
-import { quantilesFor } from '../quantiles.js'
+import { quantileBounds, quantilesFor } from '../quantiles.js'
 import { rules } from './rules.js'
 import { type SentRequest } from '../expected-traffic.js'
 
@@ -29,6 +29,13 @@ const statuses = (
   k: KnownTraffic,
   is: (sent: SentRequest) => boolean = () => true
 ): string[] => [...new Set(k.sent.filter(is).map(({ status }) => String(status)))]
+// Bounds the slowest quantile of the kinds of hits of a replica.
+const slowestHit = (k: KnownTraffic, instance: string): [number, number] => {
+  const quantiles = outcomeNames.filter(name => name.startsWith('hit_')).map(outcome =>
+    quantileBounds(0.99, k, sent => sent.instance === instance && sent.outcome === outcome)
+  ).filter(bounds => typeof bounds !== 'number')
+  return [Math.max(...quantiles.map(([least]) => least)), Math.max(...quantiles.map(([, most]) => most))]
+}
 // One replica follows, and reads nothing, because no latest read comes to it.
 const unknownHead = (k: KnownTraffic): ExpectedSeries[] => singleSeries(NaN, { instance: k.instance('second') })
 
@@ -45,6 +52,9 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Reads saved by replica/A': k => rules['instance:varve_upstream_reads_saved:rate5m']?.(k) ?? [],
   // One upstream is always down.
   'Level by replica/A': k => seriesFor('instance', replicaNames.map(who => k.instance(who)), () => [0, 2]),
+  '5xx by replica/A': k => rules['instance:varve_requests_failed:ratio_rate5m']?.(k) ?? [],
+  'p99 of hits by replica/A': k =>
+    seriesFor('instance', replicaNames.map(who => k.instance(who)), of => slowestHit(k, of)),
   'Requests by outcome/A': k =>
     seriesFor(
       'outcome',
