@@ -139,6 +139,11 @@ export class Prometheus {
     )
   }
 
+  /** Returns the values of a label of the series that a selector finds, as variables of Grafana do. */
+  async labelValues (selector: string, label: string): Promise<string[]> {
+    return await this.#get(`label/${label}/values?${new URLSearchParams({ 'match[]': selector })}`, {}) as string[]
+  }
+
   /** Returns all rules of all files. */
   async rules (): Promise<Rule[]> {
     const { groups } = await this.#get('rules', {}) as { groups: Array<{ rules: Rule[] }> }

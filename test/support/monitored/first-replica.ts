@@ -8,7 +8,8 @@ import {
   type PlannedRead,
   modulesRead,
   type Scenario,
-  sendPlanned
+  sendPlanned,
+  whileHeld
 } from './scenario.js'
 import { appClient } from './monitored-environment.js'
 
@@ -74,10 +75,16 @@ async function rejectedReads (scene: Scenario): Promise<void> {
   }
   await sendPlanned(scene, first, { endpoint: 'other', target: '/elsewhere' }, 'rejected', { status: 404 })
   const key = { 'x-api-key': appClient.key }
-  await sendPlanned(scene, first, blockRead(version(6)), 'miss', { client: appClient.name }, key)
-  for (const nth of [7, 8]) {
-    await sendPlanned(scene, first, blockRead(version(nth)), 'limited', { status: 429, client: appClient.name }, key)
-  }
+  await whileHeld(
+    scene,
+    'block_by_version',
+    async () => {
+      await sendPlanned(scene, first, blockRead(version(6)), 'miss', { client: appClient.name }, key)
+    },
+    [7, 8].map(nth => async () => {
+      await sendPlanned(scene, first, blockRead(version(nth)), 'limited', { status: 429, client: appClient.name }, key)
+    })
+  )
   facts.add('limited by key', 2)
   facts.add('stored by first')
   facts.add('blocks stored by first')

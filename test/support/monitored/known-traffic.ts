@@ -17,6 +17,9 @@ export type ReplicaName = 'first' | 'second' | 'tight'
 
 export const replicaNames = ['first', 'second', 'tight'] as const
 
+/** An upstream of the three replicas. */
+export type OwnUpstream = Exclude<keyof MonitoredEnvironment['upstreams'], 'elsewhere'>
+
 /** Knowledge about a time span from its requests and actions, without varve's own counters. */
 export interface KnownTraffic {
   readonly environment: MonitoredEnvironment
@@ -35,7 +38,7 @@ export interface KnownTraffic {
   count(is?: (sent: SentRequest) => boolean): number
   /** Returns the least and greatest number of requests by the upstreams' own counts. */
   upstreamRequests(
-    upstream: keyof MonitoredEnvironment['upstreams'] | 'all',
+    upstream: OwnUpstream | 'all',
     endpoint?: string
   ): readonly [number, number]
   /** Processor time in seconds and memory in bytes of the process that runs everything. */
@@ -43,7 +46,7 @@ export interface KnownTraffic {
 }
 
 /** Number of requests of each upstream, by endpoint. */
-export type RequestCounts = Record<keyof MonitoredEnvironment['upstreams'], Record<string, number>>
+export type RequestCounts = Record<OwnUpstream, Record<string, number>>
 
 export function readRequestCounts (
   { upstreams: { whole, behind, dead, strange } }: MonitoredEnvironment

@@ -1,6 +1,6 @@
 import { type Hold } from '#sandbox'
 import { until } from '../until.js'
-import { latestModulesRead, modulesRead, type Scenario, sendPlanned } from './scenario.js'
+import { latestModulesRead, modulesRead, type Scenario, sendPlanned, whileHeld } from './scenario.js'
 import { tightConcurrent } from './monitored-environment.js'
 
 /** Number of module reads of the limited replica; some thirty fill its memory. */
@@ -22,10 +22,16 @@ export async function limitedReplicaReads (scene: Scenario): Promise<void> {
   for (let round = 0; round < 2; round++) {
     await sendPlanned(scene, tight, modulesRead(version(many - 1)), 'hit_memory', {}, from(0))
   }
-  await sendPlanned(scene, tight, modulesRead(version(many)), 'miss', {}, from(200))
-  for (const more of [1, 2]) {
-    await sendPlanned(scene, tight, modulesRead(version(many + more)), 'limited', { status: 429 }, from(200))
-  }
+  await whileHeld(
+    scene,
+    'account_modules',
+    async () => {
+      await sendPlanned(scene, tight, modulesRead(version(many)), 'miss', {}, from(200))
+    },
+    [1, 2].map(more => async () => {
+      await sendPlanned(scene, tight, modulesRead(version(many + more)), 'limited', { status: 429 }, from(200))
+    })
+  )
   facts.add('stored by tight', many + 1)
   facts.add('limited by address', 2)
 }

@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test } from 'tap'
 import { type Sandbox } from '#sandbox'
+import { accelerateRules } from '../alerts/accelerated-rules.js'
 import { certificate, certificateKey } from '../certificate.js'
 import { type Prometheus, startPrometheus } from '../prometheus.js'
 import { type RedisProcess } from '../redis-process.js'
@@ -27,20 +28,31 @@ export const tightConcurrent = 2
 /** Name and key of the known client. */
 export const appClient = { name: 'app', key: 'k'.repeat(40) }
 
-/** Replicas monitored by Prometheus: two that share a Redis and a limited one; a fourth is not monitored. */
+/** Name and key of the client of the other chain. */
+export const shopClient = { name: 'shop', key: 's'.repeat(40) }
+
+/** Chain of the three replicas, and that of the replica beside them. */
+export const chainIds = { own: '4', other: '9' }
+
+/**
+ * Replicas monitored by Prometheus: two that share a Redis and a limited one, and beside them one of another chain; a
+ * fifth is not monitored.
+ */
 export interface MonitoredEnvironment {
-  /** Unpruned; ten blocks behind; dead with a short history; on another chain. */
+  /** Unpruned; ten blocks behind; dead with a short history; on another chain; that of the other chain's replica. */
   readonly upstreams: {
     readonly whole: Sandbox,
     readonly behind: Sandbox,
     readonly dead: Sandbox,
-    readonly strange: Sandbox
+    readonly strange: Sandbox,
+    readonly elsewhere: Sandbox
   }
   readonly growth: ChainGrowth
   readonly redis: RedisProcess
   readonly first: TestVarve
   readonly second: TestVarve
   readonly tight: TestVarve
+  readonly other: TestVarve
   readonly unwatched: TestVarve
   readonly prometheus: Prometheus
 }
@@ -48,17 +60,18 @@ export interface MonitoredEnvironment {
 /** Starts everything: the chains grow by a block each 200 ms and lose one at the other end. */
 export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvironment> {
   const chain = { prunedBlocks: 100, windowBlocks: 900, startVersion: 1_000_000n }
-  const [whole, behind, dead, strange] = await Promise.all([
+  const [whole, behind, dead, strange, elsewhere] = await Promise.all([
     startSandboxNode(t, { ...chain, blocks: 1000 }),
     startSandboxNode(t, { ...chain, blocks: 990, windowBlocks: 600 }),
     startSandboxNode(t, { ...chain, blocks: 1000, prunedBlocks: 990 }),
-    startSandboxNode(t, { chainId: 9 })
+    startSandboxNode(t, { chainId: 9 }),
+    startSandboxNode(t, { ...chain, blocks: 1000, startVersion: 5_000_000n, chainId: Number(chainIds.other) })
   ])
   for (const { faults } of [whole, behind]) {
     faults.add({ kind: 'slow', ms: upstreamDelayMs })
     faults.add({ kind: 'slow', ms: modulesDelayMs, match: 'account_modules' })
   }
-  const growth = new ChainGrowth([whole, behind], 200)
+  const growth = new ChainGrowth([whole, behind, elsewhere], 200)
   t.teardown(() => {
     growth.stop()
   })
@@ -102,6 +115,14 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     trustProxy: ['loopback'],
     limits: { client: { requestsPerSecond: 1, burst: 1 } }
   })
+  // Has what the others lack: a disk tier, and a tail that is read.
+  const other = await varveAt(t, '', {
+    upstreams: [at(elsewhere, 'elsewhere')] as never,
+    head: { pollMs: 250 },
+    cache: { memory: { maxMb: 64 }, disk: { path: join(dir, 'disk') } },
+    follow: { mode: 'observe' },
+    clients: { required: false, keys: [{ ...shopClient, requestsPerSecond: null }] }
+  })
   // Waits for all upstreams: while one has never responded, no version is gone for certain.
   for (const varve of [first, second]) {
     await until(
@@ -112,8 +133,15 @@ export async function startMonitoredEnvironment (t: Test): Promise<MonitoredEnvi
     )
   }
   dead.faults.add({ kind: 'reset' })
+  const rules = join(dir, 'rules.yml')
+  writeFileSync(
+    rules,
+    accelerateRules(readFileSync(join(import.meta.dirname, '../../../config/prometheus-rules.yml'), 'utf8'))
+  )
   const prometheus = await startPrometheus(t, {
-    targets: [first, second, tight].map(({ adminUrl }) => new URL(adminUrl).host)
+    targets: [first, second, tight, other].map(({ adminUrl }) => new URL(adminUrl).host),
+    rules: [rules]
   })
-  return { upstreams: { whole, behind, dead, strange }, growth, redis, first, second, tight, unwatched, prometheus }
+  const upstreamNodes = { whole, behind, dead, strange, elsewhere }
+  return { upstreams: upstreamNodes, growth, redis, first, second, tight, other, unwatched, prometheus }
 }

@@ -7,6 +7,7 @@ import { secondReplicaReads } from './second-replica.js'
 import { Traffic } from './expected-traffic.js'
 import { hangUpstreams, type HangingReads, limitedReplicaReads } from './limited-replica.js'
 import { type MonitoredEnvironment } from './monitored-environment.js'
+import { otherChainReads } from './other-chain.js'
 import { readSoonPruned, readWhilePaused } from './paused-chain.js'
 
 /** Results of a scenario, and reads that still hang. */
@@ -22,6 +23,7 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
   const scene: Scenario = {
     environment,
     traffic: new Traffic(),
+    beside: new Traffic(),
     facts: new FactCounts(),
     region,
     lowest: version(0),
@@ -37,6 +39,7 @@ export async function runScenario (environment: MonitoredEnvironment, region: Ch
     'the entry is written to Redis'
   )
   await secondReplicaReads(scene)
+  await otherChainReads(scene)
   await readWhilePaused(scene, await readSoonPruned(environment))
   await limitedReplicaReads(scene)
   await isCut

@@ -17,6 +17,8 @@ export interface ChainRegion {
 export interface Scenario {
   readonly environment: MonitoredEnvironment
   readonly traffic: Traffic
+  /** Requests to the replica of the other chain. */
+  readonly beside: Traffic
   readonly facts: FactCounts
   readonly region: ChainRegion
   /** Lowest version that is read and stays in the window. */
@@ -91,4 +93,26 @@ export async function sendPlanned (
 /** Returns the number of entries that a replica has written to Redis. */
 export async function redisWritesOf (varve: TestVarve): Promise<number> {
   return await varve.metric('varve_cache_writes_total{tier="redis"}') ?? 0
+}
+
+/**
+ * Sends reads while the upstreams hold another, which has used up its client's rate: a slow machine must not take so
+ * long for the first that the client may send again.
+ */
+export async function whileHeld (
+  { environment: { upstreams: { whole, behind } } }: Scenario,
+  endpoint: 'account_modules' | 'block_by_version',
+  leading: () => Promise<void>,
+  others: ReadonlyArray<() => Promise<void>>
+): Promise<void> {
+  const holds = [whole, behind].map(({ faults }) => faults.hold(endpoint))
+  const pending = leading()
+  await Promise.race(holds.map(async hold => {
+    await hold.arrived
+  }))
+  await Promise.all(others.map(async send => {
+    await send()
+  }))
+  for (const hold of holds) hold.release()
+  await pending
 }
