@@ -3,12 +3,14 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { pino } from 'pino'
 import { ConfigReloader } from '../src/app/config-reloader.js'
+import { versionOfProgram } from '../src/app/version.js'
 import { endpointLabels } from '../src/metrics/definitions.js'
 import { makeGauge } from '../src/metrics/metric-factories.js'
 import { dashboards, queries } from './support/dashboards.js'
 import { type Series } from './support/prometheus.js'
 import { isAlert, readRules } from './support/prometheus-rules.js'
 import { until } from './support/until.js'
+import { type TestVarve } from './support/varve.js'
 import {
   type ExpectedSeries,
   matchesExpected,
@@ -191,17 +193,24 @@ t.test('every query of every panel returns what known traffic of three replicas 
   await scenarioRun.release()
 
   await t.test('annotations mark a reload, a chain reset and a release on its replica, at any step', async t => {
-    const { first, second, other, upstreams: { elsewhere } } = stage
+    const { first, second, tight, other, upstreams: { elsewhere } } = stage
     const began = Date.now() / 1000
     await prometheus.untilScraped(began)
+    const setRelease = ({ metrics: { registry } }: TestVarve, version?: string): void => {
+      registry.removeSingleMetric('varve_build_info')
+      if (version !== undefined) makeGauge(registry, 'varve_build_info', () => [[{ version }, 1]])
+    }
+    // A restart misses a scrape, and is no other release.
+    setRelease(tight)
+    await prometheus.untilScraped(Date.now() / 1000)
+    setRelease(tight, versionOfProgram())
     const load = (): never => {
       throw new Error('a mistake')
     }
     new ConfigReloader(load, Promise.resolve(first), first.metrics, pino({ level: 'silent' })).reload()
     elsewhere.faults.add({ kind: 'otherChain' })
     // Stands in for another release, of which there is none.
-    second.metrics.registry.removeSingleMetric('varve_build_info')
-    makeGauge(second.metrics.registry, 'varve_build_info', () => [[{ version: 'next' }, 1]])
+    setRelease(second, 'next')
     await until(async () => await other.metric('varve_chain_resets_total') === 1, 'the chain reset is counted')
     t.equal(await first.metric('varve_config_reloads_total{result="rejected"}'), 1)
     await prometheus.untilScraped(Date.now() / 1000)
