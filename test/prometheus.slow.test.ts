@@ -164,6 +164,11 @@ t.test('every query of every panel returns what known traffic of three replicas 
       t.equal(series.length > 0, !absentBeside.includes(at), `${at} has data`)
       for (const { labels } of series) t.match({ ...ofOther, ...labels }, ofOther, at)
     }
+    const [full = ''] = queries().flatMap(({ at, expr }) => at === 'varve/Memory full/A' ? [expr] : [])
+    const used = await stage.other.metric('varve_cache_bytes{tier="memory"}') ?? NaN
+    const most = await stage.other.metric('varve_cache_max_bytes{tier="memory"}') ?? NaN
+    const share = await prometheus.query(expandQuery(full, range, chosenBeside), known.at)
+    areAs(t, share, [{ labels: {}, value: used / most }])
     for (const title of ofClients) {
       const expr = queries().find(({ at }) => at === `helping/${title}`)?.expr ?? ''
       areAs(

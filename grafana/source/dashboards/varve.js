@@ -6,6 +6,7 @@ const onOff = [{
   type: 'value',
   options: { 0: { text: 'down', color: 'red', index: 0 }, 1: { text: 'up', color: 'green', index: 1 } }
 }]
+const memory = 'tier="memory"'
 const wrong = { decimals: 0, base: 'green', steps: [[1, 'red']] }
 
 export default dashboard({
@@ -43,7 +44,7 @@ export default dashboard({
         'Memory full',
         'Share of the cache memory in use, of all replicas; a full cache is no fault, see the hit rate and ' +
           'the evictions.',
-        [[`${sum(of('varve_cache_bytes'))} / ${sum(of('varve_cache_max_bytes'))}`, 'full']],
+        [[`${sum(of('varve_cache_bytes', memory))} / ${sum(of('varve_cache_max_bytes', memory))}`, 'full']],
         { unit: 'percentunit', decimals: 0 }
       ),
       stat(
