@@ -223,11 +223,12 @@ t.test('varve shows every metric of the contract before its first request, close
   }
 })
 
-t.test('an idle varve with one upstream has at most 900 samples, with the series of every tier too', async t => {
+t.test('an idle varve with one upstream has at most 900 samples, also with every tier and following', async t => {
   const [redis, sandbox] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const path = t.testdir()
   for (const cache of [{}, { disk: { path }, redis: { url: redis.url } }]) {
-    const scraped = await scrape((await varveAt(t, sandbox.url, { cache })).adminUrl)
+    const follow = { mode: 'redis' in cache ? 'observe' : 'off' } as const
+    const scraped = await scrape((await varveAt(t, sandbox.url, { cache, follow })).adminUrl)
     const samples = [...scraped.values()].reduce((sum, { series }) => sum + series.length, 0)
     t.ok(samples > 100 && samples <= maxIdleSamples, `${samples} samples`)
     // Times of Redis exist already, because varve has used it.
