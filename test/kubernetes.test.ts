@@ -82,15 +82,19 @@ t.test('components set variables that varve reads, in both kinds of pods', async
   )
   t.same(settings('overlays/hpa'), settings('overlays/redis'))
 
-  const { VARVE_DISK: disk = '' } = settings('overlays/disk', 'StatefulSet')
-  const { pod, container } = varvePod('overlays/disk', 'StatefulSet')
-  const { spec } = findManifest('overlays/disk', 'StatefulSet')
+  const { VARVE_DISK: disk = '' } = settings('base')
   t.equal(container.volumeMounts.find(({ mountPath }) => mountPath === disk)?.name, 'disk')
+  t.same(pod.volumes.find(({ name }) => name === 'disk')?.emptyDir, { sizeLimit: '12Gi' })
+  t.equal(settings('overlays/disk', 'StatefulSet')['VARVE_DISK'], disk)
+  const { pod: podWithClaim, container: containerWithClaim } = varvePod('overlays/disk', 'StatefulSet')
+  const { spec } = findManifest('overlays/disk', 'StatefulSet')
+  t.equal(containerWithClaim.volumeMounts.find(({ mountPath }) => mountPath === disk)?.name, 'disk')
+  t.notOk(podWithClaim.volumes.some(({ name }) => name === 'disk'), 'the claim alone')
   t.same(spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name), ['disk'])
   t.ok(findManifest('overlays/disk', 'Service', spec.serviceName))
   t.equal(Number(/^(\d+)Gi$/.exec(spec.volumeClaimTemplates?.[0]?.spec.resources.requests.storage ?? '')?.[1]), 12)
   t.ok(configWith({}).cache.disk.maxGb * 1.1 < 12, 'the volume is larger than the disk tier may become')
-  t.match(pod.securityContext, { fsGroup: 1000 }, 'varve may write to the volume')
+  t.match(podWithClaim.securityContext, { fsGroup: 1000 }, 'varve may write to the volume')
 })
 
 t.test('every selector, named port, scaled object and backend has a target', async t => {

@@ -105,6 +105,7 @@ function patchWith (object: object, { op, path, value }: Operation): void {
   if (typeof parent !== 'object' || parent === null) throw new Error(`there is no ${path}`)
   if (op !== 'add' && !(last in parent)) throw new Error(`there is no ${path}`)
   if (Array.isArray(parent) && op === 'add') parent.splice(last === '-' ? parent.length : Number(last), 0, value)
+  else if (Array.isArray(parent) && op === 'remove') parent.splice(Number(last), 1)
   else if (op === 'remove') Reflect.deleteProperty(parent, last)
   else Reflect.set(parent, last, value)
 }

@@ -73,7 +73,8 @@ export interface Manifest {
           {
             readonly name: string,
             readonly secret?: { readonly secretName: string },
-            readonly configMap?: { readonly name: string }
+            readonly configMap?: { readonly name: string },
+            readonly emptyDir?: { readonly sizeLimit: string }
           }
         >,
         readonly securityContext: object
