@@ -1,4 +1,7 @@
-import t from 'tap'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
 import { auditResults } from '../src/proxy/audit-sampler.js'
 import { outcomeNames } from '../src/proxy/outcomes.js'
 import { followModeOf } from './support/follow.js'
@@ -12,7 +15,7 @@ import { blockMs, SimulatedPool } from './support/simulation/simulated-pool.js'
 import { injectFaults } from './support/simulation/fault-schedule.js'
 import { type RedisProcess } from './support/redis-process.js'
 import { startRedis } from './support/redis-server.js'
-import { configurationOf, stateMs } from './support/soak/configuration.js'
+import { configurationOf, type LowerTiers, stateMs } from './support/soak/configuration.js'
 import { runHotReads } from './support/soak/hot-reads.js'
 import { takeQuickSnapshot, sumOfSeries } from './support/soak/process-snapshot.js'
 import { runPurges, runReloads, runScrapes } from './support/soak/operator.js'
@@ -30,6 +33,8 @@ import { until } from './support/until.js'
 const seed = Number(process.env['SEED'] ?? NaN) || Date.now() % 1_000_000_000
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 60)
 const followMode = followModeOf(seed)
+// DISK=on and DISK=off choose; else every other seed has the disk tier in front of Redis.
+const hasDisk = (process.env['DISK'] ?? (seed % 2 === 0 ? 'on' : 'off')) === 'on'
 const upstreamCount = 3
 const blocksAtStart = 1000
 // Gives the last upstream the whole history, so that blocks too large for the cache are always available.
@@ -48,14 +53,15 @@ const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
 
 t.test(
-  `${seconds} s of faults, follow ${followMode}: no leak, hang or wrong response (seed ${seed})`,
+  `${seconds} s of faults, follow ${followMode}, ${hasDisk ? 'with' : 'no'} disk: no leak, no wrong response (seed ${seed})`,
   { timeout: (3 * seconds + 120) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
     const chain = new Chain({ seed: seed % 100_000 * 100, blocks: blocksAtStart })
     const pool = await SimulatedPool.start(t, chain, upstreamCount, at => windowsOfBlocks[at] ?? blocksAtStart)
     const redis = await startRedis(t)
-    const configOf = (round: number): object => configurationOf(pool.upstreams, redis.url, round, followMode)
+    const tiers = { redisUrl: redis.url, diskPath: hasDisk ? temporaryFolder(t) : null }
+    const configOf = (round: number): object => configurationOf(pool.upstreams, tiers, round, followMode)
     const program = await startVarveProcess(t, configOf(0))
     const world = new PoolWorld(pool, chain, { pinsPages: true, latestMs: stateMs })
     const tally = new Tally()
@@ -80,7 +86,7 @@ t.test(
     await runHotReads(soak, chance.fork(), untilResponses(tally, warmResponses), 'flooding')
     await clients(soak, large, chance, AbortSignal.timeout(warmMs))
     // Runs faults once before the first measurement of a long run, so that one-time work is done.
-    if (seconds > longSeconds) await live(soak, large, redis, chance, AbortSignal.timeout(firstTroubleMs))
+    if (seconds > longSeconds) await live(soak, large, redis, tiers, chance, AbortSignal.timeout(firstTroubleMs))
     const before = await idleSnapshot(program, configOf, openFiles)
     const requestsBefore = tally.total
     t.ok(sumOfSeries(before.series, 'varve_cache_evictions_total') > 0, 'memory was full')
@@ -88,6 +94,7 @@ t.test(
       soak,
       large,
       redis,
+      tiers,
       chance,
       AbortSignal.any([
         AbortSignal.timeout(3 * troubledMs),
@@ -127,6 +134,11 @@ t.test(
     )
     t.equal(sumOfSeries(after.series, 'varve_chain_resets_total'), 0, 'no fault was taken for another chain')
     t.equal(sumOfSeries(after.series, 'varve_corrupt_entries_total'), 0)
+    if (hasDisk) {
+      const onDisk = (name: string): number => after.series.get(`${name}{tier="disk"}`) ?? 0
+      t.ok(onDisk('varve_cache_evictions_total') > 0, 'the disk was full')
+      t.ok(onDisk('varve_cache_bytes') <= 1.1 * onDisk('varve_cache_max_bytes'), `${onDisk('varve_cache_bytes')} bytes`)
+    }
     const audited = (result: string): number => after.series.get(`varve_audit_total{result="${result}"}`) ?? 0
     t.comment(`audits: ${auditResults.map(result => `${result} ${audited(result)}`).join(', ')}`)
     t.equal(audited('different'), 0, 'no audit found a wrong entry')
@@ -149,6 +161,7 @@ async function live (
   soak: SoakRun,
   large: LargeRead,
   redis: RedisProcess,
+  tiers: LowerTiers,
   chance: SeededRandom,
   signal: AbortSignal
 ): Promise<void> {
@@ -161,7 +174,7 @@ async function live (
     runLeavingClients(soak, chance.fork(), signal),
     runScrapes(soak, signal),
     runPurges(soak, chance.fork(), signal),
-    runReloads(soak, round => configurationOf(pool.upstreams, redis.url, round, followMode), signal),
+    runReloads(soak, round => configurationOf(pool.upstreams, tiers, round, followMode), signal),
     injectRedisFaults(redis, chance.fork(), tally, signal),
     slowUpstreams(pool.upstreams, chance.fork(), tally, signal),
     ...pool.upstreams.map(async upstream => {
@@ -179,6 +192,15 @@ async function clients (soak: SoakRun, large: LargeRead, chance: SeededRandom, s
     runForwardedReads(soak, chance.fork(), signal),
     runLargeReads(soak, large, chance.fork(), signal)
   ])
+}
+
+/** Makes a folder outside the checkout, which varve has until the end of the run. */
+function temporaryFolder (t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'varve-soak-'))
+  t.teardown(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return folder
 }
 
 function largeOf (chain: Chain): LargeRead {
@@ -229,11 +251,13 @@ async function isHealthy ({ program }: SoakRun): Promise<boolean> {
 
 function sharesOf (series: ReadonlyMap<string, number>): string[] {
   const of = (outcome: string): number => sumOfSeries(series, 'varve_requests_total', `outcome="${outcome}"`)
-  const known = ['hit_memory', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
+  const known = ['hit_memory', 'hit_disk', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
   return [
     `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${
       (100 * of('hit_memory') / known).toFixed(1)
-    } %, from Redis ${(100 * of('hit_redis') / known).toFixed(1)} %`,
+    } %, from disk ${(100 * of('hit_disk') / known).toFixed(1)} %, from Redis ${
+      (100 * of('hit_redis') / known).toFixed(1)
+    } %`,
     [
       'varve_hedges_total',
       'varve_version_waits_total',

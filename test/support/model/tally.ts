@@ -81,6 +81,8 @@ export class Tally {
 
 /** Cache-Status of a hit of another varve's entry. */
 export const redisHit = 'varve; hit; detail=redis'
+/** Cache-Status of a hit on the disk. */
+export const diskHit = 'varve; hit; detail=disk'
 /** Cache-Status of a latest read from the cache. */
 export const followedHit = 'varve; hit; detail=followed'
 /** Cache-Status of a hit that observing bypasses. */
@@ -94,6 +96,7 @@ export function outcomeOf (
     case 'varve; hit; detail=memory':
     case followedHit:
     case redisHit:
+    case diskHit:
       return 'hit'
     case 'varve; hit; detail=pruned':
       return 'pruned hit'

@@ -6,10 +6,16 @@ export const stateMs = 250
 /** Token for changing calls of the admin listener. */
 export const token = 's0ak'
 
+/** Tiers below memory; a path that is null turns the disk tier off. */
+export interface LowerTiers {
+  readonly redisUrl: string
+  readonly diskPath: string | null
+}
+
 /** Returns a configuration with small limits and lifetimes; each turn gives another one for a reload. */
 export function configurationOf (
   upstreams: readonly SimulatedUpstream[],
-  redisUrl: string,
+  { redisUrl, diskPath }: LowerTiers,
   round: number,
   followMode: FollowMode
 ): object {
@@ -29,7 +35,13 @@ export function configurationOf (
     })),
     hedge: { share: 0.1, burst: 10, afterMs: 100 + round % 3 },
     waitForVersion: { ms: 400, blocks: 2 },
-    cache: { memory: { maxMb: 1 }, maxEntryMb: 1, redis: { url: redisUrl, timeoutMs: 200 } },
+    cache: {
+      memory: { maxMb: 1 },
+      // Room for some hundred entries, so that the disk evicts too.
+      disk: { path: diskPath, maxGb: 0.004 },
+      maxEntryMb: 1,
+      redis: { url: redisUrl, timeoutMs: 200 }
+    },
     follow: { mode, maxAgeMs: stateMs, verify: 0.2 },
     latest: { stateMs: mode === 'on' ? 0 : stateMs, infoMs: 1000, gasMs: 500 },
     pages: { pinned: true },
