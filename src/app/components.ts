@@ -37,7 +37,7 @@ import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
 import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
-import { type OpenFolder } from './disk-folder.js'
+import { type UsedFolder } from './owned-folder.js'
 import { type combineRegistries } from '../cluster/combined-registry.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
@@ -50,6 +50,8 @@ export interface WorkerHooks extends WorkerSubscribers {
   readonly buckets?: TokenBuckets
   /** Names of upstreams that are out of service already. */
   readonly cordoned?: readonly string[]
+  /** Folder of the disk tier, which all workers use. */
+  readonly folder?: UsedFolder | undefined
 }
 
 /** Everything below the listeners. */
@@ -78,9 +80,9 @@ export interface OptionalParts {
   readonly disk?: DiskParts | undefined
 }
 
-/** Disk tier in an open folder. */
+/** Disk tier and its folder. */
 export interface DiskParts {
-  readonly folder: OpenFolder
+  readonly folder: UsedFolder
   readonly diskBackendOf: typeof diskBackendOf
   readonly combineRegistries: typeof combineRegistries
 }
@@ -162,7 +164,7 @@ export function buildComponents (
     },
     now
   })
-  const diskBackend = disk?.diskBackendOf(disk.folder, config.cache.disk.maxGb, {
+  const diskBackend = disk?.diskBackendOf(disk.folder, {
     tracker,
     generations,
     metrics,
@@ -170,7 +172,7 @@ export function buildComponents (
     now,
     isAlone: redis === undefined
   })
-  // No replica shares the disk, so it gets every purge.
+  // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
   const invalidator = new LocalInvalidator(memory, streamNames, diskBackend === undefined ? [] : [diskBackend.tier])
   const redisBackend = redis?.buildBackend(generations, invalidator)
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)

@@ -3,7 +3,7 @@ import { type Config } from '../config/schema.js'
 import { pollBoundsOf } from '../upstreams/polling-policy.js'
 import { SharedPoller } from '../upstreams/shared-poller.js'
 import { UpstreamClient, type UpstreamMetrics } from '../upstreams/upstream-client.js'
-import { type ChainResetCount } from '../workers/messages.js'
+import { type ChainResetCount, type FolderState } from '../workers/messages.js'
 import { type WorkerPool, type WorkerPoolOptions } from '../workers/worker-pool.js'
 import { type WorkerMessage, type WorkerProcess } from '../workers/worker-process.js'
 import { type NamedUpstream, withAddress } from './monitored-upstream.js'
@@ -27,6 +27,7 @@ export interface SharedParts {
   readonly now: () => number
   readonly resetCount: () => ChainResetCount
   readonly cordoned: () => readonly string[]
+  readonly folder: () => FolderState | undefined
   readonly onMessage: (message: SharedMessage, from: WorkerProcess) => void
 }
 
@@ -82,7 +83,8 @@ export class ConfigWorkers implements WorkerPoolOptions {
       config,
       sandboxUrl: this.#sandboxUrl,
       resetCount: this.#shared.resetCount(),
-      cordoned: this.#shared.cordoned()
+      cordoned: this.#shared.cordoned(),
+      folder: this.#shared.folder()
     }
   }
 
@@ -109,6 +111,8 @@ export class ConfigWorkers implements WorkerPoolOptions {
         return this.#shared.workerPool.broadcast(this, message, from)
       case 'take':
       case 'refund':
+      case 'disk_change':
+      case 'disk_used':
       case 'invalidated':
       case 'final_report':
         this.#shared.onMessage(message, from)

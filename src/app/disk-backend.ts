@@ -1,14 +1,10 @@
-import { rename, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { DiskFiles } from '../cache/disk-files.js'
-import { DiskKeeper } from '../cache/disk-keeper.js'
 import { DiskTier } from '../cache/disk-tier.js'
 import { type Generations } from '../chain/generations.js'
 import { type Tracker } from '../chain/tracker.js'
-import { encodeWithChecksum } from '../cluster/checksummed-json.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { type OpenFolder } from './disk-folder.js'
+import { type UsedFolder } from './owned-folder.js'
 import { ProvenSpace } from './proven-space.js'
 
 /** Parts that the disk tier needs. */
@@ -25,41 +21,31 @@ export interface DiskBackendOptions {
 /** Disk tier with what it needs to stay true: the chain of its entries, its room, its lock. */
 export interface DiskBackend {
   readonly tier: DiskTier
+  /** True if other workers use the folder too. */
+  readonly isShared: boolean
   /** Problems beside those of the tier, as readable sentences. */
   warnings(): readonly string[]
   /** Begins to count, to evict and to save. */
   start(): void
   /** Restores the chain that was served last, while no upstream responds. */
   restoreChain(): Promise<void>
-  /** Saves the generation; resolves once a purge of everything is durable, and rejects if the disk fails. */
+  /** Follows the folder and saves the generation; resolves once a purge of everything is durable, or rejects. */
   sync(): Promise<void>
   /** Saves all, after the tier has been closed, and gives the folder up. */
   stop(): Promise<void>
 }
 
-const bytesPerGb = 1024 ** 3
 const syncEveryMs = 500
 
-/** Builds the disk tier in an open folder, and what keeps it true. */
+/** Builds the disk tier in a folder, and what keeps it true. */
 export function diskBackendOf (
-  folder: OpenFolder,
-  maxGb: number,
+  folder: UsedFolder,
   { tracker, generations, metrics, inFlight, now, isAlone }: DiskBackendOptions
 ): DiskBackend {
-  const { path } = folder
+  const { path, room, registry } = folder
+  const { isShared } = room
   const wallClockMs = (): number => performance.timeOrigin + now()
-  const keeper = new DiskKeeper({
-    path,
-    maxBytes: maxGb * bytesPerGb,
-    knownSize: folder.knownSize,
-    evicted: () => {
-      metrics.evicted('disk')
-    },
-    onError: () => {
-      metrics.diskFailed('scan')
-    }
-  })
-  const proof = new ProvenSpace(folder.registry, tracker, generations, isAlone)
+  const proof = new ProvenSpace(registry, tracker, generations, isAlone ? isShared ? 'workers' : 'own' : 'none')
   const tier = new DiskTier({
     files: new DiskFiles({
       path,
@@ -68,7 +54,7 @@ export function diskBackendOf (
         metrics.diskFailed(operation)
       }
     }),
-    room: keeper,
+    room,
     metrics,
     holdQueued: buffer => inFlight.holdQueued(buffer),
     now,
@@ -78,10 +64,10 @@ export function diskBackendOf (
       await proof.renew()
     }
   })
-  const saver = new DiskSaver(path, proof, tier, keeper, metrics, now)
-  const work: { counting?: Promise<void> } = {}
+  const saver = new DiskSaver(proof, tier, metrics, now)
   return {
     tier,
+    isShared,
     warnings: () => [
       ...(saver.error === undefined ? [] : [`disk rejects the state of the chain: ${saver.error}`]),
       ...(tracker.chain !== undefined && proof.space === undefined
@@ -89,7 +75,7 @@ export function diskBackendOf (
         : [])
     ],
     start: () => {
-      work.counting = keeper.count()
+      folder.start()
       saver.start()
     },
     restoreChain: async () => {
@@ -99,39 +85,25 @@ export function diskBackendOf (
       await saver.sync()
     },
     stop: async () => {
-      await keeper.close()
-      await work.counting
       await saver.stop()
-      await folder.lock.close()
+      await folder.stop()
     }
   }
 }
 
-/** Saves the chain and the size of the tier twice a second, where they changed. */
+/** Saves the chain of the tier twice a second, where it changed. */
 class DiskSaver {
-  readonly #path: string
   readonly #proof: ProvenSpace
   readonly #tier: DiskTier
-  readonly #keeper: DiskKeeper
   readonly #metrics: Metrics
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
   #syncing: Promise<void> | undefined
-  #savedBytes: number | undefined
   #error: string | undefined
 
-  constructor (
-    path: string,
-    proof: ProvenSpace,
-    tier: DiskTier,
-    keeper: DiskKeeper,
-    metrics: Metrics,
-    now: () => number
-  ) {
-    this.#path = path
+  constructor (proof: ProvenSpace, tier: DiskTier, metrics: Metrics, now: () => number) {
     this.#proof = proof
     this.#tier = tier
-    this.#keeper = keeper
     this.#metrics = metrics
     this.#now = now
   }
@@ -165,7 +137,6 @@ class DiskSaver {
   async #syncOnce (): Promise<void> {
     try {
       await this.#proof.sync(this.#now())
-      await this.#saveSize()
       this.#error = undefined
     } catch (error) {
       this.#error = (error as Error).message
@@ -175,14 +146,5 @@ class DiskSaver {
       // The files count failures, and the tier stays hidden.
       await this.#tier.resume().catch(() => {})
     }
-  }
-
-  async #saveSize (): Promise<void> {
-    const { size } = this.#keeper
-    if (size === undefined || size.bytes === this.#savedBytes) return
-    const temporary = join(this.#path, 'tmp', 'size')
-    await writeFile(temporary, encodeWithChecksum(size))
-    await rename(temporary, join(this.#path, 'size'))
-    this.#savedBytes = size.bytes
   }
 }

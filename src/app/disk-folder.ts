@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, readdir, readFile, rm, stat, writeFile } 
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { type Logger } from 'pino'
-import { type DiskSize } from '../cache/disk-keeper.js'
+import { type DiskSize } from '../cache/disk-files.js'
 import { decodeWithChecksum } from '../cluster/checksummed-json.js'
 import { DiskRegistry, setAside } from '../cluster/disk-registry.js'
 import { type Metrics } from '../metrics/metrics.js'

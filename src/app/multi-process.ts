@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type FastifyInstance } from 'fastify'
 import { type Logger } from 'pino'
 import { LocalBuckets } from '../clients/token-buckets.js'
@@ -21,6 +22,8 @@ import { listenOn } from './listen.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMessage, ConfigWorkers } from './config-workers.js'
+import { openSharedFolder } from './optional-parts.js'
+import { type SharedFolder } from './shared-folder.js'
 
 const now = (): number => performance.now()
 
@@ -57,6 +60,7 @@ class PrimaryProcess {
   readonly #log: Logger
   readonly #metrics: Metrics
   readonly #current: CurrentConfig
+  readonly #disk: Config['cache']['disk']
   readonly #summedMetrics = new SummedMetrics(['varve_chain_resets_total'])
   readonly #recent = new MergedRecentCounts(() => performance.timeOrigin + now())
   readonly #buckets = new LocalBuckets(now)
@@ -67,6 +71,7 @@ class PrimaryProcess {
   // Workers that start later get these too.
   readonly #cordons = new Cordons()
   #resetCount: ChainResetCount = 0
+  #folder: SharedFolder | undefined
   #isStopping = false
 
   constructor (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program, metrics: Metrics) {
@@ -74,6 +79,7 @@ class PrimaryProcess {
     this.#log = log
     this.#metrics = metrics
     this.#current = new CurrentConfig(config)
+    this.#disk = config.cache.disk
     this.#workerPool = new WorkerPool(program, {
       onLost: (pid, { code, signal }) => {
         metrics.process.workerLost()
@@ -85,6 +91,7 @@ class PrimaryProcess {
       onExited: worker => {
         this.#summedMetrics.remove(worker)
         this.#recent.remove(worker)
+        this.#folder?.removeTemporaryFilesOf(worker.pid).catch(() => {})
       }
     })
     this.#admin = this.#buildAdmin()
@@ -92,6 +99,9 @@ class PrimaryProcess {
 
   /** Listens, then starts the workers; resolves when each has polled its upstreams. */
   async start (config: Config): Promise<Pick<Varve, 'url' | 'adminUrl'>> {
+    this.#folder = await openSharedFolder(config, this.#log, this.#metrics, message => {
+      for (const worker of this.#workerPool.all) worker.send(message)
+    })
     // Listens before any worker starts, because a worker contacts upstreams and Redis at once.
     const adminUrl = await listenOn(this.#admin, config.admin.listen, 'admin.listen')
     const url = await this.#workerPool.listen(this.#addGroup(config))
@@ -102,7 +112,9 @@ class PrimaryProcess {
 
   async reload (next: Config): Promise<readonly string[]> {
     const before = [...this.#groups]
-    const group = this.#addGroup(next)
+    // This process has opened the folder for all workers, those of the next configuration too.
+    const disk = this.#disk
+    const group = this.#addGroup({ ...next, cache: { ...next.cache, disk } })
     try {
       await this.#workerPool.rollOut(group)
     } catch (error) {
@@ -110,7 +122,10 @@ class PrimaryProcess {
       throw error
     }
     await this.#closeGroups(before)
-    const keys = keysNeedingRestart(this.#current.value, next).filter(key => key === 'admin.listen')
+    const keys = [
+      ...keysNeedingRestart(this.#current.value, next).filter(key => key === 'admin.listen'),
+      ...(isDeepStrictEqual(next.cache.disk, disk) ? [] : ['cache.disk'])
+    ]
     this.#current.replace(next)
     this.#log.level = next.log.level
     return keys
@@ -130,6 +145,7 @@ class PrimaryProcess {
     await this.#workerPool.stop(deadlines)
     await this.#admin.close()
     await this.#closeGroups([...this.#groups])
+    await this.#folder?.stop()
   }
 
   #buildAdmin (): FastifyInstance {
@@ -160,6 +176,7 @@ class PrimaryProcess {
       now,
       resetCount: () => this.#resetCount,
       cordoned: () => this.#cordons.names,
+      folder: () => this.#folder?.state,
       onMessage: (message, from) => {
         this.#onWorkerMessage(message, from)
       }
@@ -185,8 +202,15 @@ class PrimaryProcess {
         })
       case 'refund':
         return this.#buckets.refund(message.clientId, message.allowance)
+      case 'disk_change':
+        return this.#folder?.change(message, answer => {
+          from.send(answer)
+        })
+      case 'disk_used':
+        return this.#folder?.use(message)
       case 'invalidated':
-        return this.#purgeLocallyExcept(Buffer.from(message.purge), from)
+        this.#purgeLocally(Buffer.from(message.purge), from).catch(() => {})
+        return
       case 'final_report':
         this.#recent.update(from, message.recent as RecentSnapshot)
         return this.#summedMetrics.update(from, message.metrics as MetricSnapshots)
@@ -216,23 +240,30 @@ class PrimaryProcess {
     return results.flat()
   }
 
-  /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
-  #purgeLocallyExcept (body: Buffer, from: WorkerProcess): void {
-    for (const worker of this.#workerPool.all) {
-      if (worker !== from && worker.isListening) worker.query({ kind: 'purge_locally', body }).catch(() => {})
-    }
-  }
-
   /**
    * Purges in one worker first, which also purges the lower tiers; otherwise the others could read the entry from one
    * again.
    */
   async #purgeAll (body: Buffer): Promise<PurgeResult> {
-    const [first, ...others] = this.#workerPool.all.filter(({ isListening }) => isListening)
+    const first = this.#workerPool.all.find(({ isListening }) => isListening)
     if (first === undefined) throw unavailableError('no worker is listening yet')
     const purged = queryValueOf(await first.query({ kind: 'purge', body })) as PurgeResult
-    const results = await Promise.all(others.map(async worker => await worker.query({ kind: 'purge_locally', body })))
+    const results = await this.#purgeLocally(body, first)
     return { ...purged, everywhere: purged.everywhere && results.every(result => 'value' in result) }
+  }
+
+  /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
+  async #purgeLocally (body: Buffer, first: WorkerProcess): Promise<WorkerQueryResult[]> {
+    const purgeIn = async (workers: readonly WorkerProcess[]): Promise<WorkerQueryResult[]> =>
+      await Promise.all(
+        workers.filter(({ isListening }) => isListening).map(async worker =>
+          await worker.query({ kind: 'purge_locally', body })
+        )
+      )
+    const once = await purgeIn(this.#workerPool.all.filter(worker => worker !== first))
+    // A worker may have read from the shared disk what another one wrote before it was purged.
+    const again = this.#folder === undefined ? [] : await purgeIn(this.#workerPool.all)
+    return [...once, ...again]
   }
 
   async #setCordoned (upstream: string, isCordoned: boolean): Promise<boolean> {

@@ -1,33 +1,40 @@
 import { type Generations } from '../chain/generations.js'
 import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
-import { type DiskRegistry } from '../cluster/disk-registry.js'
+import { type FolderRegistry } from '../cluster/disk-records.js'
 
 // A new head changes nothing that a start needs soon; new anchors and generations are saved at once.
 const saveHeadEveryMs = 2000
 
+/**
+ * Generations that a process follows in the folder: its own claims, those of other workers, or none because Redis has
+ * them.
+ */
+export type RegistryFollowing = 'own' | 'workers' | 'none'
+
 /** Space with the entries of our chain, proven by the anchors in its record (law 7: chains never mix). */
 export class ProvenSpace {
-  readonly #registry: DiskRegistry
+  readonly #registry: FolderRegistry
   readonly #tracker: Tracker
   readonly #generations: Generations
-  readonly #isAlone: boolean
-  #proven: { readonly chain: ChainGeneration, readonly space: string } | undefined
+  readonly #follows: RegistryFollowing
+  #proven: { readonly chain: ChainGeneration, readonly revision: number, readonly space: string } | undefined
   #savedAnchors = 0
   #savedAtMs = -Infinity
 
-  constructor (registry: DiskRegistry, tracker: Tracker, generations: Generations, isAlone: boolean) {
+  constructor (registry: FolderRegistry, tracker: Tracker, generations: Generations, follows: RegistryFollowing) {
     this.#registry = registry
     this.#tracker = tracker
     this.#generations = generations
-    this.#isAlone = isAlone
+    this.#follows = follows
   }
 
   get space (): string | undefined {
     const { chain } = this.#tracker
     if (chain === undefined || !this.#generations.isAgreed) return undefined
-    if (this.#proven?.chain !== chain) {
-      const space = this.#registry.spaceOf(chain, this.#generations.ownRecord)
-      this.#proven = space === undefined ? undefined : { chain, space }
+    const { records } = this.#registry
+    if (this.#proven?.chain !== chain || this.#proven.revision !== records.revision) {
+      const space = records.spaceOf(chain, this.#generations.ownRecord)
+      this.#proven = space === undefined ? undefined : { chain, revision: records.revision, space }
     }
     return this.#proven?.space
   }
@@ -35,8 +42,11 @@ export class ProvenSpace {
   /** Follows the chosen generation, claims one that is pending, and saves what changed. */
   async sync (nowMs: number): Promise<void> {
     const generations = this.#generations
-    if (this.#isAlone && !generations.isAgreed) {
+    if (this.#follows === 'own' && !generations.isAgreed) {
       await generations.applyRegistryState({ generations: new Map() })
+    }
+    if (this.#follows === 'workers' && this.#tracker.chain !== undefined) {
+      await generations.applyRegistryState(await this.#registry.read(this.#tracker.chain.id))
     }
     const { chain } = this.#tracker
     if (chain === undefined || !generations.isAgreed) return
@@ -58,11 +68,10 @@ export class ProvenSpace {
     const { chain } = this.#tracker
     if (chain === undefined || !this.#generations.isAgreed) throw new Error('the chain is not proven yet')
     await this.#registry.renew(chain, this.#generations.ownRecord)
-    this.#proven = undefined
   }
 
   async restoreChain (): Promise<void> {
-    const last = this.#registry.lastServed(this.#tracker.chainId)
+    const last = this.#registry.records.lastServed(this.#tracker.chainId)
     if (last !== undefined) {
       this.#generations.restoreChain(last.chainId, [last], await this.#registry.read(last.chainId))
     }

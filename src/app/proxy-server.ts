@@ -76,7 +76,7 @@ export async function buildProxyServer (
     metrics,
     {
       prepareRedis: hasRedis(config) ? (await import('./redis-backend.js')).prepareRedisBackend : undefined,
-      disk: await openDisk(config, log, metrics)
+      disk: await openDisk(config, log, metrics, hooks.folder)
     },
     hooks
   )

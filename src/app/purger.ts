@@ -22,7 +22,7 @@ export interface PurgerOptions {
   readonly generations: Generations
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
-  readonly diskBackend: { sync(): Promise<void> } | undefined
+  readonly diskBackend: { readonly isShared: boolean, sync(): Promise<void> } | undefined
   readonly eventsDefault: () => number
   /** Names the upstreams that serve another chain than the configured one. */
   readonly chainMismatch: () => string | undefined
@@ -73,8 +73,9 @@ export function buildPurger (
       const { chain } = tracker
       if (purge.all) {
         await invalidator.invalidateAll()
-        if (sharedTier === undefined) generations.startNewGeneration()
-        else await sharedTier.sync()
+        // Follows the generation that the first worker has started and recorded where all see it.
+        if (sharedTier === undefined && diskBackend?.isShared !== true) generations.startNewGeneration()
+        else await Promise.all([sharedTier?.sync(), diskBackend?.sync()])
       } else if (chain !== undefined) await invalidator.invalidate(invalidationOf(purge.read, chain))
     }
   }

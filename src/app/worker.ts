@@ -23,6 +23,7 @@ import { installFaultHandlers } from './faults.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'
+import { RemoteFolder } from './remote-folder.js'
 
 type StartMessage = Extract<ToWorker, { kind: 'start' }>
 
@@ -114,6 +115,7 @@ export class PrimaryChannel {
   // Upstreams may change while the server is being built.
   #changedUpstreams: Config | undefined
   #resetCount: ChainResetCount = 0
+  #folder: RemoteFolder | undefined
 
   constructor (send: SendToPrimary) {
     this.#send = send
@@ -146,6 +148,7 @@ export class PrimaryChannel {
       probeTransportOf: upstream => this.#probes.transportTo(upstream),
       buckets: this.#buckets,
       cordoned,
+      folder: this.#folder,
       following: {
         demand: demand => {
           this.#send({ kind: 'follow_demand', demand })
@@ -190,6 +193,7 @@ export class PrimaryChannel {
   onMessage (message: ToWorker): void {
     switch (message.kind) {
       case 'start':
+        this.#folder = message.folder && new RemoteFolder(message.folder, this.#send)
         return this.#start.resolve(message)
       case 'stop':
         return this.#stop.resolve(message.deadlines)
@@ -207,6 +211,10 @@ export class PrimaryChannel {
         return this.#receiver.replaceUpstreams(message.config)
       case 'take_result':
         return this.#buckets.onTakeResult(message.id, message.waitMs)
+      case 'disk_records':
+      case 'disk_size':
+      case 'disk_changed':
+        return this.#folder?.onMessage(message)
       case 'head':
         if (message.resetCount === this.#resetCount) this.#receiver.learnHead(message.stamped)
         return

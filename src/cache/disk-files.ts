@@ -9,6 +9,12 @@ export const diskOperations = ['read', 'write', 'remove', 'scan'] as const
 /** One of the closed list. */
 export type DiskOperation = typeof diskOperations[number]
 
+/** Size of the files below a folder. */
+export interface DiskSize {
+  readonly bytes: number
+  readonly entries: number
+}
+
 /** Settings of the files of a disk tier. */
 export interface DiskFilesOptions {
   /** Folder of the tier; it exists, and has a folder `tmp`. */
@@ -80,16 +86,22 @@ export class DiskFiles {
     }
   }
 
-  /** Writes a file, and returns the bytes that it needs on the disk; rejects if the disk does. */
-  async write (space: string, name: string, bytes: Buffer): Promise<number> {
+  /** Writes a file, and returns what that adds to the disk beyond a file that it replaces; rejects if the disk does. */
+  async write (space: string, name: string, bytes: Buffer): Promise<DiskSize> {
     const path = this.pathOf(space, name)
-    const temporary = join(this.#options.path, 'tmp', String(++this.#temporary))
+    const temporary = join(this.#options.path, 'tmp', `${temporaryPrefixOf(process.pid)}${++this.#temporary}`)
     return await this.#counted('write', async () => {
       try {
         await writeFile(temporary, bytes)
-        return bytesOnDisk(bytes.length) + await inFolderOf(path, async () => {
+        // Entries with a lifetime are written again and again, and must not count more than once.
+        const replaced = await sizeOf(path)
+        const folders = await inFolderOf(path, async () => {
           await rename(temporary, path)
         })
+        return {
+          bytes: folders + bytesOnDisk(bytes.length) - bytesOnDisk(replaced ?? 0),
+          entries: replaced === undefined ? 1 : 0
+        }
       } catch (error) {
         await rm(temporary, { force: true }).catch(() => {})
         throw error
@@ -169,6 +181,11 @@ export class DiskFiles {
   }
 }
 
+/** Returns the beginning of the names of temporary files: processes that share a folder have names of their own. */
+export function temporaryPrefixOf (pid: number): string {
+  return `${pid}-`
+}
+
 /** Runs an action in the folder of a path, which is made if it is missing; returns the bytes that new folders need. */
 async function inFolderOf (path: string, action: () => Promise<void>): Promise<number> {
   try {
@@ -179,6 +196,16 @@ async function inFolderOf (path: string, action: () => Promise<void>): Promise<n
     await mkdir(dirname(path), { recursive: true })
     await action()
     return blockBytes
+  }
+}
+
+/** Returns the size of a file; undefined if there is none. */
+async function sizeOf (path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).size
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
   }
 }
 

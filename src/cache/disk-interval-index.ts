@@ -77,8 +77,7 @@ export class DiskIntervalIndex {
     }
     // Replaces a damaged or full file by its newest records.
     const rest = [...records.slice(-maxRecords / 2), interval].map(record => encode(name, record))
-    await files.write(space, name, Buffer.concat(rest))
-    return 0
+    return (await files.write(space, name, Buffer.concat(rest))).bytes
   }
 
   async #read (space: string, name: string): Promise<DiskInterval[]> {

@@ -1,13 +1,18 @@
 import { type Dirent, type Stats } from 'node:fs'
 import { readdir, rmdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { blockBytes, indexSuffix, isAbsent } from './disk-files.js'
-import { type DiskRoom } from './disk-tier.js'
+import { blockBytes, type DiskSize, indexSuffix, isAbsent } from './disk-files.js'
 
-/** Size of the files below a folder. */
-export interface DiskSize {
+/** Room on the disk that the tier may use. */
+export interface DiskRoom {
   readonly bytes: number
   readonly entries: number
+  readonly maxBytes: number
+  /** True if other processes use the room too. */
+  readonly isShared: boolean
+  /** Returns false if the bytes would exceed the room. */
+  has(bytes: number): boolean
+  add(bytes: number, entries: number): void
 }
 
 /** Settings and callbacks of the keeper. */
@@ -39,6 +44,7 @@ interface SizedFile {
 
 /** Keeps the files of the disk tier within their room: counts them at the start, and evicts the least recently used. */
 export class DiskKeeper implements DiskRoom {
+  readonly isShared = false
   readonly #options: DiskKeeperOptions
   readonly #entriesPath: string
   #isCounted: boolean
@@ -73,7 +79,7 @@ export class DiskKeeper implements DiskRoom {
   }
 
   has (bytes: number): boolean {
-    return this.#isCounted && this.#bytes + bytes <= this.maxBytes * dropFrom
+    return this.#isCounted && hasRoom(this.#bytes + bytes, this.maxBytes)
   }
 
   add (bytes: number, entries: number): void {
@@ -198,6 +204,11 @@ export class DiskKeeper implements DiskRoom {
       return otherwise
     }
   }
+}
+
+/** Returns false for a size at which nothing more is written. */
+export function hasRoom (bytes: number, maxBytes: number): boolean {
+  return bytes <= maxBytes * dropFrom
 }
 
 /** Returns a list from a random place on, so that eviction does not always begin with the same folders. */

@@ -1,6 +1,7 @@
 import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type ValidityInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { bytesOnDisk, type DiskFiles } from './disk-files.js'
+import { type DiskRoom } from './disk-keeper.js'
 import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
 import { addKnownStreams } from './redis-invalidation.js'
@@ -16,16 +17,6 @@ import {
   type TierWrite
 } from './tier.js'
 import { type HeldBytes, WriteQueue } from './write-queue.js'
-
-/** Room on the disk that the tier may use. */
-export interface DiskRoom {
-  readonly bytes: number
-  readonly entries: number
-  readonly maxBytes: number
-  /** Returns false if the bytes would exceed the room. */
-  has(bytes: number): boolean
-  add(bytes: number, entries: number): void
-}
 
 /** Settings and callbacks of a disk tier. */
 export interface DiskTierOptions {
@@ -145,8 +136,8 @@ export class DiskTier implements LowerTier, OwnTier {
   }
 
   get status (): TierStatus {
-    const { files, room: { entries, bytes, maxBytes } } = this.#options
-    const sizes = { entries, bytes, maxBytes }
+    const { files, room: { entries, bytes, maxBytes, isShared } } = this.#options
+    const sizes = { entries, bytes, maxBytes, ...(isShared && { isShared }) }
     return files.isHanging ? { ...sizes, state: 'down', reason: 'reads time out' } : { ...sizes, state: 'up' }
   }
 
@@ -284,7 +275,8 @@ export class DiskTier implements LowerTier, OwnTier {
     const { files, room, wallClockMs } = this.#options
     if (ttlMs < 1) return false
     const record = await encodeRecord(stored, ttlMs, wallClockMs())
-    room.add(await files.write(space, stored.key, record), 1)
+    const { bytes, entries } = await files.write(space, stored.key, record)
+    room.add(bytes, entries)
     return true
   }
 }

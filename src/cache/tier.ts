@@ -16,6 +16,8 @@ export interface TierStatus {
   readonly entries?: number
   readonly bytes?: number
   readonly maxBytes?: number
+  /** True if the sizes are those of all workers together. */
+  readonly isShared?: boolean
   readonly state?: 'up' | 'down' | 'off'
   /** Reason if the tier is down. */
   readonly reason?: string

@@ -1,12 +1,12 @@
 import { Anchors } from '../chain/anchors.js'
 import { type GenerationRegistry } from '../chain/generation-registry.js'
-import { type DiskRegistry } from './disk-registry.js'
+import { type FolderRegistry } from './disk-records.js'
 
 /**
  * Registry of Redis and of a folder together: a number is taken if either has it. While Redis is unreachable the folder
  * alone proves its generations, which no other replica can take.
  */
-export function combineRegistries (redis: GenerationRegistry, disk: DiskRegistry): GenerationRegistry {
+export function combineRegistries (redis: GenerationRegistry, disk: FolderRegistry): GenerationRegistry {
   return {
     read: async chainId => {
       const own = await disk.read(chainId)

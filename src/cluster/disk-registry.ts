@@ -1,22 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Anchors } from '../chain/anchors.js'
-import { contradicts, type ChainGeneration } from '../chain/tracker.js'
-import { type GenerationRegistry, type RegistryState } from '../chain/generation-registry.js'
+import { type ChainGeneration } from '../chain/tracker.js'
+import { type RegistryState } from '../chain/generation-registry.js'
 import { type GenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 import { decodeWithChecksum, encodeWithChecksum } from './checksummed-json.js'
+import { type DiskRecord, DiskRecords, type FolderRegistry, nameOfRecord } from './disk-records.js'
 import { parseGeneration } from './parse-replica-records.js'
-
-/** Record of one generation in a folder: its chain, and the space that has its entries. */
-interface DiskRecord {
-  readonly chainId: number
-  readonly generation: number
-  readonly known: GenerationRecord
-  readonly space: string
-  /** Counts the saves of all records, so that the last one is known. */
-  readonly save: number
-}
 
 // Older generations of a chain have nothing that is still served.
 const maxGenerations = 4
@@ -24,9 +14,9 @@ const maxGenerations = 4
 const maxSetAside = 8
 
 /** Generations of each chain in the folder of the disk tier: a file each, with anchors, head and space of entries. */
-export class DiskRegistry implements GenerationRegistry {
+export class DiskRegistry implements FolderRegistry {
+  readonly records = new DiskRecords()
   readonly #path: string
-  readonly #records = new Map<string, DiskRecord>()
   #saves = 0
 
   private constructor (path: string) {
@@ -36,15 +26,17 @@ export class DiskRegistry implements GenerationRegistry {
   /** Reads all records; sets a damaged one aside and reports its new name. */
   static async open (path: string, onSetAside: (name: string) => void): Promise<DiskRegistry> {
     const registry = new DiskRegistry(path)
+    const records: DiskRecord[] = []
     await mkdir(registry.#folder, { recursive: true })
     for (const name of await readdir(registry.#folder)) {
       const record = parseRecord(name, await readFile(join(registry.#folder, name), 'utf8').catch(() => undefined))
       if (record === undefined) onSetAside(await setAside(path, join('generations', name)))
       else {
-        registry.#records.set(nameOf(record), record)
+        records.push(record)
         registry.#saves = Math.max(registry.#saves, record.save)
       }
     }
+    registry.records.replace(records)
     return registry
   }
 
@@ -53,12 +45,12 @@ export class DiskRegistry implements GenerationRegistry {
   }
 
   async read (chainId: number): Promise<RegistryState> {
-    return { generations: new Map(this.#recordsOf(chainId).map(({ generation, known }) => [generation, known])) }
+    return this.records.stateOf(chainId)
   }
 
   /** Claims a number; durable once it resolves. */
   async claim (chainId: number, generation: number, known: GenerationRecord): Promise<boolean> {
-    if (this.#records.has(nameOf({ chainId, generation }))) return false
+    if (this.records.has({ chainId, generation })) return false
     await this.#save({ chainId, generation, known, space: newSpace(chainId, generation), save: ++this.#saves })
     return true
   }
@@ -68,45 +60,26 @@ export class DiskRegistry implements GenerationRegistry {
     return []
   }
 
-  /** Returns the chain that was served last, of all or of one chain id. */
-  lastServed (chainId: number | undefined): UpstreamChain | undefined {
-    const records = chainId === undefined ? [...this.#records.values()] : this.#recordsOf(chainId)
-    const [last] = records.sort((a, b) => b.save - a.save)
-    return last && { chainId: last.chainId, generation: last.generation, ...last.known }
-  }
-
-  /** Returns the space of a generation if its record is proven to be of the chain that a process serves. */
-  spaceOf ({ id, generation }: ChainGeneration, served: GenerationRecord): string | undefined {
-    const record = this.#records.get(nameOf({ chainId: id, generation }))
-    return record !== undefined && isSameChain(record.known, served) ? record.space : undefined
-  }
-
-  /** Saves anchors and head of a generation. A record of another chain loses its entries, which nothing proves. */
   async update (chain: ChainGeneration, known: GenerationRecord): Promise<void> {
-    await this.#replace(chain, known, this.spaceOf(chain, known) ?? newSpace(chain.id, chain.generation))
+    await this.#replace(chain, known, this.records.spaceOf(chain, known) ?? newSpace(chain.id, chain.generation))
   }
 
-  /** Gives a generation an empty space; durable once it resolves. */
   async renew (chain: ChainGeneration, known: GenerationRecord): Promise<void> {
     await this.#replace(chain, known, newSpace(chain.id, chain.generation))
   }
 
   async #replace ({ id: chainId, generation }: ChainGeneration, known: GenerationRecord, space: string): Promise<void> {
     await this.#save({ chainId, generation, known, space, save: ++this.#saves })
-    const outdated = this.#recordsOf(chainId).filter(other => other.generation <= generation - maxGenerations)
-    for (const record of outdated) {
-      this.#records.delete(nameOf(record))
-      await rm(join(this.#folder, nameOf(record)), { force: true })
-    }
-  }
-
-  #recordsOf (chainId: number): DiskRecord[] {
-    return [...this.#records.values()].filter(record => record.chainId === chainId)
+    const outdated = this.records.of(chainId).filter(other => other.generation <= generation - maxGenerations)
+    if (outdated.length === 0) return
+    this.records.replace(this.records.list.filter(record => !outdated.includes(record)))
+    for (const record of outdated) await rm(join(this.#folder, nameOfRecord(record)), { force: true })
   }
 
   async #save (record: DiskRecord): Promise<void> {
-    await writeDurably(this.#folder, nameOf(record), encodeWithChecksum(record))
-    this.#records.set(nameOf(record), record)
+    const name = nameOfRecord(record)
+    await writeDurably(this.#folder, name, encodeWithChecksum(record))
+    this.records.replace([...this.records.list.filter(other => nameOfRecord(other) !== name), record])
   }
 }
 
@@ -143,14 +116,6 @@ export async function writeDurably (folder: string, name: string, text: string):
   }
 }
 
-function isSameChain (stored: GenerationRecord, served: GenerationRecord): boolean {
-  if (stored.anchors.length > 0 || served.anchors.length > 0) {
-    return new Anchors(stored.anchors).isSameChain(served.anchors) === true
-  }
-  return stored.head !== undefined && served.head !== undefined &&
-    !contradicts(stored.head.position, served.head.position)
-}
-
 // The name counts too, so that a copy under another name is no record.
 function parseRecord (name: string, text: string | undefined): DiskRecord | undefined {
   const value = decodeWithChecksum(text) as Partial<Record<keyof DiskRecord, unknown>> | undefined
@@ -158,13 +123,9 @@ function parseRecord (name: string, text: string | undefined): DiskRecord | unde
   const known = value?.known === undefined ? undefined : parseGeneration(encodeWithChecksum(value.known))
   if (
     known === undefined || typeof chainId !== 'number' || typeof generation !== 'number' || typeof save !== 'number' ||
-    typeof space !== 'string' || !/^[0-9.]+-[0-9a-f]{16}$/.test(space) || name !== nameOf({ chainId, generation })
+    typeof space !== 'string' || !/^[0-9.]+-[0-9a-f]{16}$/.test(space) || name !== nameOfRecord({ chainId, generation })
   ) return undefined
   return { chainId, generation, known, space, save }
-}
-
-function nameOf ({ chainId, generation }: Pick<DiskRecord, 'chainId' | 'generation'>): string {
-  return `${chainId}.${generation}`
 }
 
 // Random, so that entries of a record that was lost never come back.

@@ -248,7 +248,7 @@ export const configSchema = z.strictObject({
   }).prefault({}),
   downstream: z.strictObject({ cacheControl: z.enum(['revalidate', 'immutable', 'off']).default('revalidate') })
     .prefault({})
-}).superRefine(({ listen, admin, workers, upstreams, head, cache, follow, latest, trustProxy }, context) => {
+}).superRefine(({ listen, admin, workers, upstreams, head, follow, latest, trustProxy }, context) => {
   const followMistake = mistakeInFollow(follow, latest)
   if (followMistake !== undefined) {
     context.addIssue({ code: 'custom', path: ['follow', 'mode'], message: followMistake })
@@ -257,10 +257,6 @@ export const configSchema = z.strictObject({
   if (unix !== -1 && socketPathOf(listen) === undefined) {
     const message = 'expected listen: unix:PATH together with unix: other connections have an address'
     context.addIssue({ code: 'custom', path: ['trustProxy', unix], message })
-  }
-  if (cache.disk.path !== null && workers > 1) {
-    const message = 'expected 1 together with cache.disk.path: the disk tier belongs to one process'
-    context.addIssue({ code: 'custom', path: ['workers'], message })
   }
   // Port 0 picks a different free port each time.
   if (listen === admin.listen && hostAndPort(listen).port !== 0) {

@@ -84,12 +84,12 @@ export function mergeStatuses (
   }
 }
 
-// Sums sizes. Prefers a worker whose tier is down: one bad connection needs attention.
+// Sums sizes, unless workers share the tier. Prefers a worker whose tier is down: one bad connection needs attention.
 function mergeTier (statuses: readonly TierStatus[]): TierStatus {
-  const [first = {}] = statuses
+  const { isShared = false, ...first } = statuses.find(({ state }) => state === 'down') ?? statuses[0] ?? {}
+  if (isShared || first.entries === undefined) return first
   const sum = (read: (status: TierStatus) => number | undefined): number =>
     statuses.reduce((total, status) => total + (read(status) ?? 0), 0)
-  if (first.entries === undefined) return statuses.find(({ state }) => state === 'down') ?? first
   return {
     entries: sum(({ entries }) => entries),
     bytes: sum(({ bytes }) => bytes),

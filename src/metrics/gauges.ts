@@ -46,11 +46,6 @@ export function addGauges (
   ]]
   const each = (read: (upstream: Upstream) => number) => (): LabelledValue[] =>
     upstreamPool.upstreams.map(upstream => [{ upstream: upstream.client.name }, read(upstream)])
-  const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
-    tiers.flatMap(({ name, status }) => {
-      const value = status[member]
-      return value === undefined ? [] : [[{ tier: name }, value]]
-    })
   add('varve_chain_info', () =>
     tracker.chain === undefined
       ? []
@@ -93,10 +88,20 @@ export function addGauges (
   }
   add('varve_sandbox', () => [[{}, Number(isSandbox)]])
   add('varve_workers', () => [[{}, 1]])
-  add('varve_cache_entries', eachTier('entries'))
-  add('varve_cache_bytes', eachTier('bytes'))
-  add('varve_cache_max_bytes', eachTier('maxBytes'))
+  addTierGauges(registry, tiers)
   add('varve_build_info', () => [[{ version }, 1]])
+}
+
+/** Registers the sizes of tiers; the primary process reports those that its workers share. */
+export function addTierGauges (registry: Registry, tiers: GaugeSources['tiers']): void {
+  const eachTier = (member: 'entries' | 'bytes' | 'maxBytes') => (): LabelledValue[] =>
+    tiers.flatMap(({ name, status }) => {
+      const value = status.isShared === true ? undefined : status[member]
+      return value === undefined ? [] : [[{ tier: name }, value]]
+    })
+  makeGauge(registry, 'varve_cache_entries', eachTier('entries'))
+  makeGauge(registry, 'varve_cache_bytes', eachTier('bytes'))
+  makeGauge(registry, 'varve_cache_max_bytes', eachTier('maxBytes'))
 }
 
 /** Registers the gauges of the public listener: client connections, and the place of the level in its list. */

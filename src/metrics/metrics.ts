@@ -2,7 +2,7 @@ import { Registry } from 'prom-client'
 import { tierNames, type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
 import { type CutReason } from './cut-reasons.js'
-import { addGauges, addListenerGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
+import { addGauges, addListenerGauges, addTierGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
 import { definitionOf, endpointLabels } from './definitions.js'
 import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
 import { makeCollectedCounter, makeCounter, makeHistogram, startTier, type LabelledValue } from './metric-factories.js'
@@ -78,7 +78,17 @@ export class Metrics {
   /** Registers the gauges, which are read at a scrape, and starts the counters of the tiers in use. */
   registerGauges (sources: GaugeSources): void {
     addGauges(this.registry, sources)
-    for (const { name } of sources.tiers) {
+    this.#startTiers(sources.tiers)
+  }
+
+  /** Registers the sizes of tiers in a process without other gauges, and starts the counters of these tiers. */
+  addTiers (tiers: GaugeSources['tiers']): void {
+    addTierGauges(this.registry, tiers)
+    this.#startTiers(tiers)
+  }
+
+  #startTiers (tiers: GaugeSources['tiers']): void {
+    for (const { name } of tiers) {
       this.#tiers.add(name)
       startTier(this.registry, name)
     }

@@ -1,4 +1,5 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
+import { type DiskChange, type DiskRecord } from '../cluster/disk-records.js'
 import { type Config } from '../config/schema.js'
 import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
 import { type StampedPosition } from '../api/position.js'
@@ -38,6 +39,22 @@ export interface FollowMessage {
   readonly event: FollowEvent
 }
 
+/** Size of the files of the disk tier, which the primary process counts for all workers. */
+export interface FolderSize {
+  readonly bytes: number
+  readonly entries: number
+  readonly maxBytes: number
+  /** False until the files are counted: nothing is written before. */
+  readonly isCounted: boolean
+}
+
+/** Folder of the disk tier as a worker finds it. */
+export interface FolderState {
+  readonly path: string
+  readonly records: readonly DiskRecord[]
+  readonly size: FolderSize
+}
+
 /** Messages from the primary process to a worker. */
 export type ToWorker =
   | {
@@ -45,7 +62,8 @@ export type ToWorker =
     readonly config: Config,
     readonly sandboxUrl: string | undefined,
     readonly resetCount: ChainResetCount,
-    readonly cordoned: readonly string[]
+    readonly cordoned: readonly string[],
+    readonly folder: FolderState | undefined
   }
   | { readonly kind: 'upstreams', readonly config: Config }
   | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
@@ -55,6 +73,13 @@ export type ToWorker =
   | { readonly kind: 'follow_lead' }
   | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
   | { readonly kind: 'take_result', readonly id: number, readonly waitMs: number }
+  | { readonly kind: 'disk_records', readonly records: readonly DiskRecord[] }
+  | { readonly kind: 'disk_size', readonly size: FolderSize }
+  | {
+    readonly kind: 'disk_changed',
+    readonly id: number,
+    readonly result: { readonly isDone: boolean } | { readonly error: string }
+  }
   | { readonly kind: 'query', readonly id: number, readonly query: WorkerQuery }
   | { readonly kind: 'stop', readonly deadlines: ShutdownDeadlines | undefined }
 
@@ -72,6 +97,8 @@ export type ToPrimary =
   | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
   | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'refund', readonly clientId: string, readonly allowance: ClientRateLimit }
+  | { readonly kind: 'disk_change', readonly id: number, readonly change: DiskChange }
+  | { readonly kind: 'disk_used', readonly bytes: number, readonly entries: number }
   | { readonly kind: 'invalidated', readonly purge: Uint8Array }
   | { readonly kind: 'final_report', readonly metrics: unknown, readonly recent: unknown }
   | { readonly kind: 'query_result', readonly id: number, readonly result: WorkerQueryResult }

@@ -23,6 +23,8 @@ export type WorkerMessage = Extract<
       | 'chain_reset'
       | 'take'
       | 'refund'
+      | 'disk_change'
+      | 'disk_used'
       | 'invalidated'
       | 'final_report'
   }
@@ -178,6 +180,8 @@ export class WorkerProcess {
       case 'chain_reset':
       case 'take':
       case 'refund':
+      case 'disk_change':
+      case 'disk_used':
       case 'invalidated':
       case 'final_report':
         return this.#options.onMessage(message, this)

@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { DiskKeeper } from '../../src/cache/disk-keeper.js'
 import { openDiskTier } from '../support/disk-tier.js'
+import { storedEntryOf } from '../support/redis-tier.js'
 
 t.test('a file in place of a folder fails a counted write and leaves nothing behind', async t => {
   const folder = t.testdir()
@@ -50,4 +52,17 @@ t.test('eviction compares many files, counts no index as an entry, and stops in 
   await keeper.waitUntilIdle()
   t.equal(counts.evicted, evicted, 'an eviction that is no longer needed removes nothing')
   await keeper.close()
+})
+
+t.test('an entry that is stored again and again counts once', async t => {
+  const disk = await openDiskTier(t, t.testdir(), 1_000_000)
+  disk.tier.put({ stored: storedEntryOf('other', 'x'), ttlMs: undefined })
+  for (let at = 0; at < 10; at++) {
+    disk.tier.put({ stored: storedEntryOf('a', randomBytes(at % 2 === 0 ? 100 : 9000)), ttlMs: 60_000 })
+    await disk.tier.waitUntilIdle()
+  }
+  t.equal(disk.keeper.entries, 2)
+  const { bytes } = disk.keeper
+  await disk.keeper.count()
+  t.equal(disk.keeper.bytes, bytes)
 })

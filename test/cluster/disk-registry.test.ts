@@ -26,18 +26,18 @@ async function opened (t: Test): Promise<{ path: string, registry: DiskRegistry,
 
 t.test('a generation is claimed once, and is there for the next process with its anchors and head', async t => {
   const { path, registry } = await opened(t)
-  t.equal(registry.lastServed(undefined), undefined)
+  t.equal(registry.records.lastServed(undefined), undefined)
   t.ok(await registry.claim(4, 1, knownBy('a')))
   t.notOk(await registry.claim(4, 1, knownBy('b')))
   await registry.claim(9, 1, knownBy('c'))
   const next = await DiskRegistry.open(path, () => {})
   t.same((await next.read(4)).generations, new Map([[1, knownBy('a')]]))
-  t.match(next.lastServed(undefined), { chainId: 9, generation: 1 })
-  t.match(next.lastServed(4), { chainId: 4, ...knownBy('a') })
-  t.equal(next.lastServed(5), undefined)
+  t.match(next.records.lastServed(undefined), { chainId: 9, generation: 1 })
+  t.match(next.records.lastServed(4), { chainId: 4, ...knownBy('a') })
+  t.equal(next.records.lastServed(5), undefined)
   t.equal(
-    next.spaceOf({ id: 4, generation: 1 }, knownBy('a')),
-    registry.spaceOf({ id: 4, generation: 1 }, knownBy('a'))
+    next.records.spaceOf({ id: 4, generation: 1 }, knownBy('a')),
+    registry.records.spaceOf({ id: 4, generation: 1 }, knownBy('a'))
   )
   t.same(await next.rememberedUpstreams(), [])
 })
@@ -45,22 +45,22 @@ t.test('a generation is claimed once, and is there for the next process with its
 t.test('entries belong to a generation only while its record is proven to be of the chain', async t => {
   const { registry } = await opened(t)
   const chain = { id: 4, generation: 1 }
-  t.equal(registry.spaceOf(chain, knownBy('a')), undefined)
+  t.equal(registry.records.spaceOf(chain, knownBy('a')), undefined)
   await registry.update(chain, knownBy('a'))
-  const space = registry.spaceOf(chain, knownBy('a', 'b'))
+  const space = registry.records.spaceOf(chain, knownBy('a', 'b'))
   t.ok(space)
-  t.equal(registry.spaceOf(chain, knownBy('x')), undefined)
-  t.equal(registry.spaceOf(chain, emptyGenerationRecord), undefined)
+  t.equal(registry.records.spaceOf(chain, knownBy('x')), undefined)
+  t.equal(registry.records.spaceOf(chain, emptyGenerationRecord), undefined)
   await registry.update(chain, knownBy('a', 'b'))
-  t.equal(registry.spaceOf(chain, knownBy('a')), space, 'more anchors keep the space')
+  t.equal(registry.records.spaceOf(chain, knownBy('a')), space, 'more anchors keep the space')
   await registry.renew(chain, knownBy('a'))
-  const renewed = registry.spaceOf(chain, knownBy('a'))
+  const renewed = registry.records.spaceOf(chain, knownBy('a'))
   t.not(renewed, space)
   await registry.update(chain, knownBy('x'))
-  t.not(registry.spaceOf(chain, knownBy('x')), renewed, 'another chain gets an empty space')
+  t.not(registry.records.spaceOf(chain, knownBy('x')), renewed, 'another chain gets an empty space')
   await registry.update({ id: 4, generation: 2 }, { anchors: [], head: stamped })
-  t.ok(registry.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: stamped }), 'without anchors positions decide')
-  t.notOk(registry.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: later(stamped) }))
+  t.ok(registry.records.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: stamped }), 'without anchors positions decide')
+  t.notOk(registry.records.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: later(stamped) }))
 })
 
 t.test('damaged records are set aside under a name that says so, a few at most; old generations go', async t => {

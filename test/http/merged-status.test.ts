@@ -108,6 +108,18 @@ t.test('the merged position is that of the worker with the highest version, comp
   })
 })
 
+t.test('the size of a folder that workers share counts once, and the disk is down if it is for one', async t => {
+  const sizes = { entries: 7, bytes: 100, maxBytes: 1000, isShared: true }
+  const sharing = (pid: number, state: 'up' | 'down'): WorkerStatus => {
+    const status = worker(pid, 9)
+    return { ...status, tiers: { ...status.tiers, disk: { ...sizes, state } } }
+  }
+  const diskOf = (...statuses: WorkerStatus[]): unknown =>
+    (mergeStatuses(statuses, 2, false, recent) as WorkerStatus).tiers.disk
+  t.same(diskOf(sharing(1, 'up'), sharing(2, 'up')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'up' })
+  t.same(diskOf(sharing(1, 'up'), sharing(2, 'down')), { entries: 7, bytes: 100, maxBytes: 1000, state: 'down' })
+})
+
 t.test('memory use is summed over workers, and Redis is down if it is down for one of them', async t => {
   t.match(mergeStatuses([worker(1, 9), worker(2, 10)], 2, false, recent), {
     varve: { version: '1.2.3' },
