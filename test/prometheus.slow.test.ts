@@ -243,7 +243,7 @@ t.test('every query of every panel returns what known traffic of three replicas 
     }
   })
 
-  await t.test('a Redis outage shows on every replica, with its errors', async t => {
+  await t.test('a Redis outage shows on every replica, with its errors', async () => {
     const query = (title: string): string =>
       expandQuery(queries().find(({ at }) => at === `varve/${title}/A`)?.expr ?? '', range)
     await stage.redis.kill()

@@ -132,7 +132,7 @@ t.test(
     const pool = await SimulatedPool.start(t, chain, count)
     const redis = await startRedis(t)
     const configOf = (round: number): object => ({
-      ...configurationOf(pool.upstreams, redis.url, round, 'on'),
+      ...configurationOf(pool.upstreams, { redisUrl: redis.url, diskPath: null }, round, 'on'),
       workers: 2
     })
     const program = await startVarveProcess(t, configOf(0), { isInspected: false })
