@@ -247,12 +247,12 @@ t.test('in an empty folder npx runs the packed varve, and a program imports both
     ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
   ], { cwd: dir })
   t.match(compiled, { code: 0, stdout: '' })
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['main.js'], { cwd: dir })
-  t.same(
-    { code, stdout, stderr },
-    { code: 0, stdout: '200 4\n200 4\n200\n3\n', stderr: '' },
-    'every process logs there'
-  )
+  // Each of the three processes logs to the program.
+  t.match(await runProgram(process.execPath, ['main.js'], { cwd: dir }), {
+    code: 0,
+    stdout: '200 4\n200 4\n200\n3\n',
+    stderr: ''
+  })
 })
 
 /** Starts a command that serves, and waits until its upstream is up. */

@@ -53,7 +53,9 @@ const aroundMs = 28_000
 const troubledMs = Math.max(10_000, seconds * 1000 - aroundMs)
 
 t.test(
-  `${seconds} s of faults, follow ${followMode}, ${hasDisk ? 'with' : 'no'} disk: no leak, no wrong response (seed ${seed})`,
+  `${seconds} s of faults, follow ${followMode}, ${
+    hasDisk ? 'with' : 'no'
+  } disk: no leak, no wrong response (seed ${seed})`,
   { timeout: (3 * seconds + 120) * 1000 },
   async t => {
     const chance = new SeededRandom(seed)
@@ -251,7 +253,10 @@ async function isHealthy ({ program }: SoakRun): Promise<boolean> {
 
 function sharesOf (series: ReadonlyMap<string, number>): string[] {
   const of = (outcome: string): number => sumOfSeries(series, 'varve_requests_total', `outcome="${outcome}"`)
-  const known = ['hit_memory', 'hit_disk', 'hit_redis', 'miss', 'collapsed'].reduce((sum, outcome) => sum + of(outcome), 0)
+  const known = ['hit_memory', 'hit_disk', 'hit_redis', 'miss', 'collapsed'].reduce(
+    (sum, outcome) => sum + of(outcome),
+    0
+  )
   return [
     `as varve counts: ${outcomeNames.map(outcome => `${outcome} ${of(outcome)}`).join(', ')}; hits from memory ${
       (100 * of('hit_memory') / known).toFixed(1)

@@ -44,7 +44,9 @@ function mergeSeverity (
   ]
   // Keeps one condition per text: workers report the same upstreams, whose lag each measures at another moment.
   const byText = new Map(
-    [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(each => [each.text.replace(/\b\d+ s\b/, ''), each])
+    [...own, ...statuses.flatMap(({ conditions }) => conditions)].map(
+      each => [each.text.replace(/\b\d+ s\b/, ''), each]
+    )
   )
   return severityOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
 }

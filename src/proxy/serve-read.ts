@@ -149,8 +149,7 @@ async function serveHistory (context: ProxyContext, pinned: PinnedRead): Promise
 /** Loads once for all equal reads that came before it began (law 5: a latest read is never older than its request). */
 async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<Outcome> {
   const key = coalescingKeyOf(pinned.read, pinned.keys.text)
-  const loadOnce = (): Promise<Coalesced<Loaded>> =>
-    context.latestCoalescer.run(key, () => load(context, pinned))
+  const loadOnce = (): Promise<Coalesced<Loaded>> => context.latestCoalescer.run(key, () => load(context, pinned))
   let { result, isCollapsed } = await traceWait(pinned, loadOnce)
   if (isCollapsed && !isCachedEntry(result) && reportsUpstreamFault(result.response)) {
     result = (await loadOnce()).result

@@ -57,13 +57,13 @@ export class OtlpExporter {
   /** Sends what is queued, once and within a second, and ends. */
   async close (): Promise<void> {
     clearInterval(this.#timer)
-    let isLate = false
+    const late = new AbortController()
     const timer = setTimeout(() => {
-      isLate = true
+      late.abort()
       this.#request?.destroy(new Error('timed out'))
     }, closeMs)
     await this.#sending
-    while (this.#queue.length > 0 && !isLate && await this.#sendBatch()) { /* until all is sent, or one fails */ }
+    while (this.#queue.length > 0 && !late.signal.aborted && await this.#sendBatch()) { /* until all is sent */ }
     clearTimeout(timer)
   }
 

@@ -59,7 +59,10 @@ t.test('entries belong to a generation only while its record is proven to be of 
   await registry.update(chain, knownBy('x'))
   t.not(registry.records.spaceOf(chain, knownBy('x')), renewed, 'another chain gets an empty space')
   await registry.update({ id: 4, generation: 2 }, { anchors: [], head: stamped })
-  t.ok(registry.records.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: stamped }), 'without anchors positions decide')
+  t.ok(
+    registry.records.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: stamped }),
+    'without anchors positions decide'
+  )
   t.notOk(registry.records.spaceOf({ id: 4, generation: 2 }, { anchors: [], head: later(stamped) }))
 })
 

@@ -157,8 +157,11 @@ t.test('each fault has its level: red where no upstream is usable, else amber', 
     const [change, words] of [
       [{ degradedTiers: () => ['Redis unreachable'] }, 'Redis unreachable'],
       [{ degradedCertificate: () => ['certificate expires in 3 days'] }, 'certificate expires in 3 days'],
-      [{ inFlight: { isExhausted: true } }, 'limits.inFlightMb is used up: large responses are not stored, and ' +
-        'misses may be rejected'],
+      [
+        { inFlight: { isExhausted: true } },
+        'limits.inFlightMb is used up: large responses are not stored, and ' +
+        'misses may be rejected'
+      ],
       [{ info: () => ({ isSandbox: true }) }, 'sandbox'],
       [{ drain: { isDraining: true } }, 'draining: open requests are finished, then varve ends'],
       [{ loadShedder: { isShedding: true } }, 'overloaded: serving cached responses only'],

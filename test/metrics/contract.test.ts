@@ -223,7 +223,7 @@ t.test('varve shows every metric of the contract before its first request, close
   }
 })
 
-t.test('an idle varve with one upstream has at most 900 samples, also with every tier and following', async t => {
+t.test('an idle varve has at most 900 samples, also with every tier and following', async t => {
   const [redis, sandbox] = await Promise.all([startRedis(t), startSandboxNode(t)])
   const path = t.testdir()
   for (const cache of [{}, { disk: { path }, redis: { url: redis.url } }]) {

@@ -81,7 +81,9 @@ t.test('a cordoned upstream gets no reads until it is uncordoned, and status and
   t.equal(await call(varve, 'b', 'cordon'), 200)
   t.match(new Set(await readAll(varve, 19_100)), new Set([503]), 'none is left')
   t.match(new Set(await readAll(varve, 19_000)), new Set([200]), 'hits are served')
-  t.match(await statusOf(varve), { degraded: [/^serving cache only: \d+ % of requests fail$/, /^a is cord/, /^b is cord/] })
+  t.match(await statusOf(varve), {
+    degraded: [/^serving cache only: \d+ % of requests fail$/, /^a is cord/, /^b is cord/]
+  })
   t.match(await sendRequest(varve.adminUrl, '/readyz'), { status: 200, body: /"level":"red"/ })
   t.equal(await call(varve, 'a', 'uncordon'), 200)
   t.same(new Set(await readAll(varve, 19_200)), new Set([200]))

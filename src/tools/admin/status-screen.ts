@@ -55,7 +55,7 @@ export function statusScreenOf (json: unknown): string {
   const status = json as Status
   const { varve = {}, chain, position, follow, tiers = {}, recent, upstreams = [], workers } = status
   return [
-    `varve${varve.version === undefined ? '' : ` ${varve.version}`} on ${varve.host ?? 'this machine'}: ${stateOf(status)}`,
+    `${['varve', varve.version].filter(Boolean).join(' ')} on ${varve.host ?? 'this machine'}: ${stateOf(status)}`,
     ...(status.degraded ?? []).map(text => `  ! ${text}`),
     '',
     ...rows([

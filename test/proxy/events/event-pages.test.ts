@@ -80,7 +80,7 @@ t.test('the newest events are complete if as many as requested, or if the first 
   t.equal(lack(path, responseOf('[]')), 'partial')
 })
 
-t.test('a page that was read before its path led nowhere tells only the path where its events end', async t => {
+t.test('a page read before its path led nowhere says for that path alone where its events end', async t => {
   const { context } = contextAt(t, 'http://127.0.0.1:1')
   const pinned = pinTo(chain, readOfTarget(`${path}?start=80&limit=3`))
   learnStream(context, pinned, responseOf('{}', 404, { 'x-aptos-ledger-version': '1001' }))
