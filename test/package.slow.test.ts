@@ -247,7 +247,6 @@ t.test('in an empty folder npx runs the packed varve, and a program imports both
     ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
   ], { cwd: dir })
   t.match(compiled, { code: 0, stdout: '' })
-  // Each of the three processes logs to the program.
   t.match(await runProgram(process.execPath, ['main.js'], { cwd: dir }), {
     code: 0,
     stdout: '200 4\n200 4\n200\n3\n',

@@ -57,11 +57,11 @@ t.test('a wrong unit, a fraction and a unit on another key are mistakes with an 
 
 t.test('an unknown key is answered with the one that it may mean, here or elsewhere', async t => {
   const cases: [string, RegExp][] = [
-    ['workrs: 1', /:1:9: workrs: unknown key; .*; did you mean workers\?$/],
+    ['workrs: 1', /:1:1: workrs: unknown key; .*; did you mean workers\?$/],
     ['cache: { memory: { maxMB: 1 } }', /; did you mean maxMb\?$/],
     ['maxMb: 1', /; did you mean cache\.memory\.maxMb\?$/],
     ['timeoutMs: 1', /; did you mean upstreams\[\]\.timeoutMs or cache\.redis\.timeoutMs\?$/],
-    ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:42: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
+    ['upstreams: [{ url: "http://h", timoutMs: 1 }]', /:1:32: upstreams\.0\.timoutMs: .*; did you mean timeoutMs\?$/],
     ['colour: red', /downstream$/]
   ]
   for (const [text, message] of cases) t.throws(() => load(t, text), { message }, text)
