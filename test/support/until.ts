@@ -1,6 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { startIdleMeter } from './idle-meter.js'
 
+// Pauses grow with the wait, since most conditions are requests that cost processor time.
+const shortestMs = 10
+const longestMs = 100
+const shareOfWait = 0.05
 // Factor of the limit while other processes use most of the processor.
 const busyFactor = 4
 
@@ -18,6 +22,6 @@ export async function until (isTrue: () => Promise<boolean> | boolean, what: str
     if (idle() > limitMs || performance.now() - began > busyFactor * limitMs) {
       throw new Error(`after ${limitMs} ms still not: ${what}`, { cause: fault })
     }
-    await pause(10)
+    await pause(Math.min(longestMs, shortestMs + shareOfWait * (performance.now() - began)))
   }
 }
