@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { copyCheckout, digestOf, pack } from './support/packed.js'
 import { type ProgramResult, runProgram } from './support/run-npm.js'
 
 const root = join(import.meta.dirname, '..')
@@ -39,14 +40,7 @@ async function runJob (
 
 /** Copies the checkout and does what docs/releasing.md asks for before the tag. */
 function copyToRelease (dir: string): string {
-  const copy = join(dir, 'checkout')
-  mkdirSync(copy)
-  for (const name of readdirSync(root)) {
-    if (!['node_modules', '.git', '.tap', 'dist', 'coverage'].includes(name)) {
-      cpSync(join(root, name), join(copy, name), { recursive: true })
-    }
-  }
-  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const copy = copyCheckout(join(dir, 'checkout'))
   const changelog = read('CHANGELOG.md')
   writeFileSync(
     join(copy, 'CHANGELOG.md'),
@@ -65,6 +59,13 @@ const runner = {
   RUNNER_TEMP: join(dir, 'temp')
 }
 const folder = join(runner.RUNNER_TEMP, 'release')
+
+t.test('the package is byte-identical wherever it is built', async t => {
+  const dir = t.testdir()
+  const one = await pack(t, copyCheckout(join(dir, 'one')), join(dir, 'first'))
+  const two = await pack(t, copyCheckout(join(dir, 'another-folder')), join(dir, 'second'))
+  t.equal(digestOf(two), digestOf(one))
+})
 
 t.test('the job that packs leaves package, SBOM, digests and notes, with the repository\'s address', async t => {
   const done = await runJob('package', checkout, runner)
