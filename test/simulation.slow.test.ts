@@ -32,6 +32,8 @@ const fewBlocks = 300
 const maxAgeMs = 250
 // Allows for messages between workers through the primary process, on a busy machine.
 const sharingMs = 1000
+// Share of the run for which the machine may stand still.
+const mostStalled = 0.1
 // Seeds take turns: FOLLOW=on chooses.
 const followMode = followModeOf(seed)
 
@@ -181,12 +183,15 @@ t.test(
     const [followed, fromRedis] = ['hit_followed', 'hit_redis'].map(outcome =>
       sum('varve_requests_total', `outcome="${outcome}"`)
     )
-    t.ok(followed, `${followed} latest reads needed no fetch`)
-    t.ok(fromRedis, `${fromRedis} hits from Redis`)
-    t.ok(sum('varve_chain_resets_total') > 0, `${sum('varve_chain_resets_total')} resets`)
-    t.ok(tally.total > 30 * seconds, `${tally.total} reads`)
-    t.ok(tally.sumOf('tolerated') < tally.total / 10, `${tally.sumOf('tolerated')} responses were worse than necessary`)
     for (const fault of ['reload', 'purge', 'reset', 'lag']) t.ok(tally.countOf(`fault: ${fault}`) > 0, fault)
+    t.ok(sum('varve_chain_resets_total') > 0, `${sum('varve_chain_resets_total')} resets`)
+    // Reads of a machine that stands still end by timeouts: they must be right, but prove little more.
+    if (pool.stalledMs < seconds * mostStalled * 1000) {
+      t.ok(followed, `${followed} latest reads needed no fetch`)
+      t.ok(fromRedis, `${fromRedis} hits from Redis`)
+      t.ok(tally.total > 30 * seconds, `${tally.total} reads`)
+      t.ok(tally.sumOf('tolerated') < tally.total / 10, `${tally.sumOf('tolerated')} worse responses than necessary`)
+    }
     program.terminate()
     t.equal(await program.ended, 0, 'it stops')
     t.same(program.stderrLines, [], 'varve wrote nothing to standard error')

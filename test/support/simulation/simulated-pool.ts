@@ -74,10 +74,10 @@ export class SimulatedPool {
     this.#walkedAt = performance.now()
   }
 
-  /** Returns the era that varve must have noticed by a time. */
+  /** Returns the era that varve must have noticed by a time; polls of a machine that stood still prove nothing. */
   requiredEra (at: number): number {
     const { index } = this.#chain.current
-    const isDue = this.#walkedAt + noticeResetMs < at &&
+    const isDue = this.#walkedAt + noticeResetMs < at && !this.wasStalled({ from: at - noticeResetMs, to: at }) &&
       this.#isAny({ from: at, to: at }, noticeResetMs, ({ condition, era }) => condition === 'up' && era === index)
     return isDue ? index : 0
   }

@@ -49,8 +49,10 @@ export async function runPurges (
     // Accepts 202: purges of an unreachable Redis are applied later.
     const isTaken = (status === 200 || status === 202) && text.startsWith('{"purged":true')
     const isForNothing = status === 400 && (wish.kind === 'gas' || wish.kind === 'info')
+    // A worker that has just started or reset may not know its chain yet.
+    const isUnknown = status === 503 && world.sharingMs > 0
     const isLate = status === 408 && world.pool.wasStalled({ from, to: performance.now() })
-    if (!isTaken && !isForNothing && !isLate) {
+    if (!isTaken && !isForNothing && !isUnknown && !isLate) {
       tally.fail(`a purge returns ${status}`, `${JSON.stringify(wanted)} ${text}`)
     }
   }
