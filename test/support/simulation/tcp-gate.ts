@@ -41,6 +41,8 @@ export class TcpGate {
         server.close(resolve)
       })
     }
+    // A reset waits for unsent bytes, and a peer that is gone takes none: the test's process would not end.
+    for (const socket of this.#sockets) socket.destroy()
   }
 
   /** Accepts bytes and forwards nothing, even in the middle of a response. */

@@ -15,6 +15,7 @@ const ofInspector = /^(?:Debugger (?:listening|attached|ending)|For help, see:|W
 const errorLevel = 50
 const reloadedMessage = 'configuration reloaded'
 const reloadMs = 30_000
+const startMs = 30_000
 
 /** Start options besides the configuration. */
 export interface StartOptions {
@@ -57,7 +58,7 @@ export async function startVarveProcess (
     child.kill('SIGKILL')
   })
   const program = new VarveProcess(child, file)
-  await until(() => program.isListening, `varve listens:\n${program.stderrLines.join('\n')}`)
+  await until(() => program.isListening, `varve listens:\n${program.stderrLines.join('\n')}`, startMs)
   await until(async () => (await fetch(`${program.adminUrl}/readyz`)).ok, 'varve is ready')
   return program
 }
