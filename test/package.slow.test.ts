@@ -199,7 +199,6 @@ t.test('in an empty folder npx runs the packed varve, and a program imports both
     cwd: dir
   })
   t.match(await sendRequest(sandbox.url, '/v1'), { status: 200, headers: { 'x-varve-sandbox': 'true' } })
-  // npx itself ends by the signal, after varve.
   t.match(await sandbox.stop('SIGINT'), { out: /"msg":"stopped"\}\n$/, err: '' })
 
   // The types that a TypeScript program has anyway come from the checkout.
