@@ -3,7 +3,7 @@ import { digest } from './digest.js'
 import { type Ledger } from './ledger.js'
 import { type EndpointName } from './routes.js'
 import { Hold } from './hold.js'
-import { snapshotSourceOf, type SnapshotSource } from './snapshot-source.js'
+import { faultSnapshotOf, type SnapshotSource } from './fault-snapshots.js'
 
 /** Active fault, with the source of the snapshot that it makes the node serve from. */
 export interface ActiveFault {
@@ -42,7 +42,7 @@ export class FaultInjector {
   add (fault: Fault): { remove: () => void } {
     const entry = {
       fault,
-      snapshotSource: snapshotSourceOf(fault, this.#ledgerNow()),
+      snapshotSource: faultSnapshotOf(fault, this.#ledgerNow()),
       remaining: fault.times ?? Infinity
     }
     this.#active.add(entry)

@@ -50,7 +50,7 @@ export interface CoinStoreRecreation {
 export const epochBlocks = 200
 
 /** Blocks below the window of the head that are remembered, since nodes that lag read there. */
-export const lagBlocks = 2_000
+export const retainedBlocksBelowWindow = 2_000
 
 // Time between two blocks of a chain that only `grow` makes longer.
 const usualBlockMs = 250

@@ -16,7 +16,7 @@ import { type SandboxResponse } from './response.js'
 import { joinItems } from './json-printer.js'
 import { nextSequenceAt, versionOfSend } from './known-senders.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
-import { lagBlocks, type Ledger } from './ledger.js'
+import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { type PendingTransaction } from './schema/transaction-user.js'
 import { pendingTransactions, printTransaction, transactionBytes, transactionHash } from './transactions.js'
 
@@ -150,7 +150,8 @@ function findTransactionByHash (
 // Indexes each version that is not pruned once; the next look-up continues from there.
 function findVersion (ledger: Ledger, hash: string, oldest: bigint): bigint | undefined {
   const { versionsByHash, head } = ledger
-  const dropped = ledger.block(Math.max(0, ledger.height - ledger.windowBlocks - lagBlocks)).firstVersion
+  const dropped =
+    ledger.block(Math.max(0, ledger.height - ledger.windowBlocks - retainedBlocksBelowWindow)).firstVersion
   for (const [earliest, version] of versionsByHash.versions) {
     if (version >= dropped) break
     versionsByHash.versions.delete(earliest)

@@ -1,6 +1,6 @@
 import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { respond, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './respond.js'
+import { dispatch, endpointOf, isLongPollPending, maxBodyBytes, type ReceivedRequest } from './dispatch.js'
 import { type RequestLog } from './request-log.js'
 import { applyResponseFault } from './apply-response-fault.js'
 import { type Fault } from './fault.js'
@@ -9,7 +9,7 @@ import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
 import { type LedgerSnapshot } from './request-context.js'
 import { makeResponse, printErrorBody, type SandboxResponse } from './response.js'
-import { headSnapshot } from './snapshot-source.js'
+import { headSnapshot } from './fault-snapshots.js'
 import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage } from './http-io.js'
 
 const pollMs = 20
@@ -103,7 +103,7 @@ function respondWithFaults (node: SandboxNode, received: ReceivedRequest, inject
   const stamp = { position: snapshot.position, family: settings.family }
   return injected.faults.reduce(
     (current, { fault }) => applyResponseFault(current, fault, stamp),
-    respond(received, snapshot, settings)
+    dispatch(received, snapshot, settings)
   )
 }
 

@@ -1,6 +1,6 @@
 import { type Address, addressOf } from './address.js'
 import { objectGroup } from './native-coin-resources.js'
-import { lagBlocks, type Ledger } from './ledger.js'
+import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { pieceGroup } from './short-lived-resources.js'
 import { groupKey, itemKey, moduleKey, resourceKey, type StateKey } from './state-key.js'
 import { transactionOutcomeOf } from './transaction-outcome.js'
@@ -95,7 +95,7 @@ export function indexState (ledger: Ledger, upTo: bigint): void {
     if (version > block.lastVersion) block = ledger.block(block.height + 1n)
     for (const { key } of transactionOutcomeOf({ ledger, block, version }).writes) state.add(key, state.next)
   }
-  prune(ledger, Math.max(0, Number(block.height) - ledger.windowBlocks - lagBlocks))
+  prune(ledger, Math.max(0, Number(block.height) - ledger.windowBlocks - retainedBlocksBelowWindow))
 }
 
 function keysAt (ledger: Ledger, address: Address, version: bigint): StateKey[] {

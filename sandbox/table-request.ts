@@ -1,6 +1,6 @@
 import { type Json, type JsonObject } from './json-parser.js'
 import { malformedBody, Problem } from './problem.js'
-import { readJsonObject, requireMember } from './request-body.js'
+import { readJsonObject, requireMember } from './json-body.js'
 import { readTypeTag, type TypeTag } from './type-tag.js'
 
 /** Body of a table item request; the types are still text, since nodes verify them later. */

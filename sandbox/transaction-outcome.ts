@@ -2,7 +2,7 @@ import { metadataWrites } from './kinds/block-transactions.js'
 import { firstTransactionKindOf } from './kinds/kind-schedule.js'
 import { freeOutcome, type Outcome } from './kinds/outcome.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
-import { submittedOutcome } from './kinds/submitted-transactions.js'
+import { submittedOutput } from './kinds/submitted-transactions.js'
 import { drawnItemWrite } from './kinds/user-transaction-kinds.js'
 import { userOutcome } from './kinds/user-transactions.js'
 import { validatorOutcome } from './kinds/validator-transactions.js'
@@ -12,7 +12,7 @@ import { genesisWrites } from './kinds/write-set-transactions.js'
 export function transactionOutcomeOf (location: TransactionLocation): Outcome {
   const { block, version } = location
   const submission = location.ledger.submissions.at(version)
-  if (submission !== undefined) return submittedOutcome(location, submission)
+  if (submission !== undefined) return submittedOutput(location, submission)
   if (block.height === 0n) return freeOutcome(genesisWrites(location))
   if (version === block.firstVersion) return freeOutcome(metadataWrites(location))
   if (version === block.lastVersion) return freeOutcome([])

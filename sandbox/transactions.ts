@@ -9,7 +9,7 @@ import { makeSubmittedTransaction } from './kinds/submitted-transactions.js'
 import { makeValidatorTransaction } from './kinds/validator-transactions.js'
 import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
 import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transactions.js'
-import { type Block, lagBlocks, type Ledger } from './ledger.js'
+import { type Block, retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
 import { type PendingTransaction, type UserTransaction } from './schema/transaction-user.js'
 import { type SubmittedTransaction } from './submissions.js'
@@ -96,7 +96,7 @@ export function extendAccumulator (ledger: Ledger, upTo: bigint): void {
     if (version > block.lastVersion) block = ledger.block(block.height + 1n)
     accumulator.append(leafAt({ ledger, block, version }))
   }
-  const oldest = ledger.block(Math.max(0, Number(block.height) - ledger.windowBlocks - lagBlocks))
+  const oldest = ledger.block(Math.max(0, Number(block.height) - ledger.windowBlocks - retainedBlocksBelowWindow))
   accumulator.pruneTo(Number(oldest.firstVersion - startVersion))
 }
 

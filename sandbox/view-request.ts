@@ -2,7 +2,7 @@ import { type Address, readAddress } from './address.js'
 import { BcsReader } from './bcs-reader.js'
 import { type Json } from './json-parser.js'
 import { invalidInput, malformedBody } from './problem.js'
-import { essenceOf, readJsonObject, requireMember } from './request-body.js'
+import { essenceOf, readJsonObject, requireMember } from './json-body.js'
 import { isIdentifier, readTypeTag, type TypeTag } from './type-tag.js'
 import { readIdentifierBytes, readTypeTagBytes } from './type-tag-bytes.js'
 

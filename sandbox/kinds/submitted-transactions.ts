@@ -11,7 +11,7 @@ import { type Outcome } from './outcome.js'
 import { type TransactionLocation } from './transaction-location.js'
 
 /** Returns what a submitted transaction did: the fee and the sequence number of its sender, and its transfer. */
-export function submittedOutcome (
+export function submittedOutput (
   { ledger, version }: TransactionLocation,
   { transaction, failure }: CommittedSubmission
 ): Outcome {

@@ -2,7 +2,7 @@ import { needsLayout, tableKeyBytes } from './key-bytes.js'
 import {
   addressDigits,
   digestOf,
-  digestOfSet,
+  wildcardDigest,
   featuresTag,
   frameworkAddress,
   groupKey,
@@ -13,7 +13,7 @@ import {
   primaryStoreOf,
   publishedCode,
   resourceKey,
-  type KeySet,
+  type WildcardKind,
   type StateDigest,
   structTagOf
 } from './state-key.js'
@@ -142,8 +142,8 @@ function ofItem (handle: string, key: Buffer | undefined): Dependency {
     : { digest: digestOf(itemKey(handle, key)), name: `item 0x${key.toString('hex')} of table 0x${handle}` }
 }
 
-function ofSet (set: KeySet, address: string): Dependency {
-  return { digest: digestOfSet(set, address), name: `all ${set} of 0x${address}` }
+function ofSet (set: WildcardKind, address: string): Dependency {
+  return { digest: wildcardDigest(set, address), name: `all ${set} of 0x${address}` }
 }
 
 /** Returns the address or table handle of a canonical path as 64 hex digits. */

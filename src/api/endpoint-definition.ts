@@ -15,7 +15,7 @@ export interface PathParameter {
  * `transaction` and `hash`: the block or committed transaction that the last path segment names. `list`: transactions
  * from a version on. `page`: events from a sequence number on. `moving`: none, because the response is always moving.
  */
-export type Keying = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
+export type PinKind = 'version' | 'block' | 'height' | 'transaction' | 'hash' | 'list' | 'page' | 'moving'
 
 /** Kind of request body, by the endpoints that take it. */
 export type BodyKind = 'table_key' | 'raw_key' | 'view'
@@ -34,7 +34,7 @@ export interface EndpointDefinition<Name extends string = string> {
   readonly takesCursor: boolean
   /** True if Accept chooses the representation; node info is always JSON (docs/node-behaviour.md, "Accept"). */
   readonly takesAccept: boolean
-  readonly keyedBy: Keying
+  readonly keyedBy: PinKind
   /** Error code of a not-found that is a fact of history and can be stored (law 3: only proven history is stored). */
   readonly notFoundCode: string | undefined
   /** True if JSON depends on the release, or the flag with which it does (docs/node-behaviour.md, "Rendering"). */

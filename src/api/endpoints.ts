@@ -23,7 +23,7 @@ import {
   u64
 } from './parameters.js'
 
-export { type BodyKind, type Keying, type PathParameter, type ParameterParser } from './endpoint-definition.js'
+export { type BodyKind, type PinKind, type PathParameter, type ParameterParser } from './endpoint-definition.js'
 
 /** Names of the endpoints that varve knows, as metrics and `explain` use them (docs/node-behaviour.md, "Routes"). */
 export const endpointNames = [

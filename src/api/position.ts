@@ -23,7 +23,7 @@ export interface Position {
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /** Position of a response, and the prefix of its headers' names. */
-export interface StampedPosition {
+export interface ResponsePosition {
   readonly position: Position
   readonly family: string
 }
@@ -90,8 +90,8 @@ export function headerNamesOf (family: string): readonly string[] {
  * Reads the position from response headers of any family. Undefined if no family is complete and valid, or if two
  * contradict each other.
  */
-export function readPosition (headers: ResponseHeaders): StampedPosition | undefined {
-  const found: StampedPosition[] = []
+export function readPosition (headers: ResponseHeaders): ResponsePosition | undefined {
+  const found: ResponsePosition[] = []
   for (const name in headers) {
     if (!name.endsWith(versionNameEnd)) continue
     const family = name.slice(0, -headerSuffix.version.length)

@@ -8,7 +8,7 @@ import { readRequestBody } from './request-body.js'
 import { localTarget, methodNotAllowedError, requireLegalTarget } from './pass-through-target.js'
 
 /** Client request as received. */
-export interface ClientRequest {
+export interface RawRequest {
   readonly method: string
   readonly accept: string | undefined
   readonly contentType: string | undefined
@@ -51,7 +51,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
 }
 
 /** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */
-export function readRequest (match: EndpointMatch, request: ClientRequest, defaults: UpstreamDefaults): Read {
+export function readRequest (match: EndpointMatch, request: RawRequest, defaults: UpstreamDefaults): Read {
   const { endpoint } = match
   requireLegalTarget(match.target)
   if (!allowsMethod(endpoint, request.method)) {

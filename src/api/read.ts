@@ -56,7 +56,7 @@ export interface ReadKeys {
 export type IntervalKind = 'versions' | 'events'
 
 /** Interval that an entry is valid for, both ends included, in its family: a set of blocks, or a stream of events. */
-export interface ValidityInterval {
+export interface EntryInterval {
   readonly kind: IntervalKind
   readonly family: string
   readonly first: bigint
@@ -193,12 +193,12 @@ export function streamIndexKeyOf (
 }
 
 /** Returns the interval of a full page in its stream. */
-export function pageIntervalOf (family: string, { start, limit }: NonNullable<Read['page']>): ValidityInterval {
+export function pageIntervalOf (family: string, { start, limit }: NonNullable<Read['page']>): EntryInterval {
   return { kind: 'events', family, first: start, last: start + limit - 1n }
 }
 
 /** Returns the key of a page, equal to the key of its read by creation number. */
-export function pageKeyOf ({ family, first, last }: ValidityInterval): string {
+export function pageKeyOf ({ family, first, last }: EntryInterval): string {
   return `${family}?start=${first}&limit=${last - first + 1n}`
 }
 

@@ -89,10 +89,10 @@ export function digestOf (key: Buffer): StateDigest {
 }
 
 /** Sets of state keys that one digest stands for. */
-export type KeySet = 'groups' | 'modules' | 'resources' | 'items'
+export type WildcardKind = 'groups' | 'modules' | 'resources' | 'items'
 
 /** Returns the digest of all keys of a kind at an address or in a table; an address is 64 hex digits. */
-export function digestOfSet (set: KeySet, address: string): StateDigest {
+export function wildcardDigest (set: WildcardKind, address: string): StateDigest {
   return digestOfHash(hash('sha256', `${set} ${address}`, 'hex'))
 }
 

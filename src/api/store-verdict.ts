@@ -9,10 +9,15 @@ import {
   mediaTypeOf
 } from './upstream-response.js'
 import { type BlockSummary, readBlockSummary } from './block-summary.js'
-import { type Endpoint, type Keying } from './endpoints.js'
-import { type EventPage, readEventPage } from './event-page.js'
+import { type Endpoint, type PinKind } from './endpoints.js'
+import { type EventPageSummary, readEventPageSummary } from './event-page-summary.js'
 import { namesStream, type Read } from './read.js'
-import { readTransaction, readTransactions, type Transaction, type TransactionRun } from './transaction.js'
+import {
+  readTransactionSummary,
+  readTransactions,
+  type TransactionSummary,
+  type TransactionRun
+} from './transaction-summary.js'
 
 /**
  * Reasons for not storing a response: the closed list of metric, log and Cache-Status (law 3: only proven history is
@@ -62,7 +67,7 @@ const ofBlocks = ['outside_window', 'unreadable', 'wrong_block', 'newest_block',
 const ofPages = ['outside_window', 'unreadable', 'empty_page', 'short_page', 'gapped_page', 'pruned_page'] as const
 const ofTransactions = ['outside_window', 'unreadable', 'wrong_transaction', 'pending_transaction'] as const
 
-const ofKeying: Readonly<Record<Keying, readonly NotStoredReason[]>> = {
+const ofKeying: Readonly<Record<PinKind, readonly NotStoredReason[]>> = {
   moving: [],
   version: ['outside_window'],
   block: ofBlocks,
@@ -96,7 +101,7 @@ export interface Lifetime {
   /** Lowest version in the response, for reads that name no version. */
   readonly lowestVersion: bigint | undefined
   /** Page of events in the response. */
-  readonly page: EventPage | undefined
+  readonly page: EventPageSummary | undefined
 }
 
 /** Verdict on a response: its lifetime, or the reason why it is not stored. */
@@ -146,11 +151,11 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   if (response.stamped === undefined) return notStorable('no_position')
   const { head, oldest } = response.stamped.position
   if (read.page !== undefined) {
-    return judgePage(read, read.page, readEventPage(response.body), oldest.version, head.version, options)
+    return judgePage(read, read.page, readEventPageSummary(response.body), oldest.version, head.version, options)
   }
   const { keyedBy } = read.endpoint
   if (keyedBy === 'hash' && read.mayBeMoving) {
-    return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
+    return judgeTransaction(read, readTransactionSummary(response.body), oldest.version, head.version)
   }
   if (keyedBy === 'height') return judgeBlock(read, readBlockSummary(response.body, read.accept), oldest.version, head)
   if (
@@ -162,7 +167,7 @@ export function judge (read: Read, response: UpstreamResponse, options: Lifetime
   if (keyedBy === 'list') return judgeList(read, read.requestedVersion, readTransactions(response.body), head.version)
   if (keyedBy === 'block') return judgeBlock(read, readBlockSummary(response.body, read.accept), oldest.version, head)
   if (keyedBy === 'transaction' && read.accept === 'json') {
-    return judgeTransaction(read, readTransaction(response.body), oldest.version, head.version)
+    return judgeTransaction(read, readTransactionSummary(response.body), oldest.version, head.version)
   }
   return storable({})
 }
@@ -203,7 +208,7 @@ function judgeBlock (
 
 function judgeTransaction (
   { path, requestedVersion }: Read,
-  transaction: Transaction | undefined,
+  transaction: TransactionSummary | undefined,
   oldest: bigint,
   head: bigint
 ): StoreVerdict {
@@ -233,7 +238,7 @@ function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefi
 function judgePage (
   read: Read,
   requestedPage: NonNullable<Read['page']>,
-  page: EventPage | undefined,
+  page: EventPageSummary | undefined,
   oldest: bigint,
   head: bigint,
   { eventsTtlMs }: LifetimeOptions

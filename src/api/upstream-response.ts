@@ -1,4 +1,4 @@
-import { type ResponseHeaders, type StampedPosition } from './position.js'
+import { type ResponseHeaders, type ResponsePosition } from './position.js'
 import { membersIn, textIn } from './json-scan.js'
 
 /** Unread rest of a body; callers read it to its end or destroy it, else the upstream slot stays taken. */
@@ -25,7 +25,7 @@ export interface UpstreamResponse {
   /** True if a length or a last chunk marked the end; otherwise a lost connection may have truncated the body. */
   readonly isFramed: boolean
   /** Position stamped on this response; undefined if the upstream sent none. */
-  readonly stamped: StampedPosition | undefined
+  readonly stamped: ResponsePosition | undefined
   /** Upstream's release as known before the request was sent. */
   readonly release: string | undefined
   /** True if the operator chose to ignore Cache-Control and Vary of this upstream. */

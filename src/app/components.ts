@@ -17,7 +17,7 @@ import { type Metrics } from '../metrics/metrics.js'
 import { Cordons } from '../upstreams/cordons.js'
 import { HeadPolling, WaiterPolls } from '../upstreams/head-polling.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { LiveReleases } from '../upstreams/live-releases.js'
+import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { UpstreamPool } from '../upstreams/upstream-pool.js'
 import { AuditSampler } from '../proxy/audit-sampler.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
@@ -38,7 +38,7 @@ import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
 import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
 import { type UsedFolder } from './owned-folder.js'
-import { type combineRegistries } from '../cluster/combined-registry.js'
+import { type combineGenerationRegistries } from '../cluster/combined-generation-registry.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
@@ -84,7 +84,7 @@ export interface OptionalParts {
 export interface DiskParts {
   readonly folder: UsedFolder
   readonly diskBackendOf: typeof diskBackendOf
-  readonly combineRegistries: typeof combineRegistries
+  readonly combineRegistries: typeof combineGenerationRegistries
 }
 
 /** Builds every part that serves a read. */
@@ -121,7 +121,7 @@ export function buildComponents (
       await headPolling.pollQuarantined()
     }
   })
-  const releases = new LiveReleases(now, name => upstreamPool.isUp(name))
+  const releases = new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name))
   const followParts = { tracker, upstreamPool, headPolling, memory, hooks: hooks.following }
   const following = new Following(config, { ...followParts, metrics, log, now })
   const versionWaits = new VersionWaits(

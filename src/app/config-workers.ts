@@ -9,7 +9,7 @@ import { type WorkerMessage, type WorkerProcess } from '../workers/worker-proces
 import { type NamedUpstream, withAddress } from './monitored-upstream.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
-import { workerBoundsOf } from '../config/upstream-shares.js'
+import { perWorkerLimitsOf } from '../config/per-worker-limits.js'
 
 // Memory is counted in whole bytes.
 const bytesPerMb = 1024 * 1024
@@ -125,7 +125,7 @@ export function workerConfigOf (config: Config): Config {
   const { workers, upstreams, cache, hedge, limits, head: { pollMs } } = config
   return {
     ...config,
-    upstreams: upstreams.map(upstream => ({ ...upstream, ...workerBoundsOf(upstream, pollMs, workers) })),
+    upstreams: upstreams.map(upstream => ({ ...upstream, ...perWorkerLimitsOf(upstream, pollMs, workers) })),
     limits: {
       ...limits,
       connections: limits.connections && Math.max(1, Math.floor(limits.connections / workers)),

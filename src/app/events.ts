@@ -1,14 +1,14 @@
 import { ChainEvents } from '../chain/chain-events.js'
 import { Signal } from '../signal.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { type UpstreamState } from '../upstreams/upstream-state.js'
+import { type UpstreamHealthState } from '../upstreams/upstream-health-state.js'
 
 /** Events about upstreams. */
 export interface UpstreamEvents {
   /** A poll, or the time since one, changed the state of an upstream. */
   readonly stateChanged: Signal<{
     readonly upstream: Upstream,
-    readonly state: UpstreamState,
+    readonly state: UpstreamHealthState,
     readonly reason: string | undefined
   }>
   /** A poll found the upstream running another release than before, or its first one. */

@@ -7,7 +7,7 @@ import { type FollowDemand, type FollowEvent, RemoteTail } from '../follow/follo
 import { Follower, type FollowState } from '../follow/follower.js'
 import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
-import { observerOf } from './follow-observation.js'
+import { buildFollowComparer } from './build-follow-comparer.js'
 import { type FollowStatus } from '../http/status-sources.js'
 import { type FollowMetrics } from '../metrics/follow-metrics.js'
 import { type Metrics } from '../metrics/metrics.js'
@@ -181,7 +181,7 @@ export class Following {
       }
     })
     const followObserver = mode === 'observe'
-      ? observerOf(follower, this.#counters, this.#options)
+      ? buildFollowComparer(follower, this.#counters, this.#options)
       : undefined
     if (hooks === undefined) {
       this.#loop = this.#tailOf(follower, settings)

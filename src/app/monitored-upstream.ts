@@ -10,12 +10,12 @@ import { TimestampGuard } from '../chain/timestamp-guard.js'
 import { Signal } from '../signal.js'
 import { HeadPoll } from '../upstreams/head-poll.js'
 import { type UpstreamPoll } from '../upstreams/head-polling.js'
-import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type Cordons } from '../upstreams/cordons.js'
 import { type Resolve } from '../upstreams/dns-cache.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { Upstream } from '../upstreams/upstream.js'
-import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state.js'
+import { type UpstreamHealthState, upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type UpstreamEvents } from './events.js'
@@ -27,7 +27,7 @@ export interface MonitoredUpstreamOptions {
   readonly pool: UpstreamPool
   readonly generations: Generations
   readonly chainVerifier: ChainVerifier
-  readonly releases: LiveReleases
+  readonly releases: UpstreamSoftwareReleases
   readonly metrics: UpstreamMetrics
   readonly events: UpstreamEvents
   readonly inFlight: InFlightBytes
@@ -119,9 +119,9 @@ export function withAddress<T extends { readonly resolve: string }> (
 
 /** Returns a function that publishes the state of an upstream where it differs from the last one. */
 function stateChangesOf (upstream: Upstream, stateChanged: UpstreamEvents['stateChanged']): () => void {
-  let last: UpstreamState = 'unknown'
+  let last: UpstreamHealthState = 'unknown'
   return () => {
-    const { name: state, reason } = upstreamStateOf(upstream)
+    const { name: state, reason } = upstreamHealthStateOf(upstream)
     if (state === last) return
     last = state
     stateChanged.publish({ upstream, state, reason })

@@ -22,7 +22,7 @@ import { listenOn } from './listen.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 import { type SharedMessage, ConfigWorkers } from './config-workers.js'
-import { openSharedFolder } from './optional-parts.js'
+import { openSharedFolder } from './lazy-parts.js'
 import { type SharedFolder } from './shared-folder.js'
 
 const now = (): number => performance.now()

@@ -5,7 +5,7 @@ import { type Position } from '../api/position.js'
 import { indexTarget } from '../api/request-targets.js'
 import { readRelease } from '../api/upstream-response.js'
 import { type Config, hasRedis } from '../config/schema.js'
-import { inspectDiskFolder } from './inspect-disk-folder.js'
+import { checkDiskFolder } from './check-disk-folder.js'
 import { inspectRedis } from '../redis/health.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-backend.js'
@@ -140,7 +140,7 @@ async function checkRedis ({ cache: { redis } }: Config, { now }: OnlineClocks):
 async function checkDisk ({ cache: { disk: { path, maxGb } } }: Config): Promise<OnlineFinding[]> {
   if (path === null) return []
   try {
-    const { problems, ...facts } = await inspectDiskFolder(path, maxGb)
+    const { problems, ...facts } = await checkDiskFolder(path, maxGb)
     return [{ what: 'disk', name: path, facts, problems }]
   } catch (error) {
     return [{ what: 'disk', name: path, facts: {}, problems: [(error as Error).message] }]

@@ -6,7 +6,7 @@ import { type Metrics } from '../metrics/metrics.js'
 import { RecentCounts } from '../metrics/recent-counts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { Stamper } from '../proxy/stamper.js'
+import { ResponseBuilder } from '../proxy/response-builder.js'
 import { ClientPolicies } from '../http/client-policies.js'
 import { ConnectionLimiter } from '../http/connection-limiter.js'
 import { Cors } from '../http/cors.js'
@@ -21,7 +21,7 @@ import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { listenOn } from './listen.js'
-import { openDisk, openTracing } from './optional-parts.js'
+import { openDisk, openTracing } from './lazy-parts.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { connectionLimitFor } from './descriptors.js'
 import { buildComponents, type Components, type WorkerHooks } from './components.js'
@@ -255,14 +255,19 @@ export async function buildProxyServer (
     const access = new ClientPolicies(of, components.buckets)
     metrics.addClients(access.clientNames)
     const cors = new Cors(of.cors.origins)
-    const stamper = new Stamper(proxyContext, of.downstream.cacheControl, of.clients.required, cors.dependsOnOrigin)
+    const responseBuilder = new ResponseBuilder(
+      proxyContext,
+      of.downstream.cacheControl,
+      of.clients.required,
+      cors.dependsOnOrigin
+    )
     return {
       config: of,
       proxy: proxyContext,
       parsedRequests: parsedRequestCacheOf(of),
       knownRequests: knownRequestCacheOf(of),
       access,
-      stamper,
+      responseBuilder,
       metrics,
       log,
       requestIds,

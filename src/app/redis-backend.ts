@@ -7,12 +7,12 @@ import { type Config, hostAndPort } from '../config/schema.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { DnsCache } from '../upstreams/dns-cache.js'
-import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { RedisHealth } from '../redis/health.js'
 import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
-import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/connection-options.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/redis-client.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
 import { ControlRecord, type RememberedUpstream } from '../cluster/control-record.js'
 import { ReplicaAgreement } from '../cluster/replica-agreement.js'
@@ -30,7 +30,7 @@ type RedisConfig = Config['cache']['redis']
 export interface RedisBackendOptions {
   readonly rememberedUpstreams: () => readonly RememberedUpstream[]
   readonly tracker: Tracker
-  readonly releases: LiveReleases
+  readonly releases: UpstreamSoftwareReleases
   /** Counts client limits of this process alone, while Redis is down. */
   readonly localBuckets: TokenBuckets
   readonly inFlight: WriteBytes

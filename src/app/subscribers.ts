@@ -1,6 +1,6 @@
 import { type Logger } from 'pino'
 import { type LowerTier } from '../cache/tier.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type Generations } from '../chain/generations.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
@@ -12,7 +12,7 @@ import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type Events } from './events.js'
 import { type Following } from './following.js'
 import { type RedisBackend } from './redis-backend.js'
-import { type UpstreamState } from '../upstreams/upstream-state.js'
+import { type UpstreamHealthState } from '../upstreams/upstream-health-state.js'
 
 /** Parts that react to events. */
 export interface Subscribers {
@@ -35,7 +35,7 @@ export interface Subscribers {
 /** Notifications for the other processes of this varve. */
 export interface WorkerSubscribers {
   /** Runs after a response moved the position forward. */
-  readonly onAdvanced?: (stamped: StampedPosition) => void
+  readonly onAdvanced?: (stamped: ResponsePosition) => void
   /** Runs after the upstreams turned out to serve another chain (law 7: chains never mix). */
   readonly onChainReset?: () => void
   /** Publishes a purge that the other processes have to follow, because the cached bytes are wrong. */
@@ -152,7 +152,7 @@ function subscribeToUpstreams ({ stateChanged, releaseChanged }: Events, { log }
   })
 }
 
-function logState (log: Logger, upstream: string, state: UpstreamState, reason: string | undefined): void {
+function logState (log: Logger, upstream: string, state: UpstreamHealthState, reason: string | undefined): void {
   switch (state) {
     case 'unknown':
       return

@@ -5,7 +5,7 @@ import { type Config } from '../config/schema.js'
 import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
 import {
   type WorkerQuery,
@@ -16,7 +16,7 @@ import {
   type ToWorker
 } from '../workers/messages.js'
 import { Deferred } from '../workers/deferred.js'
-import { RemoteBuckets } from '../workers/remote-buckets.js'
+import { RemoteBuckets } from '../workers/primary-bucket-sender.js'
 import { RemoteProbes } from '../upstreams/remote-probes.js'
 import { watchDescriptors } from './descriptors.js'
 import { installFaultHandlers } from './faults.js'
@@ -81,7 +81,7 @@ interface MessageReceiver {
   runQuery(query: WorkerQuery): Promise<WorkerQueryResult>
   /** Polls an upstream of which another worker has a result. */
   poll(upstream: string): void
-  learnHead(stamped: StampedPosition): void
+  learnHead(stamped: ResponsePosition): void
   leadFollowing(): void
   onFollowDemand(demand: FollowDemand): void
   onFollowEvent(event: FollowEvent): void
@@ -268,7 +268,7 @@ class ServingWorker implements MessageReceiver {
     this.#server.components.headPolling.poll(upstream).catch(() => {})
   }
 
-  learnHead (stamped: StampedPosition): void {
+  learnHead (stamped: ResponsePosition): void {
     this.#server.statusSources.tracker.learnProven(stamped)
   }
 

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { type ValidityInterval } from '../api/read.js'
+import { type EntryInterval } from '../api/read.js'
 import { bytesOnDisk, type DiskFiles, indexPrefix } from './disk-files.js'
 
 // Both limits bound one file: its width in versions or events, and its records (law 10: nothing grows without bound).
@@ -18,7 +18,7 @@ export interface DiskInterval {
 }
 
 /** Name of the entries that an interval belongs to. */
-type Family = Pick<ValidityInterval, 'kind' | 'family'>
+type Family = Pick<EntryInterval, 'kind' | 'family'>
 
 /** Files and accounting that the index needs. */
 export interface DiskIntervalIndexOptions {
@@ -43,7 +43,7 @@ export class DiskIntervalIndex {
   }
 
   /** Finds the entries whose intervals overlap a range, newest first. */
-  async find (space: string, range: ValidityInterval): Promise<DiskInterval[]> {
+  async find (space: string, range: EntryInterval): Promise<DiskInterval[]> {
     const found = await Promise.all(filesOf(range, range).map(async name => await this.#read(space, name)))
     return found.flat().filter(({ first, last }) => first <= range.last && last >= range.first).reverse()
   }

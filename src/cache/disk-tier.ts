@@ -1,10 +1,10 @@
-import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type ValidityInterval } from '../api/read.js'
+import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { bytesOnDisk, type DiskFiles } from './disk-files.js'
 import { type DiskRoom } from './disk-keeper.js'
 import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
-import { addKnownStreams } from './redis-invalidation.js'
+import { addKnownStreams } from './redis-invalidation-targets.js'
 import { invalidates, type Invalidation } from './invalidation.js'
 import { type StoredEntry } from './stored-entry.js'
 import {
@@ -228,7 +228,7 @@ export class DiskTier implements LowerTier, OwnTier {
   }
 
   // Serves only indexed entries, so that a purge by version or event finds every served one.
-  async #getIndexed (space: string, key: string, events?: ValidityInterval): Promise<FoundEntry | undefined> {
+  async #getIndexed (space: string, key: string, events?: EntryInterval): Promise<FoundEntry | undefined> {
     const found = await this.#read(space, key)
     const validity = events ?? found?.stored.validity
     if (found === undefined || validity === undefined) return undefined
@@ -281,7 +281,7 @@ export class DiskTier implements LowerTier, OwnTier {
   }
 }
 
-function intervalOf (key: string, { kind, first, last }: ValidityInterval): DiskInterval {
+function intervalOf (key: string, { kind, first, last }: EntryInterval): DiskInterval {
   return { first, last, height: kind === 'versions' ? BigInt(key.slice(familyOfKey(key).length + 1)) : 0n }
 }
 

@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { type IntervalKind, type ValidityInterval } from '../api/read.js'
+import { type IntervalKind, type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/coding.js'
 import { type StateDigest } from '../api/state-key.js'
@@ -30,7 +30,7 @@ export interface Entry extends Representation {
   /** Expiry on the clock of this process; undefined for entries that never expire. */
   readonly expiresAtMs: number | undefined
   /** Versions of a block, or events of a page; undefined for entries that are found by key alone. */
-  readonly validity: ValidityInterval | undefined
+  readonly validity: EntryInterval | undefined
   /**
    * Lowest version in the body, if the read names none. No served position is below it (law 4: headers are the present,
    * bodies are the past).

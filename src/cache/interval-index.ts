@@ -1,4 +1,4 @@
-import { type IntervalKind, type ValidityInterval } from '../api/read.js'
+import { type IntervalKind, type EntryInterval } from '../api/read.js'
 
 /** One version has one entry in a family, so at least one of two that overlap is wrong; pages of events may overlap. */
 export const mayOverlap: Readonly<Record<IntervalKind, boolean>> = { versions: false, events: true }
@@ -12,7 +12,7 @@ interface IndexedInterval {
 }
 
 /** Part of an interval that the index reads. */
-type FamilyInterval = Pick<ValidityInterval, 'family' | 'first' | 'last'>
+type FamilyInterval = Pick<EntryInterval, 'family' | 'first' | 'last'>
 
 /**
  * Maps intervals to the keys of their entries, with a sorted list per family. A record is removed with its entry, so

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
-import { type ValidityInterval } from '../api/read.js'
+import { type EntryInterval } from '../api/read.js'
 import { type Entry } from './entry.js'
 
 /** Entries to invalidate: by key or family, and by any version or event inside their intervals. */
 export interface Invalidation {
   readonly keys: readonly string[]
-  readonly intervals: readonly ValidityInterval[]
+  readonly intervals: readonly EntryInterval[]
 }
 
 /** Key and interval of an entry, by which an invalidation covers it. */
@@ -20,7 +20,7 @@ export function invalidates ({ keys, intervals }: Invalidation, { key, validity 
   )
 }
 
-function doOverlap (one: ValidityInterval, other: ValidityInterval): boolean {
+function doOverlap (one: EntryInterval, other: EntryInterval): boolean {
   return one.family === other.family && one.first <= other.last && other.first <= one.last
 }
 

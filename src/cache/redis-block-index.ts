@@ -1,5 +1,5 @@
-import { type ValidityInterval } from '../api/read.js'
-import { type RedisClient } from '../redis/connection-options.js'
+import { type EntryInterval } from '../api/read.js'
+import { type RedisClient } from '../redis/redis-client.js'
 
 // Number of versions per index key.
 const versionsPerBucket = 1024n
@@ -8,7 +8,7 @@ const versionsPerBucket = 1024n
 const maxBuckets = 65n
 
 /** First and last version of a block. */
-type VersionRange = Pick<ValidityInterval, 'first' | 'last'>
+type VersionRange = Pick<EntryInterval, 'first' | 'last'>
 
 /** Block as recorded in the index. */
 export interface IndexedBlock extends VersionRange {

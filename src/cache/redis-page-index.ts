@@ -1,5 +1,5 @@
-import { type ValidityInterval } from '../api/read.js'
-import { type RedisClient } from '../redis/connection-options.js'
+import { type EntryInterval } from '../api/read.js'
+import { type RedisClient } from '../redis/redis-client.js'
 
 // Both limits bound one index key: its width in events and its number of records (law 10: nothing grows without bound).
 const eventsPerBucket = 1024n
@@ -7,7 +7,7 @@ const maxRecordsPerBucket = 1024
 const maxU64 = 2n ** 64n - 1n
 
 /** Range of event sequence numbers. */
-type EventRange = Pick<ValidityInterval, 'first' | 'last'>
+type EventRange = Pick<EntryInterval, 'first' | 'last'>
 
 /**
  * Indexes cached pages in Redis by their events, under one key per 1,024 sequence numbers.
@@ -21,7 +21,7 @@ export class RedisPageIndex {
   }
 
   /** Finds the pages that share an event with a range, for a purge. */
-  async find (client: RedisClient, events: ValidityInterval): Promise<ValidityInterval[]> {
+  async find (client: RedisClient, events: EntryInterval): Promise<EntryInterval[]> {
     const records = await Promise.all(
       bucketsOf(events).map(async length =>
         await client.zrangebylex(this.#keyOf(events.family, length), '-', `(${hex(events.last)}g`)
@@ -33,14 +33,14 @@ export class RedisPageIndex {
   }
 
   /** Reports that a purge of any event of the page would find the page. */
-  async has (client: RedisClient, page: ValidityInterval): Promise<boolean> {
+  async has (client: RedisClient, page: EntryInterval): Promise<boolean> {
     const scores = await Promise.all(
       bucketsOf(page).map(async length => await client.zscore(this.#keyOf(page.family, length), recordOf(page)))
     )
     return scores.every(score => score !== null)
   }
 
-  async add (client: RedisClient, page: ValidityInterval, ttlMs: number): Promise<void> {
+  async add (client: RedisClient, page: EntryInterval, ttlMs: number): Promise<void> {
     await Promise.all(
       bucketsOf(page).map(length => this.#keyOf(page.family, length)).flatMap(key => [
         client.zadd(key, 0, recordOf(page)),
@@ -50,7 +50,7 @@ export class RedisPageIndex {
     )
   }
 
-  async remove (client: RedisClient, page: ValidityInterval): Promise<void> {
+  async remove (client: RedisClient, page: EntryInterval): Promise<void> {
     await Promise.all(
       bucketsOf(page).map(async length => await client.zrem(this.#keyOf(page.family, length), recordOf(page)))
     )

@@ -1,10 +1,10 @@
 import { type RedisLink } from '../redis/link.js'
-import { type RedisClient } from '../redis/connection-options.js'
-import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type ValidityInterval } from '../api/read.js'
+import { type RedisClient } from '../redis/redis-client.js'
+import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { RedisBlockIndex } from './redis-block-index.js'
 import { RedisPageIndex } from './redis-page-index.js'
-import { addKnownStreams, locateEntries } from './redis-invalidation.js'
+import { addKnownStreams, locateEntries } from './redis-invalidation-targets.js'
 import { decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './stored-entry.js'
 import { invalidates, type Invalidation, RecentWrites } from './invalidation.js'
 import {
@@ -204,7 +204,7 @@ export class RedisTier implements LowerTier {
     return found
   }
 
-  async #getPage (client: RedisClient, events: ValidityInterval): Promise<FoundEntry | undefined> {
+  async #getPage (client: RedisClient, events: EntryInterval): Promise<FoundEntry | undefined> {
     const found = await this.#getEntry(client, pageKeyOf(events))
     // A page that a purge would not find is not served.
     if (found === undefined || !await this.#pageIndex.has(client, events)) return undefined
@@ -259,12 +259,12 @@ export class RedisTier implements LowerTier {
     return Math.round(Math.min(ttlMs - (this.#options.now() - queuedAtMs), this.#options.ttlSeconds * 1000))
   }
 
-  #reindex (key: string, validity: ValidityInterval): void {
+  #reindex (key: string, validity: EntryInterval): void {
     // The link counts failures; the next incomplete lookup tries again.
     this.#index(key, validity, this.#options.ttlSeconds * 1000).catch(() => {})
   }
 
-  async #index (key: string, validity: ValidityInterval, ttlMs: number): Promise<void> {
+  async #index (key: string, validity: EntryInterval, ttlMs: number): Promise<void> {
     await this.#link.run('index', async client => {
       switch (validity.kind) {
         case 'versions':

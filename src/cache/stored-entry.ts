@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import { headerSuffix, isHeaderPrefix, type StampedPosition } from '../api/position.js'
+import { headerSuffix, isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { familyOfKey } from '../api/read.js'
 import { ByteReader, ByteWriter } from './byte-codec.js'
 import { type Entry, etagOf } from './entry.js'
@@ -13,7 +13,7 @@ export interface StoredEntry
   readonly cursor: string | undefined
   readonly gasUsed: string | undefined
   /** Position of the upstream response, and the family of its header names. */
-  readonly stamped: StampedPosition
+  readonly stamped: ResponsePosition
 }
 
 /** Format version, part of every value and key, so replicas with different formats never read each other's entries. */

@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { isStreamPath } from '../api/request-targets.js'
 import { etagOf } from './entry.js'
 import { type StoredEntry } from './stored-entry.js'
@@ -13,7 +13,7 @@ const contentType = 'text/plain'
 export function encodeStreamName (
   path: string,
   stream: string,
-  stamped: StampedPosition,
+  stamped: ResponsePosition,
   ttlMs: number
 ): StreamNameWrite {
   // Without chain and generation, so the name stays valid under another generation.

@@ -1,4 +1,4 @@
-import { type ReadKeys, type ValidityInterval } from '../api/read.js'
+import { type ReadKeys, type EntryInterval } from '../api/read.js'
 import { type Invalidation } from './invalidation.js'
 import { type StoredEntry } from './stored-entry.js'
 
@@ -27,7 +27,7 @@ export interface TierStatus {
 export type Lookup =
   | { readonly by: 'key', readonly keys: ReadKeys }
   | { readonly by: 'version', readonly family: string, readonly version: bigint }
-  | { readonly by: 'events', readonly events: ValidityInterval }
+  | { readonly by: 'events', readonly events: EntryInterval }
 
 /**
  * Contract of every tier, held by test/cache/tier-contract.test.ts. An expired, invalidated, damaged or unreachable

@@ -1,5 +1,5 @@
 import { type Anchor, Anchors } from './anchors.js'
-import { type Position, type StampedPosition } from '../api/position.js'
+import { type Position, type ResponsePosition } from '../api/position.js'
 import { contradicts } from './tracker.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type GenerationRecord } from './generation-record.js'
@@ -49,7 +49,7 @@ export class AnchoredChain {
   }
 
   /** Judges a generation by a verified upstream's chain as it is now. */
-  async verifyNow (known: GenerationRecord): Promise<{ verdict: ChainVerdict, now: StampedPosition | undefined }> {
+  async verifyNow (known: GenerationRecord): Promise<{ verdict: ChainVerdict, now: ResponsePosition | undefined }> {
     const now = await this.#source.readHead()
     return { now, verdict: now === undefined ? 'unknown' : await this.verifyAt(known, now.position) }
   }

@@ -1,10 +1,10 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { Signal } from '../signal.js'
 
 /** Events about the chain that keys name and about its head; `app/subscribers.ts` lists who reacts. */
 export class ChainEvents {
   /** A response proved that another chain with the same chain id replaced ours. */
-  readonly reset = new Signal<StampedPosition>()
+  readonly reset = new Signal<ResponsePosition>()
   /** Another replica noticed a chain reset first. */
   readonly resetByReplica = new Signal()
   /** Keys name this generation from now on. */
@@ -12,7 +12,7 @@ export class ChainEvents {
   /** Replicas that share this Redis read another chain with the same chain id as this generation. */
   readonly conflictingChain = new Signal<number>()
   /** A response of an upstream moved the position forward. */
-  readonly headAdvanced = new Signal<StampedPosition>()
+  readonly headAdvanced = new Signal<ResponsePosition>()
   /** The served head moved forward, by a response or by another replica. */
   readonly servedHeadAdvanced = new Signal()
 }

@@ -1,5 +1,5 @@
 import { type Anchor } from './anchors.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { isReachable, readHead } from '../upstreams/head-poll.js'
@@ -45,7 +45,7 @@ export class ChainVerifier implements ChainVerification {
     return this.#options.pool.upstreams.length > 1
   }
 
-  isOffChain ({ position }: StampedPosition): boolean {
+  isOffChain ({ position }: ResponsePosition): boolean {
     const { tracker } = this.#options
     return tracker.position !== undefined &&
       (position.chainId !== tracker.chainId || contradicts(position, tracker.position))
@@ -57,7 +57,7 @@ export class ChainVerifier implements ChainVerification {
    */
   async verifyChain (
     client: UpstreamClient,
-    stamped: StampedPosition,
+    stamped: ResponsePosition,
     wasDown: boolean
   ): Promise<QuarantineReason | undefined> {
     const { pool, generations, waitForEarlier } = this.#options
@@ -72,11 +72,11 @@ export class ChainVerifier implements ChainVerification {
   }
 
   /** Resolves with true if the upstream is on our chain without any decision. */
-  async isSameChain (client: UpstreamClient, stamped: StampedPosition): Promise<boolean> {
+  async isSameChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
     return await this.#options.generations.isSameChain(this.#unverifiedOf(client, stamped, true))
   }
 
-  #unverifiedOf (client: UpstreamClient, stamped: StampedPosition, wasDown: boolean): UnverifiedUpstream {
+  #unverifiedOf (client: UpstreamClient, stamped: ResponsePosition, wasDown: boolean): UnverifiedUpstream {
     const { referenceUpstream } = this.#options.pool
     const peer = referenceUpstream?.client !== client && referenceUpstream?.isVerified === true &&
         referenceUpstream.isUp

@@ -1,12 +1,12 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
 import {
-  type GenerationCandidate,
+  type KnownGeneration,
   candidatesIn,
   chooseCandidate,
   sortByGeneration,
   rememberedOnlyIn
-} from './generation-candidates.js'
+} from './known-generations.js'
 import { type GenerationRegistry, type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain } from './anchored-chain.js'
@@ -29,13 +29,13 @@ const maxAttempts = 5
  * not agreed, and is repeated.
  */
 export async function chooseGeneration (
-  stamped: StampedPosition,
+  stamped: ResponsePosition,
   { tracker, registry }: GenerationOptions,
   identity: AnchoredChain,
   ruledOut: number
 ): Promise<GenerationChoice> {
   const { position } = stamped
-  const own: GenerationCandidate[] = tracker.chain === undefined
+  const own: KnownGeneration[] = tracker.chain === undefined
     ? []
     : [[tracker.generation, { anchors: identity.anchors, head: tracker.stamped }]]
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
@@ -85,7 +85,7 @@ export async function chooseGeneration (
 async function readCandidates (
   registry: GenerationRegistry,
   chainId: number
-): Promise<{ state: RegistryState, published: GenerationCandidate[], remembered: GenerationCandidate[] }> {
+): Promise<{ state: RegistryState, published: KnownGeneration[], remembered: KnownGeneration[] }> {
   const [state, upstreams] = await Promise.all([registry.read(chainId), registry.rememberedUpstreams()])
   return {
     state,

@@ -1,10 +1,10 @@
 import { type Anchor } from './anchors.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 
 /** Anchors and head of a generation. */
 export interface GenerationRecord {
   readonly anchors: readonly Anchor[]
-  readonly head: StampedPosition | undefined
+  readonly head: ResponsePosition | undefined
 }
 
 /** Record of a generation without known anchors or head. */

@@ -1,7 +1,7 @@
-import { type StampedPosition, type Position } from '../api/position.js'
+import { type ResponsePosition, type Position } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
 import { PurgeAllGeneration } from './purge-all-generation.js'
-import { rememberedGenerationIn } from './generation-candidates.js'
+import { rememberedGenerationIn } from './known-generations.js'
 import { ChainComparer } from './chain-comparer.js'
 import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
@@ -114,7 +114,7 @@ export class Generations {
   }
 
   /** Reads anchors that are due, at a position of a verified upstream. */
-  async renewAnchors ({ position }: StampedPosition): Promise<void> {
+  async renewAnchors ({ position }: ResponsePosition): Promise<void> {
     if (position.chainId === this.#options.tracker.chainId) await this.#anchorRenewal.renewIfDue(position)
   }
 
@@ -122,7 +122,7 @@ export class Generations {
    * Drops the anchors after a chain reset, and chooses a generation; without a registry the tracker has already begun
    * a new one.
    */
-  recordReset (stamped: StampedPosition): void {
+  recordReset (stamped: ResponsePosition): void {
     const { tracker, registry, events } = this.#options
     this.#ownChain.replace([])
     this.#anchorRenewal.cancel()
@@ -137,7 +137,7 @@ export class Generations {
   }
 
   /** Chooses the generation of an upstream's chain; concurrent callers share one choice. */
-  async choose (stamped: StampedPosition): Promise<void> {
+  async choose (stamped: ResponsePosition): Promise<void> {
     await (this.#choosing ?? this.#trackChoice(this.#chooseOnce(stamped)))
   }
 
@@ -199,7 +199,7 @@ export class Generations {
     })
   }
 
-  async #chooseOnce (stamped: StampedPosition): Promise<void> {
+  async #chooseOnce (stamped: ResponsePosition): Promise<void> {
     const { tracker, events } = this.#options
     const resetCount = this.#resetCount
     const { generation, known, isAgreed } = await chooseGeneration(
@@ -229,7 +229,7 @@ export class Generations {
   }
 
   /** Resets the chain, because an upstream has proven that it changed. */
-  async resetChain (stamped: StampedPosition): Promise<void> {
+  async resetChain (stamped: ResponsePosition): Promise<void> {
     this.#options.tracker.reset(stamped)
     await this.#choosing
   }

@@ -1,5 +1,5 @@
-import { type StampedPosition } from '../api/position.js'
-import { candidatesIn } from './generation-candidates.js'
+import { type ResponsePosition } from '../api/position.js'
+import { candidatesIn } from './known-generations.js'
 import { type RegistryState } from './generation-registry.js'
 import { type GenerationOptions } from './generation-options.js'
 import { type AnchoredChain, type ChainVerdict } from './anchored-chain.js'
@@ -10,7 +10,7 @@ import { contradicts } from './tracker.js'
 export interface OwnGeneration {
   readonly ownRecord: GenerationRecord
   adopt(generation: number, known: GenerationRecord, isSameChain: boolean): void
-  resetChain(stamped: StampedPosition): Promise<void>
+  resetChain(stamped: ResponsePosition): Promise<void>
   abandon(generation: number): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type ChainGuard, QuarantinedError, type QuarantineReason } from '../upstreams/chain-guard.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
 
@@ -12,13 +12,13 @@ export interface ChainVerification {
   /** Resolves with a reason to quarantine the upstream, or undefined if it is on our chain. */
   verifyChain(
     client: UpstreamClient,
-    stamped: StampedPosition,
+    stamped: ResponsePosition,
     wasDown: boolean
   ): Promise<QuarantineReason | undefined>
   /** Confirms a verified upstream without deciding anything; rejects where it cannot check now. */
-  isSameChain(client: UpstreamClient, stamped: StampedPosition): Promise<boolean>
+  isSameChain(client: UpstreamClient, stamped: ResponsePosition): Promise<boolean>
   /** True when a position contradicts our chain, so that even a verified upstream is verified again. */
-  isOffChain(stamped: StampedPosition): boolean
+  isOffChain(stamped: ResponsePosition): boolean
   /** True when another upstream can serve while one is verified again. */
   hasPeers(): boolean
 }
@@ -65,12 +65,12 @@ export class Quarantine implements ChainGuard {
     this.#wasDown ||= !hasSucceeded
   }
 
-  needsVerification (stamped: StampedPosition): boolean {
+  needsVerification (stamped: ResponsePosition): boolean {
     this.#markUnverifiedIfLost()
     return !this.#isVerified || this.#verification.isOffChain(stamped)
   }
 
-  async verify (stamped: StampedPosition): Promise<void> {
+  async verify (stamped: ResponsePosition): Promise<void> {
     this.#verifying ??= this.#verifyOnce(stamped).finally(() => {
       this.#verifying = undefined
     })
@@ -83,7 +83,7 @@ export class Quarantine implements ChainGuard {
     }
   }
 
-  async reverifyIfDue (stamped: StampedPosition | undefined): Promise<void> {
+  async reverifyIfDue (stamped: ResponsePosition | undefined): Promise<void> {
     if (this.#now() - this.#reverifiedAtMs < reverifyEveryMs) return
     this.#reverifiedAtMs = this.#now()
     if (stamped === undefined || !this.#isVerified || this.#verifying !== undefined) return
@@ -114,7 +114,7 @@ export class Quarantine implements ChainGuard {
     this.#isVerified = false
   }
 
-  async #verifyOnce (stamped: StampedPosition): Promise<void> {
+  async #verifyOnce (stamped: ResponsePosition): Promise<void> {
     this.#hasLostConnection = false
     const reason = await this.#verification.verifyChain(this.#client, stamped, this.#wasDown)
     // Stays marked as down while quarantined, so its return is verified as one after an outage.

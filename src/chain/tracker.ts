@@ -1,5 +1,5 @@
 import { ChainEvents } from './chain-events.js'
-import { compareU64, type Oldest, type Position, type StampedPosition } from '../api/position.js'
+import { compareU64, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -24,12 +24,12 @@ export class Tracker {
   #isGenerationChosen: boolean
   #generation = 1
   #highestGeneration = 1
-  #served: StampedPosition | undefined
+  #served: ResponsePosition | undefined
   #learnedAtMs = -Infinity
   #oldest: Oldest | undefined
   #isFollowing = false
   // Newest head of a response, while the served head is the followed one.
-  #newest: StampedPosition | undefined
+  #newest: ResponsePosition | undefined
 
   /**
    * A configured chain id overrides upstreams; else the first response decides. With a registry, no chain is known
@@ -80,7 +80,7 @@ export class Tracker {
   }
 
   /** Position with the family of header names that carried it. */
-  get stamped (): StampedPosition | undefined {
+  get stamped (): ResponsePosition | undefined {
     return this.#served
   }
 
@@ -116,7 +116,7 @@ export class Tracker {
    * Serves the followed head, so that positions of other responses no longer raise the served head. Undefined ends
    * that, and serves the newest head learned meanwhile.
    */
-  follow (stamped: StampedPosition | undefined): void {
+  follow (stamped: ResponsePosition | undefined): void {
     this.#isFollowing = stamped !== undefined
     if (stamped === undefined) {
       const newest = this.#newest
@@ -129,7 +129,7 @@ export class Tracker {
   }
 
   /** Raises the served head to one that a client sees (law 4: headers are the present, bodies are the past). */
-  show (stamped: StampedPosition): void {
+  show (stamped: ResponsePosition): void {
     const served = this.#served?.position
     if (served !== undefined && contradicts(stamped.position, served)) return
     if (stamped.position.head.version > (served?.head.version ?? -1n)) this.#advanceTo(stamped)
@@ -148,7 +148,7 @@ export class Tracker {
   }
 
   /** Learns a position proven by another replica or a stored entry; returns false if it contradicts our chain. */
-  learnProven (stamped: StampedPosition): boolean {
+  learnProven (stamped: ResponsePosition): boolean {
     const { position } = stamped
     if (!this.mayBeOurs(position)) return false
     const served = this.#served?.position
@@ -160,7 +160,7 @@ export class Tracker {
   }
 
   /** Replaces the chain after a reset: begins a new generation, or with a registry waits for a choice. */
-  reset (stamped: StampedPosition): void {
+  reset (stamped: ResponsePosition): void {
     if (this.#isShared) this.#isGenerationChosen = false
     else this.#generation = this.nextGeneration
     this.#clearPosition()
@@ -175,7 +175,7 @@ export class Tracker {
   }
 
   /** Sets the chain to key by, and drops a served head that contradicts it. */
-  setChain ({ id, generation }: ChainGeneration, head: StampedPosition | undefined, isSameChain: boolean): void {
+  setChain ({ id, generation }: ChainGeneration, head: ResponsePosition | undefined, isSameChain: boolean): void {
     this.#chainId = id
     this.#generation = generation
     this.noteGeneration(generation)
@@ -207,7 +207,7 @@ export class Tracker {
     this.#oldest = undefined
   }
 
-  #withOldest (stamped: StampedPosition): StampedPosition {
+  #withOldest (stamped: ResponsePosition): ResponsePosition {
     const oldest = this.#oldest
     if (oldest === undefined || oldest.version === stamped.position.oldest.version) return stamped
     // Ignores an oldest version above the served head: it belongs to a later head.
@@ -220,7 +220,7 @@ export class Tracker {
     this.#highestGeneration = Math.max(this.#highestGeneration, generation)
   }
 
-  #advanceTo (stamped: StampedPosition): void {
+  #advanceTo (stamped: ResponsePosition): void {
     const before = this.#served?.position.head.version
     const served = this.#withOldest(stamped)
     this.#served = served

@@ -1,7 +1,7 @@
 import { type Readable } from 'node:stream'
 import { readU64 } from '../api/integer.js'
 import { WarmClient } from '../tools/warm/warm-client.js'
-import { BlockRangeJob } from '../tools/warm/block-range-job.js'
+import { VersionRangeJob } from '../tools/warm/version-range-job.js'
 import { RequestFileJob } from '../tools/warm/request-file-job.js'
 import {
   formatBytes,
@@ -90,12 +90,12 @@ export async function warm (flags: WarmFlags, files: readonly string[], io: Io):
     : exitCodes.failed
 }
 
-function blockRangeJobOf ({ from, to, transactions = false, skip }: WarmFlags): BlockRangeJob {
+function blockRangeJobOf ({ from, to, transactions = false, skip }: WarmFlags): VersionRangeJob {
   if (from === undefined || to === undefined) throw new UsageError('warm takes --from V and --to V, or files of reads')
   if (skip !== undefined) throw new UsageError('--skip is of files of reads')
   const range = { from: versionFlag('from', from), to: versionFlag('to', to), transactions }
   if (range.from > range.to) throw new UsageError(`--from ${range.from} is above --to ${range.to}`)
-  return new BlockRangeJob(range)
+  return new VersionRangeJob(range)
 }
 
 async function requestFileJobOf (

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parseGeneration, parseHeartbeat, parseUpstreamChain } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
-import { type Heartbeat } from './replica-records.js'
+import { type Heartbeat } from './replica-messages.js'
 import { type GenerationRegistry, type RegistryState } from '../chain/generation-registry.js'
 import { type GenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 

@@ -1,7 +1,7 @@
 import { type Anchor } from '../chain/anchors.js'
-import { isHeaderPrefix, type StampedPosition } from '../api/position.js'
+import { isHeaderPrefix, type ResponsePosition } from '../api/position.js'
 import { decodeWithChecksum } from './checksummed-json.js'
-import { type Heartbeat, type Message, type Purge } from './replica-records.js'
+import { type Heartbeat, type ReplicaMessage, type Purge } from './replica-messages.js'
 import { type GenerationRecord, emptyGenerationRecord, type UpstreamChain } from '../chain/generation-record.js'
 
 // Other versions of varve write other shapes, which count as absent (law 13: what was stored elsewhere is checked
@@ -60,7 +60,7 @@ export function parsePurge (text: string): Purge | undefined {
 }
 
 /** Parses a sealed message. */
-export function parseMessage (text: string): Message | undefined {
+export function parseMessage (text: string): ReplicaMessage | undefined {
   const value = decodeWithChecksum(text)
   if (!isObject(value)) return undefined
   const { kind, chainId, generation, stamped } = value
@@ -76,7 +76,7 @@ function parseKnown (value: unknown): GenerationRecord | undefined {
   return head === undefined || isStamped(head) ? { anchors, head } : undefined
 }
 
-function isStamped (value: unknown): value is StampedPosition {
+function isStamped (value: unknown): value is ResponsePosition {
   if (
     !isObject(value) || !isObject(value['position']) || !isText(value['family']) || !isHeaderPrefix(value['family'])
   ) {

@@ -1,8 +1,8 @@
-import { type RedisClient } from '../redis/connection-options.js'
+import { type RedisClient } from '../redis/redis-client.js'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parsePurge } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'
-import { type Purge } from './replica-records.js'
+import { type Purge } from './replica-messages.js'
 
 /** Limits the log; a replica that may have missed more purges drops its whole memory tier. */
 export const maxPurges = 256

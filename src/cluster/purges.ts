@@ -5,7 +5,7 @@ import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
 import { type ReplicaAgreement, type PendingPurge } from './replica-agreement.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
-import { type Purge } from './replica-records.js'
+import { type Purge } from './replica-messages.js'
 
 // Each purge waits in memory until Redis responds.
 const maxPendingPurges = 256

@@ -1,16 +1,16 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type RedisLink } from '../redis/link.js'
 import { type RedisSubscriber } from '../redis/subscriber.js'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parseMessage } from './parse-replica-records.js'
-import { type Message } from './replica-records.js'
+import { type ReplicaMessage } from './replica-messages.js'
 
 /** Best-effort messages between replicas; everything that must arrive is also read from Redis regularly. */
 export class ReplicaChannel {
   readonly #link: RedisLink
   readonly #channel: string
   readonly #subscriber: RedisSubscriber
-  #pendingHead: Message | undefined
+  #pendingHead: ReplicaMessage | undefined
   #isPublishing = false
 
   constructor (
@@ -24,7 +24,7 @@ export class ReplicaChannel {
   }
 
   /** Subscribes to the messages of other replicas, and retries until it can connect. */
-  start (onMessage: (message: Message) => void): void {
+  start (onMessage: (message: ReplicaMessage) => void): void {
     this.#subscriber.start(text => {
       const message = parseMessage(text)
       if (message !== undefined) onMessage(message)
@@ -41,7 +41,7 @@ export class ReplicaChannel {
   }
 
   /** Publishes the head, one message at a time; a newer head replaces one that waits. */
-  publishHead (generation: number, stamped: StampedPosition): void {
+  publishHead (generation: number, stamped: ResponsePosition): void {
     this.#pendingHead = { kind: 'head', generation, stamped }
     if (!this.#isPublishing && this.#link.isUp) this.#publishHeads().catch(() => {})
   }
@@ -59,7 +59,7 @@ export class ReplicaChannel {
     }
   }
 
-  async #publish (message: Message): Promise<void> {
+  async #publish (message: ReplicaMessage): Promise<void> {
     await this.#link.run('publish', async client => await client.publish(this.#channel, encodeWithChecksum(message)))
   }
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Tracker } from '../chain/tracker.js'
-import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type RedisLink } from '../redis/link.js'
 import { type ControlRecord, type ControlRecordContents } from './control-record.js'
 import { type ReplicaAgreement } from './replica-agreement.js'
@@ -8,7 +8,7 @@ import { type RedisTier } from '../cache/redis-tier.js'
 import { type Generations } from '../chain/generations.js'
 import { type ReplicaChannel } from './replica-channel.js'
 import { type Purges } from './purges.js'
-import { type Message, type Heartbeat } from './replica-records.js'
+import { type ReplicaMessage, type Heartbeat } from './replica-messages.js'
 
 /** Parts that replicas need to agree. */
 export interface ReplicaSyncOptions {
@@ -20,7 +20,7 @@ export interface ReplicaSyncOptions {
   readonly purges: Purges
   readonly news: ReplicaChannel
   readonly tracker: Tracker
-  readonly releases: LiveReleases
+  readonly releases: UpstreamSoftwareReleases
   readonly now: () => number
 }
 
@@ -70,7 +70,7 @@ export class ReplicaSync {
   }
 
   /** Applies another replica's message. */
-  receive (message: Message): void {
+  receive (message: ReplicaMessage): void {
     const { agreement, tracker } = this.#options
     if (message.kind === 'changed') this.sync().catch(() => {})
     else if (message.generation === agreement.chain?.generation) tracker.learnProven(message.stamped)

@@ -8,9 +8,9 @@ import { resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
 import { convertUnits } from './units.js'
-import { type Environment, readSwitch, unknownVariables } from './variables.js'
+import { type Environment, readSwitch, unknownVariables } from './environment-variables.js'
 
-export { type Environment } from './variables.js'
+export { type Environment } from './environment-variables.js'
 
 /** Configuration that a program gives: the keys of the file, durations and sizes also as texts with a unit. */
 export type VarveConfig = WithUnits<z.input<typeof configSchema>>

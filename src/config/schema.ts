@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { canShareAmong } from './upstream-shares.js'
+import { leavesEachWorkerASlot } from './per-worker-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
 import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
 import { followSchema, logSchema, mistakeInFollow, tracingSchema } from './section-schemas.js'
@@ -266,7 +266,7 @@ export const configSchema = z.strictObject({
       message: 'expected another address than listen'
     })
   }
-  const few = upstreams.findIndex(upstream => !canShareAmong(workers, upstream, head.pollMs))
+  const few = upstreams.findIndex(upstream => !leavesEachWorkerASlot(workers, upstream, head.pollMs))
   if (few !== -1) {
     context.addIssue({
       code: 'custom',

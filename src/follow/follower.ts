@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type StateDigest } from '../api/state-key.js'
 import { Signal } from '../signal.js'
 import { withTimeout } from '../with-timeout.js'
@@ -23,7 +23,7 @@ export interface FollowUpdate {
   readonly begins: boolean
   readonly transactions: readonly KnownTransaction[]
   /** Position of the last transaction; undefined if the end of the tail was not reached. */
-  readonly stamped: StampedPosition | undefined
+  readonly stamped: ResponsePosition | undefined
   /** Time at which the request was sent whose response names the position. */
   readonly sentAtMs: number
 }
@@ -48,7 +48,7 @@ export interface FollowerOptions {
   /** Lowest version that a followed head may serve, because a client has seen it. */
   readonly servedVersion: () => bigint | undefined
   /** Runs when the served head becomes the followed one, or is no longer (undefined). */
-  readonly onServedHead: (stamped: StampedPosition | undefined) => void
+  readonly onServedHead: (stamped: ResponsePosition | undefined) => void
   readonly onState: (state: FollowState, reason: string | undefined) => void
 }
 
@@ -96,7 +96,7 @@ export class Follower {
   }
 
   /** Position of the followed head, whatever its age. */
-  get confirmed (): StampedPosition | undefined {
+  get confirmed (): ResponsePosition | undefined {
     return this.#knowledge.confirmed
   }
 
@@ -106,7 +106,7 @@ export class Follower {
   }
 
   /** Returns the head that may serve a latest read which arrived at a time; undefined if there is none. */
-  headFor (arrivedAtMs: number): StampedPosition | undefined {
+  headFor (arrivedAtMs: number): ResponsePosition | undefined {
     const { maxAgeMs, isServing, servedVersion } = this.#options
     if (!isServing || maxAgeMs === 0 || this.#state !== 'following') return undefined
     if (this.#sentAtMs < arrivedAtMs - maxAgeMs) return undefined

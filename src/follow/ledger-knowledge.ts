@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { publishedCode, type StateDigest } from '../api/state-key.js'
 import { LastTouchedTable } from './last-touched-table.js'
 import { type TransactionDigest } from './transaction-digest.js'
@@ -23,7 +23,7 @@ export type Validity = 'unchanged' | 'changed' | 'unknown'
 export class LedgerKnowledge {
   readonly #table: LastTouchedTable
   #head: FollowedHead | undefined
-  #confirmed: StampedPosition | undefined
+  #confirmed: ResponsePosition | undefined
   #codeTouchedAt = -1n
   #allTouchedAt = -1n
 
@@ -37,7 +37,7 @@ export class LedgerKnowledge {
   }
 
   /** Stamped position that the head was read at; undefined between two pages. */
-  get confirmed (): StampedPosition | undefined {
+  get confirmed (): ResponsePosition | undefined {
     return this.#head?.version === this.#confirmed?.position.head.version ? this.#confirmed : undefined
   }
 
@@ -74,7 +74,7 @@ export class LedgerKnowledge {
   }
 
   /** Records the stamped position of a response that ends at the head. */
-  confirm (stamped: StampedPosition): void {
+  confirm (stamped: ResponsePosition): void {
     this.#confirmed = stamped
   }
 

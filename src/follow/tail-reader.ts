@@ -1,5 +1,5 @@
 import { mediaTypes } from '../api/accept.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { blockByVersionTarget, transactionsTarget } from '../api/request-targets.js'
 import { reportsInvalidInput, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
@@ -17,7 +17,7 @@ export type TailResult = typeof tailResults[number]
 export interface TailReading {
   readonly result: TailResult
   readonly transactions: readonly TransactionDigest[]
-  readonly stamped: StampedPosition | undefined
+  readonly stamped: ResponsePosition | undefined
   /** Reason of a result that is neither `ok` nor `empty`. */
   readonly reason?: string | undefined
   /** True if the upstream does not serve lists of transactions. */
@@ -28,7 +28,7 @@ export interface TailReading {
 export interface TailReaderOptions {
   /** Sends a request for a version to an upstream; undefined if none responds. */
   readonly fetch: (request: UpstreamRequest, version: bigint | undefined) => Promise<UpstreamResponse | undefined>
-  readonly isOurChain: (stamped: StampedPosition) => boolean
+  readonly isOurChain: (stamped: ResponsePosition) => boolean
   /** Returns true if a page should be checked in BCS. */
   readonly shouldVerify: () => boolean
   /** Returns true if a page that could not be checked is a change of everything. */
@@ -41,7 +41,7 @@ export interface TailReaderOptions {
 /** Contiguous transactions after the head, with the position stamped on their page. */
 interface Page {
   readonly transactions: readonly TransactionDigest[]
-  readonly stamped: StampedPosition
+  readonly stamped: ResponsePosition
   /** True if a larger page fails, so this one says nothing about the size of pages. */
   readonly isHalved?: boolean
 }

@@ -4,7 +4,7 @@ import { type ByteRange, eachItemIn, itemsIn, membersIn, textIn, u64In } from '.
 import {
   digestOf,
   digestOfHash,
-  digestOfSet,
+  wildcardDigest,
   featuresTag,
   frameworkAddress,
   publishedCode,
@@ -210,7 +210,7 @@ class ChangeScanner {
 
   #setOf (set: 'items' | 'modules' | 'groups' | 'resources', address: string): StateDigest {
     const name = `${set} ${address}`
-    const digest = this.#sets.get(name) ?? digestOfSet(set, address)
+    const digest = this.#sets.get(name) ?? wildcardDigest(set, address)
     this.#sets.set(name, digest)
     return digest
   }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { digestOf, digestOfSet, publishedCode, type StateDigest } from '../api/state-key.js'
+import { digestOf, wildcardDigest, publishedCode, type StateDigest } from '../api/state-key.js'
 import { type TransactionDigest } from './transaction-digest.js'
 
 /** Results of checking a page in BCS against the hashes that its transactions commit to. */
@@ -69,11 +69,11 @@ function readStateKey (reader: BcsReader): StateDigest[] {
   const path = reader.bytes(reader.length())
   // The hash is of an item's key without its length, and of a path with it.
   if (kind === itemKind) {
-    return [digestOf(Buffer.concat([Buffer.from([kind]), address, path])), digestOfSet('items', digits)]
+    return [digestOf(Buffer.concat([Buffer.from([kind]), address, path])), wildcardDigest('items', digits)]
   }
   const key = digestOf(Buffer.concat([Buffer.from([kind]), address, reader.since(from)]))
-  if (path[0] === codePath) return [key, publishedCode, digestOfSet('modules', digits)]
-  return [key, digestOfSet('resources', digits), ...path[0] === groupPath ? [digestOfSet('groups', digits)] : []]
+  if (path[0] === codePath) return [key, publishedCode, wildcardDigest('modules', digits)]
+  return [key, wildcardDigest('resources', digits), ...path[0] === groupPath ? [wildcardDigest('groups', digits)] : []]
 }
 
 function skipWriteOp (reader: BcsReader): void {

@@ -1,6 +1,6 @@
 import { type Socket } from 'node:net'
 import { type FastifyRequest } from 'fastify'
-import { parseAddress } from './trusted-proxies.js'
+import { parseAddress } from './trusted-proxy-matcher.js'
 
 /** Source of a request: `ip` as trusted proxies report it, and the connection's own address. */
 export type RequestSource = Pick<FastifyRequest, 'ip' | 'socket'>

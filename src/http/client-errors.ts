@@ -1,6 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
-import { outcomeOfError, ownStatusOf } from '../proxy/outcomes.js'
+import { outcomeOfError, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { type ErrorResponse, type ErrorResponseStatus, webFrameworkError } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
 import { type CutReason } from '../metrics/cut-reasons.js'
@@ -74,7 +74,7 @@ function printErrorResponse ({ status, rawHeaders, body }: ErrorResponse, option
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${
     Buffer.byteLength(body)
   }\r\n` +
-    `Cache-Status: ${ownStatusOf(outcomeOfError(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${ownCacheStatusOf(outcomeOfError(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
 }
 
 /** Returns the reason for a timeout of the client; undefined for any other error. */

@@ -2,7 +2,7 @@ import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { isLagging, lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStateOf } from '../upstreams/upstream-state.js'
+import { upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
 import { type StatusSources } from './status-sources.js'
 
 /** Severity from healthy to worst; the metric `varve_level` is the place in this list. */
@@ -91,7 +91,7 @@ function reasonsOf (upstream: Upstream, upstreams: readonly Upstream[]): string[
     : exhaustedLimit === 'requestsPerSecond'
     ? [`${name} has used up its requestsPerSecond: ${queued} requests wait`]
     : [`${name} has no free slot: ${queued} requests wait, ${streams} of ${maxConcurrent} slots are held by streams`]
-  const { name: state, reason } = upstreamStateOf(upstream)
+  const { name: state, reason } = upstreamHealthStateOf(upstream)
   switch (state) {
     case 'up':
       return isLagging(upstream, upstreams)

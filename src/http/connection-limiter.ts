@@ -7,7 +7,7 @@ import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes
 import { peerNetworkOf } from './client-address.js'
 import { pendingResponseOn } from './pending-response.js'
 import { type ResponseReader, readersToCut } from './slow-readers.js'
-import { ClientThroughput } from './client-throughput.js'
+import { ClientThroughputMeter } from './client-throughput-meter.js'
 
 /** Receives counts of connections that varve closed. */
 export interface ConnectionMetrics {
@@ -28,7 +28,7 @@ interface ConnectionState {
   bytesRead: number
   bytesWritten: number
   idleTicks: number
-  readonly throughput: ClientThroughput
+  readonly throughput: ClientThroughputMeter
 }
 
 interface SlowConnection extends ResponseReader {
@@ -176,7 +176,7 @@ export class ConnectionLimiter {
   }
 
   #track (socket: Socket): void {
-    this.#states.set(socket, { bytesRead: 0, bytesWritten: 0, idleTicks: 0, throughput: new ClientThroughput() })
+    this.#states.set(socket, { bytesRead: 0, bytesWritten: 0, idleTicks: 0, throughput: new ClientThroughputMeter() })
     socket.once('close', () => {
       this.#states.delete(socket)
       this.#closing.delete(socket)

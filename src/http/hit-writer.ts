@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { type ClientResponse } from '../proxy/stamper.js'
+import { type ClientResponse } from '../proxy/response-builder.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
 import { requestIdHeader } from './request-ids.js'
 import { serverTimeouts } from './timeouts.js'

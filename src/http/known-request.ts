@@ -1,6 +1,6 @@
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
-import { type ResponsePreferences } from '../proxy/stamper.js'
+import { type ResponsePreferences } from '../proxy/response-builder.js'
 import { maxVariantBodyBytes } from '../api/request-variant-key.js'
 import { type HttpExchange } from './http-exchange.js'
 import { requestIdHeader } from './request-ids.js'

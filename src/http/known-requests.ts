@@ -1,7 +1,7 @@
 import { type Server } from 'node:http'
 import { type Socket } from 'node:net'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
-import { type ClientResponse } from '../proxy/stamper.js'
+import { type ClientResponse } from '../proxy/response-builder.js'
 import { HitWriter, maxHitBodyBytes } from './hit-writer.js'
 import { type HttpExchange } from './http-exchange.js'
 import { isRepeatable, isShort, type KnownRequest, type KnownRequestCache, maxKnownBytes } from './known-request.js'

@@ -3,7 +3,7 @@ import { type OutcomeName, outcomeNameOf } from '../proxy/outcomes.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { serveFromMemory } from '../proxy/serve-read.js'
-import { type ClientResponse, type ResponsePreferences, type Stamper } from '../proxy/stamper.js'
+import { type ClientResponse, type ResponsePreferences, type ResponseBuilder } from '../proxy/response-builder.js'
 
 /** A response that can be sent without waiting. */
 export interface MemoryResponse {
@@ -17,7 +17,7 @@ export interface MemoryResponse {
  * here, at each look-up again.
  */
 export function respondFromMemory (
-  { proxy, stamper }: { readonly proxy: ProxyContext, readonly stamper: Stamper },
+  { proxy, responseBuilder }: { readonly proxy: ProxyContext, readonly responseBuilder: ResponseBuilder },
   parsed: ParsedRequest,
   preferences: ResponsePreferences
 ): MemoryResponse | undefined {
@@ -27,7 +27,7 @@ export function respondFromMemory (
   if (memo !== undefined) return { endpoint, outcome: parsed.memoOutcome, response: memo }
   const hit = serveFromMemory(proxy, parsed)
   if (hit === undefined) return undefined
-  const response = stamper.respond(parsed.read, hit, preferences)
+  const response = responseBuilder.respond(parsed.read, hit, preferences)
   parsed.memoise(proxy, hit, preferences, response)
   return { endpoint, outcome: outcomeNameOf(hit), response }
 }

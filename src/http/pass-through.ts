@@ -4,7 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
-import { namesClientLibrary } from '../api/client-library-header.js'
+import { isSdkHeaderName } from '../api/sdk-header-name.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { indexTarget } from '../api/request-targets.js'
 import { clientAddressOf } from './client-address.js'
@@ -13,7 +13,7 @@ import { type ClientLimiter } from './client-limiter.js'
 import { requestIdHeader } from './request-ids.js'
 import { type RequestBudget } from './request-bytes.js'
 import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
-import { traceIdOf } from './trace-context.js'
+import { traceIdOf } from './extract-trace-context.js'
 import { beginTrace } from './trace-response.js'
 
 /** A request to forward, passed beside the plugin, which would parse and print its target again. */
@@ -119,7 +119,7 @@ export function addPassThrough (
         const { response: upstreamResponse } = response.stream as unknown as PluginBody
         const exchange = hijackExchange(request as FastifyRequest, reply as FastifyReply, context)
         try {
-          const clientResponse = context.stamper.respondForwarded(upstreamResponse)
+          const clientResponse = context.responseBuilder.respondForwarded(upstreamResponse)
           sendResponse(context, exchange, 'other', 'forwarded', clientResponse, upstreamResponse.source)
         } catch (error) {
           // Catches here: the plugin would lose the error, and the client would wait forever.
@@ -191,7 +191,7 @@ function pluginPoolFor (
 
 // A client's own `x-forwarded-client` would pass for a claim of a proxy.
 function namesCaller (name: string): boolean {
-  return name === 'user-agent' || (namesClientLibrary(name) && !name.startsWith('x-forwarded-'))
+  return name === 'user-agent' || (isSdkHeaderName(name) && !name.startsWith('x-forwarded-'))
 }
 
 function pickHeaders (headers: IncomingHttpHeaders, isWanted: (name: string) => boolean): Record<string, string> {

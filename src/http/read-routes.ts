@@ -2,8 +2,8 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fa
 import { serveRead } from '../proxy/serve-read.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { ParsedRequest } from '../proxy/parsed-request.js'
-import { outcomeNameOf, type OutcomeName, ownStatusOf } from '../proxy/outcomes.js'
-import { type ClientResponse } from '../proxy/stamper.js'
+import { outcomeNameOf, type OutcomeName, ownCacheStatusOf } from '../proxy/outcomes.js'
+import { type ClientResponse } from '../proxy/response-builder.js'
 import { minVersionHeader } from '../api/min-version.js'
 import { type EndpointMatch, matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse } from '../api/error-response.js'
@@ -136,7 +136,7 @@ async function serveMatch (
   }
   return {
     outcome: outcomeNameOf(outcome),
-    clientResponse: context.stamper.respond(read, outcome, responsePreferencesOf(headers)),
+    clientResponse: context.responseBuilder.respond(read, outcome, responsePreferencesOf(headers)),
     source: isHit ? undefined : outcome.fetched.response.source
   }
 }
@@ -160,7 +160,7 @@ function servePreflight (context: HttpContext, request: FastifyRequest, reply: F
   if (granted instanceof ErrorResponse) throw granted
   if (granted === undefined) return false
   const endpoint = matchEndpoint(request.originalUrl, request.method)?.endpoint.name ?? 'other'
-  const rawHeaders = ['cache-status', ownStatusOf('preflight'), ...granted.rawHeaders]
+  const rawHeaders = ['cache-status', ownCacheStatusOf('preflight'), ...granted.rawHeaders]
   const clientResponse = { status: granted.status, rawHeaders, body: undefined }
   sendResponse(context, hijackExchange(request, reply, context), endpoint, 'preflight', clientResponse)
   return true

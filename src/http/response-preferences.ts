@@ -1,5 +1,5 @@
 import { type IncomingHttpHeaders } from 'node:http'
-import { type ResponsePreferences } from '../proxy/stamper.js'
+import { type ResponsePreferences } from '../proxy/response-builder.js'
 
 /** Reads the headers that choose the form of a response. */
 export function responsePreferencesOf (headers: IncomingHttpHeaders): ResponsePreferences {

@@ -6,11 +6,11 @@ import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
 import { type RequestVariantCache } from '../proxy/parsed-request.js'
 import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { type ClientResponse, type Stamper } from '../proxy/stamper.js'
+import { type ClientResponse, type ResponseBuilder } from '../proxy/response-builder.js'
 import { matchEndpoint } from '../api/read-request.js'
 import { type RemainingBody, type ResponseSource } from '../api/upstream-response.js'
 import { type ErrorResponse } from '../api/error-response.js'
-import { accessLineOf } from './access-log.js'
+import { accessLineOf } from './access-log-filter.js'
 import { type ClientPolicies } from './client-policies.js'
 import { type Certificate } from './certificate.js'
 import { type ConnectionLimiter } from './connection-limiter.js'
@@ -20,7 +20,7 @@ import { type HttpExchange } from './http-exchange.js'
 import { type KnownRequestCache } from './known-request.js'
 import { requestIdHeader, type RequestIds } from './request-ids.js'
 import { toErrorResponse } from './to-error-response.js'
-import { traceIdOf } from './trace-context.js'
+import { traceIdOf } from './extract-trace-context.js'
 import { traceResponse, type RequestTracer } from './trace-response.js'
 
 // Private to Node: without it every head takes the public writeHead. See README.md.
@@ -34,7 +34,7 @@ export interface HttpContext {
   /** Undefined if Node parses every request. */
   readonly knownRequests?: KnownRequestCache | undefined
   readonly access: ClientPolicies
-  readonly stamper: Stamper
+  readonly responseBuilder: ResponseBuilder
   readonly metrics: Metrics
   readonly log: Logger
   readonly requestIds: RequestIds
@@ -123,7 +123,7 @@ export function recordResponse (
 
 /** Sends an error response; on a known endpoint it carries the current position. */
 export function sendErrorResponse (context: HttpContext, exchange: HttpExchange, error: ErrorResponse): void {
-  const { access, metrics, stamper } = context
+  const { access, metrics, responseBuilder } = context
   const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
   if (error.status === 429) metrics.limited(access.clientNameOf(exchange.request) === undefined ? 'address' : 'key')
   // Hides the position from clients without a required key.
@@ -133,7 +133,7 @@ export function sendErrorResponse (context: HttpContext, exchange: HttpExchange,
     exchange,
     endpoint ?? 'other',
     outcomeOfError(error.status),
-    stamper.respondWithError(error, hasPosition)
+    responseBuilder.respondWithError(error, hasPosition)
   )
 }
 
@@ -177,13 +177,15 @@ function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
 
 /** Returns headers that depend on the client and the moment, not on the response; memoised responses lack them. */
 export function perRequestHeaders (
-  { cors, stamper, drain, isSandbox }: HttpContext,
+  { cors, responseBuilder, drain, isSandbox }: HttpContext,
   method: string,
   origin: string | undefined
 ): readonly string[] {
   if (origin === undefined && !drain.isDraining) return isSandbox ? sandboxHeader : noHeaders
   // A granted preflight already has its CORS headers.
-  const granted = origin === undefined || method === 'OPTIONS' ? [] : cors.headersFor(origin, stamper.headerFamilies)
+  const granted = origin === undefined || method === 'OPTIONS'
+    ? []
+    : cors.headersFor(origin, responseBuilder.headerFamilies)
   return [...(isSandbox ? sandboxHeader : noHeaders), ...granted, ...(drain.isDraining ? ['connection', 'close'] : [])]
 }
 

@@ -1,8 +1,8 @@
-import { type ClientThroughput } from './client-throughput.js'
+import { type ClientThroughputMeter } from './client-throughput-meter.js'
 
 /** A client with unread response bytes, and the memory of that response. */
 export interface ResponseReader {
-  readonly throughput: Pick<ClientThroughput, 'backlogTicks' | 'bytesPerSecond'>
+  readonly throughput: Pick<ClientThroughputMeter, 'backlogTicks' | 'bytesPerSecond'>
   /** Buffer of the body, which responses may share; undefined counts the queued bytes only. */
   readonly memory: ArrayBufferLike | undefined
   readonly queuedBytes: number

@@ -4,7 +4,7 @@ import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStateOf } from '../upstreams/upstream-state.js'
+import { upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
 import { type Condition, conditionsOf, type Level, levelOf, withTraffic } from './conditions.js'
 import { type StatusSources } from './status-sources.js'
 
@@ -94,7 +94,7 @@ export function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Reado
 
 function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined, upstreams: readonly Upstream[]) {
   const { client: { name, release, budget }, window, windowTracker, health } = upstream
-  const state = upstreamStateOf(upstream)
+  const state = upstreamHealthStateOf(upstream)
   return {
     name,
     state: state.name,

@@ -4,7 +4,7 @@ import { type OutcomeName } from '../proxy/outcomes.js'
 import { type ResponseSource } from '../api/upstream-response.js'
 import { type RequestTrace, type Tracer } from '../tracing/tracer.js'
 import { type HttpExchange } from './http-exchange.js'
-import { parentContextOf } from './trace-context.js'
+import { parentContextOf } from './extract-trace-context.js'
 
 /** Traces client requests. */
 export type RequestTracer = Tracer<IncomingMessage>

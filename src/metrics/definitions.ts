@@ -1,6 +1,6 @@
 import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
-import { upstreamStates } from '../upstreams/upstream-state.js'
+import { upstreamHealthStates } from '../upstreams/upstream-health-state.js'
 import { auditResults } from '../proxy/audit-sampler.js'
 import { countedTierNames, tierNames } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
@@ -177,7 +177,7 @@ export const metricGroups = {
     ),
     gauge(
       'varve_upstream_state',
-      { upstream, state: upstreamStates },
+      { upstream, state: upstreamHealthStates },
       '1 for the current state of the upstream, as in /status.json, 0 for the others.',
       'max'
     ),

@@ -1,5 +1,5 @@
 import { followedEndpointNames } from '../api/endpoints.js'
-import { observedResults } from '../follow/follow-observer.js'
+import { followComparisons } from '../follow/follow-comparer.js'
 import { tailResults } from '../follow/tail-reader.js'
 import { touchAllReasons } from '../follow/transaction-digest.js'
 import { verifyResults } from '../follow/verify-page.js'
@@ -24,7 +24,7 @@ export const followMetrics = [
   ),
   counter(
     'varve_follow_observed_total',
-    { endpoint: followedEndpointNames, result: observedResults },
+    { endpoint: followedEndpointNames, result: followComparisons },
     'Latest responses compared with what following would have served, by result.'
   ),
   counter(

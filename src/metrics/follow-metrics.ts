@@ -1,6 +1,6 @@
 import { type Registry } from 'prom-client'
 import { type EndpointName } from '../api/endpoints.js'
-import { type ObservedResult } from '../follow/follow-observer.js'
+import { type FollowComparison } from '../follow/follow-comparer.js'
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
 import { type VerifyResult } from '../follow/verify-page.js'
@@ -46,7 +46,7 @@ export class FollowMetrics {
     this.#touchedAll.inc({ reason })
   }
 
-  observed (endpoint: EndpointName, result: ObservedResult): void {
+  observed (endpoint: EndpointName, result: FollowComparison): void {
     this.#observed.inc({ endpoint, result })
   }
 

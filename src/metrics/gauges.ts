@@ -5,7 +5,7 @@ import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.j
 import { type Tracker } from '../chain/tracker.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
+import { upstreamHealthStates, upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
 import { type MetricName } from './definitions.js'
 import { makeGauge, type LabelledValue } from './metric-factories.js'
 
@@ -63,8 +63,8 @@ export function addGauges (
   add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
   add('varve_upstream_state', () =>
     upstreamPool.upstreams.flatMap(upstream => {
-      const { name } = upstreamStateOf(upstream)
-      return upstreamStates.map((
+      const { name } = upstreamHealthStateOf(upstream)
+      return upstreamHealthStates.map((
         state
       ): LabelledValue => [{ upstream: upstream.client.name, state }, Number(state === name)])
     }))

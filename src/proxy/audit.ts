@@ -4,12 +4,12 @@ import { type BackgroundResponse } from '../upstreams/background-candidates.js'
 import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
 import { type Coding } from '../api/coding.js'
 import { type Position } from '../api/position.js'
-import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
+import { isExplainedByRendering, type RenderedBody } from '../api/equivalent-renderings.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
 import { atVersion, classOf, isRendered, type Read } from '../api/read.js'
 import { type AuditResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
-import { readCursorHeader, readPerResponseValues } from './per-response-headers.js'
+import { readCursorHeader, readCursorAndGas } from './cursor-and-gas-headers.js'
 import { type ProxyContext } from './proxy-context.js'
 import { lookUpInMemory } from './look-up.js'
 import { type PinnedRead } from './pinned-read.js'
@@ -136,7 +136,7 @@ async function findDifference (
   if (response.status !== entry.status) return 'status'
   if (!response.body.equals(entry.body)) return 'body'
   if (contentTypeOf(response) !== entry.contentType) return 'content-type'
-  const { cursor, gasUsed } = readPerResponseValues(response, context.tracker.family)
+  const { cursor, gasUsed } = readCursorAndGas(response, context.tracker.family)
   const values = new Set(entry.perResponseHeaders.filter((_line, at) => at % 2 === 1))
   if ([...values].join() !== [...new Set([cursor, gasUsed])].filter(value => value !== undefined).join()) {
     return 'cursor'
@@ -160,7 +160,7 @@ function isHarmless (
   return part === 'body' && etagOf(entry.contentType, entry.body) === entry.etag &&
     isExplainedByRendering(read, renderedBodyOf(entry), {
       ...response,
-      cursor: readPerResponseValues(response, family).cursor
+      cursor: readCursorAndGas(response, family).cursor
     })
 }
 

@@ -2,7 +2,7 @@ import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
 import { encodeStreamName } from '../cache/stream-name-entry.js'
 import { type StoredEntry } from '../cache/stored-entry.js'
 import { type StreamNameWrite } from '../cache/tier.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type Lifetime, type NotStoredReason } from '../api/store-verdict.js'
 import { atVersion, intervalKeyOf, pageIntervalOf, pageKeyOf, streamIndexKeyOf } from '../api/read.js'
@@ -10,7 +10,7 @@ import { type FetchedJudged } from './fetch.js'
 import { stateValidityOf } from './followed-reads.js'
 import { microCachePartsOf } from './micro-cache.js'
 import { type FetchResult } from './outcomes.js'
-import { makePerResponseHeaders, type PerResponseValues, readPerResponseValues } from './per-response-headers.js'
+import { makeCursorAndGasHeaders, type CursorAndGas, readCursorAndGas } from './cursor-and-gas-headers.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 
@@ -33,12 +33,12 @@ export function commitFetched (
   const { read, readClass } = pinned
   const { response, verdict, isStale } = judged
   const { stamped } = response
-  const values = readPerResponseValues(response, stamped?.family ?? context.tracker.family)
+  const values = readCursorAndGas(response, stamped?.family ?? context.tracker.family)
   const parts: ResponseParts = {
     status: response.status === 200 ? 200 : 404,
     contentType: contentTypeOf(response),
     body: response.body,
-    perResponseHeaders: makePerResponseHeaders(values, context.settings.emit, context.tracker.family),
+    perResponseHeaders: makeCursorAndGasHeaders(values, context.settings.emit, context.tracker.family),
     release: response.release
   }
   if (readClass !== 'moving') {
@@ -108,7 +108,7 @@ function commitJudged (
 function storeInLowerTiers (
   context: ProxyContext,
   { eventsFamily }: PinnedRead,
-  entry: Entry & PerResponseValues & { readonly stamped: StampedPosition },
+  entry: Entry & CursorAndGas & { readonly stamped: ResponsePosition },
   ttlMs: number | undefined
 ): void {
   const { key, status, contentType, body, etag, release, lowestVersion, dependencies, stamped, cursor, gasUsed } = entry
@@ -137,7 +137,7 @@ function storeInLowerTiers (
 function streamNameToShare (
   { streamNames, now }: ProxyContext,
   path: string,
-  stamped: StampedPosition
+  stamped: ResponsePosition
 ): StreamNameWrite | undefined {
   const due = streamNames.takeDueForSharing(path)
   return due && encodeStreamName(path, due.stream, stamped, due.expiresAtMs - now())

@@ -2,7 +2,7 @@ import { flattenString } from '../cache/flatten-string.js'
 import { printHeaders } from '../cache/print-headers.js'
 import { headerNamesOf, type Position, positionHeaders, ownHeaderFamily } from '../api/position.js'
 import { type Tracker } from '../chain/tracker.js'
-import { headerFamiliesOf } from './per-response-headers.js'
+import { headerFamiliesOf } from './cursor-and-gas-headers.js'
 import { type ProxySettings } from './proxy-context.js'
 import { varyOfReads } from './vary.js'
 

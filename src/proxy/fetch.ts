@@ -1,4 +1,4 @@
-import { type Inspection } from '../upstreams/attempt-runner.js'
+import { type Inspection } from '../upstreams/monitored-attempt.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { QuarantinedError } from '../upstreams/chain-guard.js'
 import { ImpossibleResponseError, UpstreamFailure } from '../upstreams/upstream-failure.js'

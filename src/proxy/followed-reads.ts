@@ -1,8 +1,8 @@
 import { etagOf, type Entry } from '../cache/entry.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { atVersion, isRendered, keysOf, type Read, stateFamilyOf } from '../api/read.js'
 import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
-import { type FollowObserver } from '../follow/follow-observer.js'
+import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 import { type CachedEntry } from './outcomes.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
@@ -13,7 +13,7 @@ export function followedHeadFor (
   context: ProxyContext,
   follower: Follower,
   pinned: PinnedRead
-): StampedPosition | undefined {
+): ResponsePosition | undefined {
   const head = follower.headFor(pinned.arrivedAtMs ?? context.now())
   const { minVersion } = pinned.read
   if (head === undefined || (minVersion !== undefined && head.position.head.version < minVersion)) return undefined
@@ -22,7 +22,7 @@ export function followedHeadFor (
 }
 
 /** Returns a latest read as the read of the followed head's version. */
-export function atFollowedHead (pinned: PinnedRead, followedAt: StampedPosition): PinnedRead {
+export function atFollowedHead (pinned: PinnedRead, followedAt: ResponsePosition): PinnedRead {
   const read = atVersion(pinned.read, followedAt.position.head.version)
   return { ...pinTo(pinned.chain, read, pinned.client), followedAt }
 }
@@ -86,7 +86,7 @@ export function stateValidityOf (
 
 /** Compares a latest response with what following would have served. */
 export function observeLatest (
-  observer: FollowObserver,
+  observer: FollowComparer,
   { read, readClass, chain }: PinnedRead,
   response: UpstreamResponse
 ): void {

@@ -13,7 +13,7 @@ import {
   stateFamilyOf,
   streamIndexKeyOf,
   type Read,
-  type ValidityInterval
+  type EntryInterval
 } from '../api/read.js'
 
 const formats: readonly Accept[] = ['json', 'bcs']
@@ -23,7 +23,7 @@ const maxRecentInvalidations = 256
 /** Names under which a read was requested: its key, and its events by its own path. */
 export interface RequestedNames {
   readonly key: string
-  readonly events: ValidityInterval | undefined
+  readonly events: EntryInterval | undefined
 }
 
 /** Invalidates entries in the tiers of this process, and entries of fetches that a purge overtakes. */
@@ -124,7 +124,7 @@ export function invalidationOf (read: Read, chain: ChainGeneration, stream?: str
   return {
     keys: [...new Set([...all.flatMap(keys => [keys.value, keys.text, microCacheKeyOf(keys)]), ...paths, ...families])],
     intervals: [
-      ...all.flatMap(({ intervalFamily: family }): ValidityInterval[] =>
+      ...all.flatMap(({ intervalFamily: family }): EntryInterval[] =>
         family === undefined || version === undefined
           ? []
           : [{ kind: 'versions', family, first: version, last: version }]

@@ -1,13 +1,13 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
 import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
-import { readEventPage } from '../api/event-page.js'
+import { readEventPageSummary } from '../api/event-page-summary.js'
 import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf, type Read, stateFamilyOf } from '../api/read.js'
 import { commit } from './commit.js'
 import { lookUpFollowed, lookUpInterval } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
 import { type CachedEntry } from './outcomes.js'
-import { makePerResponseHeaders } from './per-response-headers.js'
+import { makeCursorAndGasHeaders } from './cursor-and-gas-headers.js'
 import { type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { mayServePruned, prunedDistance } from './pruned-reads.js'
@@ -115,7 +115,7 @@ async function lookUpInTier (
     return learned === undefined ? undefined : await lookUpInTier(context, tier, pinned, learned)
   }
   // Ignores pages with a guid that earlier varve versions stored under their path.
-  if (page !== undefined && stream === undefined && readEventPage(found.stored.body)?.stream !== undefined) {
+  if (page !== undefined && stream === undefined && readEventPageSummary(found.stored.body)?.stream !== undefined) {
     return undefined
   }
   const cached = describeEntry(context, pinned, tier.name, entryFromFound(context, found))
@@ -153,7 +153,7 @@ function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): 
     release,
     lowestVersion,
     validity,
-    perResponseHeaders: makePerResponseHeaders(stored, context.settings.emit, context.tracker.family),
+    perResponseHeaders: makeCursorAndGasHeaders(stored, context.settings.emit, context.tracker.family),
     expiresAtMs: context.now() + ttlMs
   })
 }

@@ -171,6 +171,6 @@ export function outcomeOfError (status: ErrorResponseStatus): OwnOutcomeName {
 }
 
 /** Prints the Cache-Status of a response that varve makes itself. */
-export function ownStatusOf (outcome: OwnOutcomeName): string {
+export function ownCacheStatusOf (outcome: OwnOutcomeName): string {
   return `varve; detail=${outcome}`
 }

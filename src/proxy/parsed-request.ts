@@ -9,7 +9,7 @@ import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcome
 import { streamKnownUntilMs } from './events/event-pages.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { type ClientResponse, type ResponsePreferences } from './stamper.js'
+import { type ClientResponse, type ResponsePreferences } from './response-builder.js'
 
 // Limits memoised responses to a few megabytes, whatever clients send (law 10: nothing grows without bound).
 const maxMemos = 10_000

@@ -1,7 +1,7 @@
 import { type ChainGeneration } from '../chain/tracker.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { classOf, keysOf, type Read, type ReadClass, type ReadKeys, streamIndexKeyOf } from '../api/read.js'
-import { type Position, type StampedPosition } from '../api/position.js'
+import { type Position, type ResponsePosition } from '../api/position.js'
 import { type RequestBytes } from '../upstreams/in-flight-bytes.js'
 import { unavailableError } from '../api/error-response.js'
 import { type Span } from '../tracing/span.js'
@@ -41,7 +41,7 @@ export interface PinnedRead {
   /** Time at which the read arrived; undefined means now. */
   readonly arrivedAtMs?: number
   /** Followed head that a latest read is served at; its keys name that version. */
-  readonly followedAt?: StampedPosition
+  readonly followedAt?: ResponsePosition
 }
 
 /** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */

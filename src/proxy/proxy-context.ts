@@ -5,10 +5,10 @@ import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
 import { type StreamEnds } from './events/stream-ends.js'
 import { type StreamNames } from './events/stream-names.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
-import { type LiveReleases } from '../upstreams/live-releases.js'
+import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LowestRequestedVersion } from './lowest-requested-version.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/attempt-runner.js'
+import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempt.js'
 import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
@@ -20,7 +20,7 @@ import { type AuditSampler, type AuditResult } from './audit-sampler.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
 import { type PrunedErrors } from '../api/pruned-errors.js'
-import { type FollowObserver } from '../follow/follow-observer.js'
+import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
 
@@ -119,8 +119,8 @@ export interface ProxyContext {
   /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
   readonly follower: Follower | undefined
   /** Compares latest responses with what following would have served; undefined unless it only observes. */
-  readonly followObserver: FollowObserver | undefined
-  readonly releases: Pick<LiveReleases, 'isRetiredRelease'>
+  readonly followObserver: FollowComparer | undefined
+  readonly releases: Pick<UpstreamSoftwareReleases, 'isRetiredRelease'>
   /** Budget for bytes outside the cache. */
   readonly inFlight: InFlightBytes
   /** Throws a 503 for a read that needs an upstream while the process is overloaded. */

@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis'
 import { type RedisLink } from './link.js'
 import { withTimeout } from '../with-timeout.js'
-import { createClient, type RedisClient, type RedisConnectionOptions } from './connection-options.js'
+import { createClient, type RedisClient, type RedisConnectionOptions } from './redis-client.js'
 
 const checkEveryMs = 10_000
 const checkTimeoutMs = 500

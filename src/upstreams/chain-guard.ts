@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 
 /** Message for operators: why an upstream cannot be on our chain (law 7: chains never mix). */
 export type QuarantineReason = string
@@ -21,13 +21,13 @@ export interface ChainGuard {
   /** Records the end of a request; after a failure the upstream is verified again. */
   recordFetch(hasSucceeded: boolean): void
   /** True if the upstream must be verified before a response with this position is used. */
-  needsVerification(stamped: StampedPosition): boolean
+  needsVerification(stamped: ResponsePosition): boolean
   /** Verifies the upstream; concurrent callers share one verification. Rejects when the result is unknown now. */
-  verify(stamped: StampedPosition): Promise<void>
+  verify(stamped: ResponsePosition): Promise<void>
   /** Throws QuarantinedError if the upstream is quarantined. */
   rejectIfQuarantined(): void
   /** Verifies again as a routine check where one is due; a check that fails to run changes nothing. */
-  reverifyIfDue(stamped: StampedPosition | undefined): Promise<void>
+  reverifyIfDue(stamped: ResponsePosition | undefined): Promise<void>
   /** Forces a new verification before the next response is used. */
   markUnverified(): void
   /** Treats a lost connection as a possible restart on another chain; returns true if a poll should verify it now. */

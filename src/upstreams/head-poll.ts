@@ -1,4 +1,4 @@
-import { type Position, type StampedPosition } from '../api/position.js'
+import { type Position, type ResponsePosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
 import { readRelease, type UpstreamResponse } from '../api/upstream-response.js'
 import { QuarantinedError } from './chain-guard.js'
@@ -129,7 +129,7 @@ export async function isReachable (client: Pick<UpstreamClient, 'fetch' | 'timeo
 /** Reads an upstream's head; undefined where its responses carry no position, or fail. */
 export async function readHead (
   fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
-): Promise<StampedPosition | undefined> {
+): Promise<ResponsePosition | undefined> {
   return await fetchHeadAndRelease(fetch).then(({ stamped }) => stamped, () => undefined)
 }
 
@@ -138,7 +138,7 @@ export async function readHead (
  */
 async function fetchHeadAndRelease (
   fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
-): Promise<{ stamped: StampedPosition | undefined, release: string | undefined }> {
+): Promise<{ stamped: ResponsePosition | undefined, release: string | undefined }> {
   const index = await sendProbe(fetch, indexTarget)
   const release = index.status === 200 ? readRelease(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }

@@ -1,4 +1,4 @@
-import { type ResponseHeaders, type Position, readPosition, type StampedPosition } from '../api/position.js'
+import { type ResponseHeaders, type Position, readPosition, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
 import { Budget, NoSlotError } from './budget.js'
@@ -162,7 +162,7 @@ export class UpstreamClient {
     }
   }
 
-  #positionIn (headers: ResponseHeaders): StampedPosition | undefined {
+  #positionIn (headers: ResponseHeaders): ResponsePosition | undefined {
     const stamped = readPosition(headers)
     if (stamped === undefined) return undefined
     return this.#options.acceptsTimestamp?.(stamped.position.head.timestampUsec) === false ? undefined : stamped

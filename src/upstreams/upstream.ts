@@ -1,4 +1,4 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse, reportsUpstreamFault } from '../api/upstream-response.js'
 import { withTimeout } from '../with-timeout.js'
 import { Health } from './health.js'
@@ -197,12 +197,12 @@ export class Upstream implements Candidate {
   }
 
   // Limits the wait for verification to the rest of the request's own timeout.
-  async #awaitVerification (stamped: StampedPosition, leftMs: number): Promise<void> {
+  async #awaitVerification (stamped: ResponsePosition, leftMs: number): Promise<void> {
     const done = await withTimeout(Math.max(0, leftMs), this.#guard.verify(stamped).then(() => 'compared'))
     if (done === undefined) throw new UpstreamFailure(this.client.name, 'timeout', undefined)
   }
 
-  #learn (stamped: StampedPosition): void {
+  #learn (stamped: ResponsePosition): void {
     if (this.#isQuarantined) return
     this.#isSilent = false
     this.windowTracker.learn(stamped)

@@ -1,10 +1,10 @@
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type Candidate } from './ranking.js'
 
 /** Tracks the window of history that an upstream stamps on its responses; only responses of our chain are learned. */
 export class WindowTracker {
   readonly #now: () => number
-  #stamped: StampedPosition | undefined
+  #stamped: ResponsePosition | undefined
   #window: Candidate['window']
   #highestVersion = -1n
   #learnedAtMs = -Infinity
@@ -14,7 +14,7 @@ export class WindowTracker {
   }
 
   /** Last stamped position; undefined before the first and after a chain reset. */
-  get stamped (): StampedPosition | undefined {
+  get stamped (): ResponsePosition | undefined {
     return this.#stamped
   }
 
@@ -33,7 +33,7 @@ export class WindowTracker {
     return this.#now() - this.#learnedAtMs
   }
 
-  learn (stamped: StampedPosition): void {
+  learn (stamped: ResponsePosition): void {
     const { head, oldest } = stamped.position
     this.#stamped = stamped
     this.#learnedAtMs = this.#now()

@@ -2,7 +2,7 @@ import { type ClientRateLimit } from '../clients/token-buckets.js'
 import { type DiskChange, type DiskRecord } from '../cluster/disk-records.js'
 import { type Config } from '../config/schema.js'
 import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
-import { type StampedPosition } from '../api/position.js'
+import { type ResponsePosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'
 import { type ErrorResponse } from '../api/error-response.js'
 
@@ -67,7 +67,7 @@ export type ToWorker =
   }
   | { readonly kind: 'upstreams', readonly config: Config }
   | { readonly kind: 'poll_result', readonly upstream: string, readonly target: string, readonly result: PollResult }
-  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
+  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: ResponsePosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
   | FollowMessage
   | { readonly kind: 'follow_lead' }
@@ -91,7 +91,7 @@ export type ToPrimary =
   | { readonly kind: 'failed', readonly message: string }
   | { readonly kind: 'alive' }
   | { readonly kind: 'poll', readonly upstream: string, readonly target: string, readonly timeoutMs: number }
-  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: StampedPosition }
+  | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: ResponsePosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
   | FollowMessage
   | { readonly kind: 'follow_demand', readonly demand: FollowDemand }

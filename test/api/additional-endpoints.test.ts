@@ -1,6 +1,6 @@
 import t from 'tap'
 import { classOf, isRendered, keysOf, type Read, targetOf } from '../../src/api/read.js'
-import { type ClientRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
+import { type RawRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 
 const viewBcs = 'application/x.aptos.view_function+bcs'
@@ -9,7 +9,7 @@ function read (
   target: string,
   sent: { method?: string, accept?: string, contentType?: string, body?: string | Buffer } = {}
 ): Read {
-  const request: ClientRequest = {
+  const request: RawRequest = {
     method: sent.method ?? (sent.body === undefined ? 'GET' : 'POST'),
     accept: sent.accept,
     contentType: sent.contentType ?? 'application/json',

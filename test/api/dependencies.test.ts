@@ -8,7 +8,7 @@ import { publishedCode } from '../../src/api/state-key.js'
 import { readDigests, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { respond } from '../../sandbox/respond.js'
+import { dispatch } from '../../sandbox/dispatch.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
 import { check, seedTitle } from '../support/properties.js'
 
@@ -56,7 +56,7 @@ function requestOf (target: string, accept: string, body = ''): Request {
 /** Status, cursor and body of a read at a version, without the version that not-founds quote. */
 function answer ({ target, accept, body }: Request, version: number): string {
   const bytes = Buffer.from(body)
-  const { status, headers, body: got } = respond(
+  const { status, headers, body: got } = dispatch(
     {
       method: body === '' ? 'GET' : 'POST',
       rawTarget: `${target}${target.includes('?') ? '&' : '?'}ledger_version=${version}`,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { type BlockSummary, readBlockSummary } from '../../src/api/block-summary.js'
-import { type EventPage, readEventPage } from '../../src/api/event-page.js'
+import { type EventPageSummary, readEventPageSummary } from '../../src/api/event-page-summary.js'
 import { check, seedTitle } from '../support/properties.js'
 import { u64 } from '../support/value-variants.js'
 
@@ -176,7 +176,8 @@ const event = (sequence: number | bigint, version: number | bigint, change: Fiel
   data: { version: '0', guid: 1, text: '"sequence_number":"9"' },
   ...change
 })
-const page = (...events: unknown[]): EventPage | undefined => readEventPage(Buffer.from(JSON.stringify(events)))
+const page = (...events: unknown[]): EventPageSummary | undefined =>
+  readEventPageSummary(Buffer.from(JSON.stringify(events)))
 const stream = `/v1/accounts/0x${'1'.padStart(64, '0')}/events/3`
 
 t.test('an event page is read with its first and last sequence numbers and version range', async t => {
@@ -200,7 +201,7 @@ t.test('an event page is read with its first and last sequence numbers and versi
   })
   const turned = JSON.stringify([Object.fromEntries(Object.entries(event(5, 9007199254740993n)).reverse())], null, 2)
   t.match(
-    readEventPage(Buffer.from(turned)),
+    readEventPageSummary(Buffer.from(turned)),
     { first: 5n, lowestVersion: 9007199254740993n },
     'members in any order'
   )
@@ -216,7 +217,7 @@ t.test('an empty page is a page', async t => {
     lowestVersion: undefined,
     highestVersion: undefined
   })
-  t.equal(readEventPage(Buffer.from(' [ ] \n'))?.count, 0)
+  t.equal(readEventPageSummary(Buffer.from(' [ ] \n'))?.count, 0)
 })
 
 t.test('a page is contiguous if sequence numbers rise by one in one stream and versions never fall', async t => {
@@ -294,6 +295,6 @@ t.test('a page with a malformed event is not read', async t => {
       `[${text.replace('{', '{"version":"1",')}]`
     ]
   ) {
-    t.equal(readEventPage(Buffer.from(body)), undefined, body)
+    t.equal(readEventPageSummary(Buffer.from(body)), undefined, body)
   }
 })

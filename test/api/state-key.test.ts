@@ -3,7 +3,7 @@ import {
   addressDigits,
   digestOf,
   digestOfHash,
-  digestOfSet,
+  wildcardDigest,
   groupKey,
   itemKey,
   moduleKey,
@@ -91,12 +91,12 @@ t.test('lengths are printed in groups of seven bits', async t => {
 
 t.test('every set of keys has a digest of its own', async t => {
   const digests = (['groups', 'modules', 'resources', 'items'] as const).flatMap(set =>
-    ['0x1', '0x2', `0x${'f'.repeat(64)}`].map(address => digestOfSet(set, addressDigits(address)))
+    ['0x1', '0x2', `0x${'f'.repeat(64)}`].map(address => wildcardDigest(set, addressDigits(address)))
   )
   t.equal(new Set([...digests, publishedCode]).size, 13)
   t.equal(
-    digestOfSet('items', addressDigits('0xAB')),
-    digestOfSet('items', addressDigits(`0x${'00ab'.padStart(64, '0')}`))
+    wildcardDigest('items', addressDigits('0xAB')),
+    wildcardDigest('items', addressDigits(`0x${'00ab'.padStart(64, '0')}`))
   )
 })
 

@@ -8,7 +8,7 @@ import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Cordons } from '../../src/upstreams/cordons.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
-import { LiveReleases } from '../../src/upstreams/live-releases.js'
+import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { stamps, startStubUpstream } from '../support/stub-upstream.js'
 
@@ -32,7 +32,7 @@ t.test('a release is published when it changes, and recorded with every poll', a
     events: events.chain
   })
   const chainVerifier = new ChainVerifier({ pool, generations, tracker, waitForEarlier: async () => {}, now })
-  const releases = new LiveReleases(now, () => true)
+  const releases = new UpstreamSoftwareReleases(now, () => true)
   const config = configSchema.parse({ upstreams: [{ name: 'n', url: stub.url }] })
   const published: string[] = []
   events.releaseChanged.subscribe(({ upstream, release }) => {

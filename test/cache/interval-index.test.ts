@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { type ValidityInterval } from '../../src/api/read.js'
+import { type EntryInterval } from '../../src/api/read.js'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { IntervalIndex } from '../../src/cache/interval-index.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
@@ -23,13 +23,13 @@ function block (first: bigint, last: bigint, height: bigint, family = 'json'): E
 const bodyAt = (memory: MemoryTier, version: bigint, family = 'json'): string | undefined =>
   memory.get({ by: 'version', family, version })?.body.toString()
 
-const page = (family: string, first: number | bigint, last: number | bigint): ValidityInterval => ({
+const page = (family: string, first: number | bigint, last: number | bigint): EntryInterval => ({
   kind: 'events',
   family,
   first: BigInt(first),
   last: BigInt(last)
 })
-const keyOf = ({ first, last }: ValidityInterval): string => `${first} ${last}`
+const keyOf = ({ first, last }: EntryInterval): string => `${first} ${last}`
 
 t.test('a version finds the block that contains it, and no other', async t => {
   const memory = new MemoryTier(1e6, nothing, () => 0)
@@ -100,7 +100,7 @@ t.test(`the index finds exactly the intervals that overlap another, in any order
   const step = fc.record({ add: fc.boolean(), family: fc.constantFrom('a', 'b'), at: ranges })
   check(fc.property(fc.array(step, { maxLength: 80 }), fc.array(ranges, { maxLength: 5 }), (steps, wanted) => {
     const index = new IntervalIndex()
-    const there = { a: new Map<string, ValidityInterval>(), b: new Map<string, ValidityInterval>() }
+    const there = { a: new Map<string, EntryInterval>(), b: new Map<string, EntryInterval>() }
     for (const { add, family, at } of steps) {
       const one = page(family, at.first, at.first + at.length - 1)
       // The memory tier removes an entry before it puts it again.

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { pageKeyOf, type ValidityInterval } from '../../src/api/read.js'
+import { pageKeyOf, type EntryInterval } from '../../src/api/read.js'
 import { type StoredEntry } from '../../src/cache/stored-entry.js'
 import { type Lookup, type TierName } from '../../src/cache/tier.js'
 import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier } from '../support/driven-tiers.js'
@@ -19,16 +19,16 @@ const byHeight = (height: number): Lookup => ({
   by: 'key',
   keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
 })
-const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1/events/7'): ValidityInterval => ({
+const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1/events/7'): EntryInterval => ({
   kind: 'events',
   family,
   first,
   last
 })
-const page = (interval: ValidityInterval): StoredEntry =>
+const page = (interval: EntryInterval): StoredEntry =>
   storedEntryOf(pageKeyOf(interval), `${interval.first} to ${interval.last}`, { validity: interval })
-const byEvents = (interval: ValidityInterval): Lookup => ({ by: 'events', events: interval })
-const atVersion = (version: bigint): ValidityInterval => ({
+const byEvents = (interval: EntryInterval): Lookup => ({ by: 'events', events: interval })
+const atVersion = (version: bigint): EntryInterval => ({
   kind: 'versions',
   family: blocks,
   first: version,

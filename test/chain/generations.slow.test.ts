@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { type GenerationCandidate, chooseCandidate } from '../../src/chain/generation-candidates.js'
+import { type KnownGeneration, chooseCandidate } from '../../src/chain/known-generations.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
 import { AnchoredChain, type ChainVerdict } from '../../src/chain/anchored-chain.js'
 import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
@@ -265,7 +265,7 @@ t.test('positions identify the chain of upstreams without blocks by height, rese
 })
 
 t.test('varve adopts the highest generation proven to be its chain, and none that is not proven', async t => {
-  const candidates: GenerationCandidate[] = [5, 4, 3].map(
+  const candidates: KnownGeneration[] = [5, 4, 3].map(
     generation => [generation, { anchors: [{ height: BigInt(generation), hash: '0xab' }], head: undefined }]
   )
   const chosen = async (...verdicts: ChainVerdict[]): Promise<number | string | undefined> => {

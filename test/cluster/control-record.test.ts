@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { type StampedPosition } from '../../src/api/position.js'
+import { type ResponsePosition } from '../../src/api/position.js'
 import { ControlRecord } from '../../src/cluster/control-record.js'
 import { encodeWithChecksum } from '../../src/cluster/checksummed-json.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
@@ -14,7 +14,7 @@ import { varveAt } from '../support/varve.js'
 
 const key = 'varve:1:control 4'
 const high = 2n ** 64n - 1n
-const head: StampedPosition = {
+const head: ResponsePosition = {
   position: {
     chainId: 4,
     head: { version: high, timestampUsec: high - 1n, epoch: 7n, blockHeight: 2n ** 53n + 1n },

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type GenerationRegistry } from '../../src/chain/generation-registry.js'
 import { type GenerationRecord, emptyGenerationRecord } from '../../src/chain/generation-record.js'
-import { combineRegistries } from '../../src/cluster/combined-registry.js'
+import { combineGenerationRegistries } from '../../src/cluster/combined-generation-registry.js'
 import { DiskRegistry } from '../../src/cluster/disk-registry.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
@@ -96,7 +96,7 @@ t.test('beside Redis a number is taken if either has it, and alone it proves wha
       throw new Error('down')
     }
   }
-  const both = combineRegistries(redis, registry)
+  const both = combineGenerationRegistries(redis, registry)
   t.notOk(await both.claim(4, 1, knownBy('b')))
   t.ok(await both.claim(4, 2, knownBy('b')))
   t.notOk(await both.claim(4, 2, knownBy('b')))

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { printHeaders } from '../../src/cache/print-headers.js'
-import { type ClientResponse } from '../../src/proxy/stamper.js'
+import { type ClientResponse } from '../../src/proxy/response-builder.js'
 import { writeHead } from '../../src/http/send-response.js'
 import { sendRaw } from '../support/raw.js'
 

@@ -67,10 +67,14 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
       (whole, parts) => ({ ...whole, proxy: { ...parts, memory: throwing(parts.memory, 'get') } }),
       modules
     ],
-    ['the response is stamped', whole => ({ ...whole, stamper: throwing(whole.stamper, 'respond') }), modules],
+    [
+      'the response is stamped',
+      whole => ({ ...whole, responseBuilder: throwing(whole.responseBuilder, 'respond') }),
+      modules
+    ],
     [
       'a forwarded response is stamped',
-      whole => ({ ...whole, stamper: throwing(whole.stamper, 'respondForwarded') }),
+      whole => ({ ...whole, responseBuilder: throwing(whole.responseBuilder, 'respondForwarded') }),
       '/v1/spec.json'
     ],
     [
@@ -103,7 +107,7 @@ t.test('an error in any stage is a 500, a log line and a count, and the connecti
 t.test('if even the error response fails, the connection is closed, so no client waits forever', async t => {
   const { get, unforeseen } = await broken(
     t,
-    whole => ({ ...whole, stamper: throwing(throwing(whole.stamper, 'respond'), 'respondWithError') })
+    whole => ({ ...whole, responseBuilder: throwing(throwing(whole.responseBuilder, 'respond'), 'respondWithError') })
   )
   await t.rejects(get(modules), { code: 'ECONNRESET' })
   t.equal(unforeseen(), 2)

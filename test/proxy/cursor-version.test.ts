@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { makeEntry } from '../../src/cache/entry.js'
-import { Stamper } from '../../src/proxy/stamper.js'
+import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { pinCursor, readPinnedCursor } from '../../src/api/pinned-cursor.js'
 import { type Sandbox } from '#sandbox'
 import { sendRequest, type TestResponse } from '../support/client.js'
@@ -196,7 +196,7 @@ t.test('unprintable headers are not prebuilt but rejected per response, pinned o
     release: undefined
   })
   const responseTo = (target: string) =>
-    new Stamper(context, 'off').respond(
+    new ResponseBuilder(context, 'off').respond(
       readOfTarget(target),
       { name: 'hit', tier: 'memory', kind: 'history', entry, position: undefined },
       { ifNoneMatch: undefined, acceptEncoding: undefined }

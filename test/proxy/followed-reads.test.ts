@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type Read, stateFamilyOf } from '../../src/api/read.js'
 import { Follower } from '../../src/follow/follower.js'
-import { FollowObserver, type ObservedResult } from '../../src/follow/follow-observer.js'
+import { FollowComparer, type FollowComparison } from '../../src/follow/follow-comparer.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
 import { bypassesFollowing } from '../../src/http/request-checks.js'
 import { auditRepeatedHit } from '../../src/proxy/audit.js'
@@ -12,7 +12,7 @@ import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { noClient, type ReadClient } from '../../src/proxy/pinned-read.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
-import { Stamper } from '../../src/proxy/stamper.js'
+import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { stampedAt, transactionAt } from '../support/followed-chain.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
@@ -185,7 +185,7 @@ t.test('a memo of a followed hit lasts as long as its head is new enough', async
   const parsed = new ParsedRequest(latest)
   const hit = serveFromMemory(proxy.context, parsed) as Hit
   t.equal(cacheStatusOf(hit), 'varve; hit; detail=followed')
-  const response = new Stamper(proxy.context, 'revalidate').respond(latest, hit, plain)
+  const response = new ResponseBuilder(proxy.context, 'revalidate').respond(latest, hit, plain)
   parsed.memoise(proxy.context, hit, plain, response)
   t.equal(parsed.getMemo(proxy.context, plain), response)
   t.equal(parsed.memoOutcome, 'hit_followed')
@@ -223,8 +223,8 @@ t.test('a hit from a memo is audited at the followed head too', async t => {
 
 t.test('observing compares latest responses with what would have been served', async t => {
   const proxy = await followed(t, { isServing: false })
-  const results: ObservedResult[] = []
-  const followObserver = new FollowObserver({
+  const results: FollowComparison[] = []
+  const followObserver = new FollowComparer({
     validityAt: (version, readAt, dependencies) => proxy.follower.validityAt(version, readAt, dependencies),
     headVersion: () => proxy.follower.head?.version,
     confirmRelease: async () => true,

@@ -4,7 +4,7 @@ import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type Hit } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
-import { type ClientResponse, Stamper, type ResponsePreferences } from '../../src/proxy/stamper.js'
+import { type ClientResponse, ResponseBuilder, type ResponsePreferences } from '../../src/proxy/response-builder.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
@@ -33,7 +33,7 @@ async function memoised (
   await serveRead(context, readOfTarget(target))
   const variantEntry = new ParsedRequest(readOfTarget(target))
   const hit = serveFromMemory(context, variantEntry) as Hit
-  const clientResponse = new Stamper(context, 'revalidate').respond(variantEntry.read, hit, wishes)
+  const clientResponse = new ResponseBuilder(context, 'revalidate').respond(variantEntry.read, hit, wishes)
   variantEntry.memoise(context, hit, wishes, clientResponse)
   return {
     parts: context,

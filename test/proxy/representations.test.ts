@@ -3,7 +3,7 @@ import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { configSchema } from '../../src/config/schema.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
-import { type DownstreamCacheControl, Stamper } from '../../src/proxy/stamper.js'
+import { type DownstreamCacheControl, ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { releases, type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
@@ -63,7 +63,7 @@ async function proxyAt (
   const made = contextAt(t, url).context
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp(httpContextOf(parts, { config, stamper: new Stamper(parts, cacheControl) }))
+  const app = publicApp(httpContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) }))
   t.teardown(async () => {
     await app.close()
   })

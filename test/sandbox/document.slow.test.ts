@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { respond } from '../../sandbox/respond.js'
+import { dispatch } from '../../sandbox/dispatch.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { routes } from '../../sandbox/routes.js'
 import { type Fault, type SandboxOptions, startSandbox } from '#sandbox'
 import { pendingTransactions } from '../../sandbox/transactions.js'
-import { headSnapshot } from '../../sandbox/snapshot-source.js'
+import { headSnapshot } from '../../sandbox/fault-snapshots.js'
 import { OpenApiChecker, lintComplaints } from '../support/openapi.js'
 import { type OperationRequest, operationRequests } from '../support/operation-requests.js'
 import { requestNode, getRaw, type NodeResponse } from '../sandbox/request-node.js'
@@ -259,7 +259,7 @@ t.test('the responder has no document when no server runs', async t => {
     body: Buffer.alloc(0),
     requestIndex: 0
   }
-  t.equal(respond(request, headSnapshot(ledger), defaultSettings).status, 404)
+  t.equal(dispatch(request, headSnapshot(ledger), defaultSettings).status, 404)
 })
 
 async function startPrefixed (t: Test) {

@@ -4,7 +4,7 @@ import { readAddress } from '../../sandbox/address.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { chainAsset, primaryStore } from '../../sandbox/native-coin-resources.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { endpointOf, respond } from '../../sandbox/respond.js'
+import { endpointOf, dispatch } from '../../sandbox/dispatch.js'
 import { type WriteSetChange } from '../../sandbox/schema/change.js'
 import { groupKey, itemKey, moduleKey, resourceKey, stateKeyHash } from '../../sandbox/state-key.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
@@ -33,7 +33,7 @@ interface Read {
 /** Status and body of a read at a version, without the version that not-founds quote. */
 function answer ({ target, body = '', accept = 'application/json' }: Read, version: number): string {
   const bytes = Buffer.from(body)
-  const { status, body: text } = respond(
+  const { status, body: text } = dispatch(
     {
       method: body === '' ? 'GET' : 'POST',
       rawTarget: `${target}?ledger_version=${version}`,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { rawTransactionBytes, signedTransactionBytes } from '../../sandbox/kinds/request-bytes.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
-import { respond } from '../../sandbox/respond.js'
+import { dispatch } from '../../sandbox/dispatch.js'
 import { type UserRequest } from '../../sandbox/schema/transaction-user.js'
 import { signingMessage } from '../../sandbox/signed-transaction.js'
 import { faucet } from '../../sandbox/submissions.js'
@@ -72,7 +72,7 @@ function send (
   contentType = bcs,
   accept = 'application/json'
 ): { status: number, text: string, bytes: Buffer } {
-  const { status, body: bytes } = respond(
+  const { status, body: bytes } = dispatch(
     {
       method: body === undefined ? 'GET' : 'POST',
       rawTarget: `/v1${target}`,

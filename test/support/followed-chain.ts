@@ -1,8 +1,8 @@
-import { type StampedPosition } from '../../src/api/position.js'
+import { type ResponsePosition } from '../../src/api/position.js'
 import { type KnownTransaction } from '../../src/follow/ledger-knowledge.js'
 
 /** Returns the stamped position of a version, whose time rises with it. */
-export function stampedAt (version: number | bigint, chainId = 4): StampedPosition {
+export function stampedAt (version: number | bigint, chainId = 4): ResponsePosition {
   const head = BigInt(version)
   return {
     family: 'x-aptos-',

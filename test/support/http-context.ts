@@ -4,7 +4,7 @@ import { LocalBuckets } from '../../src/clients/token-buckets.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
-import { Stamper } from '../../src/proxy/stamper.js'
+import { ResponseBuilder } from '../../src/proxy/response-builder.js'
 import { ClientPolicies } from '../../src/http/client-policies.js'
 import { ConnectionLimiter } from '../../src/http/connection-limiter.js'
 import { Cors } from '../../src/http/cors.js'
@@ -20,7 +20,7 @@ export function httpContextOf (proxy: ProxyContext, change: Partial<HttpContext>
     proxy,
     parsedRequests: new ParsedRequestCache(1e6),
     access: new ClientPolicies(config, new LocalBuckets(proxy.now)),
-    stamper: new Stamper(proxy, 'revalidate', false, true),
+    responseBuilder: new ResponseBuilder(proxy, 'revalidate', false, true),
     metrics: new Metrics(),
     log: pino({ level: 'silent' }),
     requestIds: new RequestIds(),

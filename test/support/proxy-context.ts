@@ -14,7 +14,7 @@ import { HeadPoll } from '../../src/upstreams/head-poll.js'
 import { WaiterPolls } from '../../src/upstreams/head-polling.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
-import { LiveReleases } from '../../src/upstreams/live-releases.js'
+import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
@@ -58,7 +58,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     hasPeers: () => false
   }
   const upstream = new Upstream(client, new Quarantine(client, verification, () => clock.ms), () => clock.ms)
-  const releases = new LiveReleases(() => clock.ms, () => upstream.isUp)
+  const releases = new UpstreamSoftwareReleases(() => clock.ms, () => upstream.isUp)
   const upstreamPool = new UpstreamPool({
     wallClockMs: () => Date.now(),
     onOldest: nothing,

@@ -1,5 +1,5 @@
 import { stringify } from 'yaml'
-import { type Keying } from '../../src/api/endpoint-definition.js'
+import { type PinKind } from '../../src/api/endpoint-definition.js'
 import { type Endpoint, endpoints } from '../../src/api/endpoints.js'
 import { minVersionHeader } from '../../src/api/min-version.js'
 import { type ErrorResponseStatus } from '../../src/api/error-response.js'
@@ -53,7 +53,7 @@ const about = {
 }
 
 // Says when a response is cached, by its key.
-const cachingRules: Readonly<Record<Keying, (why: string) => string>> = {
+const cachingRules: Readonly<Record<PinKind, (why: string) => string>> = {
   version: why => `Cached if \`ledger_version\` is given: ${why}.`,
   block: why => `Cached once another block follows: ${why}.`,
   height: why => `Cached once another block follows: ${why}.`,

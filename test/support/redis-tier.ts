@@ -4,7 +4,7 @@ import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
 import { type StoredEntry } from '../../src/cache/stored-entry.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { RedisLink } from '../../src/redis/link.js'
-import { createClient } from '../../src/redis/connection-options.js'
+import { createClient } from '../../src/redis/redis-client.js'
 
 /** A Redis tier on its own, with a record of its work. */
 export interface TestRedisTier extends RedisTier {

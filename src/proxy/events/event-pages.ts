@@ -1,5 +1,5 @@
 import { type UpstreamResponse } from '../../api/upstream-response.js'
-import { type EventPage, readEventPage } from '../../api/event-page.js'
+import { type EventPageSummary, readEventPageSummary } from '../../api/event-page-summary.js'
 import { type JudgedResponse, type StoreVerdict } from '../../api/store-verdict.js'
 import { namesStream, type Read, requestedLimitOf, streamIndexKeyOf } from '../../api/read.js'
 import { type PinnedRead } from '../pinned-read.js'
@@ -62,15 +62,15 @@ export function judgeEvents (
 }
 
 /** Returns true if the last events are complete: as many as requested, or back to the first event of the stream. */
-function isCompleteTail ({ settings }: ProxyContext, read: Read, { count, first }: EventPage): boolean {
+function isCompleteTail ({ settings }: ProxyContext, read: Read, { count, first }: EventPageSummary): boolean {
   return first === 0n || count >= (requestedLimitOf(read) ?? settings.eventsDefault)
 }
 
-function readPage (read: Read, response: UpstreamResponse): EventPage | undefined {
+function readPage (read: Read, response: UpstreamResponse): EventPageSummary | undefined {
   if (
     read.endpoint.keyedBy !== 'page' || read.accept !== 'json' || response.status !== 200 || response.rest !== undefined
   ) return undefined
-  return readEventPage(response.body)
+  return readEventPageSummary(response.body)
 }
 
 /** Returns the key of facts about a stream: its own name, even an expired one, else the path. */

@@ -1,4 +1,4 @@
-import { namesClientLibrary } from '../../api/client-library-header.js'
+import { isSdkHeaderName } from '../../api/sdk-header-name.js'
 import { minVersionHeader } from '../../api/min-version.js'
 import { gatewayPrefixOf, knownParameters } from '../../api/request-targets.js'
 import { decompressBody, type RecordedBody, encodeBody } from './recorded-body.js'
@@ -28,7 +28,7 @@ const chainValuePattern = /^(?:0x[0-9a-f]+|[0-9]+)$/i
 function isRecorded (header: string): boolean {
   const name = header.toLowerCase()
   return recordedHeaderPattern.test(name) || name === minVersionHeader ||
-    (namesClientLibrary(name) && !proxyHeaderPattern.test(name))
+    (isSdkHeaderName(name) && !proxyHeaderPattern.test(name))
 }
 
 /** Selects the request headers to record. */

@@ -1,4 +1,4 @@
-import { respond } from '../../../sandbox/respond.js'
+import { dispatch } from '../../../sandbox/dispatch.js'
 import { type SandboxResponse } from '../../../sandbox/response.js'
 import { type Era } from './chain.js'
 import { receivedOf, type ModelRequest } from './request.js'
@@ -25,7 +25,7 @@ export function expectedResponse (era: Era, sent: ModelRequest, moment: LedgerMo
   if (known !== undefined) return known
   const { firstVersion, height: oldestBlockHeight } = archive.block(oldest)
   archive.release = release
-  const response = respond(receivedOf(sent), {
+  const response = dispatch(receivedOf(sent), {
     ledger: archive,
     position: { ...archive.position(height), oldestVersion: firstVersion, oldestBlockHeight }
   }, settings)

@@ -1,4 +1,4 @@
-import { type ReceivedRequest } from '../../../sandbox/respond.js'
+import { type ReceivedRequest } from '../../../sandbox/dispatch.js'
 import { type TestRequest } from '../client.js'
 
 /** A request exactly, short enough for a line of JSON. */

@@ -1,5 +1,5 @@
 import { endpointNames } from '../../../../src/api/endpoints.js'
-import { observedResults } from '../../../../src/follow/follow-observer.js'
+import { followComparisons } from '../../../../src/follow/follow-comparer.js'
 import { tailResults } from '../../../../src/follow/tail-reader.js'
 import { touchAllReasons } from '../../../../src/follow/transaction-digest.js'
 import { verifyResults } from '../../../../src/follow/verify-page.js'
@@ -97,7 +97,7 @@ export const helping: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Transactions read/A': () => singleSeries(0),
   'Bytes read/A': () => singleSeries(0),
   'Everything changed/A': () => seriesFor('reason', touchAllReasons, () => 0),
-  'Observed latest reads/A': () => seriesFor('result', observedResults, () => 0),
+  'Observed latest reads/A': () => seriesFor('result', followComparisons, () => 0),
   'Verified pages/A': () => seriesFor('result', verifyResults, () => 0),
   'Clients with a key/A': k => singleSeries(k.count(({ client }) => client === 'app') / k.seconds, { client: 'app' })
 }

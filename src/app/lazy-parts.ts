@@ -1,0 +1,54 @@
+import { type Logger } from 'pino'
+import { type Config } from '../config/schema.js'
+import { type Metrics } from '../metrics/metrics.js'
+import { type ToWorker } from '../workers/messages.js'
+import { type DiskParts } from './components.js'
+import { type UsedFolder } from './owned-folder.js'
+import { type SharedFolder } from './shared-folder.js'
+import { type startTracing, type Tracing } from './tracing.js'
+
+/** Starts tracing, if a collector is configured; else loads nothing. */
+export async function openTracing (
+  { tracing }: Config,
+  parts: Parameters<typeof startTracing>[2]
+): Promise<Tracing | undefined> {
+  return tracing.otlpUrl === null
+    ? undefined
+    : (await import('./tracing.js')).startTracing(tracing, tracing.otlpUrl, parts)
+}
+
+/** Opens the folder of the disk tier, if one is configured; a worker uses the folder that the primary process has. */
+export async function openDisk (
+  { cache: { disk: { path, maxGb } } }: Config,
+  log: Logger,
+  metrics: Metrics,
+  ofPrimary: UsedFolder | undefined
+): Promise<DiskParts | undefined> {
+  if (path === null) return undefined
+  const [{ openFolder }, { OwnedFolder }, { diskBackendOf }, { combineGenerationRegistries }] = await Promise.all([
+    import('./disk-folder.js'),
+    import('./owned-folder.js'),
+    import('./disk-backend.js'),
+    import('../cluster/combined-generation-registry.js')
+  ])
+  const folder = ofPrimary ?? new OwnedFolder(await openFolder(path, log, metrics), maxGb, metrics)
+  return { folder, diskBackendOf, combineRegistries: combineGenerationRegistries }
+}
+
+/** Opens the folder of the disk tier for all workers; undefined if none is configured. */
+export async function openSharedFolder (
+  { cache: { disk: { path, maxGb } } }: Config,
+  log: Logger,
+  metrics: Metrics,
+  broadcast: (message: ToWorker) => void
+): Promise<SharedFolder | undefined> {
+  if (path === null) return undefined
+  const [{ openFolder }, { OwnedFolder }, { SharedFolder }] = await Promise.all([
+    import('./disk-folder.js'),
+    import('./owned-folder.js'),
+    import('./shared-folder.js')
+  ])
+  const folder = new SharedFolder(new OwnedFolder(await openFolder(path, log, metrics), maxGb, metrics), broadcast)
+  metrics.addTiers([folder])
+  return folder
+}

@@ -1,0 +1,85 @@
+import { flattenString } from '../cache/flatten-string.js'
+import { headerSuffix, ownHeaderFamily } from '../api/position.js'
+import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
+import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
+import { type Read } from '../api/read.js'
+import { type Outcome } from './outcomes.js'
+import { type ProxySettings } from './proxy-context.js'
+
+/** Header values of one response: docs/node-behaviour.md, "Position headers". */
+export interface CursorAndGas {
+  readonly cursor: string | undefined
+  readonly gasUsed: string | undefined
+}
+
+const none: readonly string[] = []
+const cursorNameEnd = `-${headerSuffix.cursor}`
+
+/** Reads the values from an upstream response; a cursor that another varve pinned is unwrapped. */
+export function readCursorAndGas (response: UpstreamResponse, family: string | undefined): CursorAndGas {
+  const valueOf = (name: string): string | undefined =>
+    family === undefined ? undefined : headerOf(response, family + name)
+  const cursor = valueOf(headerSuffix.cursor)
+  return {
+    cursor: cursor === undefined ? undefined : upstreamCursorOf(cursor),
+    gasUsed: valueOf(headerSuffix.gasUsed)
+  }
+}
+
+/** Returns the values as flat headers in every emitted family. */
+export function makeCursorAndGasHeaders (
+  { cursor, gasUsed }: CursorAndGas,
+  emit: readonly ('node' | 'upstream')[],
+  family: string | undefined
+): readonly string[] {
+  if (cursor === undefined && gasUsed === undefined) return none
+  return [[headerSuffix.cursor, cursor], [headerSuffix.gasUsed, gasUsed]].flatMap(([name = '', value]) => {
+    if (value === undefined) return []
+    return headerFamiliesOf(emit, family).flatMap(
+      prefix => [flattenString(prefix === ownHeaderFamily ? (prefix + name).toUpperCase() : prefix + name), value]
+    )
+  })
+}
+
+/** Returns the cursor in flat headers; undefined if there is none. */
+export function readCursorHeader (rawHeaders: readonly string[]): string | undefined {
+  const at = rawHeaders.findIndex((_line, nth) => isCursorValue(rawHeaders, nth))
+  return at === -1 ? undefined : rawHeaders[at]
+}
+
+/** Pins a version in the cursor of flat headers; returns the same array if there is nothing to pin. */
+export function pinCursorHeaders (lines: readonly string[], version: bigint | undefined): readonly string[] {
+  if (version === undefined) return lines
+  return lines.some((_line, at) => isCursorValue(lines, at))
+    ? lines.map((line, at) => isCursorValue(lines, at) ? pinCursor(version, line) : line)
+    : lines
+}
+
+// Flat headers alternate names and values.
+function isCursorValue (lines: readonly string[], at: number): boolean {
+  return at % 2 === 1 && lines[at - 1]?.toLowerCase().endsWith(cursorNameEnd) === true
+}
+
+/** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */
+export function headerFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
+  const families = emit.map(side => side === 'node' ? ownHeaderFamily : family ?? ownHeaderFamily)
+  return [...new Set(families)]
+}
+
+/**
+ * Returns the version to pin in the cursor of a response, so that all pages of a listing share it; undefined if the
+ * upstream's cursor is sent.
+ */
+export function cursorVersionOf (
+  { pinsPages }: Pick<ProxySettings, 'pinsPages'>,
+  read: Read,
+  outcome: Outcome
+): bigint | undefined {
+  if (read.isPinned) return read.ledgerVersion
+  if (!pinsPages || !read.endpoint.takesCursor || read.ledgerVersion !== undefined) return undefined
+  // A latest response without a position has no known version to pin.
+  const { followedAt } = 'followedAt' in outcome ? outcome : { followedAt: undefined }
+  if (followedAt !== undefined) return followedAt.head.version
+  const readAt = outcome.name === 'hit' ? outcome.entry.readAt : outcome.fetched.response.stamped?.position
+  return readAt?.head.version
+}

@@ -1,0 +1,267 @@
+import { type Compressor } from '../cache/compressor.js'
+import { etagForCoding, type Entry, etagOf } from '../cache/entry.js'
+import { joinPrinted, printHeaders } from '../cache/print-headers.js'
+import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
+import { readAcceptEncoding } from '../api/coding.js'
+import { classOf, dependsOnRelease, type Read } from '../api/read.js'
+import { type ErrorResponse } from '../api/error-response.js'
+import { isVersionNotFoundError } from '../api/min-version.js'
+import { CommonHeaderCache } from './common-headers.js'
+import { type Outcome, cacheStatusOf, outcomeOfError, ownCacheStatusOf, bypassStatus } from './outcomes.js'
+import {
+  headerFamiliesOf,
+  makeCursorAndGasHeaders,
+  readCursorAndGas,
+  pinCursorHeaders,
+  cursorVersionOf
+} from './cursor-and-gas-headers.js'
+import { type ProxyContext } from './proxy-context.js'
+import { archivalHeaders } from '../api/pruned-errors.js'
+import { varyOf } from './vary.js'
+
+/** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
+export interface ClientResponse {
+  readonly status: number
+  readonly rawHeaders: readonly string[]
+  /** Same headers as HTTP/1 text, without Content-Length; undefined if each must be printed by itself. */
+  readonly headerText?: string | undefined
+  readonly body: Buffer | undefined
+  /** Rest of the body, streamed from the upstream. */
+  readonly rest?: RemainingBody | undefined
+}
+
+/** Request headers that choose the representation of a response. */
+export interface ResponsePreferences {
+  readonly ifNoneMatch: string | undefined
+  readonly acceptEncoding: string | undefined
+}
+
+/** Policy for the Cache-Control of stored responses, for clients and CDNs. */
+export type DownstreamCacheControl = 'revalidate' | 'immutable' | 'off'
+
+// Allow-list of upstream headers for responses that are not stored: Set-Cookie, Trailer and hop-by-hop headers must not
+// pass.
+const forwardedHeaders = ['content-type', 'content-encoding', 'retry-after', 'www-authenticate']
+
+// Allow-list for unknown routes, whose responses may be anything. Location is left out, because it would name the
+// upstream's own address.
+const passThroughHeaders = [
+  ...forwardedHeaders,
+  'content-length',
+  'content-language',
+  'content-disposition',
+  'cache-control',
+  'etag',
+  'last-modified',
+  'allow',
+  'traceparent'
+]
+
+// Headers whose repeated values may be joined; of others only the first counts, since a joined value would be invalid.
+const listHeaders = new Set([
+  'content-encoding',
+  'www-authenticate',
+  'content-language',
+  'cache-control',
+  'vary',
+  'allow'
+])
+
+/** Stamps outcomes with a position (law 4: headers are the present, bodies are the past). */
+export class ResponseBuilder {
+  readonly #tracker: ProxyContext['tracker']
+  readonly #compressor: Compressor
+  readonly #settings: ProxyContext['settings']
+  readonly #cacheControl: DownstreamCacheControl
+  readonly #isPrivate: boolean
+  readonly #variesByOrigin: boolean
+  readonly #commonHeaders: CommonHeaderCache
+
+  constructor (
+    context: Pick<ProxyContext, 'tracker' | 'compressor' | 'settings'>,
+    cacheControl: DownstreamCacheControl,
+    isPrivate = false,
+    variesByOrigin = false
+  ) {
+    this.#tracker = context.tracker
+    this.#compressor = context.compressor
+    this.#settings = context.settings
+    this.#cacheControl = cacheControl
+    this.#isPrivate = isPrivate
+    this.#variesByOrigin = variesByOrigin
+    this.#commonHeaders = new CommonHeaderCache(context.tracker, context.settings.emit, variesByOrigin)
+  }
+
+  /** Builds the response to a read; 304 if the client already has the body. */
+  respond (read: Read, outcome: Outcome, preferences: ResponsePreferences): ClientResponse {
+    switch (outcome.name) {
+      case 'hit':
+        return this.#respondFromCache(outcome.entry, read, outcome, preferences)
+      case 'miss':
+      case 'collapsed': {
+        const { response, entry } = outcome.fetched
+        return entry === undefined
+          ? this.#respondFromUpstream(response, read, outcome, preferences)
+          : this.#respondFromCache(entry, read, outcome, preferences)
+      }
+      // A latest response stays `no-store` for the client, even when stored under its version.
+      case 'forwarded':
+      case 'observed':
+        return this.#respondFromUpstream(outcome.fetched.response, read, outcome, preferences)
+    }
+  }
+
+  /** Builds an error response in the node's shape. Known reads and missing versions carry the served position. */
+  respondWithError (error: ErrorResponse, isKnownRead: boolean): ClientResponse {
+    const body = Buffer.from(error.body)
+    const hasPosition = isKnownRead || isVersionNotFoundError(error)
+    const status = ownCacheStatusOf(outcomeOfError(error.status))
+    const head = hasPosition
+      ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders
+      : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyHeader(undefined)]
+    return {
+      status: error.status,
+      rawHeaders: head.concat(
+        'content-type',
+        'application/json',
+        'content-length',
+        String(body.length),
+        error.rawHeaders
+      ),
+      body
+    }
+  }
+
+  /** Builds the response to a forwarded request, with its own position in every emitted header family. */
+  respondForwarded (response: UpstreamResponse): ClientResponse {
+    const family = response.stamped?.family ?? this.#tracker.family
+    const position = response.stamped?.position
+    const rawHeaders = [
+      'cache-status',
+      bypassStatus,
+      ...this.#commonHeaders.positionHeaders(position),
+      ...makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.emit, family),
+      ...archivalHeaders(response)
+    ]
+    rawHeaders.push(...this.#varyHeader(headerValueOf(response, 'vary')))
+    for (const name of passThroughHeaders) {
+      const value = headerValueOf(response, name)
+      if (name === 'cache-control') {
+        rawHeaders.push(name, this.#isPrivate ? 'private, no-store' : value ?? 'no-store')
+      } else if (value !== undefined && (name !== 'content-length' || response.status !== 204)) {
+        rawHeaders.push(name, value)
+      }
+    }
+    return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
+  }
+
+  /** Prefixes of the position headers that clients get. */
+  get headerFamilies (): readonly string[] {
+    return headerFamiliesOf(this.#settings.emit, this.#tracker.family)
+  }
+
+  #varyHeader (names: string | undefined): readonly string[] {
+    const vary = varyOf(names, this.#variesByOrigin)
+    return vary === undefined ? [] : ['vary', vary]
+  }
+
+  #respondFromCache (
+    entry: Entry,
+    read: Read,
+    outcome: Outcome,
+    { ifNoneMatch, acceptEncoding }: ResponsePreferences
+  ): ClientResponse {
+    const cacheControl = this.#cacheControlOf(read)
+    const head = this.#commonHeaders.get(outcome.position, cacheStatusOf(outcome), cacheControl)
+    const cursorVersion = cursorVersionOf(this.#settings, read, outcome)
+    const codings = readAcceptEncoding(acceptEncoding)
+    const form = this.#compressor.representationOf(entry, codings)
+    // A client may have another representation of the entry from an earlier request.
+    const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
+    const matchedTag = ifNoneMatch === undefined || entry.status !== 200 ? undefined : matchingTag(ifNoneMatch, tags)
+    if (matchedTag !== undefined) {
+      const lines = ['etag', matchedTag, ...pinCursorHeaders(entry.perResponseHeaders, cursorVersion)]
+      return {
+        status: 304,
+        rawHeaders: head.rawHeaders.concat(lines),
+        headerText: joinPrinted(head.headerText, printHeaders(lines)),
+        body: undefined
+      }
+    }
+    // Only headers without a pinned cursor are printed in advance, because one entry serves reads with and without it.
+    const lines = cursorVersion === undefined ? form.rawHeaders : pinCursorHeaders(form.rawHeaders, cursorVersion)
+    const formText = lines === form.rawHeaders ? form.headerText : printHeaders(lines)
+    const headerText = joinPrinted(head.headerText, formText)
+    return { status: entry.status, rawHeaders: head.rawHeaders.concat(lines), headerText, body: form.body }
+  }
+
+  #respondFromUpstream (
+    response: UpstreamResponse,
+    read: Read,
+    outcome: Outcome,
+    { ifNoneMatch }: ResponsePreferences
+  ): ClientResponse {
+    const { family } = this.#tracker
+    const head = this.#commonHeaders.get(outcome.position, cacheStatusOf(outcome), 'no-store')
+    const own = pinCursorHeaders(
+      makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.emit, family),
+      cursorVersionOf(this.#settings, read, outcome)
+    )
+    const rawHeaders = head.rawHeaders.concat(own)
+    const etag = response.status === 200 && response.rest === undefined
+      ? etagOf(contentTypeOf(response), response.body)
+      : undefined
+    if (etag !== undefined) rawHeaders.push('etag', etag)
+    if (etag !== undefined && matchingTag(ifNoneMatch, () => [etag]) !== undefined) {
+      return { status: 304, rawHeaders, body: undefined }
+    }
+    for (const name of forwardedHeaders) {
+      const value = headerValueOf(response, name)
+      if (value !== undefined) rawHeaders.push(name, value)
+    }
+    if (response.status === 410) rawHeaders.push(...archivalHeaders(response))
+    const length = response.rest === undefined
+      ? String(response.body.length)
+      : headerValueOf(response, 'content-length')
+    if (length !== undefined) rawHeaders.push('content-length', length)
+    return { status: response.status, rawHeaders, body: response.body, rest: response.rest }
+  }
+
+  // A latest response stays `no-store` for the client. Others are `private` where clients need keys, so that shared
+  // caches serve them to no one else.
+  #cacheControlOf (read: Read): string | undefined {
+    if (classOf(read) === 'moving') return 'no-store'
+    switch (this.#cacheControl) {
+      case 'off':
+        return this.#isPrivate ? 'private' : undefined
+      case 'revalidate':
+        return this.#isPrivate ? 'private, no-cache' : 'no-cache'
+      case 'immutable':
+        return `${this.#isPrivate ? 'private' : 'public'}, ${
+          isImmutable(read) ? 'max-age=31536000, immutable' : 'max-age=86400'
+        }`
+    }
+  }
+}
+
+function headerValueOf (response: UpstreamResponse, name: string): string | undefined {
+  const value = response.headers[name]
+  return Array.isArray(value) && !listHeaders.has(name) ? value[0] : headerOf(response, name)
+}
+
+// Excludes renderings and view results, which another release may change, and paths that may get another event stream.
+function isImmutable (read: Read): boolean {
+  return !read.mayBeMoving && !dependsOnRelease(read) && read.endpoint.takesBody !== 'view'
+}
+
+/**
+ * Returns the first tag that If-None-Match lists, by weak comparison (RFC 9110, section 13.1.2); undefined if none
+ * matches. Calls `tags` only if the header is present.
+ */
+export function matchingTag (ifNoneMatch: string | undefined, tags: () => readonly string[]): string | undefined {
+  if (ifNoneMatch === undefined) return undefined
+  const [best] = tags()
+  if (ifNoneMatch.trim() === '*') return best
+  const clientTags = new Set(ifNoneMatch.split(',').map(tag => tag.trim().replace(/^W\//, '')))
+  return tags().find(tag => clientTags.has(tag))
+}

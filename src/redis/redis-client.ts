@@ -1,0 +1,168 @@
+import { type LookupFunction } from 'node:net'
+import { type ConnectionOptions, createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
+import { Cluster, type ClusterOptions, type DNSLookupFunction, Redis, type RedisOptions } from 'ioredis'
+import { MasterConnector, ServerConnector } from './ioredis-connectors.js'
+
+/** Address and credentials of Redis: exactly one of `url`, `cluster` and `sentinel` is set. */
+export interface RedisConnectionOptions {
+  readonly url: string | null
+  readonly cluster: readonly RedisHost[]
+  readonly sentinel: {
+    readonly name: string | null,
+    readonly hosts: readonly RedisHost[],
+    readonly password: string | null
+  }
+  readonly username: string | null
+  readonly password: string | null
+  readonly tls: boolean
+  /** PEM text of a CA to trust besides those of Node.js. */
+  readonly ca: string | undefined
+  /** Absent: the system resolver. */
+  readonly lookup?: LookupFunction
+}
+
+/** Address of one server of a cluster or sentinel. */
+export interface RedisHost {
+  readonly host: string
+  readonly port: number
+}
+
+/** Client of a single server, a sentinel set or a cluster. */
+export type RedisClient = Redis | Cluster
+
+type ClientOptions = Omit<RedisOptions, 'replyMapping'> & { lookup?: LookupFunction }
+
+// Upper limit for commands without a limit of their own, such as those that no read waits for.
+const commandTimeoutMs = 2000
+const connectTimeoutMs = 2000
+const socketTimeoutMs = 1000
+
+/**
+ * Creates a client not connected yet. It fails commands at once while disconnected (law 6: the cache can only
+ * help), and reconnects by itself.
+ */
+export function createClient (options: RedisConnectionOptions): RedisClient {
+  const { url, cluster, sentinel } = options
+  if (cluster.length > 0) return new Cluster([...cluster], clusterOptionsOf(options))
+  if (url !== null) {
+    return new Redis(urlWithCredentials(url, options), {
+      ...clientOptionsOf(options),
+      retryStrategy: retryDelayMs,
+      enableOfflineQueue: false
+    })
+  }
+  return new Redis({
+    ...clientOptionsOf(options),
+    retryStrategy: retryDelayMs,
+    enableOfflineQueue: false,
+    ...sentinelOptionsOf(options, sentinel)
+  })
+}
+
+/**
+ * Creates a client for subscriptions. In a cluster one server is enough, since messages reach all; each attempt uses
+ * the next.
+ */
+export function createSubscriberClient (options: RedisConnectionOptions, attempt: number): Redis {
+  const { url, cluster, sentinel } = options
+  const clientOptions = { ...clientOptionsOf(options), enableOfflineQueue: false, retryStrategy: () => null }
+  const host = cluster[attempt % Math.max(1, cluster.length)]
+  if (host !== undefined) return new Redis({ ...clientOptions, ...host })
+  return url === null
+    ? new Redis({ ...clientOptions, ...sentinelOptionsOf(options, sentinel) })
+    : new Redis(urlWithCredentials(url, options), clientOptions)
+}
+
+/**
+ * Gives the configured username and password precedence: ioredis would prefer those in the URL, even an absent
+ * password.
+ */
+function urlWithCredentials (url: string, { username, password }: RedisConnectionOptions): string {
+  const parsed = new URL(url)
+  if (username !== null) parsed.username = encodeURIComponent(username)
+  if (password !== null) parsed.password = encodeURIComponent(password)
+  return parsed.href
+}
+
+function clientOptionsOf (options: RedisConnectionOptions): ClientOptions {
+  const { username, password } = options
+  return {
+    Connector: ServerConnector,
+    ...(options.lookup && { lookup: options.lookup }),
+    lazyConnect: true,
+    connectionName: 'varve',
+    maxRetriesPerRequest: 0,
+    commandTimeout: commandTimeoutMs,
+    connectTimeout: connectTimeoutMs,
+    autoResendUnfulfilledCommands: false,
+    // The subscriber subscribes by itself, once it knows that the server is Redis.
+    autoResubscribe: false,
+    // Servers and proxies without RESP3 are still common, and RESP2 suffices here.
+    protocol: 2,
+    ...(username !== null && { username }),
+    ...(password !== null && { password }),
+    ...(isSecure(options) && { tls: tlsOf(options) })
+  }
+}
+
+function clusterOptionsOf (
+  options: RedisConnectionOptions
+): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: ClientOptions } {
+  const { lookup } = options
+  return {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    ...(lookup && {
+      dnsLookup: (hostname: string, callback: Parameters<DNSLookupFunction>[1]) => {
+        lookup(hostname, {}, (error, address, family) => {
+          callback(error, String(address), family)
+        })
+      }
+    }),
+    // Replaces a hanging connection; commands fail at once while the new one is made.
+    redisOptions: { ...clientOptionsOf(options), socketTimeout: socketTimeoutMs },
+    clusterRetryStrategy: retryDelayMs,
+    slotsRefreshTimeout: connectTimeoutMs,
+    slotsRefreshInterval: 5000,
+    // Disables retries: a read has no time for them. Keys of a failed server are misses until the cluster has
+    // reassigned them.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    maxRedirections: 4
+  }
+}
+
+function sentinelOptionsOf (
+  options: RedisConnectionOptions,
+  { name, hosts, password }: RedisConnectionOptions['sentinel']
+): ClientOptions {
+  return {
+    Connector: MasterConnector,
+    sentinels: [...hosts],
+    name: name ?? '',
+    sentinelRetryStrategy: retryDelayMs,
+    sentinelCommandTimeout: connectTimeoutMs,
+    // Detects a failover, else clients of a disconnected master would keep writing to it.
+    failoverDetector: true,
+    ...(password !== null && { sentinelPassword: password }),
+    ...(isSecure(options) && { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(options) })
+  }
+}
+
+function isSecure ({ url, tls }: RedisConnectionOptions): boolean {
+  return tls || url?.startsWith('rediss:') === true
+}
+
+// Caches TLS contexts: parsing all certificates of Node.js per connection attempt would block reads noticeably.
+const secureContexts = new WeakMap<RedisConnectionOptions, SecureContext>()
+
+function tlsOf (options: RedisConnectionOptions): ConnectionOptions {
+  if (options.ca === undefined) return {}
+  const secureContext = secureContexts.get(options) ?? createSecureContext({ ca: [...rootCertificates, options.ca] })
+  secureContexts.set(options, secureContext)
+  return { secureContext }
+}
+
+function retryDelayMs (times: number): number {
+  return Math.min(100 * times, 1000)
+}

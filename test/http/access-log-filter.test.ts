@@ -1,0 +1,96 @@
+import t from 'tap'
+import { configSchema } from '../../src/config/schema.js'
+import { accessLineOf, type AccessLine } from '../../src/http/access-log-filter.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { varveAt, varveAtSandbox } from '../support/varve.js'
+
+const read = '/v1/accounts/0x1/modules?ledger_version=500'
+
+t.test('the sampled share is exact and evenly spread; errors and slow responses always get a line', async t => {
+  const line = { status: 200, tookMs: 1 } as AccessLine & { status: number, tookMs: number }
+  const sampled = (share: number, change: object = {}): number[] => {
+    const { log } = configSchema.parse({ log: { accessSample: share } })
+    return Array.from({ length: 100 }, (_, at) => at + 1).filter(number =>
+      accessLineOf(log, { ...line, ...change }, number) !== undefined
+    )
+  }
+  t.equal(sampled(1).length, 100)
+  t.equal(sampled(0).length, 0)
+  t.same(sampled(0.1), [10, 20, 30, 40, 50, 60, 70, 80, 90, 100])
+  t.equal(sampled(0, { status: 404 }).length, 100)
+  t.equal(sampled(0, { status: 399 }).length, 0)
+  t.equal(sampled(0, { tookMs: 1000 }).length, 100)
+})
+
+t.test('an access line has the chosen fields, in their order', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { log: { access: true, accessFields: ['tookMs', 'status', 'url'] } })
+  await varve.get(read)
+  const [line = {}] = varve.log.filter(({ msg }) => msg === 'request completed')
+  t.same(Object.keys(line), ['level', 'time', 'pid', 'hostname', 'url', 'status', 'tookMs', 'msg'])
+})
+
+t.test('accessSample: 0 logs errors and slow responses only', async t => {
+  const { varve } = await varveAtSandbox(t, {}, { log: { access: true, accessSample: 0 } })
+  await varve.get(read)
+  await varve.get(read)
+  await varve.get('/v1/accounts/xyz/modules')
+  t.match(varve.log.filter(({ msg }) => msg === 'request completed'), [{ status: 400 }])
+})
+
+t.test('an access line has the upstream, the attempts until it responded, and the body\'s bytes', async t => {
+  const good = await startStubUpstream(t, (_request, response) => {
+    respondOk(response, '[{"a":1}]')
+  })
+  const bad = await startStubUpstream(t, (_request, response) => {
+    response.writeHead(500).end()
+  })
+  const varve = await varveAt(t, bad.url, {
+    log: { access: true },
+    upstreams: configSchema.parse({ upstreams: [{ name: 'bad', url: bad.url }, { name: 'good', url: good.url }] })
+      .upstreams
+  })
+  await varve.get(read)
+  await varve.get(read)
+  await varve.get(read, { method: 'HEAD' })
+  await varve.get('/v1/somewhere')
+  await varve.get('/nowhere')
+  const lines = varve.log.filter(({ msg }) => msg === 'request completed')
+  t.match(lines, [
+    { outcome: 'miss', upstream: 'good', attempts: Number, bytes: 9 },
+    { outcome: 'hit_memory', bytes: 9 },
+    { outcome: 'hit_memory', bytes: 0 },
+    { outcome: 'forwarded', upstream: 'good', attempts: Number },
+    { outcome: 'rejected' }
+  ])
+  t.ok(lines.some(({ attempts }) => attempts === 2), 'a failed attempt is counted')
+  for (const at of [1, 2, 4]) t.notOk('upstream' in (lines[at] ?? {}), String(at))
+})
+
+t.test('an access line has the length of a stream where one is known', async t => {
+  const stub = await startStubUpstream(t, (request, response) => {
+    if (request.url === '/v1/long') response.writeHead(200, { 'content-length': 3 }).end('abc')
+    else response.writeHead(200).end('abc')
+  })
+  const varve = await varveAt(t, stub.url, { log: { access: true, accessFields: ['url', 'bytes'] } })
+  for (const target of ['/v1/long', '/v1/chunked']) t.match(await varve.get(target), { status: 200, body: 'abc' })
+  const [long = {}, chunked = {}] = varve.log.filter(({ msg }) => msg === 'request completed')
+  t.match(long, { url: '/v1/long', bytes: 3 })
+  t.notOk('bytes' in chunked)
+})
+
+t.test('GET /-/healthz on the public listener needs no key and no upstream, and is in no metric', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:9', {
+    log: { access: true },
+    passThrough: 'none',
+    clients: { required: true, keys: [{ name: 'a', key: 'k', requestsPerSecond: null }] }
+  })
+  t.match(await varve.get('/-/healthz'), {
+    status: 200,
+    body: '{"status":"alive"}',
+    headers: { 'cache-control': 'no-store', 'cache-status': 'varve; detail=health' }
+  })
+  t.match(await varve.get('/-/healthz', { method: 'HEAD' }), { status: 200, body: '' })
+  t.match(await varve.get('/-/healthz/x'), { status: 401 })
+  t.match(await varve.get('/-/healthz', { method: 'DELETE' }), { status: 401 })
+  t.notOk(varve.log.some(({ url, method }) => url === '/-/healthz' && method !== 'DELETE'), 'it has no access line')
+})

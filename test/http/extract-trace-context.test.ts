@@ -1,0 +1,234 @@
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { publicApp } from '../../src/http/public-app.js'
+import { traceIdOf } from '../../src/http/extract-trace-context.js'
+import { tableItemLookup } from '../support/client.js'
+import { contextAt } from '../support/proxy-context.js'
+import { httpContextOf } from '../support/http-context.js'
+import { sendRaw, statusesIn } from '../support/raw.js'
+import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const traceId = '0af7651916cd43dd8448eb211c80319c'
+const traceparent = `00-${traceId}-b7ad6b7169203331-01`
+const tracestate = 'vendor=t61rcWkgMzE,other=00f067aa0ba902b7'
+const traced = { headers: { traceparent, tracestate } }
+const modules = '/v1/accounts/0x1/modules?ledger_version=500'
+const spec = '/v1/spec.json'
+
+// Invalid traceparent values.
+const invalid: readonly string[][] = [
+  [
+    '',
+    '0',
+    '00',
+    traceId,
+    `00-${traceId}`,
+    `00-${traceId}-b7ad6b7169203331`,
+    `00-${traceId}-b7ad6b7169203331-1`,
+    `00-${traceId}-b7ad6b7169203331-011`
+  ],
+  [
+    `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+    `00-${traceId}-${'0'.repeat(16)}-01`,
+    `ff-${traceId}-b7ad6b7169203331-01`,
+    `0-${traceId}-b7ad6b7169203331-01`
+  ],
+  [
+    traceparent.toUpperCase(),
+    traceparent.replace('a', 'g'),
+    `${traceparent}-more`,
+    `${traceparent}, ${traceparent}`,
+    `"${traceparent}"`,
+    `${traceparent}\t1`,
+    traceparent.replaceAll('-', '_')
+  ],
+  [
+    `01-${traceId}-b7ad6b7169203331-01.more`,
+    `01-${traceId}-b7ad6b7169203331-01-a, ${traceparent}`,
+    `01-${traceId}-b7ad6b7169203331-01-caf\xe9`,
+    `01-${traceId}-b7ad6b7169203331-01-${'x'.repeat(500)}`
+  ]
+]
+
+const accessLines = (varve: TestVarve): Array<Record<string, unknown>> =>
+  varve.log.filter(({ msg }) => msg === 'request completed')
+
+/** Starts an upstream that records the trace headers of each request. */
+async function startTraceCollector (t: Test): Promise<{ url: string, traces: () => string[][] }> {
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    respondOk(response, '[]')
+  })
+  const tracesIn = (lines: string[]): string[] => lines.filter((_line, at) => /^trace/i.test(lines[at - at % 2] ?? ''))
+  return { url: stub.url, traces: () => stub.rawHeaders.map(tracesIn) }
+}
+
+t.test('a trace ID is read only from a traceparent that conforms to the specification', async t => {
+  t.equal(traceIdOf({ traceparent }), traceId)
+  t.equal(traceIdOf({ traceparent: `00-${traceId}-b7ad6b7169203331-00` }), traceId, 'sampled or not')
+  t.equal(traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01` }), traceId, 'a later version')
+  t.equal(
+    traceIdOf({ traceparent: `cc-${traceId}-b7ad6b7169203331-01-what-the-future.will-be` }),
+    traceId,
+    'a later version with additions'
+  )
+  t.equal(traceIdOf({}), undefined)
+  t.equal(traceIdOf({ traceparent: [traceparent, traceparent] as never }), undefined)
+  for (const text of invalid.flat()) t.equal(traceIdOf({ traceparent: text }), undefined, text)
+})
+
+t.test('every access log line has the trace ID and request ID, whatever the outcome', async t => {
+  const { url } = await startTraceCollector(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const requests: ReadonlyArray<readonly [target: string, outcome: string, how?: object]> = [
+    [modules, 'miss'],
+    [modules, 'hit_memory'],
+    [modules, 'hit_memory'],
+    ['/v1/tables/0x5eed/item?ledger_version=500', 'miss', tableItemLookup('u64', '"1"')],
+    ['/v1/accounts/0x1/modules', 'forwarded'],
+    [spec, 'forwarded'],
+    ['/v1/accounts/nothing/modules', 'rejected'],
+    ['/v2/nowhere', 'rejected'],
+    [modules, 'rejected', { method: 'DELETE' }],
+    [modules, 'preflight', {
+      method: 'OPTIONS',
+      headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' }
+    }]
+  ]
+  for (const [target, , how = {}] of requests) {
+    await varve.get(target, { ...how, headers: { ...traced.headers, ...('headers' in how && how.headers as object) } })
+  }
+  const lines = accessLines(varve)
+  t.same(lines.map(({ outcome }) => outcome), requests.map(([, outcome]) => outcome))
+  for (const line of lines) t.match(line, { id: /^req-/, traceId }, `${String(line['url'])} ${String(line['outcome'])}`)
+  t.equal(new Set(lines.map(({ id }) => id)).size, lines.length)
+  await varve.get(modules)
+  t.notOk('traceId' in (accessLines(varve).at(-1) ?? {}), 'none if the client sends none')
+})
+
+t.test('an unexpected error is logged with the request ID and the trace ID', async t => {
+  const { url } = await startTraceCollector(t)
+  const { context } = contextAt(t, url)
+  const log: Array<Record<string, unknown>> = []
+  const whole = httpContextOf({
+    ...context,
+    resolveChain: async () => {
+      throw new TypeError('unforeseen failure')
+    }
+  }, { log: pino({}, { write: line => log.push(JSON.parse(line)) }) })
+  const app = publicApp({ ...whole, config: { ...whole.config, log: { ...whole.config.log, access: true } } })
+  t.teardown(async () => {
+    await app.close()
+  })
+  const at = await app.listen({ port: 0, host: '127.0.0.1' })
+  const head = `Host: x\r\nConnection: close\r\nTraceparent: ${traceparent}\r\n\r\n`
+  const response = await sendRaw(at, `GET ${modules} HTTP/1.1\r\n${head}`)
+  const id = /x-request-id: (\S+)/.exec(response)?.[1]
+  t.match(id, /^req-/)
+  t.match(log, [{ id, traceId, err: { message: 'unforeseen failure' } }, {
+    id,
+    traceId,
+    status: 500
+  }])
+})
+
+t.test('trace headers are forwarded unchanged with a forwarded request', async t => {
+  const { url, traces } = await startTraceCollector(t)
+  const varve = await varveAt(t, url, { passThrough: 'all' })
+  await varve.get(spec, traced)
+  await varve.get('/v1/transactions/simulate', { ...traced, body: '{}' })
+  await varve.get(spec, { headers: { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` } })
+  t.same(
+    traces().map(lines =>
+      Object.fromEntries(lines.flatMap((name, nth) => nth % 2 === 0 ? [[name.toLowerCase(), lines[nth + 1]]] : []))
+    ),
+    [
+      { traceparent, tracestate },
+      { traceparent, tracestate },
+      { traceparent: `cc-${traceId}-b7ad6b7169203331-01-later` }
+    ]
+  )
+})
+
+t.test('an invalid or repeated traceparent is not forwarded, nor is a tracestate without one', async t => {
+  const { url, traces } = await startTraceCollector(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const sendWith = async (...lines: string[]): Promise<void> => {
+    const head = [`GET ${spec} HTTP/1.1`, 'Host: x', 'Connection: close', ...lines, `Tracestate: ${tracestate}`, '', '']
+      .join('\r\n')
+    t.same(statusesIn(await sendRaw(varve.url, Buffer.from(head, 'latin1'))), [200], lines.join())
+  }
+  for (const text of invalid.flat()) await sendWith(`Traceparent: ${text}`)
+  await sendWith()
+  await sendWith(`Traceparent: ${traceparent}`, `Traceparent: ${traceparent}`)
+  await sendWith(`Traceparent: ${traceparent}`, `Traceparent: 00-${'1'.repeat(32)}-b7ad6b7169203331-01`)
+  t.same(traces().flat(), [])
+  t.equal(traces().length, invalid.flat().length + 3)
+  t.notOk(accessLines(varve).some(line => 'traceId' in line))
+  await sendWith('Connection: traceparent', `Traceparent: ${traceparent}`)
+  t.same(traces().flat(), [], 'nor one listed under Connection')
+})
+
+t.test('no known read sends trace headers upstream, whether missed, coalesced or micro-cached', async t => {
+  const pending: Array<() => void> = []
+  const stub = await startStubUpstream(t, (request, response) => {
+    request.resume()
+    pending.push(() => {
+      respondOk(response, '[]')
+    })
+  })
+  const varve = await varveAt(t, stub.url, { log: { access: true } })
+  const other = '1'.repeat(32)
+  const first = varve.get(modules, traced)
+  await until(() => pending.length === 1, 'the fetch has started')
+  const second = varve.get(modules, { headers: { traceparent: traceparent.replace(traceId, other), tracestate } })
+  const moving = varve.get('/v1/accounts/0x1/modules', traced)
+  const page = varve.get('/v1/accounts/0x1/events/0x1::a::B/c?start=0&limit=1', traced)
+  const posted = varve.get('/v1/tables/0x5eed/item?ledger_version=500', {
+    ...tableItemLookup('u64', '"1"'),
+    headers: { 'content-type': 'application/json', ...traced.headers }
+  })
+  await until(() => pending.length === 4, 'the upstream got four requests')
+  for (const respond of pending) respond()
+  await Promise.all([first, second, moving, page, posted])
+  t.same(
+    stub.rawHeaders.flat().filter(text => /trace/i.test(text) || text.includes(traceId) || text.includes(other)),
+    []
+  )
+  t.same(
+    accessLines(varve).filter(({ url }) => url === modules).map(({ outcome, traceId: of }) => [outcome, of]).sort(),
+    [
+      ['collapsed', other],
+      ['miss', traceId]
+    ],
+    'each has its own trace ID in the log'
+  )
+})
+
+t.test('not a byte of an invalid traceparent reaches the log', async t => {
+  const { url } = await startTraceCollector(t)
+  const varve = await varveAt(t, url, { log: { access: true } })
+  const evil = [
+    'evil"},{"level":60',
+    `${traceparent}\u001b[31mevil`,
+    'evil\\u000a',
+    `${traceparent}","evil":"`,
+    '\xe9vil evil',
+    `${traceparent.slice(0, -2)}evil`,
+    'evil'.repeat(1000)
+  ]
+  for (const text of evil) {
+    for (const target of [modules, spec, '/v2/nowhere']) {
+      await sendRaw(
+        varve.url,
+        Buffer.from(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTraceparent: ${text}\r\n\r\n`, 'latin1')
+      )
+    }
+  }
+  // Allows for one value with a byte that no header may contain.
+  t.ok(accessLines(varve).length >= 3 * (evil.length - 1))
+  const written = JSON.stringify(varve.log)
+  for (const text of ['vil', '\\u001b', '\u001b']) t.notOk(written.includes(text), text)
+})

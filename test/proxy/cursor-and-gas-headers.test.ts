@@ -1,0 +1,31 @@
+import t from 'tap'
+import { headerFamiliesOf, makeCursorAndGasHeaders, readCursorAndGas } from '../../src/proxy/cursor-and-gas-headers.js'
+import { type UpstreamResponse } from '../../src/api/upstream-response.js'
+
+const response: UpstreamResponse = {
+  status: 200,
+  headers: { 'x-aptos-cursor': 'ab' },
+  body: Buffer.alloc(0),
+  rest: undefined,
+  isFramed: true,
+  stamped: undefined,
+  release: undefined
+}
+
+t.test('the cursor is sent under both header families', async t => {
+  t.same(makeCursorAndGasHeaders(readCursorAndGas(response, 'x-aptos-'), ['node', 'upstream'], 'x-aptos-'), [
+    'X-NODE-CURSOR',
+    'ab',
+    'x-aptos-cursor',
+    'ab'
+  ])
+})
+
+t.test('no per-response header is sent while no header family is known', async t => {
+  t.same(makeCursorAndGasHeaders(readCursorAndGas(response, undefined), ['node', 'upstream'], undefined), [])
+  t.same(headerFamiliesOf(['upstream'], undefined), ['x-node-'])
+})
+
+t.test('a header family equal to the specification\'s is sent once', async t => {
+  t.same(headerFamiliesOf(['node', 'upstream'], 'x-node-'), ['x-node-'])
+})
