@@ -38,7 +38,7 @@ export function configurationOf (
     cache: {
       memory: { maxMb: 1 },
       // Room for some hundred entries, so that the disk evicts too.
-      disk: { path: diskPath, maxGb: 0.004 },
+      disk: { path: diskPath, maxGb: 0.01 },
       maxEntryMb: 1,
       redis: { url: redisUrl, timeoutMs: 200 }
     },
