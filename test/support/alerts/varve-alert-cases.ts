@@ -10,6 +10,7 @@ import { type TestVarve } from '../varve.js'
 import { pidsOf, quietConfig } from '../workers.js'
 import { budgetAlertCases } from './budget-alert-cases.js'
 import { certificateUntil } from './certificate-until.js'
+import { diskAlertCase } from './disk-alert-case.js'
 import { newHistoryTarget, type AlertEnvironment, type AlertCase } from './alert-environment.js'
 
 // Allows extrapolation: Prometheus extends a half-observed range at its first rate.
@@ -25,6 +26,7 @@ export async function varveAlertCases (t: Test, stage: AlertEnvironment): Promis
     tooSmall(stage),
     redisStops(t, stage),
     redisFails(t, stage),
+    diskAlertCase(t, stage),
     wrongEntries(t, stage),
     limited(stage),
     full(stage),

@@ -167,6 +167,8 @@ export const rules: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   VarveFollowInterrupted: k => [{ labels: { instance: k.instance('second') }, value: NaN }],
   VarveRedisDown: k => by(k, () => 1),
   VarveRedisErrors: k => by(k, who => who === 'second' ? [0.001, 0.2] : 0),
+  // No replica has a disk tier.
+  VarveDiskDropsEntries: () => [],
   VarveCorruptEntries: k => by(k, who => fact(k, who, 'corrupt', 'second')),
   VarveSheddingLoad: never,
   VarveInFlightBytesExhausted: k => by(k, () => 0),
