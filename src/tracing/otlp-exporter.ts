@@ -57,13 +57,12 @@ export class OtlpExporter {
   /** Sends what is queued, once and within a second, and ends. */
   async close (): Promise<void> {
     clearInterval(this.#timer)
-    const late = new AbortController()
     const timer = setTimeout(() => {
-      late.abort()
       this.#request?.destroy(new Error('timed out'))
+      this.#queue.length = 0
     }, closeMs)
     await this.#sending
-    while (this.#queue.length > 0 && !late.signal.aborted && await this.#sendBatch()) { /* until all is sent */ }
+    while (this.#queue.length > 0 && await this.#sendBatch()) { /* until all is sent, or one fails */ }
     clearTimeout(timer)
   }
 
