@@ -184,7 +184,9 @@ t.test(
       sum('varve_requests_total', `outcome="${outcome}"`)
     )
     // A short run draws not every fault.
-    for (const fault of ['reload', 'purge', 'reset', ...(seconds >= 40 ? ['lag'] : [])]) t.ok(tally.countOf(`fault: ${fault}`) > 0, fault)
+    for (const fault of ['reload', 'purge', 'reset', ...(seconds >= 40 ? ['lag'] : [])]) {
+      t.ok(tally.countOf(`fault: ${fault}`) > 0, fault)
+    }
     t.ok(sum('varve_chain_resets_total') > 0, `${sum('varve_chain_resets_total')} resets`)
     // Reads of a machine that stands still end by timeouts: they must be right, but prove little more.
     if (pool.stalledMs < seconds * mostStalled * 1000) {

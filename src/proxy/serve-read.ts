@@ -89,12 +89,21 @@ async function serve (context: ProxyContext, pinned: PinnedRead): Promise<Outcom
 }
 
 /** Reads at the followed head, so that the response is stored there; without one, at whatever head an upstream has. */
-async function serveLatest (context: ProxyContext, follower: Follower, pinned: PinnedRead): Promise<Outcome> {
+async function serveLatest (
+  context: ProxyContext,
+  follower: Follower,
+  pinned: PinnedRead
+): Promise<Outcome | undefined> {
   const followed = followedHeadFor(context, follower, pinned)
   if (followed === undefined) return await serveMoving(context, pinned)
   try {
-    return await serveHistory(context, atFollowedHead(pinned, followed))
+    const outcome = await serveHistory(context, atFollowedHead(pinned, followed))
+    if (context.tracker.isCurrent(pinned.chain)) return outcome
+    // A reset during the fetch voids the followed head, and the response may be of the new chain.
+    if (outcome.name !== 'hit') outcome.fetched.response.rest?.destroy()
+    return undefined
   } catch (error) {
+    if (!context.tracker.isCurrent(pinned.chain)) return undefined
     // The upstream of the tail may have failed, and the others lag behind its head.
     if (isLaggingError(error)) return await serveMoving(context, pinned)
     throw error

@@ -32,6 +32,8 @@ interface Followed {
   /** Head of the upstream. */
   head: number
   body: string
+  /** Runs a function once, before the next response. */
+  beforeResponse(run: () => void): void
   /** Reads transactions up to a version, the last of which touches the account or not. */
   follow(version: number, touched?: bigint[]): void
   latest(client?: ReadClient): Promise<{ status: string, body: string, at: bigint | undefined }>
@@ -39,7 +41,7 @@ interface Followed {
 
 /** A proxy that follows an upstream whose transactions the test decides. */
 async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Promise<Followed> {
-  const state = { head: 100, body: '"one"' }
+  const state = { head: 100, body: '"one"', onRequest: undefined as (() => void) | undefined }
   const respond = (response: ServerResponse, body: string): void => {
     const { position: { head } } = stampedAt(state.head)
     response.writeHead(200, {
@@ -54,6 +56,9 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
     }).end(body)
   }
   const stub = await startStubUpstream(t, (_request, response) => {
+    const { onRequest } = state
+    state.onRequest = undefined
+    onRequest?.()
     respond(response, state.body)
   }, (_request, response) => {
     respond(response, '{"git_hash":"aaaa"}')
@@ -97,6 +102,9 @@ async function followed (t: Test, { isServing = true, auditShare = 0 } = {}): Pr
     set body (text) {
       state.body = text
     },
+    beforeResponse: run => {
+      state.onRequest = run
+    },
     follow: (version, touched = []) => {
       state.head = Math.max(state.head, version)
       const from = Number(follower.head?.version) + 1
@@ -126,6 +134,19 @@ t.test('a latest read is fetched at the followed head, and the next one served t
   proxy.follow(106, [key])
   t.same(await proxy.latest(), { status: 'miss', body: '"two"', at: 106n })
   t.equal(proxy.requests.length, 2)
+})
+
+t.test('after a reset during its fetch a followed read is served on the new chain', async t => {
+  for (const head of [110, 90]) {
+    const proxy = await followed(t)
+    proxy.beforeResponse(() => {
+      proxy.head = head
+      proxy.body = '"of the new chain"'
+      proxy.follower.clear()
+      proxy.context.tracker.reset(stampedAt(head))
+    })
+    t.same(await proxy.latest(), { status: 'forwarded', body: '"of the new chain"', at: BigInt(head) })
+  }
 })
 
 t.test('an explicit version inside the interval is a hit, and one after a touch is not', async t => {

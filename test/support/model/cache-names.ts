@@ -11,12 +11,14 @@ export function cacheNamesOf ({ index, archive }: Era, read: ReadSpec, { body = 
     case 'table': {
       if (read.version === undefined) return []
       const [plainest] = read.keys
-      const name = [index, 'table', read.form, read.handle, read.keyType, plainest, read.valueType, read.version].join(
-        ' '
-      )
       // The longest text, since one key's text may contain another's.
       const text = read.keys.filter(key => body.includes(Buffer.from(key).toString('latin1')))
         .sort((a, b) => b.length - a.length)[0]
+      // Only a node knows the types of a struct's fields, so other texts of a value have a key of their own.
+      const isStruct = plainest?.startsWith('{') === true
+      if (isStruct && text === undefined) return []
+      const key = isStruct ? JSON.stringify(Object.entries(JSON.parse(text ?? '{}') as object).sort()) : plainest
+      const name = [index, 'table', read.form, read.handle, read.keyType, key, read.valueType, read.version].join(' ')
       return [name, `${name} ${text}`]
     }
     case 'modules':

@@ -179,8 +179,9 @@ export class PoolWorld implements World<PoolRead> {
    * Checks law 5: an upstream had this head not longer before a latest read than is allowed. Read and heads are timed
    * by one clock, so no stall of the machine excuses an older response.
    */
-  #judgeAge ({ spec, span: { from, to } }: PoolRead, { era, version }: ServedPosition): string | undefined {
-    if (!isLatestState(spec)) return undefined
+  #judgeAge ({ spec, response, span: { from, to } }: PoolRead, { era, version }: ServedPosition): string | undefined {
+    // An error carries the served position, at which nothing was read.
+    if (!isLatestState(spec) || response.status >= 500) return undefined
     const isFresh = this.pool.wasAnyUpstream(
       { from: from - this.#latestMs, to },
       moment => moment.era === era.index && moment.head === version
