@@ -166,7 +166,7 @@ t.test(
       runReloads(run, configOf, signal),
       injectRedisFaults(redis, chance.fork(), tally, signal),
       slowUpstreams(pool.upstreams, chance.fork(), tally, signal),
-      injectResets(chance.fork(), plan),
+      injectResets(chance.fork(), { ...plan, startsProcesses: true }),
       ...pool.upstreams.map(async upstream => {
         await injectFaults(upstream, chance.fork(), plan)
       })

@@ -27,6 +27,8 @@ export interface FaultPlan {
   readonly chain: Chain
   readonly signal: AbortSignal
   readonly onFault: (fault: FaultName) => void
+  /** True if processes of varve start during the run, which have no anchors and cannot know a longer chain. */
+  readonly startsProcesses?: boolean
 }
 
 // Delay before a longer chain: varve reads anchors two seconds after a start or reset, and without them cannot know
@@ -83,13 +85,13 @@ export async function injectFaults (upstream: SimulatedUpstream, chance: SeededR
 
 /** Moves all upstreams to another chain of the same name, one after another. */
 export async function injectResets (chance: SeededRandom, plan: FaultPlan): Promise<void> {
-  const { pool, chain, signal, onFault } = plan
+  const { pool, chain, signal, onFault, startsProcesses = false } = plan
   let sinceMs = chance.integerBetween(8000, 12_000)
   while (!signal.aborted) {
     if (!await waited(sinceMs, plan)) return
     // Allows a longer chain only after anchors exist: a shorter one shows by its position, a longer one by blocks in
     // its window.
-    const isLonger = sinceMs > anchoredMs && chance.happens(0.7)
+    const isLonger = !startsProcesses && sinceMs > anchoredMs && chance.happens(0.7)
     const era = chain.startEra(isLonger ? chance.integerBetween(5, 40) : -chance.integerBetween(40, 300))
     sinceMs = chance.integerBetween(8000, 16_000)
     onFault('reset')
