@@ -268,6 +268,6 @@ function isNewer (a: UpstreamResponse, b: UpstreamResponse): boolean {
 }
 
 /** Destroys the rest of a body that no client gets. */
-function discardBody ({ response }: Pick<JudgedResponse, 'response'>): void {
+export function discardBody ({ response }: Pick<JudgedResponse, 'response'>): void {
   response.rest?.destroy()
 }

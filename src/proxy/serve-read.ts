@@ -6,7 +6,7 @@ import { withTimeout } from '../with-timeout.js'
 import { auditFollowedHit, auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
 import { learnStream } from './events/event-pages.js'
-import { fetchJudged, isLaggingError } from './fetch.js'
+import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads.js'
 import { describeEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
@@ -100,7 +100,7 @@ async function serveLatest (
     const outcome = await serveHistory(context, atFollowedHead(pinned, followed))
     if (context.tracker.isCurrent(pinned.chain)) return outcome
     // A reset during the fetch voids the followed head, and the response may be of the new chain.
-    if (outcome.name !== 'hit') outcome.fetched.response.rest?.destroy()
+    if (outcome.name !== 'hit') discardBody(outcome.fetched)
     return undefined
   } catch (error) {
     if (!context.tracker.isCurrent(pinned.chain)) return undefined

@@ -17,6 +17,13 @@ t.test('a file in place of a folder fails a counted write and leaves nothing beh
   t.same(await readdir(join(folder, 'tmp')), [])
 })
 
+t.test('a folder in place of a file fails an append, without another attempt', async t => {
+  const disk = await openDiskTier(t, t.testdir(), 1_000_000)
+  await mkdir(disk.files.pathOf('space', 'a'), { recursive: true })
+  await t.rejects(disk.files.append('space', 'a', Buffer.from('x')), { code: 'EISDIR' })
+  t.same(disk.counts.failed, ['write'])
+})
+
 t.test('eviction compares many files, counts no index as an entry, and stops in time', async t => {
   const path = t.testdir()
   const counts = { evicted: 0 }
