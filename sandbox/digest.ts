@@ -15,7 +15,7 @@ export function digestHex (...parts: DigestPart[]): string {
 }
 
 /** Computes many digests faster than one call for each. */
-export function digestsHex (count: number, ...parts: DigestPart[]): string[] {
+export function manyDigestsHex (count: number, ...parts: DigestPart[]): string[] {
   const text = textOf(parts)
   const found: string[] = []
   for (let round = 0; found.length < count; round++) {

@@ -1,7 +1,7 @@
 import { shortAddress } from '../address.js'
 import { accountResources } from '../account-resource.js'
 import { coinStore, primaryStores } from '../native-coin-resources.js'
-import { digestsHex } from '../digest.js'
+import { manyDigestsHex } from '../digest.js'
 import { eventsOfVersion, isDepositAt } from '../ledger-events.js'
 import { maxU64 } from '../integer.js'
 import { resourceWrite } from '../resource-definition.js'
@@ -58,7 +58,7 @@ function requestOf (
   const { ledger, block, version } = location
   const known = knownSendAt(ledger, block, version)
   const [deposit] = emitted
-  const [drawn, key, half, otherHalf] = digestsHex(4, ledger.seed, 'request', version)
+  const [drawn, key, half, otherHalf] = manyDigestsHex(4, ledger.seed, 'request', version)
   return {
     sender: shortAddress(known?.sender ?? String(drawn).slice(2)),
     sequence_number: String(kind.hasNonce === true ? maxU64 : known?.sequence ?? version % 1_000n),

@@ -53,11 +53,11 @@ export interface ReadKeys {
 }
 
 /** Kinds of validity intervals by what they count: versions, as of a block, or events, as of a page. */
-export type IntervalKind = 'versions' | 'events'
+export type IntervalUnit = 'versions' | 'events'
 
 /** Interval that an entry is valid for, both ends included, in its family: a set of blocks, or a stream of events. */
 export interface EntryInterval {
-  readonly kind: IntervalKind
+  readonly kind: IntervalUnit
   readonly family: string
   readonly first: bigint
   readonly last: bigint

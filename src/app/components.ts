@@ -11,7 +11,7 @@ import { cipherListOf } from '../config/ciphers.js'
 import { inFlightMbOf } from '../config/in-flight-budget.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
-import { LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
+import { RecentLowestVersion } from '../proxy/recent-lowest-version.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { Cordons } from '../upstreams/cordons.js'
@@ -29,7 +29,7 @@ import { Generations } from '../chain/generations.js'
 import { chainSourceOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
-import { auditDifferenceListener } from './invalidate-audited.js'
+import { auditDifferenceListener } from './audit-differences.js'
 import { Events } from './events.js'
 import { type FollowHooks, Following } from './following.js'
 import { subscribe, type WorkerSubscribers } from './subscribers.js'
@@ -104,7 +104,7 @@ export function buildComponents (
     memory.dropMemos()
   })
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
-  const lowestRequested = new LowestRequestedVersion(now)
+  const lowestRequested = new RecentLowestVersion(now)
   const tracker = new Tracker(
     config.chainId ?? undefined,
     now,

@@ -6,7 +6,7 @@ import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
+import { type RecentLowestVersion } from '../proxy/recent-lowest-version.js'
 import { type HeadPolling } from '../upstreams/head-polling.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type Events } from './events.js'
@@ -25,7 +25,7 @@ export interface Subscribers {
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
   readonly lowerTiers: readonly LowerTier[]
-  readonly lowestRequested: LowestRequestedVersion
+  readonly lowestRequested: RecentLowestVersion
   readonly following: Following
   readonly redisBackend: RedisBackend | undefined
   /** Reactions of the worker pool; absent when varve runs as one process. */

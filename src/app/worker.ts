@@ -17,7 +17,7 @@ import {
 } from '../workers/messages.js'
 import { Deferred } from '../workers/deferred.js'
 import { RemoteBuckets } from '../workers/primary-bucket-sender.js'
-import { RemoteProbes } from '../upstreams/remote-probes.js'
+import { ProbesThroughPrimary } from '../upstreams/probes-through-primary.js'
 import { watchDescriptors } from './descriptors.js'
 import { installFaultHandlers } from './faults.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
@@ -107,7 +107,7 @@ export type SendToPrimary = (message: ToPrimary, onSent?: () => void) => void
 /** Message channel between a worker and the primary process. */
 export class PrimaryChannel {
   readonly #send: SendToPrimary
-  readonly #probes: RemoteProbes
+  readonly #probes: ProbesThroughPrimary
   readonly #buckets: RemoteBuckets
   readonly #start = new Deferred<StartMessage>()
   readonly #stop = new Deferred<ShutdownDeadlines | undefined>()
@@ -119,7 +119,7 @@ export class PrimaryChannel {
 
   constructor (send: SendToPrimary) {
     this.#send = send
-    this.#probes = new RemoteProbes((upstream, target, timeoutMs) => {
+    this.#probes = new ProbesThroughPrimary((upstream, target, timeoutMs) => {
       send({ kind: 'poll', upstream, target, timeoutMs })
     })
     this.#buckets = new RemoteBuckets({

@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { type IntervalKind, type EntryInterval } from '../api/read.js'
+import { type IntervalUnit, type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
 import { type Coding } from '../api/coding.js'
 import { type StateDigest } from '../api/state-key.js'
@@ -51,7 +51,7 @@ export type EntryParts =
 // uncollected garbage while a full cache evicts.
 const entryOverheadBytes = 1800
 const overheadFactor = 1.25
-const intervalOverheadBytes: Readonly<Record<IntervalKind, number>> = { versions: 200, events: 500 }
+const intervalOverheadBytes: Readonly<Record<IntervalUnit, number>> = { versions: 200, events: 500 }
 const representationOverheadBytes = 600
 const dependencyBytes = 32
 // Larger bodies are hashed in two steps and never copied, or each fetch would take its bytes three times.

@@ -1,7 +1,7 @@
-import { type IntervalKind, type EntryInterval } from '../api/read.js'
+import { type IntervalUnit, type EntryInterval } from '../api/read.js'
 
 /** One version has one entry in a family, so at least one of two that overlap is wrong; pages of events may overlap. */
-export const mayOverlap: Readonly<Record<IntervalKind, boolean>> = { versions: false, events: true }
+export const mayOverlap: Readonly<Record<IntervalUnit, boolean>> = { versions: false, events: true }
 
 /** Interval of an entry, with the highest end of all intervals up to this one, which bounds every search. */
 interface IndexedInterval {

@@ -16,7 +16,7 @@ import { secretsOfUpstream } from '../tools/recording/redact-secrets.js'
 import { RelayClient } from '../tools/recording/relay-client.js'
 import { formatBytes, formatCount, groupDigits, formatDuration } from '../tools/warm/progress.js'
 import { waitForStopSignal } from '../app/faults.js'
-import { LimitedLog } from '../tools/recording/limited-log.js'
+import { LimitedMessages } from '../tools/recording/limited-messages.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { listenError } from '../app/listen-error.js'
 import { versionOfProgram } from '../app/version.js'
@@ -48,7 +48,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const maxBytes = bytesFlag('max-mb', flags['max-mb'], 256, 100_000)
   const { config, node: upstreamConfig } = upstreamOf(url, flags.header ?? [], io)
   const masker = new SecretMasker(config)
-  const limitedLog = new LimitedLog(text => {
+  const limitedLog = new LimitedMessages(text => {
     io.err(masker.mask(text))
   })
   const now = (): number => performance.now()

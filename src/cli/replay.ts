@@ -7,7 +7,7 @@ import { ReplayServer } from '../tools/recording/replay-server.js'
 import { RecordedResponses } from '../tools/recording/recorded-responses.js'
 import { formatCount, groupDigits } from '../tools/warm/progress.js'
 import { waitForStopSignal } from '../app/faults.js'
-import { LimitedLog } from '../tools/recording/limited-log.js'
+import { LimitedMessages } from '../tools/recording/limited-messages.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { listenError } from '../app/listen-error.js'
 
@@ -31,7 +31,7 @@ export async function replay (flags: ReplayFlags, files: readonly string[], io: 
   const recording = await readRecordingFile(file, io)
   if (recording === undefined) return exitCodes.misused
   const responses = new RecordedResponses(recording.exchanges)
-  const limitedLog = new LimitedLog(text => {
+  const limitedLog = new LimitedMessages(text => {
     io.err(text)
   })
   const server = new ReplayServer({

@@ -17,7 +17,7 @@ import { sandboxHeader, sendFailure, type HttpContext, sendResponse } from './se
 import { bypassesFollowing, checkRequest } from './request-checks.js'
 import { readBody } from './read-body.js'
 import { BodyParseQueue } from './body-parse-queue.js'
-import { RequestBudget } from './request-bytes.js'
+import { RequestBudget } from './request-budget.js'
 import { responsePreferencesOf } from './response-preferences.js'
 import { beginTrace } from './trace-response.js'
 

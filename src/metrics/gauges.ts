@@ -1,7 +1,7 @@
 import { type Registry } from 'prom-client'
 import { type CacheTier } from '../cache/tier.js'
 import { type VersionWaits } from '../chain/version-waits.js'
-import { type LowestRequestedVersion } from '../proxy/lowest-requested-version.js'
+import { type RecentLowestVersion } from '../proxy/recent-lowest-version.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
@@ -13,7 +13,7 @@ import { makeGauge, type LabelledValue } from './metric-factories.js'
 export interface GaugeSources {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waiting'>
-  readonly lowestRequested: LowestRequestedVersion
+  readonly lowestRequested: RecentLowestVersion
   readonly tiers: ReadonlyArray<Pick<CacheTier<never, unknown>, 'name' | 'status'>>
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes'>

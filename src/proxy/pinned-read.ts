@@ -73,7 +73,7 @@ export function pinTo (chain: ChainGeneration, read: Read, client = noClient): P
 }
 
 /** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */
-export async function servedPosition (context: ProxyContext): Promise<Position | undefined> {
+export async function resolveServedPosition (context: ProxyContext): Promise<Position | undefined> {
   if (context.tracker.position === undefined) await context.resolveChain()
   return context.tracker.position
 }

@@ -6,7 +6,7 @@ import { type StreamEnds } from './events/stream-ends.js'
 import { type StreamNames } from './events/stream-names.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { type LowestRequestedVersion } from './lowest-requested-version.js'
+import { type RecentLowestVersion } from './recent-lowest-version.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempt.js'
 import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
@@ -102,7 +102,7 @@ export interface ProxyContext {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waitFor' | 'close'>
   /** Records the versions that clients request. */
-  readonly lowestRequested: LowestRequestedVersion
+  readonly lowestRequested: RecentLowestVersion
   readonly memory: MemoryTier
   readonly compressor: Compressor
   /** Tiers below memory, in the order of look-ups. */

@@ -1,7 +1,7 @@
 import { coalescingKeyOf } from '../api/read.js'
 import { fetchJudged } from './fetch.js'
 import { type CachedEntry, type CoalescedFetch, type FetchResult, hitNames, type ObservedOutcome } from './outcomes.js'
-import { type PinnedRead, servedPosition } from './pinned-read.js'
+import { type PinnedRead, resolveServedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { locallyPrunedDistance } from './pruned-reads.js'
 
@@ -48,5 +48,5 @@ export async function serveInObserveMode (
   // History carries the served position (law 4: headers are the present, bodies are the past); other responses carry
   // their own stamp.
   const stamped = isHistory || (readClass === 'immutable' && !read.mayBeMoving) ? undefined : fetched.response.stamped
-  return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await servedPosition(context) }
+  return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await resolveServedPosition(context) }
 }

@@ -19,7 +19,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinRead, type PinnedRead, type ReadClient, servedPosition } from './pinned-read.js'
+import { noClient, pinRead, type PinnedRead, type ReadClient, resolveServedPosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -168,7 +168,7 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   // (law 4: headers are the present, bodies are the past).
   const stamped = pinned.read.mayBeMoving && result.entry !== undefined ? undefined : result.response.stamped
   if (stamped !== undefined) context.tracker.show(stamped)
-  return { name: 'forwarded', fetched: result, position: stamped?.position ?? await servedPosition(context) }
+  return { name: 'forwarded', fetched: result, position: stamped?.position ?? await resolveServedPosition(context) }
 }
 
 /** Records the wait of a traced read for the fetch of another; a read that fetched itself has spans of attempts. */

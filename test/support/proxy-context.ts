@@ -5,7 +5,7 @@ import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
 import { StreamEnds } from '../../src/proxy/events/stream-ends.js'
 import { StreamNames } from '../../src/proxy/events/stream-names.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
-import { LowestRequestedVersion } from '../../src/proxy/lowest-requested-version.js'
+import { RecentLowestVersion } from '../../src/proxy/recent-lowest-version.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
@@ -86,7 +86,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       now: () => clock.ms,
       tracker,
       versionWaits,
-      lowestRequested: new LowestRequestedVersion(() => clock.ms),
+      lowestRequested: new RecentLowestVersion(() => clock.ms),
       memory,
       compressor: new Compressor(memory),
       lowerTiers: [],

@@ -3,7 +3,7 @@ import { UpstreamFailure } from '../../src/upstreams/upstream-failure.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { probeRequest } from '../../src/upstreams/upstream-request.js'
 import { type PollResult } from '../../src/upstreams/shared-poller.js'
-import { RemoteProbes } from '../../src/upstreams/remote-probes.js'
+import { ProbesThroughPrimary } from '../../src/upstreams/probes-through-primary.js'
 import { SharedPoller } from '../../src/upstreams/shared-poller.js'
 import { respondToIndex, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -93,11 +93,11 @@ const word: PollResult = { status: 200, headers: { 'x-aptos-chain-id': '4' }, bo
 
 t.test('a worker polls through the primary process, and takes its result as the upstream\'s', async t => {
   const requests: string[] = []
-  const probes = new RemoteProbes((upstream, target, timeoutMs) => {
+  const probes = new ProbesThroughPrimary((upstream, target, timeoutMs) => {
     requests.push(`${upstream} ${target} ${timeoutMs}`)
   })
   let over = 0
-  const sendProbe = (upstream: string): ReturnType<ReturnType<RemoteProbes['transportTo']>['send']> =>
+  const sendProbe = (upstream: string): ReturnType<ReturnType<ProbesThroughPrimary['transportTo']>['send']> =>
     probes.transportTo({ name: upstream, timeoutMs: 70 }).send(probeRequest('/v1'), 10, undefined, () => {
       over++
     })
@@ -121,7 +121,7 @@ t.test('a worker polls through the primary process, and takes its result as the 
 
 t.test('a result that no caller awaits is available while it is published, and no longer', async t => {
   const requests: string[] = []
-  const probes = new RemoteProbes(upstream => {
+  const probes = new ProbesThroughPrimary(upstream => {
     requests.push(upstream)
   })
   const transport = probes.transportTo({ name: 'a', timeoutMs: 70 })
@@ -136,7 +136,7 @@ t.test('a result that no caller awaits is available while it is published, and n
 })
 
 t.test('an aborted poll fails with the reason, and leaves nothing behind', async t => {
-  const probes = new RemoteProbes(() => {})
+  const probes = new ProbesThroughPrimary(() => {})
   let over = 0
   const { received, cancel } = probes.transportTo({ name: 'a', timeoutMs: 70 }).send(
     probeRequest('/v1'),

@@ -9,7 +9,7 @@ const noVersion = 2n ** 64n
  * Lowest version that clients requested recently; its distance from the oldest version warns operators before pruning
  * causes 410s.
  */
-export class LowestRequestedVersion {
+export class RecentLowestVersion {
   readonly #now: () => number
   #half = 1
   #halfStartedAtMs: number

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { Signal } from '../../src/signal.js'
-import { auditDifferenceListener } from '../../src/app/invalidate-audited.js'
+import { auditDifferenceListener } from '../../src/app/audit-differences.js'
 import { type SharedTier } from '../../src/app/purger.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'

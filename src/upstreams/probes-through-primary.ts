@@ -15,7 +15,7 @@ interface PendingProbe {
 }
 
 /** Sends a worker's probes through the primary process, which polls each upstream once for all workers. */
-export class RemoteProbes {
+export class ProbesThroughPrimary {
   readonly #poll: PollThroughPrimary
   // Bounded by the number of polls in flight (law 10: nothing grows without bound).
   readonly #pending = new Set<PendingProbe>()

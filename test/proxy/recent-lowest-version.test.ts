@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LowestRequestedVersion } from '../../src/proxy/lowest-requested-version.js'
+import { RecentLowestVersion } from '../../src/proxy/recent-lowest-version.js'
 import { type Position } from '../../src/api/position.js'
 
 const window = (oldest: bigint, head: bigint): Position => ({
@@ -10,7 +10,7 @@ const window = (oldest: bigint, head: bigint): Position => ({
 const servedWindow = window(100n, 1000n)
 
 t.test('the lowest requested version is reported, or the head if there is none', async t => {
-  const lowest = new LowestRequestedVersion(() => 0)
+  const lowest = new RecentLowestVersion(() => 0)
   t.equal(lowest.valueIn(servedWindow), 1000n)
   for (const version of [700n, 400n, 900n]) lowest.record(version, servedWindow)
   t.equal(lowest.valueIn(servedWindow), 400n)
@@ -21,7 +21,7 @@ t.test('the lowest requested version is reported, or the head if there is none',
 })
 
 t.test('the reported version lies within the current window', async t => {
-  const lowest = new LowestRequestedVersion(() => 0)
+  const lowest = new RecentLowestVersion(() => 0)
   lowest.record(5000n, servedWindow)
   t.equal(lowest.valueIn(servedWindow), 1000n, 'a version above the head counts as the head')
   lowest.record(400n, servedWindow)
@@ -29,7 +29,7 @@ t.test('the reported version lies within the current window', async t => {
 })
 
 t.test('versions requested before a position is known are ignored', async t => {
-  const lowest = new LowestRequestedVersion(() => 0)
+  const lowest = new RecentLowestVersion(() => 0)
   for (const version of [3n, 400n]) lowest.record(version, undefined)
   t.equal(lowest.valueIn(servedWindow), 1000n, 'it may be pruned long since')
   lowest.record(400n, servedWindow)
@@ -38,7 +38,7 @@ t.test('versions requested before a position is known are ignored', async t => {
 
 t.test('a requested version is remembered for 2.5 to 5 minutes', async t => {
   const clock = { ms: 1_000_000 }
-  const lowest = new LowestRequestedVersion(() => clock.ms)
+  const lowest = new RecentLowestVersion(() => clock.ms)
   clock.ms += 149_999
   lowest.record(300n, servedWindow)
   clock.ms += 150_000
@@ -56,7 +56,7 @@ t.test('a requested version is remembered for 2.5 to 5 minutes', async t => {
 
 t.test('each half has its own number, and another chain starts a new half', async t => {
   const clock = { ms: 0 }
-  const lowest = new LowestRequestedVersion(() => clock.ms)
+  const lowest = new RecentLowestVersion(() => clock.ms)
   const first = lowest.half
   clock.ms += 149_999
   lowest.rotate()

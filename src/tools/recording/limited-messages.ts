@@ -1,7 +1,7 @@
 const maxMessages = 20
 
 /** Logs each message once and limits their number (law 10: nothing grows without bound). */
-export class LimitedLog {
+export class LimitedMessages {
   readonly #write: (text: string) => void
   readonly #logged = new Set<string>()
 
