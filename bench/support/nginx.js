@@ -31,6 +31,7 @@ export async function startNginx ({ programs, tools, folder }, originUrl, { late
 }
 
 // Caches by URL pattern, since nginx cannot read positions; event pages of the trace are full.
+// The open file cache would keep entries that expire each second open, and wait on their locks.
 // tcp_nopush would delay 64 KiB responses by 40 ms.
 const configuration = (home, port, origin, latestFor, certificate) => `
 ${getuid?.() === 0 ? 'user root;' : ''}
@@ -51,7 +52,7 @@ http {
   sendfile on;
   keepalive_requests 1000000000;
   keepalive_timeout 75s;
-  open_file_cache max=10000 inactive=1h;
+  ${latestFor === undefined ? 'open_file_cache max=10000 inactive=1h;' : ''}
   proxy_cache_path ${home}/cache levels=1:2 keys_zone=reads:64m max_size=2g inactive=1h use_temp_path=off;
   upstream node { server ${origin}; keepalive 64; keepalive_requests 1000000000; }
   map $request_uri $moves {
