@@ -158,6 +158,7 @@ export class Following {
   close (): void {
     this.#loop?.close()
     this.#loop = undefined
+    this.#parts.follower?.release()
     this.#options.tracker.follow(undefined)
   }
 

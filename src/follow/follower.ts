@@ -191,6 +191,11 @@ export class Follower {
     if (this.#state === 'following') this.setState('starting', undefined)
   }
 
+  /** Frees what is known, since the first configuration's context lives as long as the process. */
+  release (): void {
+    this.#knowledge.clear()
+  }
+
   #setState (state: FollowState, reason: string | undefined): void {
     const wasFollowing = this.#state === 'following'
     this.#reason = reason

@@ -21,14 +21,16 @@ export type Validity = 'unchanged' | 'changed' | 'unknown'
  * look-up, so no order of fills and pages matters.
  */
 export class LedgerKnowledge {
-  readonly #table: LastTouchedTable
+  // Absent while nothing is known, because it takes 16 MB.
+  #table: LastTouchedTable | undefined
+  readonly #slots: number | undefined
   #head: FollowedHead | undefined
   #confirmed: ResponsePosition | undefined
   #codeTouchedAt = -1n
   #allTouchedAt = -1n
 
   constructor (slots?: number) {
-    this.#table = new LastTouchedTable(0n, slots)
+    this.#slots = slots
   }
 
   /** Last version that was read; undefined while nothing is known. */
@@ -43,11 +45,12 @@ export class LedgerKnowledge {
 
   /** First version whose touches are known. */
   get knownFrom (): bigint {
-    return this.#table.knownFrom
+    return this.#table?.knownFrom ?? 0n
   }
 
   /** Forgets everything, and knows the transactions after a version from now on. */
   begin (head: FollowedHead): void {
+    this.#table ??= new LastTouchedTable(0n, this.#slots)
     this.#table.clear(head.version + 1n)
     this.#head = head
     this.#confirmed = undefined
@@ -56,6 +59,7 @@ export class LedgerKnowledge {
 
   /** Forgets everything, because the chain may be another one. */
   clear (): void {
+    this.#table = undefined
     this.#head = undefined
     this.#confirmed = undefined
   }
@@ -67,7 +71,7 @@ export class LedgerKnowledge {
     }
     for (const key of touched) {
       if (key === publishedCode) this.#codeTouchedAt = version
-      else this.#table.touch(key, version)
+      else this.#table?.touch(key, version)
     }
     if (touchesAll !== undefined) this.#allTouchedAt = version
     this.#head = { version, root }
@@ -112,6 +116,6 @@ export class LedgerKnowledge {
   }
 
   #lastTouch (key: StateDigest): bigint {
-    return key === publishedCode ? this.#codeTouchedAt : this.#table.lastTouch(key) ?? -1n
+    return key === publishedCode ? this.#codeTouchedAt : this.#table?.lastTouch(key) ?? -1n
   }
 }
