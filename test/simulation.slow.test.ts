@@ -71,14 +71,7 @@ t.test(
 
     const started = performance.now()
     const signal = AbortSignal.timeout(seconds * 1000)
-    const plan: FaultPlan = {
-      pool,
-      chain,
-      signal,
-      onFault: name => {
-        tally.note(`fault: ${name}`)
-      }
-    }
+    const plan = planOf(pool, chain, signal, tally)
     await Promise.all([
       grows(pool, signal),
       injectResets(chance.fork(), plan),
@@ -150,14 +143,7 @@ t.test(
       judgeRead: (given, least) => judgeUnderLoad(given, world, least)
     }
     const signal = AbortSignal.timeout(seconds * 1000)
-    const plan: FaultPlan = {
-      pool,
-      chain,
-      signal,
-      onFault: name => {
-        tally.note(`fault: ${name}`)
-      }
-    }
+    const plan = planOf(pool, chain, signal, tally)
     await Promise.all([
       grows(pool, signal),
       runReads(run, chance.fork(), signal),
@@ -201,6 +187,17 @@ t.test(
     t.same(program.errors.filter(({ msg }) => !/quarantined/.test(String(msg))), [], 'varve logged no other error')
   }
 )
+
+function planOf (pool: SimulatedPool, chain: Chain, signal: AbortSignal, tally: Tally): FaultPlan {
+  return {
+    pool,
+    chain,
+    signal,
+    onFault: name => {
+      tally.note(`fault: ${name}`)
+    }
+  }
+}
 
 /** Grows the chain at the pace of real ones. */
 async function grows (pool: SimulatedPool, signal: AbortSignal): Promise<void> {

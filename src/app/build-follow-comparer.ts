@@ -12,13 +12,13 @@ interface ObservationParts {
   readonly log: Logger
 }
 
-/** Builds the observer of what a follower would serve, which counts and logs what it finds. */
+/** Builds the comparer of what a follower would serve, which counts and logs what it finds. */
 export function buildFollowComparer (
   follower: Follower,
   counters: FollowMetrics,
   { upstreamPool, headPolling, log }: ObservationParts
 ): FollowComparer {
-  const observer = new FollowComparer({
+  const comparer = new FollowComparer({
     validityAt: (at, readAt, dependencies) => follower.validityAt(at, readAt, dependencies),
     headVersion: () => follower.head?.version,
     confirmRelease: async release => {
@@ -36,8 +36,8 @@ export function buildFollowComparer (
     }
   })
   follower.versionRead.subscribe(({ version, isFirst }) => {
-    if (isFirst) observer.onBegin(version)
-    else observer.onVersion(version)
+    if (isFirst) comparer.onBegin(version)
+    else comparer.onVersion(version)
   })
-  return observer
+  return comparer
 }

@@ -35,9 +35,9 @@ export interface FollowingOptions {
   readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
-type FollowedParts = Pick<ProxyContext, 'follower' | 'followObserver'>
+type FollowedParts = Pick<ProxyContext, 'follower' | 'followComparer'>
 
-const nothingFollows: FollowedParts = { follower: undefined, followObserver: undefined }
+const nothingFollows: FollowedParts = { follower: undefined, followComparer: undefined }
 
 /** Follows the ledger by the configuration: builds the follower, and what reads the tail. */
 export class Following {
@@ -64,7 +64,7 @@ export class Following {
     this.#parts = settings.mode === 'off' ? nothingFollows : this.#build(settings)
   }
 
-  /** Follower and observer of the present configuration. */
+  /** Follower and comparer of the present configuration. */
   get parts (): FollowedParts {
     return this.#parts
   }
@@ -181,7 +181,7 @@ export class Following {
         hooks?.publish({ kind: 'state', state, reason })
       }
     })
-    const followObserver = mode === 'observe'
+    const followComparer = mode === 'observe'
       ? buildFollowComparer(follower, this.#counters, this.#options)
       : undefined
     if (hooks === undefined) {
@@ -194,7 +194,7 @@ export class Following {
         }, now)
       )
     }
-    return { follower, followObserver }
+    return { follower, followComparer }
   }
 
   #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow']): TailLoop {

@@ -16,7 +16,7 @@ import {
   type ToWorker
 } from '../workers/messages.js'
 import { Deferred } from '../workers/deferred.js'
-import { RemoteBuckets } from '../workers/primary-bucket-sender.js'
+import { RemoteBuckets } from '../workers/remote-buckets.js'
 import { ProbesThroughPrimary } from '../upstreams/probes-through-primary.js'
 import { watchDescriptors } from './descriptors.js'
 import { installFaultHandlers } from './faults.js'

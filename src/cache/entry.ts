@@ -22,7 +22,7 @@ export interface Entry extends Representation {
   readonly status: 200 | 404
   readonly contentType: string
   /** Headers such as the cursor, once under each of their names. */
-  readonly perResponseHeaders: readonly string[]
+  readonly cursorAndGasHeaders: readonly string[]
   /** Compressed forms made so far; a coding that saves nothing has the entry's own body. */
   readonly encoded: Readonly<Partial<Record<Coding, Representation>>>
   /** Upstream release that rendered the body; undefined if unknown (law 8: rendering can change, history cannot). */
@@ -44,7 +44,7 @@ export interface Entry extends Representation {
 
 /** Input of `makeEntry`. */
 export type EntryParts =
-  & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
+  & Pick<Entry, 'key' | 'status' | 'contentType' | 'body' | 'cursorAndGasHeaders' | 'release'>
   & Partial<Pick<Entry, 'expiresAtMs' | 'validity' | 'lowestVersion' | 'readAt' | 'dependencies'>>
 
 // Measured as resident memory (bench/NOTES.md): the entry, strings, array, Buffer and LRU slot, allocator overhead, and
@@ -62,7 +62,7 @@ const noneEncoded: Entry['encoded'] = {}
 
 /** Builds an entry with its ETag and printed headers; the body is copied. */
 export function makeEntry (parts: EntryParts): Entry {
-  const { key, status, contentType, perResponseHeaders, release } = parts
+  const { key, status, contentType, cursorAndGasHeaders, release } = parts
   const { expiresAtMs, validity, lowestVersion, readAt, dependencies } = parts
   const body = copyBytes(parts.body)
   const etag = etagOf(contentType, body)
@@ -76,7 +76,7 @@ export function makeEntry (parts: EntryParts): Entry {
     etag,
     rawHeaders,
     headerText: printHeaders(rawHeaders),
-    perResponseHeaders,
+    cursorAndGasHeaders,
     encoded: noneEncoded,
     release,
     expiresAtMs,
@@ -135,7 +135,7 @@ function makeEncoded (entry: Entry, coding: Coding, body: Buffer): Representatio
 }
 
 function rawHeadersOf (
-  { contentType, perResponseHeaders }: Pick<Entry, 'contentType' | 'perResponseHeaders'>,
+  { contentType, cursorAndGasHeaders }: Pick<Entry, 'contentType' | 'cursorAndGasHeaders'>,
   body: Buffer,
   etag: string,
   coding: string[]
@@ -148,7 +148,7 @@ function rawHeadersOf (
     String(body.length),
     'etag',
     etag,
-    ...perResponseHeaders
+    ...cursorAndGasHeaders
   ]
 }
 

@@ -23,7 +23,7 @@ export interface Observation {
   readonly dependencies: readonly StateDigest[]
 }
 
-/** Parts of an observer. */
+/** Parts of a comparer. */
 export interface FollowComparerOptions {
   readonly validityAt: (at: bigint, readAt: bigint, dependencies: readonly StateDigest[]) => Validity
   readonly headVersion: () => bigint | undefined

@@ -137,7 +137,7 @@ async function findDifference (
   if (!response.body.equals(entry.body)) return 'body'
   if (contentTypeOf(response) !== entry.contentType) return 'content-type'
   const { cursor, gasUsed } = readCursorAndGas(response, context.tracker.family)
-  const values = new Set(entry.perResponseHeaders.filter((_line, at) => at % 2 === 1))
+  const values = new Set(entry.cursorAndGasHeaders.filter((_line, at) => at % 2 === 1))
   if ([...values].join() !== [...new Set([cursor, gasUsed])].filter(value => value !== undefined).join()) {
     return 'cursor'
   }
@@ -164,6 +164,6 @@ function isHarmless (
     })
 }
 
-function renderedBodyOf ({ body, release, perResponseHeaders }: Entry): RenderedBody {
-  return { body, release, cursor: readCursorHeader(perResponseHeaders) }
+function renderedBodyOf ({ body, release, cursorAndGasHeaders }: Entry): RenderedBody {
+  return { body, release, cursor: readCursorHeader(cursorAndGasHeaders) }
 }

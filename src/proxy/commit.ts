@@ -21,7 +21,7 @@ export interface FetchStart {
 }
 
 /** Parts of an entry that come from the response alone. */
-type ResponseParts = Pick<EntryParts, 'status' | 'contentType' | 'body' | 'perResponseHeaders' | 'release'>
+type ResponseParts = Pick<EntryParts, 'status' | 'contentType' | 'body' | 'cursorAndGasHeaders' | 'release'>
 
 /** Stores what may be stored of a fetched response: history in every tier, latest responses in memory. */
 export function commitFetched (
@@ -38,7 +38,7 @@ export function commitFetched (
     status: response.status === 200 ? 200 : 404,
     contentType: contentTypeOf(response),
     body: response.body,
-    perResponseHeaders: makeCursorAndGasHeaders(values, context.settings.emit, context.tracker.family),
+    cursorAndGasHeaders: makeCursorAndGasHeaders(values, context.settings.emit, context.tracker.family),
     release: response.release
   }
   if (readClass !== 'moving') {

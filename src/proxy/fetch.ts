@@ -1,4 +1,4 @@
-import { type Inspection } from '../upstreams/monitored-attempt.js'
+import { type Inspection } from '../upstreams/monitored-attempts.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { QuarantinedError } from '../upstreams/chain-guard.js'
 import { ImpossibleResponseError, UpstreamFailure } from '../upstreams/upstream-failure.js'

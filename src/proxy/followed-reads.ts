@@ -86,7 +86,7 @@ export function stateValidityOf (
 
 /** Compares a latest response with what following would have served. */
 export function observeLatest (
-  observer: FollowComparer,
+  comparer: FollowComparer,
   { read, readClass, chain }: PinnedRead,
   response: UpstreamResponse
 ): void {
@@ -94,7 +94,7 @@ export function observeLatest (
   if (readClass !== 'moving' || status !== 200 || rest !== undefined) return
   const [family, dependencies] = [stateFamilyOf(read, chain), dependenciesOf(read)]
   if (family === undefined || dependencies === undefined || stamped === undefined) return
-  observer.record({
+  comparer.record({
     endpoint: read.endpoint.name,
     family,
     version: stamped.position.head.version,

@@ -1,4 +1,4 @@
-import { type Inspection } from '../upstreams/monitored-attempt.js'
+import { type Inspection } from '../upstreams/monitored-attempts.js'
 import { ImpossibleResponseError } from '../upstreams/upstream-failure.js'
 import { describeChainMismatch } from '../chain/describe-chain-mismatch.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'

@@ -153,7 +153,7 @@ function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): 
     release,
     lowestVersion,
     validity,
-    perResponseHeaders: makeCursorAndGasHeaders(stored, context.settings.emit, context.tracker.family),
+    cursorAndGasHeaders: makeCursorAndGasHeaders(stored, context.settings.emit, context.tracker.family),
     expiresAtMs: context.now() + ttlMs
   })
 }

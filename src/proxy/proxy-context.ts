@@ -8,7 +8,7 @@ import { type VersionWaitResult, type VersionWaits } from '../chain/version-wait
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type RecentLowestVersion } from './recent-lowest-version.js'
 import { type Tracker } from '../chain/tracker.js'
-import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempt.js'
+import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempts.js'
 import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
@@ -119,7 +119,7 @@ export interface ProxyContext {
   /** Head of the ledger that latest reads are served at; undefined where nothing follows the ledger. */
   readonly follower: Follower | undefined
   /** Compares latest responses with what following would have served; undefined unless it only observes. */
-  readonly followObserver: FollowComparer | undefined
+  readonly followComparer: FollowComparer | undefined
   readonly releases: Pick<UpstreamSoftwareReleases, 'isRetiredRelease'>
   /** Budget for bytes outside the cache. */
   readonly inFlight: InFlightBytes

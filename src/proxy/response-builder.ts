@@ -180,7 +180,7 @@ export class ResponseBuilder {
     const tags = (): string[] => [form.etag, entry.etag, ...codings.map(coding => etagForCoding(entry, coding))]
     const matchedTag = ifNoneMatch === undefined || entry.status !== 200 ? undefined : matchingTag(ifNoneMatch, tags)
     if (matchedTag !== undefined) {
-      const lines = ['etag', matchedTag, ...pinCursorHeaders(entry.perResponseHeaders, cursorVersion)]
+      const lines = ['etag', matchedTag, ...pinCursorHeaders(entry.cursorAndGasHeaders, cursorVersion)]
       return {
         status: 304,
         rawHeaders: head.rawHeaders.concat(lines),

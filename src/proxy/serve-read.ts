@@ -194,7 +194,7 @@ async function fetchAndCommit (context: ProxyContext, pinned: PinnedRead): Promi
   const start = { atMs: context.now(), invalidationCount: context.invalidator.count }
   const judged = await fetchJudged(context, pinned)
   learnStream(context, pinned, judged.response)
-  if (context.followObserver !== undefined) observeLatest(context.followObserver, pinned, judged.response)
+  if (context.followComparer !== undefined) observeLatest(context.followComparer, pinned, judged.response)
   return { ...commitFetched(context, pinned, judged, start), textKey: pinned.keys.text }
 }
 

@@ -1,5 +1,5 @@
 import { onTimeout } from '../with-timeout.js'
-import { type InspectedResponse, type Inspection } from './monitored-attempt.js'
+import { type InspectedResponse, type Inspection } from './monitored-attempts.js'
 import { type Upstream } from './upstream.js'
 import { type CancelSignal, CancelSource } from './cancel-signal.js'
 

@@ -1,14 +1,14 @@
 import { type Oldest } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import {
-  MonitoredAttempt,
+  MonitoredAttempts,
   type FetchedResponse,
   type FetchFrom,
   type InspectedResponse,
   type Inspection,
   type InspectResponse,
   withSource
-} from './monitored-attempt.js'
+} from './monitored-attempts.js'
 import {
   chooseBest,
   discardBodies,
@@ -49,13 +49,13 @@ export class UpstreamPool {
   // Sends a second request when the first upstream is slow; undefined turns hedging off.
   #hedger: Hedger | undefined
   readonly #options: UpstreamPoolOptions
-  readonly #attempts: MonitoredAttempt
+  readonly #attempts: MonitoredAttempts
   #backgroundFetches = 0
 
   /** Starts empty: upstreams verify their chain against others of the pool, so the pool exists first. */
   constructor (options: UpstreamPoolOptions) {
     this.#options = options
-    this.#attempts = new MonitoredAttempt(options.wallClockMs, () => {
+    this.#attempts = new MonitoredAttempts(options.wallClockMs, () => {
       this.#publishOldest()
     })
   }

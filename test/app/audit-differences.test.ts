@@ -7,6 +7,16 @@ import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
 import { until } from '../support/until.js'
 
+const found: AuditDifference = {
+  result: 'different',
+  reads: [readOfTarget('/v1/blocks/by_version/5')],
+  chain: { id: 4, generation: 1 },
+  part: 'body',
+  upstream: 'n',
+  cached: Buffer.from('a'),
+  fetched: Buffer.from('b')
+}
+
 t.test('audit differences are logged ten times a second at most, with the number of omitted ones', async t => {
   const { context: { invalidator } } = contextAt(t, 'http://127.0.0.1:1')
   const clock = { ms: 0 }
@@ -23,15 +33,6 @@ t.test('audit differences are logged ten times a second at most, with the number
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => clock.ms
   })
-  const found: AuditDifference = {
-    result: 'different',
-    reads: [readOfTarget('/v1/blocks/by_version/5')],
-    chain: { id: 4, generation: 1 },
-    part: 'body',
-    upstream: 'n',
-    cached: Buffer.from('a'),
-    fetched: Buffer.from('b')
-  }
   for (let nth = 0; nth < 25; nth++) differs(found)
   t.equal(log.length, 10)
   clock.ms += 1000
@@ -65,15 +66,6 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
   })
-  const found: AuditDifference = {
-    result: 'rendering',
-    reads: [readOfTarget('/v1/blocks/by_version/5')],
-    chain: { id: 4, generation: 1 },
-    part: 'body',
-    upstream: 'n',
-    cached: Buffer.from('a'),
-    fetched: Buffer.from('b')
-  }
   for (const result of ['rendering', 'different'] as const) differs({ ...found, result })
   await until(() => log.length === 3, 'the differences are logged')
   t.match(log.at(-1), { level: 50, reason: 'out of memory' })

@@ -21,7 +21,7 @@ const entry = (body: Buffer, change: Partial<EntryParts> = {}): Entry =>
     status: 200,
     contentType: 'application/json',
     body,
-    perResponseHeaders: ['x-aptos-cursor', '00'],
+    cursorAndGasHeaders: ['x-aptos-cursor', '00'],
     release: undefined,
     ...change
   })

@@ -14,7 +14,7 @@ async function packed (body: string): Promise<Entry> {
     status: 200,
     contentType: 'application/json',
     body: Buffer.from(body),
-    perResponseHeaders: [],
+    cursorAndGasHeaders: [],
     release: undefined
   })
   memory.put(entry)

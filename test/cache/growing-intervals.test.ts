@@ -13,7 +13,7 @@ function stateAt (first: number, last = first, family = 'one', dependencies = [1
     status: 200,
     contentType: 'application/json',
     body: Buffer.from(`${family} ${last}`),
-    perResponseHeaders: [],
+    cursorAndGasHeaders: [],
     release: undefined,
     validity: { kind: 'versions', family, first: BigInt(first), last: BigInt(last) },
     dependencies

@@ -14,7 +14,7 @@ function block (first: bigint, last: bigint, height: bigint, family = 'json'): E
     status: 200,
     contentType: 'application/json',
     body: Buffer.from(`${family} ${height}`),
-    perResponseHeaders: [],
+    cursorAndGasHeaders: [],
     release: undefined,
     validity: { kind: 'versions', family, first, last }
   })

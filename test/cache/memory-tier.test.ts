@@ -8,7 +8,7 @@ const entry = (body: string, change: Partial<EntryParts> = {}): Entry =>
     status: 200,
     contentType: 'application/json',
     body: Buffer.from(body),
-    perResponseHeaders: ['x-aptos-cursor', '00'],
+    cursorAndGasHeaders: ['x-aptos-cursor', '00'],
     release: 'aaaa',
     ...change
   })
@@ -39,12 +39,12 @@ t.test('an entry has prepared headers: content type, length, ETag and headers pe
     'x-aptos-cursor',
     '00'
   ])
-  t.same(made.perResponseHeaders, ['x-aptos-cursor', '00'])
+  t.same(made.cursorAndGasHeaders, ['x-aptos-cursor', '00'])
   t.match(made.etag, /^"[A-Za-z0-9_-]{27}"$/)
 })
 
 t.test('an entry with unprintable headers has no header text but still has a cost', async t => {
-  const odd = entry('[1]', { perResponseHeaders: ['x-aptos-cursor', 'a\r\nb'] })
+  const odd = entry('[1]', { cursorAndGasHeaders: ['x-aptos-cursor', 'a\r\nb'] })
   t.equal(odd.headerText, undefined)
   t.ok(costOf(odd) > 1000)
 })
@@ -64,7 +64,7 @@ t.test('an entry owns its body, so it retains no larger buffer', async t => {
     status: 200,
     contentType: 'application/json',
     body: slab.subarray(0, 10),
-    perResponseHeaders: [],
+    cursorAndGasHeaders: [],
     release: undefined
   })
   t.equal(made.body.buffer.byteLength, 10)

@@ -4,7 +4,7 @@ import { type TokenBuckets, LocalBuckets } from '../../src/clients/token-buckets
 import { RedisBuckets } from '../../src/clients/redis-buckets.js'
 import { RedisLink } from '../../src/redis/link.js'
 import { createClient } from '../../src/redis/redis-client.js'
-import { RemoteBuckets } from '../../src/workers/primary-bucket-sender.js'
+import { RemoteBuckets } from '../../src/workers/remote-buckets.js'
 import { startRedis } from '../support/redis-server.js'
 import { type RedisProcess } from '../support/redis-process.js'
 import { until } from '../support/until.js'

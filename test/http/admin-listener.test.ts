@@ -223,7 +223,7 @@ t.test('with workers the admin listener verifies Host too', async t => {
   t.match(await sendRequest(varve.adminUrl, '/healthz', { headers: { host: 'ops.example:1' } }), { status: 200 })
 })
 
-t.test('/config shows the settings in use to the token, without secrets, also with workers', async t => {
+t.test('/config shows the settings to the token, without secrets, also with workers', async t => {
   const token = 'TOKEN-S3CRET'
   for (const workers of [1, 2]) {
     const { varve } = await varveAtSandbox(t, {}, {

@@ -192,7 +192,7 @@ t.test('unprintable headers are not prebuilt but rejected per response, pinned o
     status: 200,
     contentType: 'a\u0001',
     body: Buffer.from('[]'),
-    perResponseHeaders: ['x-aptos-cursor', '00ab'],
+    cursorAndGasHeaders: ['x-aptos-cursor', '00ab'],
     release: undefined
   })
   const responseTo = (target: string) =>

@@ -73,7 +73,7 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
               status: 200,
               contentType: 'application/json',
               body: Buffer.from(valueAt(each.version)),
-              perResponseHeaders: [],
+              cursorAndGasHeaders: [],
               release: undefined,
               validity: { kind: 'versions', family, first: follower.unchangedSince(version, [key]), last: version },
               dependencies: [key]

@@ -245,13 +245,13 @@ t.test('a hit from a memo is audited at the followed head too', async t => {
 t.test('observing compares latest responses with what would have been served', async t => {
   const proxy = await followed(t, { isServing: false })
   const results: FollowComparison[] = []
-  const followObserver = new FollowComparer({
+  const followComparer = new FollowComparer({
     validityAt: (version, readAt, dependencies) => proxy.follower.validityAt(version, readAt, dependencies),
     headVersion: () => proxy.follower.head?.version,
     confirmRelease: async () => true,
     onObserved: (_observation, result) => results.push(result)
   })
-  const context = { ...proxy.context, followObserver }
+  const context = { ...proxy.context, followComparer }
   const read = async (version: number, body: string): Promise<void> => {
     proxy.head = version
     proxy.body = body

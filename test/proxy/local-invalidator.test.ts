@@ -37,7 +37,7 @@ function tier (): {
       status: 200,
       contentType: 'application/json',
       body: Buffer.from(key),
-      perResponseHeaders: [],
+      cursorAndGasHeaders: [],
       release: undefined,
       validity
     })
@@ -239,7 +239,7 @@ t.test('a purge of an event page removes every page that shares an event, and th
       status: 200,
       contentType: 'application/json',
       body: Buffer.from('[]'),
-      perResponseHeaders: [],
+      cursorAndGasHeaders: [],
       release: undefined,
       validity: { kind: 'events', family: of, first, last }
     })

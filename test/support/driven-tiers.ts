@@ -38,7 +38,7 @@ export async function openMemory (): Promise<DrivenTier> {
     name: tier.name,
     put: (stored, ttlMs) => {
       const expiresAtMs = ttlMs === undefined ? undefined : now() + ttlMs
-      tier.put(makeEntry({ ...stored, perResponseHeaders: [], expiresAtMs }))
+      tier.put(makeEntry({ ...stored, cursorAndGasHeaders: [], expiresAtMs }))
     },
     untilStored: async () => {},
     get: async lookup => tier.get(lookup),

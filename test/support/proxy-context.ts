@@ -100,7 +100,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       prunedErrors: new PrunedErrors(),
       upstreamPool,
       follower: undefined,
-      followObserver: undefined,
+      followComparer: undefined,
       inFlight: new InFlightBytes(Infinity, () => clock.ms),
       releases,
       resolveChain: async () => {

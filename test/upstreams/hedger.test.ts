@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type InspectResponse } from '../../src/upstreams/monitored-attempt.js'
+import { type InspectResponse } from '../../src/upstreams/monitored-attempts.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { type HedgeOptions, Hedger, HedgeBucket } from '../../src/upstreams/hedger.js'
 import { Quarantine } from '../../src/chain/quarantine.js'

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type InspectResponse } from '../../src/upstreams/monitored-attempt.js'
+import { type InspectResponse } from '../../src/upstreams/monitored-attempts.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { Quarantine } from '../../src/chain/quarantine.js'
 import { Upstream } from '../../src/upstreams/upstream.js'

@@ -38,7 +38,7 @@ export function judgeEvents (
   const has = hasEvents(spec, era, mustGive)
   const leastHead = spec.form === 'bcs' ? servedFloor.versions[era.index] ?? -1n : -1n
   if (!isExcused && pool.hadCapableUpstream(era, span, window => has(window) && window.head >= leastHead)) {
-    return `not the page at this position, ${response.status} for ${right.status}, though a live upstream had its events`
+    return `not the page at this position, ${response.status} for ${right.status}: a live upstream had its events`
   }
   if (given.wasCached(era)) return `${response.status} for a page that was cached`
   switch (response.status) {

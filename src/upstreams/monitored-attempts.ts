@@ -36,7 +36,7 @@ const unreachableReasons = new Set<FailureReason>(['refused', 'unreachable', 'un
 const failoverStatuses = new Set([500, 502, 503, 504])
 
 /** Runs requests against an upstream and records the results in its health. */
-export class MonitoredAttempt {
+export class MonitoredAttempts {
   readonly #wallClockMs: () => number
   readonly #onFinished: () => void
   readonly #lastRequest = new WeakMap<Upstream, UpstreamRequest>()
