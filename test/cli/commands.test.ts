@@ -325,8 +325,7 @@ t.test('check ends with 2 and prints every mistake, without secrets', together()
   t.match(await runCommand(t, ['check', join(dir, 'one.yaml')]), {
     code: 2,
     out: '',
-    err:
-      /^varve: the configuration in \S+ has a mistake:\n {2}\S+one\.yaml:1:1: colour: unknown key; expected one of .*\n$/
+    err: /^varve: the configuration in \S+ has a mistake:\n {2}\S+one\.yaml:1:1: colour: unknown key; .*\n$/
   })
   const { code, out, err } = await runCommand(t, ['check', join(dir, 'more.yaml')])
   t.same([code, out], [2, ''])
