@@ -12,6 +12,7 @@ import { addPurgeRoute, type PurgeRouteOptions, requireToken } from './purge-rou
 import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
+import { withoutSchemas } from './without-schemas.js'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 
@@ -68,6 +69,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   const { metrics, readiness, status, config, purgeRoute, onUnexpectedError } = options
   const app = fastify({
     ...serverTimeouts,
+    ...withoutSchemas,
     http: httpTimeouts,
     forceCloseConnections: true,
     clientErrorHandler: (error, socket) => {

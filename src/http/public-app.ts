@@ -15,6 +15,7 @@ import { addReadRoutes } from './read-routes.js'
 import { sendFailure, type HttpContext, sandboxHeader } from './send-response.js'
 import { maxHeaderLines } from './request-checks.js'
 import { httpTimeouts, serverTimeouts } from './timeouts.js'
+import { withoutSchemas } from './without-schemas.js'
 
 // Shortens Node's default of two minutes.
 const handshakeTimeoutMs = 5000
@@ -37,6 +38,7 @@ export function publicApp (context: HttpContext): FastifyInstance {
     trustProxy: trustProxy.length > 0 && trustedProxyCheck(trustProxy),
     bodyLimit: limits.bodyKb * 1024,
     ...serverTimeouts,
+    ...withoutSchemas,
     // Serves requests that arrive on open connections during a drain; each response closes its connection.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

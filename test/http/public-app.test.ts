@@ -1,4 +1,5 @@
 import { Agent } from 'node:http'
+import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -511,4 +512,12 @@ t.test('the admin listener serves metrics, health and readiness, and rejects any
       'varve_cache_bytes{tier="memory"} 0'
     ]
   ) t.ok(body.includes(series), series)
+})
+
+t.test('neither listener loads compilers of schemas, which would delay each start', async t => {
+  const varve = await varveAt(t, 'http://127.0.0.1:1')
+  t.equal((await varve.get('/-/healthz')).status, 200)
+  const loaded = Object.keys(createRequire(import.meta.url).cache)
+  t.ok(loaded.some(file => file.includes('/fastify/lib/')))
+  t.notOk(loaded.some(file => /ajv-compiler|json-stringify-compiler/.test(file)))
 })
