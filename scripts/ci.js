@@ -24,12 +24,12 @@ async function check () {
   }
   const fast = recorded === undefined ? await runFast() : { count: recorded }
 
-  // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
+  // Runs all sets at once, since most of their time is waiting: two files more than the fast set, which computes.
   say('running the tests of whole replicas and processes, and the longer checks ...')
   const longer = groupsOf(waiting, mostSlowFiles)
   const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
   const [long, timers, [whole, rest]] = await Promise.all([
-    runLonger(jobs - 1),
+    runLonger(jobs),
     runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
     // The place of the replicas' tests is free for longer checks as soon as they end.
     runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])

@@ -44,7 +44,8 @@ const longSeconds = 120
 const firstTroubleMs = 45_000
 const warmMs = 8000
 const warmResponses = 6000
-const floodResponses = 15_000
+// Lets small leaks show in a long run.
+const floodResponses = seconds < 60 ? 6000 : 15_000
 const calmMs = 5000
 // Requires enough responses for small leaks to show; a busy machine takes longer for them.
 const leastResponses = 10_000

@@ -68,13 +68,12 @@ export async function compare (bench, origin, varve, peers, cells) {
 }
 
 function cellsOf ({ isSmoke }) {
-  const plain =
-    (isSmoke ? [[512, 1], [65_536, 32]] : sizes.flatMap(bytes => [1, 32, 256].map(connections => [bytes, connections])))
-      .map(([bytes, connections]) => ({ bytes, connections, headers: {} }))
+  const browser = { bytes: 4096, connections: 32, headers: browserHeaders, sender: ', a browser\'s headers' }
+  if (isSmoke) return [{ bytes: 65_536, connections: 32 }, browser].map(cellOf)
   return [
-    ...plain,
+    ...sizes.flatMap(bytes => [1, 32, 256].map(connections => ({ bytes, connections }))),
     { bytes: 4096, connections: 32, headers: clientHeaders, sender: ', a client\'s headers' },
-    { bytes: 4096, connections: 32, headers: browserHeaders, sender: ', a browser\'s headers' }
+    browser
   ].map(cellOf)
 }
 
