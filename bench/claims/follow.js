@@ -96,6 +96,7 @@ async function poll (proxy, node, { clients, keys, pollSeconds, warmSeconds, sec
     }
   }
   await runFor(warmSeconds, false)
+  await Promise.all(pending)
   const before = await node.truth()
   await runFor(seconds, true)
   await Promise.all(pending)

@@ -17,7 +17,8 @@ export class Peer {
     this.#program = program
     this.#isHit = isHit
     this.#pool = new Pool(url, {
-      connections: 64,
+      // Keeps a slow response from holding other clients' requests back.
+      connections: 1024,
       pipelining: 1,
       headersTimeout: 30_000,
       bodyTimeout: 30_000,
