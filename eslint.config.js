@@ -94,7 +94,7 @@ export default [
       'test/api/pass-through-target.test.ts',
       'test/cache/compressor.test.ts',
       'test/cache/redis-tier.test.ts',
-      'test/cache/stored-entry.test.ts',
+      'test/cache/entry-codec.test.ts',
       'test/cache/write-queue.test.ts',
       'test/cli/commands.test.ts',
       'test/cli/explain.test.ts',

@@ -1,9 +1,9 @@
 import { type Address, addressOf } from './address.js'
 import { emptyStream, depositAccount } from './deposit-events.js'
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { type Ledger } from './ledger.js'
 import { defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
-import { nextSequenceAt } from './known-senders.js'
+import { nextSequenceAt } from './sender-schedule.js'
 import { bytesValue, optionValue, structValue, u64Value, type EncodedValue } from './encoded-value.js'
 
 /** Account resources, by address. */
@@ -12,7 +12,7 @@ export const accountResources: ReadonlyMap<Address, ResourceDefinition> = new Ma
     address,
     defineResource(address, '0x1::account::Account', (ledger, version) =>
       accountValue(ledger, address, version, {
-        authenticationKey: digest(ledger.seed, 'authentication', address),
+        authenticationKey: digestBytes(ledger.seed, 'authentication', address),
         sequence: nextSequenceAt(ledger, address, version),
         creationNumber: nextCreationNumber(ledger, address, version)
       }))

@@ -1,6 +1,6 @@
 import { type Fault } from './fault.js'
 import { Problem, type ProblemSource, statusOfCode } from './problem.js'
-import { printErrorBody, problemResponse, type SandboxResponse, makeResponse, type Stamp } from './response.js'
+import { printErrorBody, problemResponse, type SandboxResponse, makeResponse, type Stamp } from './make-response.js'
 
 const rateLimitText = 'Per anonymous IP rate limit exceeded. Limit: 50000 compute units per 300 seconds window.'
 const htmlPage =

@@ -1,8 +1,8 @@
 import { type Address, addressOf } from './address.js'
 import { u64Bytes } from './bcs.js'
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { type Ledger } from './ledger.js'
-import { type EventStream } from './event-stream.js'
+import { type AccountEventStream } from './account-event-stream.js'
 
 /** The account whose coin store the deposits go to. */
 export const depositAccount = addressOf('cafe')
@@ -16,13 +16,13 @@ export const depositStream = makeDepositStream(2n, 0, Infinity)
 export const streamWithoutEvents = emptyStream(depositAccount, 3n)
 
 /** Streams of deposits: a recreated coin store starts a second stream. */
-export function depositStreams ({ recreation }: Ledger): EventStream[] {
+export function depositStreams ({ recreation }: Ledger): AccountEventStream[] {
   if (recreation === undefined) return [depositStream]
   return [makeDepositStream(2n, 0, recreation.destroyedAt), makeDepositStream(4n, recreation.recreatedAt, Infinity)]
 }
 
 /** A stream of an account without any event. */
-export function emptyStream (account: Address, creationNumber: bigint): EventStream {
+export function emptyStream (account: Address, creationNumber: bigint): AccountEventStream {
   return { account, creationNumber, countAtHeight: () => 0, eventAt: depositStream.eventAt }
 }
 
@@ -40,7 +40,7 @@ export function depositSum (ledger: Ledger, count: number): bigint {
   return BigInt(String(sums[count]))
 }
 
-function makeDepositStream (creationNumber: bigint, from: number, until: number): EventStream {
+function makeDepositStream (creationNumber: bigint, from: number, until: number): AccountEventStream {
   const before = depositsBefore(from)
   return {
     account: depositAccount,
@@ -64,5 +64,5 @@ function makeDepositStream (creationNumber: bigint, from: number, until: number)
 }
 
 function amountOf ({ seed }: Ledger, index: number): bigint {
-  return digest(seed, 'deposit', index).readBigUInt64LE() >> 20n
+  return digestBytes(seed, 'deposit', index).readBigUInt64LE() >> 20n
 }

@@ -1,14 +1,14 @@
 import { type Fault } from './fault.js'
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { type Ledger } from './ledger.js'
 import { type EndpointName } from './routes.js'
 import { Hold } from './hold.js'
-import { faultSnapshotOf, type SnapshotSource } from './fault-snapshots.js'
+import { faultSnapshotOf, type LedgerSnapshotSource } from './ledger-fault.js'
 
 /** Active fault, with the source of the snapshot that it makes the node serve from. */
 export interface ActiveFault {
   readonly fault: Fault
-  readonly snapshotSource: SnapshotSource | undefined
+  readonly snapshotSource: LedgerSnapshotSource | undefined
 }
 
 /** Faults and holds that apply to one request. */
@@ -85,6 +85,6 @@ export class FaultInjector {
   }
 
   #nextRandom (): number {
-    return digest(this.#ledgerNow().seed, 'share', this.#randomCalls++).readUInt32LE() / 2 ** 32
+    return digestBytes(this.#ledgerNow().seed, 'share', this.#randomCalls++).readUInt32LE() / 2 ** 32
   }
 }

@@ -1,6 +1,6 @@
 import { addressOf } from './address.js'
 import { emptyStream } from './deposit-events.js'
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { newBlockStream, newEpochStream } from './ledger-events.js'
 import { epochBlocks, type Ledger } from './ledger.js'
 import { type ContentAt, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
@@ -82,7 +82,10 @@ export const constantResources: readonly ResourceDefinition[] = [
   framework(
     '0x1::gas_schedule::GasScheduleV2',
     ledger =>
-      structValue([['feature_version', u64Value(13n)], ['entries', bytesValue(digest(ledger.seed, 'gas schedule'))]])
+      structValue([['feature_version', u64Value(13n)], [
+        'entries',
+        bytesValue(digestBytes(ledger.seed, 'gas schedule'))
+      ]])
   )
 ]
 

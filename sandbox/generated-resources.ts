@@ -1,10 +1,10 @@
 import { type Address } from './address.js'
-import { digest, DigestRandom } from './digest.js'
+import { digestBytes, DigestRandom } from './seeded-digest.js'
 import { type EncodedValue } from './encoded-value.js'
 import { generateValue } from './generated-value.js'
-import { type Scheduled, scheduleStep } from './scheduled.js'
+import { type ScheduledValue, scheduleStep } from './scheduled-value.js'
 import { resourceKey } from './state-key.js'
-import { printTypeTag, requireStructTag, type StructTag } from './type-tag.js'
+import { printTypeTag, trustedStructTag, type StructTag } from './type-tag.js'
 
 const valueTypes = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'i8', 'i16', 'i32', 'i64', 'i128', 'address']
 
@@ -23,10 +23,10 @@ const resourceTypes = [
 ]
 
 /** Defines the generated resources of an account; each value changes after its own number of versions. */
-export function generatedResources (address: Address): Scheduled[] {
+export function generatedResources (address: Address): ScheduledValue[] {
   return resourceTypes.map((type, index) => {
-    const tag = requireStructTag(type)
-    const hash = digest('resource', address, type)
+    const tag = trustedStructTag(type)
+    const hash = digestBytes('resource', address, type)
     const drawSteps = (at: number, count: number): number => hash.readUInt16LE(at) % count * scheduleStep
     const born = index % 3 === 2 ? 200 + drawSteps(0, 400) : 0
     const lifetime = index % 7 === 6 ? 1_000 + drawSteps(2, 400) : Infinity

@@ -1,19 +1,19 @@
 import { type Address, addressOf } from './address.js'
 import { textBytes, u64Bytes } from './bcs.js'
-import { digestHex, DigestRandom, drawShare } from './digest.js'
+import { digestHex, DigestRandom, drawShare } from './seeded-digest.js'
 import { type EncodedValue } from './encoded-value.js'
 import { generateValue } from './generated-value.js'
 import { parseJson } from './json-parser.js'
 import { itemKey, type StateKey } from './state-key.js'
-import { printTypeTag, requireTypeTag, type TypeTag } from './type-tag.js'
+import { printTypeTag, trustedTypeTag, type TypeTag } from './type-tag.js'
 import { keyBytes } from './value-bytes.js'
-import { type TableItem, type Write } from './write.js'
+import { type TableItemValue, type Write } from './write.js'
 
 /** Handle of the table that most transactions write to. */
 export const busyTable = addressOf('5eed')
 
-const u64 = requireTypeTag('u64')
-const shopItem = requireTypeTag('0x42::shop::Item')
+const u64 = trustedTypeTag('u64')
+const shopItem = trustedTypeTag('0x42::shop::Item')
 const names = ['alice', 'bob'].map(textBytes)
 
 // Numbers below this are keys of every table from genesis on.
@@ -56,9 +56,9 @@ const keysOfAllTypes: ReadonlyArray<readonly [type: string, key: string]> = [
 ]
 
 /** Keys of the items that genesis writes. */
-export const initialItems: readonly StateKey[] = [
+export const genesisItemKeys: readonly StateKey[] = [
   ...keysOfAllTypes.map(([type, key]) =>
-    itemKey(busyTable, keyBytes(requireTypeTag(type), parseJson(Buffer.from(key))))
+    itemKey(busyTable, keyBytes(trustedTypeTag(type), parseJson(Buffer.from(key))))
   ),
   ...[busyTable, ...['42', '1', 'ab', '5'].map(addressOf)].flatMap(handle =>
     [...names, ...Array.from({ length: permanentKeys }, (_, key) => u64Bytes(BigInt(key)))].map(key =>
@@ -70,10 +70,10 @@ export const initialItems: readonly StateKey[] = [
 // The hottest first: each is written about twice as often as the one twice as far down.
 const itemsByHeat: readonly StateKey[] = [
   itemKey(busyTable, u64Bytes(7n)),
-  ...initialItems.slice(0, 80),
+  ...genesisItemKeys.slice(0, 80),
   // These exist from their first write on.
   ...Array.from({ length: 28 }, (_, key) => itemKey(busyTable, u64Bytes(BigInt(permanentKeys + key)))),
-  ...initialItems.slice(80)
+  ...genesisItemKeys.slice(80)
 ]
 
 /** Draws the key of the item that a transaction writes, by Zipf's law. */
@@ -97,7 +97,7 @@ export function itemValue (seed: string, type: TypeTag): EncodedValue | undefine
   return generateValue(type, new DigestRandom('value', seed, printTypeTag(type)))
 }
 
-function makeItem (key: StateKey, seed: string): TableItem {
+function makeItem (key: StateKey, seed: string): TableItemValue {
   const type = key.length === 33 + 8 ? u64 : shopItem
   const value = itemValue(seed, type)
   if (value === undefined) throw new RangeError(`no layout: ${printTypeTag(type)}`)

@@ -1,6 +1,6 @@
 import { addressBytes, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes } from './bcs.js'
-import { type DigestRandom } from './digest.js'
+import { type DigestRandom } from './seeded-digest.js'
 import { type EncodedValue, structValue } from './encoded-value.js'
 import { printString } from './json-printer.js'
 import { fieldsOf, specialFormatOf } from './structs.js'

@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 
 /** Ending of a response on the wire: complete, or cut off within the body. */
 export type BodyEnding = 'whole' | 'half' | 'noLastChunk'

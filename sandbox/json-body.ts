@@ -2,7 +2,7 @@ import { type Json, type JsonObject, parseJson } from './json-parser.js'
 import { frameworkProblem, malformedBody } from './problem.js'
 
 /** Returns the media type of a body without its parameters. */
-export function essenceOf (contentType: string): string {
+export function readMediaType (contentType: string): string {
   return contentType.replace(/;.*$/s, '').trim().toLowerCase()
 }
 
@@ -16,7 +16,7 @@ export function readJsonObject (
   if (contentType === undefined) throw frameworkProblem('expect content type `application/json`', 415)
   if (
     !/^(?:application\/json|[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+\+json)$/.test(
-      essenceOf(contentType)
+      readMediaType(contentType)
     )
   ) {
     throw frameworkProblem(`the \`Content-Type\` requested by the client is not supported: ${contentType}`, 415)

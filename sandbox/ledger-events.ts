@@ -1,15 +1,15 @@
 import { addressBytes, addressOf, shortAddress } from './address.js'
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from './bcs.js'
 import { depositAccount, depositStreams } from './deposit-events.js'
-import { digestHex } from './digest.js'
+import { digestHex } from './seeded-digest.js'
 import { type Block, epochBlocks, type Ledger } from './ledger.js'
 import { type EventRecord } from './schema/event.js'
-import { type LedgerEvent, type EventStream } from './event-stream.js'
+import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
 
 const frameworkAddress = addressOf('1')
 
 /** Stream with one event per block. */
-export const newBlockStream: EventStream = {
+export const newBlockStream: AccountEventStream = {
   account: frameworkAddress,
   creationNumber: 3n,
   countAtHeight: height => height + 1,
@@ -17,7 +17,7 @@ export const newBlockStream: EventStream = {
 }
 
 /** Stream with one event per epoch. */
-export const newEpochStream: EventStream = {
+export const newEpochStream: AccountEventStream = {
   account: frameworkAddress,
   creationNumber: 2n,
   countAtHeight: height => Math.floor(height / epochBlocks) + 1,
@@ -36,7 +36,7 @@ export const newEpochStream: EventStream = {
 }
 
 /** Returns every stream that ever had events; any other handle has none. */
-export function streamsOf (ledger: Ledger): EventStream[] {
+export function streamsOf (ledger: Ledger): AccountEventStream[] {
   return [newBlockStream, newEpochStream, ...depositStreams(ledger)]
 }
 

@@ -1,5 +1,5 @@
 import { TransactionAccumulator } from './accumulator.js'
-import { digest, digestHex } from './digest.js'
+import { digestBytes, digestHex } from './seeded-digest.js'
 import { type Position } from './position.js'
 import { releases } from './release.js'
 import { StateIndex } from './state-index.js'
@@ -247,8 +247,8 @@ export class Ledger {
 function blockSize (seed: number, height: number, mean?: number): number {
   // The genesis block has a single transaction.
   if (height === 0) return 1
-  if (mean !== undefined) return 2 + Math.round(mean * (0.5 + digest(seed, 'size', height).readUInt8() / 255))
+  if (mean !== undefined) return 2 + Math.round(mean * (0.5 + digestBytes(seed, 'size', height).readUInt8() / 255))
   const big = bigBlocks[height]
   if (big !== undefined) return big
-  return height % 7 === 3 ? 1 : 1 + digest(seed, 'size', height).readUInt8() % 9
+  return height % 7 === 3 ? 1 : 1 + digestBytes(seed, 'size', height).readUInt8() % 9
 }

@@ -1,6 +1,7 @@
 import { shortAddress } from './address.js'
 import { viewSignaturesOf } from './framework-view-signatures.js'
-import { oracleAbi, oracleAddress, viewFunctionAbi } from './oracle-module.js'
+import { oracleAbi, oracleAddress } from './oracle-module.js'
+import { makeViewFunctionAbi } from './view-signature.js'
 import { type Rendering } from './release.js'
 import { type Module } from './write.js'
 import { type FunctionAbi, type ModuleRecord, type StructAbi } from './schema/module.js'
@@ -29,7 +30,7 @@ function generateAbi (module: Module, rendering: Rendering): ModuleRecord['abi']
       ...Array.from({ length: 1 + traitAt(1) % 3 }, (_, index) => functionAbiOf(index, traitAt(2 + index))),
       // Lists the view functions that can be called, since clients read their parameters from the ABI.
       ...Object.entries(viewSignaturesOf(address, module.name)).map(([name, declared]) =>
-        viewFunctionAbi(name, declared)
+        makeViewFunctionAbi(name, declared)
       )
     ],
     structs: Array.from({ length: 1 + traitAt(6) % 2 }, (_, index) => structAbiOf(index, traitAt(7 + index), rendering))

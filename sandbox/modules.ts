@@ -1,6 +1,6 @@
 import { type Address, addressOf } from './address.js'
-import { DigestRandom } from './digest.js'
-import { type Scheduled } from './scheduled.js'
+import { DigestRandom } from './seeded-digest.js'
+import { type ScheduledValue } from './scheduled-value.js'
 import { moduleKey } from './state-key.js'
 
 interface ModuleSchedule {
@@ -72,8 +72,8 @@ const moduleSchedules: ReadonlyArray<readonly [string, ModuleSchedule]> = [
 ]
 
 /** Modules that are published and upgraded as the chain grows. */
-export const scheduledModules: readonly Scheduled[] = moduleSchedules.flatMap(([digits, schedule]) =>
-  schedule.names.map((name, index): Scheduled => {
+export const scheduledModules: readonly ScheduledValue[] = moduleSchedules.flatMap(([digits, schedule]) =>
+  schedule.names.map((name, index): ScheduledValue => {
     const address = addressOf(digits)
     const key = moduleKey(address, name)
     return {

@@ -3,9 +3,9 @@ import { type Address, addressBytes, addressOf } from './address.js'
 import { depositStreams, depositAccount, depositsBefore, depositSum, emptyStream } from './deposit-events.js'
 import { type Ledger } from './ledger.js'
 import { defineGroup, defineResource, handleValue, type ResourceDefinition } from './resource-definition.js'
-import { drawnSequenceAt, knownSenders } from './known-senders.js'
+import { drawnSequenceAt, knownSenders } from './sender-schedule.js'
 import { initialAssets } from './submissions.js'
-import { eventCountAt, type EventStream } from './event-stream.js'
+import { eventCountAt, type AccountEventStream } from './account-event-stream.js'
 import {
   type EncodedValue,
   addressValue,
@@ -134,7 +134,7 @@ export function objectCore (owner: Address): EncodedValue {
 
 function coinStoreContent (
   ledger: Ledger,
-  deposits: EventStream,
+  deposits: AccountEventStream,
   withdrawals: bigint,
   value: bigint,
   version: bigint

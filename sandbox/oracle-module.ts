@@ -1,13 +1,13 @@
 import { addressOf } from './address.js'
 import { type Rendering } from './release.js'
-import { type FunctionAbi, type ModuleRecord } from './schema/module.js'
-import { type ViewSignature } from './view-signature.js'
+import { type ModuleRecord } from './schema/module.js'
+import { makeViewFunctionAbi, type ViewSignature } from './view-signature.js'
 
 /** Account of the oracle module. */
 export const oracleAddress = addressOf('feed')
 
 /** Module whose view functions read generated state. */
-export const oracleModule = '0xfeed::oracle'
+export const oracleModuleId = '0xfeed::oracle'
 
 /** View functions of the module; a function without an implementation of its own returns its arguments. */
 export const oracleFunctions = {
@@ -40,7 +40,7 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
         params: ['&signer', 'u64'],
         return: []
       },
-      ...Object.entries<ViewSignature>(oracleFunctions).map(([name, declared]) => viewFunctionAbi(name, declared))
+      ...Object.entries<ViewSignature>(oracleFunctions).map(([name, declared]) => makeViewFunctionAbi(name, declared))
     ],
     structs: [{
       name: 'Price',
@@ -52,18 +52,5 @@ export function oracleAbi ({ isEnum, variants }: Rendering): ModuleRecord['abi']
       fields: [{ name: 'value', type: 'u128' }, { name: 'rising', type: 'bool' }],
       ...variants && { variants: [] }
     }]
-  }
-}
-
-/** Builds the ABI of a view function. */
-export function viewFunctionAbi (name: string, { typeParameterCount, params, returns }: ViewSignature): FunctionAbi {
-  return {
-    name,
-    visibility: 'public',
-    is_entry: false,
-    is_view: true,
-    generic_type_params: Array.from({ length: typeParameterCount }, () => ({ constraints: [] })),
-    params: [...params],
-    return: [...returns]
   }
 }

@@ -48,7 +48,7 @@ export function readHashParam (name: string, segment: string): string {
 }
 
 /** Reads a u64 in a path, decoded by the router alone. */
-export function readPlainU64Param (name: string, segment: string): bigint {
+export function readOnceDecodedU64Param (name: string, segment: string): bigint {
   return requireU64(decodePercent(segment), maxU64, reason => pathProblem(name, 'integer(uint64)', reason))
 }
 

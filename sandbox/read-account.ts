@@ -4,12 +4,12 @@ import { balanceAt } from './balances.js'
 import { readAddressParam, readAssetParam, readU64Query } from './params.js'
 import { accountNotFound } from './problem.js'
 import { requestedFormat, pathParam, type RequestContext, requireVersion, successResponse } from './request-context.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { type Account } from './schema/account.js'
 import { resourceAt } from './state.js'
-import { requireStructTag } from './type-tag.js'
+import { trustedStructTag } from './type-tag.js'
 
-const accountTag = requireStructTag('0x1::account::Account')
+const accountTag = trustedStructTag('0x1::account::Account')
 
 /** Reads the next sequence number and the authentication key of an account. */
 export function readAccount (context: RequestContext): SandboxResponse {

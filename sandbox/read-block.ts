@@ -1,7 +1,7 @@
 import { lengthBytes, u64Bytes } from './bcs.js'
 import { type Block, type Ledger } from './ledger.js'
 import { joinItems } from './json-printer.js'
-import { readFlagQuery, readPlainU64Param } from './params.js'
+import { readFlagQuery, readOnceDecodedU64Param } from './params.js'
 import { blockNotFound, blockPruned } from './problem.js'
 import {
   requestedFormat,
@@ -11,13 +11,13 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { type BlockRecord } from './schema/block.js'
 import { printTransaction, transactionBytes } from './transactions.js'
 
 /** Reads the block that contains a version. */
 export function readBlockByVersion (context: RequestContext): SandboxResponse {
-  const requestedVersion = readPlainU64Param('version', pathParam(context, 0))
+  const requestedVersion = readOnceDecodedU64Param('version', pathParam(context, 0))
   return readBlock(
     context,
     'Get block by version',
@@ -27,7 +27,7 @@ export function readBlockByVersion (context: RequestContext): SandboxResponse {
 
 /** Reads the block at a height. */
 export function readBlockByHeight (context: RequestContext): SandboxResponse {
-  const requestedHeight = readPlainU64Param('block_height', pathParam(context, 0))
+  const requestedHeight = readOnceDecodedU64Param('block_height', pathParam(context, 0))
   return readBlock(context, 'Get block by height', ({ ledger, position }) => {
     if (requestedHeight > position.blockHeight) throw blockNotFound(requestedHeight)
     if (requestedHeight < position.oldestBlockHeight) throw blockPruned(requestedHeight)

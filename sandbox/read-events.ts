@@ -22,14 +22,14 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { type VersionedEventRecord } from './schema/event.js'
 import { resourceAt } from './state.js'
-import { type LedgerEvent, type EventStream } from './event-stream.js'
+import { type LedgerEvent, type AccountEventStream } from './account-event-stream.js'
 import { type StructTag } from './type-tag.js'
 
 /** Lists the events of the stream of an event handle. */
-export function readEvents (context: RequestContext): SandboxResponse {
+export function readEventsByHandle (context: RequestContext): SandboxResponse {
   const address = readAddressParam('address', pathParam(context, 0))
   const tag = readStructTagParam('event_handle', pathParam(context, 1))
   const field = readIdentifierParam('field_name', pathParam(context, 2))
@@ -53,7 +53,7 @@ export function readEventsByNumber (context: RequestContext): SandboxResponse {
 function eventsResponse (
   context: RequestContext,
   format: ResponseFormat,
-  stream: EventStream,
+  stream: AccountEventStream,
   start: bigint | undefined,
   limit: number | undefined
 ): SandboxResponse {
@@ -71,7 +71,12 @@ function eventsResponse (
 }
 
 // Looks the handle up in the resource at the head, whatever `start` is.
-function streamOf ({ ledger, position }: LedgerSnapshot, address: Address, tag: StructTag, field: string): EventStream {
+function streamOf (
+  { ledger, position }: LedgerSnapshot,
+  address: Address,
+  tag: StructTag,
+  field: string
+): AccountEventStream {
   const resource = resourceAt(ledger, address, tag, position.version)
   if (resource === undefined) throw resourceNotFound(address, tag, position.version)
   const members = JSON.parse(resource.value.json) as Readonly<Record<string, unknown>>
@@ -85,14 +90,14 @@ function streamOf ({ ledger, position }: LedgerSnapshot, address: Address, tag: 
   return streamByNumber(ledger, String(readAddress(guid.id.addr)), BigInt(guid.id.creation_num))
 }
 
-function streamByNumber (ledger: Ledger, address: Address, number: bigint): EventStream {
+function streamByNumber (ledger: Ledger, address: Address, number: bigint): AccountEventStream {
   return streamsOf(ledger).find(({ account, creationNumber }) => account === address && creationNumber === number) ??
     emptyStream(address, number)
 }
 
 function pageOf (
   snapshot: LedgerSnapshot,
-  stream: EventStream,
+  stream: AccountEventStream,
   start: bigint | undefined,
   size: number
 ): LedgerEvent[] {
@@ -111,7 +116,7 @@ function pageOf (
 // Nodes have responded in each of these ways; with `served` they serve events below their advertised oldest version.
 function firstServedEvent (
   { ledger }: LedgerSnapshot,
-  stream: EventStream,
+  stream: AccountEventStream,
   from: number,
   oldest: number,
   count: number
@@ -135,7 +140,7 @@ function firstServedEvent (
   }
 }
 
-function firstUnprunedEvent ({ ledger, position }: LedgerSnapshot, stream: EventStream, count: number): number {
+function firstUnprunedEvent ({ ledger, position }: LedgerSnapshot, stream: AccountEventStream, count: number): number {
   let low = 0
   let high = count
   while (low < high) {
@@ -146,6 +151,11 @@ function firstUnprunedEvent ({ ledger, position }: LedgerSnapshot, stream: Event
   return low
 }
 
-function eventsBetween ({ ledger }: LedgerSnapshot, stream: EventStream, from: number, to: number): LedgerEvent[] {
+function eventsBetween (
+  { ledger }: LedgerSnapshot,
+  stream: AccountEventStream,
+  from: number,
+  to: number
+): LedgerEvent[] {
   return Array.from({ length: Math.max(0, to - from) }, (_, index) => stream.eventAt(ledger, from + index))
 }

@@ -14,7 +14,7 @@ import {
   withCursor
 } from './request-context.js'
 import { renderingOf } from './release.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { moduleAt, modulesAt } from './state.js'
 import { type Module } from './write.js'
 

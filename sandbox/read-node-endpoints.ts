@@ -1,9 +1,9 @@
 import { u64Bytes } from './bcs.js'
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { type SpecFormats } from './openapi/openapi-types.js'
 import { frameworkProblem } from './problem.js'
 import { requestedFormat, type RequestContext, successResponse } from './request-context.js'
-import { makeResponse, type SandboxResponse } from './response.js'
+import { makeResponse, type SandboxResponse } from './make-response.js'
 import { type GasEstimate, type HealthRecord, type IndexRecord, type NodeInfo } from './schema/node.js'
 
 const chainNames: Readonly<Record<number, string>> = { 1: 'mainnet', 2: 'testnet', 3: 'devnet', 4: 'testing' }
@@ -69,7 +69,7 @@ export function readInfo (context: RequestContext): SandboxResponse {
         batch_size: 10_000,
         runtime_threads: 4
       },
-      fullnode_network_peer_id_Public: digest(context.snapshot.ledger.seed, 'peer').toString('hex')
+      fullnode_network_peer_id_Public: digestBytes(context.snapshot.ledger.seed, 'peer').toString('hex')
     } satisfies NodeInfo
   )
   const firstMember = context.requestIndex % members.length
@@ -84,7 +84,8 @@ export function readInfo (context: RequestContext): SandboxResponse {
 export function readGasPrice (context: RequestContext): SandboxResponse {
   const format = requestedFormat(context, 'Estimate gas price')
   const { ledger, position } = context.snapshot
-  const bucketIndex = digest(ledger.seed, 'gas', position.blockHeight / 40n).readUInt8() % (gasPriceBuckets.length - 1)
+  const bucketIndex = digestBytes(ledger.seed, 'gas', position.blockHeight / 40n).readUInt8() %
+    (gasPriceBuckets.length - 1)
   const regular = Number(gasPriceBuckets[bucketIndex])
   if (format === 'bcs') return successResponse(context, format, u64Bytes(BigInt(regular)))
   return successResponse(

@@ -10,8 +10,8 @@ import {
   successResponse,
   withCursor
 } from './request-context.js'
-import { type SandboxResponse } from './response.js'
-import { groupBytes } from './kinds/write-set-changes.js'
+import { type SandboxResponse } from './make-response.js'
+import { groupBytes } from './kinds/render-write-set.js'
 import { resourceAt, resourcesAt } from './state.js'
 import { printTypeTag } from './type-tag.js'
 import { type TaggedValue } from './write.js'

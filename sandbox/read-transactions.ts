@@ -12,12 +12,12 @@ import {
 } from './request-context.js'
 import { makePendingSubmission } from './kinds/submitted-transactions.js'
 import { signedTransactionBytes } from './kinds/request-bytes.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { joinItems } from './json-printer.js'
-import { nextSequenceAt, versionOfSend } from './known-senders.js'
+import { nextSequenceAt, versionOfSend } from './sender-schedule.js'
 import { pageItems, type TailFault } from './transaction-page-fault.js'
 import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
-import { type PendingTransaction } from './schema/transaction-user.js'
+import { type PendingTransaction } from './schema/user-transaction.js'
 import { pendingTransactions, printTransaction, transactionBytes, transactionHash } from './transactions.js'
 
 /** Reads the transaction of a version. */

@@ -14,9 +14,9 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 import { moduleAt } from './state.js'
-import { requireTypeTag, type TypeTag } from './type-tag.js'
+import { trustedTypeTag, type TypeTag } from './type-tag.js'
 import { readValue } from './bcs-value-reader.js'
 import { gasUsedBy, type ViewFunction, findViewFunction } from './view-functions.js'
 import { readViewRequest, type ViewRequest } from './view-request.js'
@@ -75,7 +75,7 @@ function argumentsOf (calledView: ViewFunction, request: ViewRequest, path: stri
   return given.map((bytesOf, index) => {
     const param = String(calledView.params[index])
     try {
-      return valueOf(request.types.find(() => param === 'T0') ?? requireTypeTag(param), bytesOf)
+      return valueOf(request.types.find(() => param === 'T0') ?? trustedTypeTag(param), bytesOf)
     } catch (error) {
       throw invalidInput(
         `parse arguments[${index}] failed, expect ${param}, caused by error: ${(error as Error).message}`

@@ -1,4 +1,4 @@
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 
 /** Releases of known rank, oldest first; each renders more members of an ABI than the one before. */
 export const releases = {
@@ -16,6 +16,6 @@ export interface Rendering {
 /** Returns the rendering of a release; an unknown release has a rank derived from its hash. */
 export function renderingOf (release: string): Rendering {
   const known = Object.values<string>(releases).indexOf(release)
-  const rank = known >= 0 ? known : digest('release', release).readUInt8() % 3
+  const rank = known >= 0 ? known : digestBytes('release', release).readUInt8() % 3
   return { isEnum: rank >= 1, variants: rank >= 2 }
 }

@@ -4,7 +4,7 @@ import { type SpecFormats } from './openapi/openapi-types.js'
 import { type Settings } from './options.js'
 import { type Position } from './position.js'
 import { Problem, versionNotFound, versionPruned } from './problem.js'
-import { type SandboxResponse, makeResponse } from './response.js'
+import { type SandboxResponse, makeResponse } from './make-response.js'
 import { type TailFault } from './transaction-page-fault.js'
 
 /** Ledger with the position from which one request reads. */

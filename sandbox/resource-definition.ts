@@ -1,9 +1,9 @@
 import { type Address } from './address.js'
 import { type Ledger } from './ledger.js'
-import { eventCountAt, type EventStream } from './event-stream.js'
+import { eventCountAt, type AccountEventStream } from './account-event-stream.js'
 import { addressValue, type EncodedValue, structValue, u64Value } from './encoded-value.js'
 import { groupKey, resourceKey, type StateKey } from './state-key.js'
-import { requireStructTag, type StructTag } from './type-tag.js'
+import { trustedStructTag, type StructTag } from './type-tag.js'
 import { type TaggedValue, type Write } from './write.js'
 
 /** Computes the content that a transaction gives a resource; undefined where it does not exist. */
@@ -18,7 +18,7 @@ export interface ResourceDefinition {
 
 /** Defines a resource that is in no group. */
 export function defineResource (address: Address, type: string, contentAt: ContentAt): ResourceDefinition {
-  const tag = requireStructTag(type)
+  const tag = trustedStructTag(type)
   return { key: resourceKey(address, tag), members: [{ tag, contentAt }], isGroup: false }
 }
 
@@ -29,8 +29,8 @@ export function defineGroup (
   members: Readonly<Record<string, ContentAt>>
 ): ResourceDefinition {
   return {
-    key: groupKey(address, requireStructTag(group)),
-    members: Object.entries(members).map(([type, contentAt]) => ({ tag: requireStructTag(type), contentAt })),
+    key: groupKey(address, trustedStructTag(group)),
+    members: Object.entries(members).map(([type, contentAt]) => ({ tag: trustedStructTag(type), contentAt })),
     isGroup: true
   }
 }
@@ -52,7 +52,7 @@ export function resourceWrite ({ key, members, isGroup }: ResourceDefinition, le
 }
 
 /** Encodes an event handle; its counter is the number of events at the version. */
-export function handleValue (ledger: Ledger, stream: EventStream, version: bigint): EncodedValue {
+export function handleValue (ledger: Ledger, stream: AccountEventStream, version: bigint): EncodedValue {
   return structValue([['counter', u64Value(BigInt(eventCountAt(ledger, stream, version)))], [
     'guid',
     guidValue(stream.account, stream.creationNumber)

@@ -1,7 +1,7 @@
 import { type RequestContext } from './request-context.js'
 import { readAccount, readBalance } from './read-account.js'
 import { readBlockByHeight, readBlockByVersion } from './read-block.js'
-import { readEvents, readEventsByNumber } from './read-events.js'
+import { readEventsByHandle, readEventsByNumber } from './read-events.js'
 import { readModule, readModules } from './read-modules.js'
 import { readGasPrice, readHealth, readIndex, readInfo, readSpec } from './read-node-endpoints.js'
 import { readResource, readResources } from './read-resources.js'
@@ -14,7 +14,7 @@ import {
 } from './read-transactions.js'
 import { encodeSubmission, simulateTransaction, submitTransaction } from './submit-transaction.js'
 import { readView } from './read-view.js'
-import { type SandboxResponse } from './response.js'
+import { type SandboxResponse } from './make-response.js'
 
 /** Route of the node. */
 export interface Route {
@@ -35,7 +35,12 @@ export const routes = [
   { endpoint: 'account_balance', method: 'GET', path: ['v1', 'accounts', ':', 'balance', ':'], read: readBalance },
   { endpoint: 'account_module', method: 'GET', path: ['v1', 'accounts', ':', 'module', ':'], read: readModule },
   { endpoint: 'account_modules', method: 'GET', path: ['v1', 'accounts', ':', 'modules'], read: readModules },
-  { endpoint: 'account_events', method: 'GET', path: ['v1', 'accounts', ':', 'events', ':', ':'], read: readEvents },
+  {
+    endpoint: 'account_events',
+    method: 'GET',
+    path: ['v1', 'accounts', ':', 'events', ':', ':'],
+    read: readEventsByHandle
+  },
   { endpoint: 'view', method: 'POST', path: ['v1', 'view'], read: readView },
   {
     endpoint: 'events_by_creation_number',

@@ -8,7 +8,7 @@ import { Ledger } from './ledger.js'
 import { defaultSettings, type SandboxOptions, type Settings } from './options.js'
 import { type SandboxNode, serveRequest } from './serve-request.js'
 import { indexState } from './state.js'
-import { extendAccumulator, printNewest } from './transactions.js'
+import { extendAccumulator, prerenderNewest } from './transactions.js'
 
 export { type RequestLog, type RequestLogEntry } from './request-log.js'
 export { type Fault, type FaultBehaviour, type FaultScope } from './fault.js'
@@ -88,7 +88,7 @@ function prepareSome (ledger: Ledger): boolean {
   const upTo = next < head.version ? next : head.version
   indexState(ledger, upTo)
   extendAccumulator(ledger, upTo)
-  return upTo < head.version || printNewest(ledger, printedAtOnce)
+  return upTo < head.version || prerenderNewest(ledger, printedAtOnce)
 }
 
 // Nodes have no time limits and accept long targets.

@@ -8,8 +8,8 @@ import { type FaultInjector, type InjectedFaults } from './fault-injector.js'
 import { type Ledger } from './ledger.js'
 import { type Settings } from './options.js'
 import { type LedgerSnapshot } from './request-context.js'
-import { makeResponse, printErrorBody, type SandboxResponse } from './response.js'
-import { headSnapshot } from './fault-snapshots.js'
+import { makeResponse, printErrorBody, type SandboxResponse } from './make-response.js'
+import { headSnapshot } from './ledger-fault.js'
 import { type BodyEnding, readBody, resetConnection, writeResponse, sendGarbage } from './http-io.js'
 
 const pollMs = 20
@@ -55,7 +55,9 @@ async function receive ({ settings, requests }: SandboxNode, request: IncomingMe
     : Buffer.alloc(0)
   entry.body = body.toString()
   // Loads the OpenAPI code on demand, since few sandbox nodes ever serve the document.
-  const spec = entry.endpoint === 'spec' ? (await import('./openapi/spec.js')).specFormatsOf(settings) : undefined
+  const spec = entry.endpoint === 'spec'
+    ? (await import('./openapi/spec-formats.js')).specFormatsOf(settings)
+    : undefined
   return {
     method,
     rawTarget: url,

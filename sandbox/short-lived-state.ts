@@ -1,5 +1,5 @@
 import { addressOf } from './address.js'
-import { cycleVersions, mayBeAnyKind, offsetInCycle } from './kinds/kind-schedule.js'
+import { cycleVersions, mayBeAnyUserKind, offsetInCycle } from './kinds/kind-schedule.js'
 import { type Ledger } from './ledger.js'
 
 /** Handle of the table whose items are written and later deleted; its keys are u64 numbers. */
@@ -68,5 +68,5 @@ export function lastStepAt<State extends string> (
 function hasHappened (ledger: Ledger, cycleIndex: bigint, place: number, version: bigint): boolean {
   if (cycleIndex < 0n) return false
   const placeVersion = ledger.startVersion + cycleIndex * cycleVersions + BigInt(place)
-  return placeVersion <= version && mayBeAnyKind(ledger.blockOf(placeVersion), placeVersion)
+  return placeVersion <= version && mayBeAnyUserKind(ledger.blockOf(placeVersion), placeVersion)
 }

@@ -4,8 +4,8 @@ import { retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { pieceGroup } from './short-lived-resources.js'
 import { groupKey, itemKey, moduleKey, resourceKey, type StateKey } from './state-key.js'
 import { transactionOutcomeOf } from './transaction-outcome.js'
-import { printTypeTag, requireStructTag, type StructTag } from './type-tag.js'
-import { type Module, type StateValue, type TableItem, type TaggedValue, type Write } from './write.js'
+import { printTypeTag, trustedStructTag, type StructTag } from './type-tag.js'
+import { type Module, type StateValue, type TableItemValue, type TaggedValue, type Write } from './write.js'
 
 const groups: ReadonlyArray<readonly [group: string, members: readonly string[]]> = [
   [objectGroup, [
@@ -18,11 +18,11 @@ const groups: ReadonlyArray<readonly [group: string, members: readonly string[]]
   [pieceGroup, ['0x42::game::Piece', '0x42::game::Rank']]
 ]
 const groupByMember = new Map(
-  groups.flatMap(([group, members]) => members.map(member => [member, requireStructTag(group)] as const))
+  groups.flatMap(([group, members]) => members.map(member => [member, trustedStructTag(group)] as const))
 )
 
 /** Resources under one key of the state: a resource, or the members of a group. */
-export interface KeyedResources {
+export interface ResourcesAtKey {
   readonly key: StateKey
   readonly resources: readonly TaggedValue[]
 }
@@ -41,7 +41,7 @@ export function resourceAt (
 }
 
 /** Returns every resource of an account at a version, in the order of their state keys. */
-export function resourcesAt (ledger: Ledger, address: Address, version: bigint): KeyedResources[] {
+export function resourcesAt (ledger: Ledger, address: Address, version: bigint): ResourcesAtKey[] {
   return keysAt(ledger, address, version).flatMap(key => {
     const resources = resourcesOf(stateAt(ledger, key, version))
     return resources.length === 0 ? [] : { key, resources }
@@ -63,14 +63,14 @@ export function modulesAt (ledger: Ledger, address: Address, version: bigint): M
 }
 
 /** Returns an item of a table at a version; undefined if it does not exist. */
-export function itemAt (ledger: Ledger, handle: Address, key: Buffer, version: bigint): TableItem | undefined {
+export function itemAt (ledger: Ledger, handle: Address, key: Buffer, version: bigint): TableItemValue | undefined {
   const value = stateAt(ledger, itemKey(handle, key), version)
   return value?.kind === 'item' ? value.item : undefined
 }
 
 /** Returns a framework resource as JSON; throws if it does not exist. */
-export function frameworkRecord (ledger: Ledger, type: string, version: bigint): Record<string, unknown> {
-  const found = resourceAt(ledger, addressOf('1'), requireStructTag(type), version)
+export function frameworkResourceAt (ledger: Ledger, type: string, version: bigint): Record<string, unknown> {
+  const found = resourceAt(ledger, addressOf('1'), trustedStructTag(type), version)
   if (found === undefined) throw new RangeError(`no resource ${type}`)
   return JSON.parse(found.value.json) as Record<string, unknown>
 }

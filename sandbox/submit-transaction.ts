@@ -4,10 +4,10 @@ import { makePendingSubmission } from './kinds/submitted-transactions.js'
 import { makeCallPayload } from './kinds/payloads.js'
 import { type Ledger } from './ledger.js'
 import { invalidInput, Problem } from './problem.js'
-import { essenceOf, readJsonObject } from './json-body.js'
+import { readMediaType, readJsonObject } from './json-body.js'
 import { requestedFormat, type RequestContext, successResponse } from './request-context.js'
-import { makeResponse, type SandboxResponse } from './response.js'
-import { type UserRequest } from './schema/transaction-user.js'
+import { makeResponse, type SandboxResponse } from './make-response.js'
+import { type UserRequest } from './schema/user-transaction.js'
 import { readSignedTransaction, type SignedTransaction, signingMessage } from './signed-transaction.js'
 import { faucet, gasOfSubmission } from './submissions.js'
 import { simulatedRecord } from './transactions.js'
@@ -78,7 +78,7 @@ export function fundAccount (ledger: Ledger, to: Address, amount: bigint): strin
 }
 
 function readBody ({ contentType, body }: RequestContext): SignedTransaction {
-  if (contentType === undefined || essenceOf(contentType) !== bcsType) {
+  if (contentType === undefined || readMediaType(contentType) !== bcsType) {
     throw new Problem('framework', 'web_framework_error', `the sandbox accepts ${bcsType} only`, 415)
   }
   try {

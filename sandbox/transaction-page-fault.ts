@@ -2,7 +2,7 @@ import { lengthBytes } from './bcs.js'
 import { Ledger } from './ledger.js'
 import { Problem } from './problem.js'
 import { type CommittedTransaction } from './schema/transaction.js'
-import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
+import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
 import { printTransaction, transactionBytes, transactionRecord } from './transactions.js'
 
 /** Ways in which a page of transactions can be wrong. */

@@ -1,17 +1,17 @@
-import { digest } from './digest.js'
+import { digestBytes } from './seeded-digest.js'
 import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
 import { type Executed, execute, leafOf } from './kinds/executed.js'
-import { firstTransactionKindOf, mayBeAnyKind } from './kinds/kind-schedule.js'
+import { senderlessKindOf, mayBeAnyUserKind } from './kinds/kind-schedule.js'
 import { onChainBytes } from './kinds/transaction-bytes.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
 import { makeSubmittedTransaction } from './kinds/submitted-transactions.js'
 import { makeValidatorTransaction } from './kinds/validator-transactions.js'
-import { type SettledWrite, writeSetBytes } from './kinds/write-set-changes.js'
+import { type SettledWrite, writeSetBytes } from './kinds/render-write-set.js'
 import { makeDirectWriteSet, makeScriptWriteSet } from './kinds/write-set-transactions.js'
 import { type Block, retainedBlocksBelowWindow, type Ledger } from './ledger.js'
 import { type CommittedTransaction } from './schema/transaction.js'
-import { type PendingTransaction, type UserTransaction } from './schema/transaction-user.js'
+import { type PendingTransaction, type UserTransaction } from './schema/user-transaction.js'
 import { type SubmittedTransaction } from './submissions.js'
 import { transactionOutcomeOf } from './transaction-outcome.js'
 import { printHash } from './typed-hash.js'
@@ -38,7 +38,7 @@ export function printTransaction (ledger: Ledger, block: Block, version: bigint)
  * Prints some of the newest transactions in JSON, so that a page of them stalls no other read; returns false when all
  * are printed.
  */
-export function printNewest (ledger: Ledger, count: number): boolean {
+export function prerenderNewest (ledger: Ledger, count: number): boolean {
   const { newestJson: json, head, release, startVersion } = ledger
   const oldest = head.version - newestCount
   // Each release renders modules in its own way.
@@ -59,7 +59,7 @@ export function pendingTransactions (ledger: Ledger, height: number | bigint): P
   const pending: PendingTransaction[] = []
   // Omits known accounts, whose sequence numbers are certain only after the commit.
   for (let version = block.firstVersion; version < block.lastVersion; version++) {
-    if (mayBeAnyKind(block, version)) pending.push(makePendingTransaction({ ledger, block, version }))
+    if (mayBeAnyUserKind(block, version)) pending.push(makePendingTransaction({ ledger, block, version }))
   }
   return pending
 }
@@ -107,9 +107,9 @@ function leafAt (location: TransactionLocation): Buffer {
   if (realLeaves || location.ledger.submissions.at(version) !== undefined) {
     return leafOf(execute(location, transactionOutcomeOf(location)))
   }
-  if (version > firstVersion) return digest(seed, chainId, 'leaf', version)
+  if (version > firstVersion) return digestBytes(seed, chainId, 'leaf', version)
   const passed = [recreation?.destroyedAt, recreation?.recreatedAt].filter(at => at !== undefined && at <= height)
-  return digest(seed, chainId, 'leaf', version, timestampUsec, passed.join())
+  return digestBytes(seed, chainId, 'leaf', version, timestampUsec, passed.join())
 }
 
 function recordOf (executed: Executed): CommittedTransaction {
@@ -126,7 +126,7 @@ function recordWithoutRoot (executed: Executed): CommittedTransaction {
   if (version === block.firstVersion) return makeBlockMetadata(executed)
   if (version === block.lastVersion) return makeBlockEnd(executed)
   if (outcome.kind !== undefined) return makeUserTransaction(executed, outcome.kind)
-  const kind = firstTransactionKindOf(block)
+  const kind = senderlessKindOf(block)
   switch (kind) {
     case undefined:
       throw new RangeError(`no kind of transaction at ${version}`)

@@ -54,7 +54,7 @@ export function readTypeTag (text: string): TypeTag | undefined {
 }
 
 /** Reads a type that the sandbox itself wrote; throws if it is invalid. */
-export function requireTypeTag (text: string): TypeTag {
+export function trustedTypeTag (text: string): TypeTag {
   const tag = readTypeTag(text)
   if (tag === undefined) throw new RangeError(`no type: ${text}`)
   return tag
@@ -67,7 +67,7 @@ export function readStructTag (text: string): StructTag | undefined {
 }
 
 /** Reads a struct tag that the sandbox itself wrote; throws if it is invalid. */
-export function requireStructTag (text: string): StructTag {
+export function trustedStructTag (text: string): StructTag {
   const tag = readStructTag(text)
   if (tag === undefined) throw new RangeError(`no struct: ${text}`)
   return tag

@@ -1,12 +1,12 @@
 import { type Address } from './address.js'
 import { balanceAt } from './balances.js'
-import { digest, DigestRandom } from './digest.js'
+import { digestBytes, DigestRandom } from './seeded-digest.js'
 import { frameworkViewSignatures } from './framework-view-signatures.js'
 import { type Ledger } from './ledger.js'
 import { type Account } from './schema/account.js'
-import { oracleFunctions, oracleModule } from './oracle-module.js'
-import { frameworkRecord, resourceAt } from './state.js'
-import { printTypeTag, requireStructTag, type TypeTag } from './type-tag.js'
+import { oracleFunctions, oracleModuleId } from './oracle-module.js'
+import { frameworkResourceAt, resourceAt } from './state.js'
+import { printTypeTag, trustedStructTag, type TypeTag } from './type-tag.js'
 import { boolValue, type EncodedValue, u128Value, u64Value } from './encoded-value.js'
 
 /** Input of a view function. */
@@ -26,14 +26,14 @@ export interface ViewFunction {
   readonly run: (call: ViewCall) => EncodedValue[] | string
 }
 
-const accountTag = requireStructTag('0x1::account::Account')
-const aboveHundredAbort = `Move abort in ${oracleModule}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
+const accountTag = trustedStructTag('0x1::account::Account')
+const aboveHundredAbort = `Move abort in ${oracleModuleId}: EABOVE_HUNDRED(0x10001): The number is above a hundred.`
 
 const { account, block, coin, timestamp } = frameworkViewSignatures
 
 const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
   ...Object.entries(oracleFunctions).map(([name, declared]) =>
-    [`${oracleModule}::${name}`, { ...declared, run: implementationOf(name) }] as const
+    [`${oracleModuleId}::${name}`, { ...declared, run: implementationOf(name) }] as const
   ),
   ['0x1::account::exists_at', { ...account.exists_at, run: call => [boolValue(accountOf(call) !== undefined)] }],
   ['0x1::account::get_sequence_number', {
@@ -48,7 +48,7 @@ const viewFunctions: ReadonlyMap<string, ViewFunction> = new Map([
   ['0x1::timestamp::now_microseconds', {
     ...timestamp.now_microseconds,
     run: ({ ledger, version }) => {
-      const { microseconds } = frameworkRecord(ledger, '0x1::timestamp::CurrentTimeMicroseconds', version)
+      const { microseconds } = frameworkResourceAt(ledger, '0x1::timestamp::CurrentTimeMicroseconds', version)
       return [u64Value(BigInt(String(microseconds)))]
     }
   }]
@@ -61,9 +61,9 @@ export function findViewFunction (address: string, module: string, name: string)
 
 /** Returns the gas that a call uses, which depends on the function, its arguments and the epoch. */
 export function gasUsedBy (name: string, { ledger, version, values }: ViewCall): bigint {
-  const { epoch } = frameworkRecord(ledger, '0x1::reconfiguration::Configuration', version)
+  const { epoch } = frameworkResourceAt(ledger, '0x1::reconfiguration::Configuration', version)
   const size = values.reduce((sum, { bytes }) => sum + bytes.length, 0)
-  return BigInt(2 + digest('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + BigInt(String(epoch)) % 3n
+  return BigInt(2 + digestBytes('gas', name).readUInt8() % 5 + Math.ceil(size / 32)) + BigInt(String(epoch)) % 3n
 }
 
 function implementationOf (name: string): ViewFunction['run'] {
@@ -111,7 +111,7 @@ function priceOf (call: ViewCall): EncodedValue[] {
 }
 
 function heightOf ({ ledger, version }: ViewCall): bigint {
-  return BigInt(String(frameworkRecord(ledger, '0x1::block::BlockResource', version).height))
+  return BigInt(String(frameworkResourceAt(ledger, '0x1::block::BlockResource', version).height))
 }
 
 function accountOf (call: ViewCall): Account | undefined {

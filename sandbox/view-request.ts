@@ -2,7 +2,7 @@ import { type Address, readAddress } from './address.js'
 import { BcsReader } from './bcs-reader.js'
 import { type Json } from './json-parser.js'
 import { invalidInput, malformedBody } from './problem.js'
-import { essenceOf, readJsonObject, requireMember } from './json-body.js'
+import { readMediaType, readJsonObject, requireMember } from './json-body.js'
 import { isIdentifier, readTypeTag, type TypeTag } from './type-tag.js'
 import { readIdentifierBytes, readTypeTagBytes } from './type-tag-bytes.js'
 
@@ -22,7 +22,7 @@ const bcsType = 'application/x.aptos.view_function+bcs'
 
 /** Parses a view request as the framework does; the returned function checks the rest after the version. */
 export function readViewRequest (contentType: string | undefined, body: Buffer): () => ViewRequest {
-  if (contentType !== undefined && essenceOf(contentType) === bcsType) return () => readBcsViewRequest(body)
+  if (contentType !== undefined && readMediaType(contentType) === bcsType) return () => readBcsViewRequest(body)
   const request = readJsonObject(type, ['function', 'type_arguments', 'arguments'], contentType, body)
   const functionId = requireMember(type, request, 'function')
   const types = itemsOf(requireMember(type, request, 'type_arguments'), 'type_arguments').map(item => {

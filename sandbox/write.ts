@@ -12,7 +12,7 @@ export interface Module {
 }
 
 /** A table item as one transaction wrote it. */
-export interface TableItem {
+export interface TableItemValue {
   /** Type whose bytes are in the write set; a read as another type draws another value. */
   readonly type: TypeTag
   readonly bytes: Buffer
@@ -31,7 +31,7 @@ export type StateValue =
   /** The members that exist; a group without members is deleted. */
   | { readonly kind: 'group', readonly members: readonly TaggedValue[] }
   | { readonly kind: 'module', readonly module: Module }
-  | { readonly kind: 'item', readonly item: TableItem }
+  | { readonly kind: 'item', readonly item: TableItemValue }
 
 /** Write of one key by one transaction; the only way in which the state changes. */
 export interface Write {

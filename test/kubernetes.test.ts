@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { memoryNeededMb } from './support/memory-needed.js'
-import { commandOf } from '../src/cli/commands.js'
+import { findCommand } from '../src/cli/commands.js'
 import { loadConfig } from '../src/config/load.js'
 import { type Config } from '../src/config/schema.js'
 import { checkConfig } from './support/deploy/check-config.js'
@@ -51,7 +51,7 @@ t.test('the configuration is valid, secrets come from the Secret, and only the i
       ?.mountPath ?? ''
   t.equal(at('secret'), '/run/secrets/varve')
   t.same(container.args, ['serve', '--config', `${at('configMap')}/varve.yaml`])
-  t.ok(commandOf('serve')?.flags.some(({ name }) => name === 'config'))
+  t.ok(findCommand('serve')?.flags.some(({ name }) => name === 'config'))
   const secrets = { 'admin-token': 'a-token-of-the-test' }
   const config = await checkConfig(t, readCheckout(configFile), at('secret'), secrets)
   t.equal(config.upstreams.length, 1)

@@ -3,25 +3,30 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import ts from 'typescript'
-import { readBearerToken } from '../src/clients/client-keys.js'
+import { readBearerToken } from '../src/clients/api-keys.js'
 import { matchingTag } from '../src/proxy/response-builder.js'
 import { readAccept } from '../src/api/accept.js'
-import { readAddress, readTagAddress, normaliseAddress } from '../src/api/address.js'
-import { readAcceptEncoding } from '../src/api/coding.js'
+import { readAddress, readTagAddress, shortAddressOf } from '../src/api/address.js'
+import { readAcceptEncoding } from '../src/api/accept-encoding.js'
 import { endpoints } from '../src/api/endpoints.js'
 import { integerNormaliser, readU16, readU64 } from '../src/api/integer.js'
 import { readObject } from '../src/api/strict-json-object.js'
 import { readMinVersion } from '../src/api/min-version.js'
 import { matchEndpoint, readRequest } from '../src/api/read-request.js'
 import { bodyFromText } from '../src/api/request-body.js'
-import { canonicalBytes } from '../src/api/table-key.js'
+import { canonicalHex } from '../src/api/table-key.js'
 import { isIdentifier, readTypeTag } from '../src/api/type-tag.js'
-import { localTarget, forwardedTarget, requireLegalTarget, versionInTarget } from '../src/api/pass-through-target.js'
-import { secretsOf, targetToRecord } from '../src/tools/recording/redact-secrets.js'
+import {
+  originFormOf,
+  forwardedTarget,
+  requireLegalCharacters,
+  versionInTarget
+} from '../src/api/pass-through-target.js'
+import { secretsOfClient, targetToRecord } from '../src/tools/recording/redact-secrets.js'
 import { Cors } from '../src/http/cors.js'
 import { parseAddress } from '../src/http/trusted-proxy-matcher.js'
 import { traceIdOf } from '../src/http/extract-trace-context.js'
-import { parseRequestLine } from '../src/tools/warm/parse-request-line.js'
+import { parseWarmRequest } from '../src/tools/warm/parse-warm-request.js'
 
 const length = 64 * 1024
 // Shorter texts suffice for a pattern: linear work takes 1 or 2 ms, quadratic work over 100 ms.
@@ -172,17 +177,17 @@ const parsers: Record<string, (text: string) => unknown> = {
   isEchoed: text => cors.isAllowedOrigin(text),
   readAddress,
   readTagAddress,
-  spellAddress: normaliseAddress,
+  spellAddress: shortAddressOf,
   readU64,
   readU16,
   integerText: text => spellU64?.(text),
   isIdentifier,
   readTypeTag,
-  canonicalBytes,
+  canonicalHex,
   readObject: text => readObject(Buffer.from(text)),
   parameters: text => [...readers].map(reader => reader(text)),
-  localTarget,
-  requireLegal: requireLegalTarget,
+  originFormOf,
+  requireLegal: requireLegalCharacters,
   passedTarget: text => forwardedTarget(text, 'GET', 'reads'),
   versionIn: versionInTarget,
   matchEndpoint: text => read(text),
@@ -197,8 +202,8 @@ const parsers: Record<string, (text: string) => unknown> = {
   'readRequest, BCS': text => bodyOf('/v1/view', Buffer.from(text), 'application/x.a.view_function+bcs'),
   bodyInWords: bodyFromText,
   recordedTarget: targetToRecord,
-  secretsOf: text => secretsOf([['authorization', text], ['x-api-key', text]], text),
-  readInLine: parseRequestLine
+  secretsOf: text => secretsOfClient([['authorization', text], ['x-api-key', text]], text),
+  readInLine: parseWarmRequest
 }
 
 t.test(

@@ -1,7 +1,7 @@
 import { accountResources } from '../account-resource.js'
 import { shortAddress } from '../address.js'
 import { depositAccount } from '../deposit-events.js'
-import { digestHex } from '../digest.js'
+import { digestHex } from '../seeded-digest.js'
 import { isDepositAt } from '../ledger-events.js'
 import { blockResources, epochResources } from '../framework-resources.js'
 import { epochBlocks } from '../ledger.js'
@@ -11,10 +11,11 @@ import {
   type BlockEndTransaction,
   type BlockMetadataExtension,
   type BlockMetadataTransaction
-} from '../schema/transaction-block.js'
+} from '../schema/block-transactions.js'
 import { type Write } from '../write.js'
 import { committedMembersOf, type Executed } from './executed.js'
-import { generateHex, type TransactionLocation } from './transaction-location.js'
+import { generateHex } from './generate-hex.js'
+import { type TransactionLocation } from './transaction-location.js'
 
 /** Builds the first transaction of a block. */
 export function makeBlockMetadata (executed: Executed): BlockMetadataTransaction {

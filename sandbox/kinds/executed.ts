@@ -1,18 +1,18 @@
 import { eventRoot as rootOfEvents } from '../accumulator.js'
 import { addressBytes, addressOf } from '../address.js'
 import { integerBytes, textBytes, u64Bytes } from '../bcs.js'
-import { digest } from '../digest.js'
+import { digestBytes } from '../seeded-digest.js'
 import { eventBytes, eventRecord, eventsOfVersion } from '../ledger-events.js'
 import { type Ledger } from '../ledger.js'
 import { type Committed } from '../schema/committed.js'
 import { type EventRecord } from '../schema/event.js'
-import { requireTypeTag } from '../type-tag.js'
+import { trustedTypeTag } from '../type-tag.js'
 import { typeTagBytes } from '../type-tag-bytes.js'
 import { hasherOf, printHash } from '../typed-hash.js'
 import { type Outcome } from './outcome.js'
 import { optionBytes, variant } from './request-bytes.js'
 import { type TransactionLocation } from './transaction-location.js'
-import { changesOf, type SettledWrite, settledWrites, writeSetBytes } from './write-set-changes.js'
+import { changesOf, type SettledWrite, settledWrites, writeSetBytes } from './render-write-set.js'
 
 /** A committed transaction with everything that its hashes are of. */
 export interface Executed {
@@ -76,7 +76,7 @@ export function execute (location: TransactionLocation, outcome: Outcome): Execu
       hash: hashOf(ledger, version),
       eventRoot: rootOfEvents(events.map(({ bytes }) => hashEvent(bytes))),
       stateChange: hashWriteSet(writeSet),
-      checkpoint: version === block.lastVersion ? digest(ledger.seed, 'checkpoint', version) : undefined
+      checkpoint: version === block.lastVersion ? digestBytes(ledger.seed, 'checkpoint', version) : undefined
     }
   }
 }
@@ -121,7 +121,7 @@ export function leafOf ({ info }: Executed): Buffer {
 function hashOf ({ seed, chainId, submissions }: Ledger, version: bigint): Buffer {
   const submission = submissions.at(version)
   if (submission !== undefined) return Buffer.from(submission.transaction.hash.slice(2), 'hex')
-  return digest(seed, chainId, 'hash', version)
+  return digestBytes(seed, chainId, 'hash', version)
 }
 
 function statusBytes (failure: string | undefined): Buffer {
@@ -139,5 +139,5 @@ function statusBytes (failure: string | undefined): Buffer {
 
 // The data of module events is made up, so its bytes are its JSON text.
 function moduleEventBytes ({ type, data }: EventRecord): Buffer {
-  return variant(1, typeTagBytes(requireTypeTag(type)), textBytes(JSON.stringify(data)))
+  return variant(1, typeTagBytes(trustedTypeTag(type)), textBytes(JSON.stringify(data)))
 }

@@ -18,22 +18,22 @@ const firstKindsByHeight = {
 } as const
 
 /** Kind of transaction that can follow the block metadata without a sender. */
-export type FirstTransactionKind = typeof firstKindsByHeight[keyof typeof firstKindsByHeight]
+export type SenderlessKind = typeof firstKindsByHeight[keyof typeof firstKindsByHeight]
 
 /** Returns the kind of senderless transaction scheduled after the metadata of a block, if the block has one. */
-export function firstTransactionKindOf ({ height }: Block): FirstTransactionKind | undefined {
-  const kinds: Readonly<Record<number, FirstTransactionKind>> = firstKindsByHeight
+export function senderlessKindOf ({ height }: Block): SenderlessKind | undefined {
+  const kinds: Readonly<Record<number, SenderlessKind>> = firstKindsByHeight
   return kinds[Number(height) % 30]
 }
 
 /** True if the seed has an account that sent the transaction of a version. */
 export function isUserTransaction (block: Block, version: bigint): boolean {
   if (version <= block.firstVersion || version >= block.submittedFrom) return false
-  return version > block.firstVersion + 1n || firstTransactionKindOf(block) === undefined
+  return version > block.firstVersion + 1n || senderlessKindOf(block) === undefined
 }
 
 /** True if a user transaction may be of any kind; event streams and known accounts rely on the usual kind. */
-export function mayBeAnyKind (block: Block, version: bigint): boolean {
+export function mayBeAnyUserKind (block: Block, version: bigint): boolean {
   if (version > block.firstVersion + 1n) return isUserTransaction(block, version)
   return block.height % 3n !== 0n && block.height % 4n !== 2n && isUserTransaction(block, version)
 }

@@ -1,12 +1,13 @@
-import { digestHex } from '../digest.js'
+import { digestHex } from '../seeded-digest.js'
 import { type EntryFunctionPayload, type Payload, type Script } from '../schema/payload.js'
-import { generateHex, type TransactionLocation } from './transaction-location.js'
+import { generateHex } from './generate-hex.js'
+import { type TransactionLocation } from './transaction-location.js'
 
 /** Builds the payload of the transaction at a location. */
 export type PayloadMaker = (location: TransactionLocation) => Payload
 
 /** Builds the most common payload. */
-export function makeMovePayload ({ version }: TransactionLocation): EntryFunctionPayload {
+export function makeMoveToPayload ({ version }: TransactionLocation): EntryFunctionPayload {
   return makeCallPayload('0x42::game::move_to', [], [String(version), '0xcafe'])
 }
 
@@ -51,13 +52,13 @@ export const otherPayloadMakers: readonly PayloadMaker[] = [
   location => ({ ...makeScript(location, true), type: 'script_payload' }),
   location => ({ ...makeScript(location, false), type: 'script_payload' }),
   () => ({ type: 'module_bundle_payload' }),
-  location => makeMultisigPayload(makeMovePayload(location)),
+  location => makeMultisigPayload(makeMoveToPayload(location)),
   location => makeMultisigPayload({ ...makeScript(location, true), type: 'script_payload' }),
   () => makeMultisigPayload(null),
   location => ({ ...encryptedMembers(location), encrypted_state: 'encrypted', type: 'encrypted_transaction_payload' }),
-  location => makeDecryptedPayload(location, makeMovePayload(location)),
+  location => makeDecryptedPayload(location, makeMoveToPayload(location)),
   location => makeDecryptedPayload(location, { ...makeScript(location, true), type: 'script_payload' }),
-  location => makeDecryptedPayload(location, makeMultisigPayload(makeMovePayload(location)))
+  location => makeDecryptedPayload(location, makeMultisigPayload(makeMoveToPayload(location)))
 ]
 
 type Multisig = Extract<Payload, { type: 'multisig_payload' }>

@@ -3,8 +3,8 @@ import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from '..
 import { type KeySignature, type PublicKey } from '../schema/key.js'
 import { type EntryFunctionPayload, type Payload, type Script } from '../schema/payload.js'
 import { type AccountSignature, type TransactionSignature } from '../schema/signature.js'
-import { type UserRequest } from '../schema/transaction-user.js'
-import { requireTypeTag } from '../type-tag.js'
+import { type UserRequest } from '../schema/user-transaction.js'
+import { trustedTypeTag } from '../type-tag.js'
 import { typeTagBytes } from '../type-tag-bytes.js'
 
 const keyVariants: Readonly<Record<PublicKey['type'], number>> = {
@@ -124,7 +124,7 @@ function entryFunctionBytes (payload: EntryFunctionPayload): Buffer {
 }
 
 function typesBytes (types: readonly string[]): Buffer {
-  return sequenceBytes(types.map(type => typeTagBytes(requireTypeTag(type))))
+  return sequenceBytes(types.map(type => typeTagBytes(trustedTypeTag(type))))
 }
 
 // An argument's type is known to its function alone, so this is one of the types that have its JSON form.

@@ -1,7 +1,8 @@
 import { shortAddress } from '../address.js'
 import { type KeySignature, type PublicKey } from '../schema/key.js'
 import { type AccountSignature, type TransactionSignature } from '../schema/signature.js'
-import { generateHex, type TransactionLocation } from './transaction-location.js'
+import { generateHex } from './generate-hex.js'
+import { type TransactionLocation } from './transaction-location.js'
 
 const keySizes: Readonly<Record<PublicKey['type'], number>> = {
   ed25519: 32,

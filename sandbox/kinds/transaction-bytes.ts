@@ -1,7 +1,7 @@
 import { integerBytes, sequenceBytes, sizedBytes, textBytes, u64Bytes } from '../bcs.js'
 import { type CommittedTransaction } from '../schema/transaction.js'
-import { type BlockMetadataTransaction } from '../schema/transaction-block.js'
-import { type ValidatorTransaction } from '../schema/transaction-validator.js'
+import { type BlockMetadataTransaction } from '../schema/block-transactions.js'
+import { type ValidatorTransaction } from '../schema/validator-transaction.js'
 import { type Executed, infoBytes } from './executed.js'
 import {
   bytesOfAddress,

@@ -5,24 +5,25 @@ import { depositAccount } from '../deposit-events.js'
 import { generatedResources } from '../generated-resources.js'
 import { scheduledModules } from '../modules.js'
 import { resourceWrite } from '../resource-definition.js'
-import { type Scheduled, scheduledWrite, scheduleStep } from '../scheduled.js'
+import { type ScheduledValue, scheduledWrite, scheduleStep } from '../scheduled-value.js'
 import { type EventRecord } from '../schema/event.js'
 import { steppedResource } from '../short-lived-resources.js'
 import { itemKey, moduleKey } from '../state-key.js'
 import { busyTable, drawItemKey, itemWrite, namedItemKey } from '../generated-table-items.js'
-import { requireTypeTag } from '../type-tag.js'
+import { trustedTypeTag } from '../type-tag.js'
 import { type Write } from '../write.js'
 import { moduleEvent } from './module-events.js'
 import {
   makeCallPayload,
-  makeMovePayload,
+  makeMoveToPayload,
   otherPayloadMakers,
   type PayloadMaker,
   makeUndecryptedPayload
 } from './payloads.js'
-import { mayBeAnyKind, offsetInCycle } from './kind-schedule.js'
+import { mayBeAnyUserKind, offsetInCycle } from './kind-schedule.js'
 import { otherSignatureMakers, type SignatureMaker } from './signatures.js'
-import { generateHex, type TransactionLocation } from './transaction-location.js'
+import { generateHex } from './generate-hex.js'
+import { type TransactionLocation } from './transaction-location.js'
 
 /** Parts in which one kind of user transaction differs from another. */
 export interface UserTransactionKind {
@@ -38,14 +39,14 @@ export interface UserTransactionKind {
 }
 
 const gameAddress = addressOf('42')
-const u64 = requireTypeTag('u64')
-const stringTag = requireTypeTag('0x1::string::String')
+const u64 = trustedTypeTag('u64')
+const stringTag = trustedTypeTag('0x1::string::String')
 
 /** Modules and resources that user transactions write as the chain grows. */
-export const scheduledValues: readonly Scheduled[] = [...scheduledModules, ...generatedResources(depositAccount)]
+export const scheduledValues: readonly ScheduledValue[] = [...scheduledModules, ...generatedResources(depositAccount)]
 
 const usualKind: UserTransactionKind = {
-  makePayload: makeMovePayload,
+  makePayload: makeMoveToPayload,
   writes: location => [drawnItemWrite(location)],
   events: () => []
 }
@@ -94,7 +95,7 @@ const otherKinds = differences.map((difference): UserTransactionKind => ({ ...us
 /** Returns the kind of the user transaction at a location. */
 export function userTransactionKindOf (location: TransactionLocation): UserTransactionKind {
   const kind = kindByPlace(location)
-  if (kind !== usualKind || !mayBeAnyKind(location.block, location.version)) return kind
+  if (kind !== usualKind || !mayBeAnyUserKind(location.block, location.version)) return kind
   const due = dueWrites(location)
   return due.length === 0 ? kind : { ...kind, makePayload: makePublishPayload, writes: () => due }
 }
@@ -105,7 +106,7 @@ export function drawnItemWrite ({ ledger: { seed, startVersion }, version }: Tra
 }
 
 function kindByPlace ({ ledger, block, version }: TransactionLocation): UserTransactionKind {
-  if (!mayBeAnyKind(block, version)) return usualKind
+  if (!mayBeAnyUserKind(block, version)) return usualKind
   const place = offsetInCycle(ledger, version)
   // Odd places of the cycle are of the usual kind, or change what is short-lived; so are places beyond the list.
   if (place % 2 === 0) return otherKinds[place / 2] ?? usualKind
@@ -135,7 +136,7 @@ function lastOfUsualKind ({ ledger, block, version }: TransactionLocation): bigi
   for (let at = version - 1n, within = block; at > ledger.startVersion; at--) {
     if (at < within.firstVersion) within = ledger.block(within.height - 1n)
     const location = { ledger, block: within, version: at }
-    if (mayBeAnyKind(within, at) && kindByPlace(location) === usualKind) return at
+    if (mayBeAnyUserKind(within, at) && kindByPlace(location) === usualKind) return at
   }
   return ledger.startVersion
 }

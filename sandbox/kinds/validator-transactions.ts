@@ -1,13 +1,14 @@
 import { shortAddress } from '../address.js'
-import { digestHex } from '../digest.js'
-import { type ValidatorTransaction } from '../schema/transaction-validator.js'
+import { digestHex } from '../seeded-digest.js'
+import { type ValidatorTransaction } from '../schema/validator-transaction.js'
 import { committedMembersOf, type Executed } from './executed.js'
 import { moduleEvent } from './module-events.js'
-import { type FirstTransactionKind } from './kind-schedule.js'
+import { type SenderlessKind } from './kind-schedule.js'
 import { freeOutcome, type Outcome } from './outcome.js'
-import { generateHex, type TransactionLocation } from './transaction-location.js'
+import { generateHex } from './generate-hex.js'
+import { type TransactionLocation } from './transaction-location.js'
 
-type ValidatorKind = Extract<FirstTransactionKind, ValidatorTransaction['validator_transaction_type']>
+type ValidatorKind = Extract<SenderlessKind, ValidatorTransaction['validator_transaction_type']>
 
 /** Returns what a transaction that validators agree on did. */
 export function validatorOutcome ({ block }: TransactionLocation, kind: ValidatorKind): Outcome {

@@ -3,9 +3,9 @@ import { depositAccount } from '../deposit-events.js'
 import { blockResources, constantResources, epochResources } from '../framework-resources.js'
 import { assetMetadata, coinStore, primaryStores } from '../native-coin-resources.js'
 import { resourceWrite } from '../resource-definition.js'
-import { scheduledWrite } from '../scheduled.js'
-import { type GenesisTransaction, type WriteSet } from '../schema/transaction-genesis.js'
-import { initialItems, itemWrite } from '../generated-table-items.js'
+import { scheduledWrite } from '../scheduled-value.js'
+import { type GenesisTransaction, type WriteSet } from '../schema/genesis-transaction.js'
+import { genesisItemKeys, itemWrite } from '../generated-table-items.js'
 import { type Write } from '../write.js'
 import { committedMembersOf, type Executed } from './executed.js'
 import { makeScript } from './payloads.js'
@@ -26,7 +26,7 @@ export function genesisWrites ({ ledger, version }: TransactionLocation): Write[
   return [
     ...scheduledValues.filter(({ stateAt }) => stateAt(0) !== undefined).map(value => scheduledWrite(value, ledger, 0)),
     ...definitions.map(definition => resourceWrite(definition, ledger, version)),
-    ...initialItems.map(key => itemWrite(ledger.seed, key, version))
+    ...genesisItemKeys.map(key => itemWrite(ledger.seed, key, version))
   ]
 }
 

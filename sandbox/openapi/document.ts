@@ -1,7 +1,7 @@
 import { type z } from 'zod'
 import { type RouteKey, routeKey, routes } from '../routes.js'
 import { errorBody } from '../schema/error.js'
-import { type SchemaComponents, convertSchemas } from './components.js'
+import { type SchemaComponents, convertSchemas } from './schema-components.js'
 import {
   type FamilyHeader,
   headerObjectsOf,
@@ -54,7 +54,7 @@ export function openApiDocument ({ family, pathPrefix }: DocumentSettings): Open
     paths: pathsOf(schemas, family),
     components: {
       schemas: schemas.byName,
-      parameters: parameterObjectsOf(all, schemas),
+      parameters: componentParametersOf(all, schemas),
       headers: headerObjectsOf(
         family,
         [...positionHeaderDefinitions, ...perResponseHeadersOf(all)],
@@ -75,7 +75,10 @@ export function schemasOfOperation ({ responseSchemas, body, parameterKeys }: Op
 }
 
 /** Returns the parameters that the operations use, by their key in the table. */
-export function parameterObjectsOf (routeOperations: readonly Operation[], schemas: SchemaComponents): OpenApiObject {
+export function componentParametersOf (
+  routeOperations: readonly Operation[],
+  schemas: SchemaComponents
+): OpenApiObject {
   const keys = Object.keys(parameters) as ParameterKey[]
   const taken = keys.filter(key => routeOperations.some(({ parameterKeys }) => parameterKeys.includes(key)))
   return Object.fromEntries(taken.map(key => [key, parameterObject(parameters[key], schemas)]))

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { identifier, u16, u64String } from '../schema/scalars.js'
-import { type SchemaComponents } from './components.js'
+import { type SchemaComponents } from './schema-components.js'
 import { type OpenApiObject } from './openapi-types.js'
 
 /** Path or query parameter. */

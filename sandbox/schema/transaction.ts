@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { blockEpilogueTransaction, blockMetadataTransaction, stateCheckpointTransaction } from './transaction-block.js'
-import { genesisTransaction } from './transaction-genesis.js'
-import { pendingTransaction, userTransaction } from './transaction-user.js'
-import { validatorTransaction } from './transaction-validator.js'
+import { blockEpilogueTransaction, blockMetadataTransaction, stateCheckpointTransaction } from './block-transactions.js'
+import { genesisTransaction } from './genesis-transaction.js'
+import { pendingTransaction, userTransaction } from './user-transaction.js'
+import { validatorTransaction } from './validator-transaction.js'
 
 const kinds = [
   userTransaction,

@@ -19,7 +19,7 @@ export function shortAddress (digits: string): string {
 }
 
 /** Returns the short form of an address with any case, prefix and zeros; other text is returned unchanged. */
-export function normaliseAddress (text: string): string {
+export function shortAddressOf (text: string): string {
   let from = text.startsWith('0x') ? 2 : 0
   if (text.length === from || text.length > from + 64) return text
   for (let at = from; at < text.length; at++) if (!isHexDigit(text.charCodeAt(at))) return text

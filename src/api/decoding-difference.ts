@@ -1,4 +1,4 @@
-import { itemsIn, membersIn, type ByteRange } from './json-scan.js'
+import { itemRangesIn, membersIn, type ByteRange } from './json-scan.js'
 
 /** JSON value as a span of a body. */
 export interface JsonValue {
@@ -29,7 +29,7 @@ export function differOnlyInDecoding (one: JsonValue, other: JsonValue, depth = 
 }
 
 function haveItemsAlike (one: JsonValue, other: JsonValue, depth: number): boolean {
-  const [a, b] = [itemsIn(one.body, one.span), itemsIn(other.body, other.span)]
+  const [a, b] = [itemRangesIn(one.body, one.span), itemRangesIn(other.body, other.span)]
   return a !== undefined && b !== undefined &&
     (a.length !== b.length || a.every((span, at) => isAlike(one, span, other, b[at], depth)))
 }

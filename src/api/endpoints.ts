@@ -16,9 +16,9 @@ import {
   flag,
   hash,
   identifier,
-  decodedOnce,
+  onceDecodedParameter,
   structTag,
-  decodedTwice,
+  twiceDecodedParameter,
   u16,
   u64
 } from './parameters.js'
@@ -61,7 +61,7 @@ const transactionIsImmutable = 'a committed transaction never changes'
 
 /** All endpoints that varve knows; every other route is unknown, and its responses are never stored. */
 export const endpoints: readonly Endpoint[] = [
-  defineEndpoint('table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'item'], {
+  defineEndpoint('table_item', ['v1', 'tables', twiceDecodedParameter('table_handle', address), 'item'], {
     method: 'POST',
     takesBody: 'table_key',
     query: { ledger_version: u64 },
@@ -70,7 +70,7 @@ export const endpoints: readonly Endpoint[] = [
     dependsOn: ofTableItem,
     why: stateIsImmutable
   }),
-  defineEndpoint('raw_table_item', ['v1', 'tables', decodedTwice('table_handle', address), 'raw_item'], {
+  defineEndpoint('raw_table_item', ['v1', 'tables', twiceDecodedParameter('table_handle', address), 'raw_item'], {
     method: 'POST',
     takesBody: 'raw_key',
     query: { ledger_version: u64 },
@@ -87,14 +87,14 @@ export const endpoints: readonly Endpoint[] = [
     why: 'a view computes from the state at a ledger version alone, which never changes'
   }),
   // Newer releases respond 200 for an address without an account (docs/node-behaviour.md, "Rendering").
-  defineEndpoint('account', ['v1', 'accounts', decodedTwice('address', address)], {
+  defineEndpoint('account', ['v1', 'accounts', twiceDecodedParameter('address', address)], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
     renderedByRelease: true,
     dependsOn: ofAccount,
     why: stateIsImmutable
   }),
-  defineEndpoint('account_resources', ['v1', 'accounts', decodedTwice('address', address), 'resources'], {
+  defineEndpoint('account_resources', ['v1', 'accounts', twiceDecodedParameter('address', address), 'resources'], {
     query: { ledger_version: u64, start: cursor, limit: u16 },
     takesCursor: true,
     keyedBy: 'version',
@@ -105,7 +105,13 @@ export const endpoints: readonly Endpoint[] = [
   // Newer releases find coins that have migrated; older releases do not (docs/node-behaviour.md, "Rendering").
   defineEndpoint(
     'account_resource',
-    ['v1', 'accounts', decodedTwice('address', address), 'resource', decodedTwice('resource_type', structTag)],
+    [
+      'v1',
+      'accounts',
+      twiceDecodedParameter('address', address),
+      'resource',
+      twiceDecodedParameter('resource_type', structTag)
+    ],
     {
       query: { ledger_version: u64 },
       keyedBy: 'version',
@@ -118,9 +124,9 @@ export const endpoints: readonly Endpoint[] = [
   defineEndpoint('account_balance', [
     'v1',
     'accounts',
-    decodedTwice('address', address),
+    twiceDecodedParameter('address', address),
     'balance',
-    decodedTwice('asset_type', asset)
+    twiceDecodedParameter('asset_type', asset)
   ], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
@@ -128,7 +134,7 @@ export const endpoints: readonly Endpoint[] = [
     dependsOn: ofBalance,
     why: stateIsImmutable
   }),
-  defineEndpoint('account_modules', ['v1', 'accounts', decodedTwice('address', address), 'modules'], {
+  defineEndpoint('account_modules', ['v1', 'accounts', twiceDecodedParameter('address', address), 'modules'], {
     query: { ledger_version: u64, start: cursor, limit: u16 },
     takesCursor: true,
     keyedBy: 'version',
@@ -139,9 +145,9 @@ export const endpoints: readonly Endpoint[] = [
   defineEndpoint('account_module', [
     'v1',
     'accounts',
-    decodedTwice('address', address),
+    twiceDecodedParameter('address', address),
     'module',
-    decodedTwice('module_name', identifier)
+    twiceDecodedParameter('module_name', identifier)
   ], {
     query: { ledger_version: u64 },
     keyedBy: 'version',
@@ -153,10 +159,10 @@ export const endpoints: readonly Endpoint[] = [
   defineEndpoint('account_events', [
     'v1',
     'accounts',
-    decodedTwice('address', address),
+    twiceDecodedParameter('address', address),
     'events',
-    decodedTwice('event_handle', structTag),
-    decodedTwice('field_name', identifier)
+    twiceDecodedParameter('event_handle', structTag),
+    twiceDecodedParameter('field_name', identifier)
   ], {
     query: { start: u64, limit: u16 },
     keyedBy: 'page',
@@ -166,23 +172,23 @@ export const endpoints: readonly Endpoint[] = [
   defineEndpoint('events_by_creation_number', [
     'v1',
     'accounts',
-    decodedTwice('address', address),
+    twiceDecodedParameter('address', address),
     'events',
-    decodedTwice('creation_number', u64)
+    twiceDecodedParameter('creation_number', u64)
   ], {
     query: { start: u64, limit: u16 },
     keyedBy: 'page',
     renderedByRelease: true,
     why: eventsAreImmutable
   }),
-  defineEndpoint('block_by_version', ['v1', 'blocks', 'by_version', decodedOnce('version', u64)], {
+  defineEndpoint('block_by_version', ['v1', 'blocks', 'by_version', onceDecodedParameter('version', u64)], {
     query: { with_transactions: flag },
     offByDefault: ['with_transactions'],
     keyedBy: 'block',
     renderedByRelease: 'with_transactions',
     why: blockIsImmutable
   }),
-  defineEndpoint('block_by_height', ['v1', 'blocks', 'by_height', decodedOnce('block_height', u64)], {
+  defineEndpoint('block_by_height', ['v1', 'blocks', 'by_height', onceDecodedParameter('block_height', u64)], {
     query: { with_transactions: flag },
     offByDefault: ['with_transactions'],
     keyedBy: 'height',
@@ -196,12 +202,17 @@ export const endpoints: readonly Endpoint[] = [
     hasWriteMethod: true,
     why: 'committed transactions never change'
   }),
-  defineEndpoint('transaction_by_version', ['v1', 'transactions', 'by_version', decodedTwice('txn_version', u64)], {
+  defineEndpoint('transaction_by_version', [
+    'v1',
+    'transactions',
+    'by_version',
+    twiceDecodedParameter('txn_version', u64)
+  ], {
     keyedBy: 'transaction',
     renderedByRelease: true,
     why: transactionIsImmutable
   }),
-  defineEndpoint('transaction_by_hash', ['v1', 'transactions', 'by_hash', decodedTwice('txn_hash', hash)], {
+  defineEndpoint('transaction_by_hash', ['v1', 'transactions', 'by_hash', twiceDecodedParameter('txn_hash', hash)], {
     keyedBy: 'hash',
     renderedByRelease: true,
     why: transactionIsImmutable

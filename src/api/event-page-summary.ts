@@ -1,6 +1,6 @@
 import { readAddress } from './address.js'
 import { readU64 } from './integer.js'
-import { itemsIn, membersIn, type ByteRange, textIn, u64In } from './json-scan.js'
+import { itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from './json-scan.js'
 import { streamPathOf } from './request-targets.js'
 
 /** Properties that a page of events states. */
@@ -32,7 +32,7 @@ interface PageEvent {
 
 /** Reads a page of events in JSON; undefined if any item is not certainly an event. */
 export function readEventPageSummary (body: Buffer): EventPageSummary | undefined {
-  const items = itemsIn(body)
+  const items = itemRangesIn(body)
   if (items === undefined) return undefined
   const events: PageEvent[] = []
   for (const item of items) {
@@ -69,8 +69,8 @@ function readEvent (body: Buffer, item: ByteRange): PageEvent | undefined {
   const parts = guid && membersIn(body, guid)
   const sequence = u64In(body, members?.get('sequence_number'))
   const version = u64In(body, members?.get('version'))
-  const creation = textIn(body, parts?.get('creation_number'))
-  const account = textIn(body, parts?.get('account_address'))
+  const creation = stringIn(body, parts?.get('creation_number'))
+  const account = stringIn(body, parts?.get('account_address'))
   if (sequence === undefined || version === undefined || creation === undefined || account === undefined) {
     return undefined
   }

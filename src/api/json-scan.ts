@@ -32,7 +32,7 @@ function tableOf (holds: (byte: number) => boolean): Uint8Array {
 export function membersIn (bytes: Buffer, object: ByteRange = all(bytes)): Map<string, ByteRange> | undefined {
   const members = new Map<string, ByteRange>()
   const isWhole = walk(bytes, object, brace, (text, from) => {
-    const name = textIn(text, { from, to: stringEnd(text, from) })
+    const name = stringIn(text, { from, to: stringEnd(text, from) })
     if (name === undefined || members.has(name)) return brokenAt
     const value = skipBlanks(text, nameEnd(text, from))
     const to = valueEnd(text, value)
@@ -43,7 +43,7 @@ export function membersIn (bytes: Buffer, object: ByteRange = all(bytes)): Map<s
 }
 
 /** Returns the items of an array; undefined if the span is no array or is broken. */
-export function itemsIn (bytes: Buffer, array: ByteRange = all(bytes)): ByteRange[] | undefined {
+export function itemRangesIn (bytes: Buffer, array: ByteRange = all(bytes)): ByteRange[] | undefined {
   const items: ByteRange[] = []
   const isWhole = walk(bytes, array, bracket, (text, from) => {
     const to = valueEnd(text, from)
@@ -82,7 +82,7 @@ export function countItems (bytes: Buffer, array: ByteRange = all(bytes)): numbe
 }
 
 /** Returns the value of a JSON string; undefined for any other value. */
-export function textIn (bytes: Buffer, string: ByteRange | undefined): string | undefined {
+export function stringIn (bytes: Buffer, string: ByteRange | undefined): string | undefined {
   if (string === undefined || bytes[string.from] !== quote) return undefined
   try {
     return JSON.parse(bytes.toString('utf8', string.from, string.to)) as string
@@ -93,7 +93,7 @@ export function textIn (bytes: Buffer, string: ByteRange | undefined): string | 
 
 /** Returns the u64 of a JSON string of digits, as nodes print it; undefined for any other value. */
 export function u64In (bytes: Buffer, string: ByteRange | undefined): bigint | undefined {
-  const text = textIn(bytes, string)
+  const text = stringIn(bytes, string)
   return text === undefined || text.startsWith('+') ? undefined : readU64(text)
 }
 

@@ -47,7 +47,15 @@ export const cursor: ParameterParser = text => {
 }
 
 /** Path parameter that nodes decode twice (docs/node-behaviour.md, "Percent-encoding"). */
-export const decodedTwice = (name: string, read: ParameterParser): PathParameter => ({ name, read, decodings: 2 })
+export const twiceDecodedParameter = (name: string, read: ParameterParser): PathParameter => ({
+  name,
+  read,
+  decodings: 2
+})
 
 /** Path parameter that nodes decode once (docs/node-behaviour.md, "Percent-encoding"). */
-export const decodedOnce = (name: string, read: ParameterParser): PathParameter => ({ name, read, decodings: 1 })
+export const onceDecodedParameter = (name: string, read: ParameterParser): PathParameter => ({
+  name,
+  read,
+  decodings: 1
+})

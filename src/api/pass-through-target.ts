@@ -18,12 +18,12 @@ const transactionPaths = new Set([
 const legalTarget = /^[\x21\x22\x24-\x3b\x3d\x40-\x5f\x61-\x7e]*(?:\?[\x21\x24-\x3b\x3d\x3f-\x7e]*)?$/
 
 /** Returns path and query of a raw request target, without the scheme and host of an absolute form. */
-export function localTarget (target: string): string {
+export function originFormOf (target: string): string {
   return target.replace(/^https?:\/\/[^/?#]*/i, '')
 }
 
 /** Throws an ErrorResponse for a target with a character that nodes reject unencoded. */
-export function requireLegalTarget (target: string): void {
+export function requireLegalCharacters (target: string): void {
   if (!legalTarget.test(target)) {
     throw invalidInputError('the request target contains a character that must be percent-encoded')
   }
@@ -34,10 +34,10 @@ export function requireLegalTarget (target: string): void {
  * allowed.
  */
 export function forwardedTarget (target: string, method: string, scope: PassThroughScope): string {
-  const local = localTarget(target)
+  const local = originFormOf(target)
   const [path = ''] = local.split('?', 1)
   if (path !== '/v1' && !path.startsWith('/v1/')) throw notServedError()
-  requireLegalTarget(local)
+  requireLegalCharacters(local)
   // Splits at encoded separators too, because gateways may decode first; some also end a segment at a semicolon.
   const segments = path.split('/').flatMap(segment => decoded(segment).split(/[/\\?#;]/))
   // Rejects dot segments, because a gateway that resolves them would leave /v1.

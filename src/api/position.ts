@@ -29,7 +29,7 @@ export interface ResponsePosition {
 }
 
 /** Compares u64s in ascending order. */
-export function compareU64 (a: bigint, b: bigint): -1 | 0 | 1 {
+export function compareBigInts (a: bigint, b: bigint): -1 | 0 | 1 {
   return a === b ? 0 : a < b ? -1 : 1
 }
 

@@ -1,6 +1,6 @@
 import { readObject } from './strict-json-object.js'
 import { matchEndpoint, type UpstreamDefaults, readRequest } from './read-request.js'
-import { type Read, targetOf, bodyTextOf } from './read.js'
+import { type Read, targetOf, bodyToText } from './read.js'
 import { invalidInputError, type ErrorResponse } from './error-response.js'
 import { bodyFromText } from './request-body.js'
 
@@ -11,9 +11,9 @@ const expected = 'expected {"method", "url", "body"} as a client would send it, 
 const knownMembers = ['method', 'url', 'body', 'all']
 
 /** Encodes the purge of a read for other processes. */
-export function encodePurge (read: Read): Buffer {
+export function encodePurgeRequest (read: Read): Buffer {
   return Buffer.from(
-    JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body && bodyTextOf(read.body) })
+    JSON.stringify({ method: read.endpoint.method, url: targetOf(read), body: read.body && bodyToText(read.body) })
   )
 }
 

@@ -5,7 +5,7 @@ import { readPinnedCursor } from './pinned-cursor.js'
 import { type Read } from './read.js'
 import { invalidInputError } from './error-response.js'
 import { readRequestBody } from './request-body.js'
-import { localTarget, methodNotAllowedError, requireLegalTarget } from './pass-through-target.js'
+import { originFormOf, methodNotAllowedError, requireLegalCharacters } from './pass-through-target.js'
 
 /** Client request as received. */
 export interface RawRequest {
@@ -39,7 +39,7 @@ type CapturedSegment = string | { readonly parameter: PathParameter, readonly ra
  * Finds the endpoint of a raw request target, by the path of an absolute form; undefined for unknown routes and writes.
  */
 export function matchEndpoint (target: string, method: string): EndpointMatch | undefined {
-  const local = localTarget(target)
+  const local = originFormOf(target)
   const [path, search] = splitOnce(local, '?')
   // Serves the index under both paths, as nodes do (docs/node-behaviour.md, "Request targets").
   const segments = path === '/v1/' ? ['v1'] : path.split('/').slice(1)
@@ -53,7 +53,7 @@ export function matchEndpoint (target: string, method: string): EndpointMatch | 
 /** Normalises a matched request into the read that all its variants share; throws an ErrorResponse if it is invalid. */
 export function readRequest (match: EndpointMatch, request: RawRequest, defaults: UpstreamDefaults): Read {
   const { endpoint } = match
-  requireLegalTarget(match.target)
+  requireLegalCharacters(match.target)
   if (!allowsMethod(endpoint, request.method)) {
     throw methodNotAllowedError(endpoint.method === 'GET' ? 'GET, HEAD' : endpoint.method)
   }

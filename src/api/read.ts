@@ -79,7 +79,7 @@ export function classOf (read: Read): ReadClass {
  * Returns true if the release of an upstream can change the response (law 8: rendering can change, history cannot). BCS
  * changes only between a value and a not-found.
  */
-export function isRendered (read: Read, status = 200): boolean {
+export function isRenderedByRelease (read: Read, status = 200): boolean {
   return (read.accept === 'json' || status === 404) && dependsOnRelease(read)
 }
 
@@ -106,7 +106,7 @@ export function keysOf (
   if (body !== undefined) {
     return {
       value: `${space} ${shorten(`${name} ${body.canonical}`)}`,
-      text: `${space} ${shorten(`${name} = ${bodyTextOf(body)}`)}`,
+      text: `${space} ${shorten(`${name} = ${bodyToText(body)}`)}`,
       intervalFamily: undefined
     }
   }
@@ -134,7 +134,7 @@ export function isOfBlock ({ endpoint: { keyedBy } }: Read): boolean {
 }
 
 /** Returns a body as text: JSON as sent, or bytes in hex behind their media type. */
-export function bodyTextOf ({ sent, canonical }: RequestBody): string {
+export function bodyToText ({ sent, canonical }: RequestBody): string {
   return typeof sent === 'string' ? sent : canonical
 }
 
@@ -172,7 +172,7 @@ export function namesStream ({ endpoint }: Read): boolean {
 }
 
 /** Returns the events that a read requests: those from a sequence number on, or the last; undefined for other reads. */
-export function eventSelectionOf ({ endpoint, query }: Read): 'from' | 'last' | undefined {
+export function eventPageStartOf ({ endpoint, query }: Read): 'from' | 'last' | undefined {
   return endpoint.keyedBy !== 'page' ? undefined : query.some(([name]) => name === 'start') ? 'from' : 'last'
 }
 

@@ -5,7 +5,7 @@ import { readViewRequest } from './view-request.js'
 import { readJsonBody, requireString, requireText } from './json-body.js'
 import { type JsonObject } from './strict-json-object.js'
 import { invalidInputError } from './error-response.js'
-import { canonicalBytes, canonicalKey } from './table-key.js'
+import { canonicalHex, canonicalKey } from './table-key.js'
 import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
 /** Reads the body of a read; throws an ErrorResponse if it is invalid. */
@@ -51,7 +51,7 @@ function readRawRequest (contentType: string | undefined, bytes: Buffer): Reques
   return {
     type: mediaTypes.json,
     sent: `{"key":${keyText}}`,
-    canonical: `{"key":${JSON.stringify(canonicalBytes(requireString(body, 'key')))}}`
+    canonical: `{"key":${JSON.stringify(canonicalHex(requireString(body, 'key')))}}`
   }
 }
 

@@ -10,12 +10,12 @@ export const gasEstimateTarget = '/v1/estimate_gas_price'
 export const infoTarget = '/v1/info'
 
 /** Returns the target of a small read at a version, for people to try. */
-export function exampleTargetOf (version: string): string {
+export function exampleTargetAt (version: string): string {
   return `/v1/accounts/0x1/modules?ledger_version=${version}&limit=1`
 }
 
 /** Returns another text of the same read. */
-export function otherExampleTargetOf (version: string): string {
+export function otherExampleTargetAt (version: string): string {
   return `/v1/accounts/0000001/modules?limit=01&ledger_version=${version}`
 }
 
@@ -40,7 +40,7 @@ export function streamPathOf (address: string, creation: bigint | string): strin
 }
 
 /** Returns true if a path is the canonical path of a stream of events. */
-export function isStreamPath (path: string): boolean {
+export function isEventStreamPath (path: string): boolean {
   return /^\/v1\/accounts\/0x[0-9a-f]{64}\/events\/[0-9]{1,20}$/.test(path)
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { normaliseAddress } from './address.js'
+import { shortAddressOf } from './address.js'
 import { printTypeTag, readTypeTag, type TypeTag } from './type-tag.js'
 
 /**
@@ -119,7 +119,7 @@ export function addressBytes (digits: string): Buffer {
 
 /** Returns an address of any form as 64 hex digits. */
 export function addressDigits (text: string): string {
-  return normaliseAddress(text).slice(2).padStart(64, '0')
+  return shortAddressOf(text).slice(2).padStart(64, '0')
 }
 
 /** Returns the length of bytes as BCS prints it, then the bytes. */

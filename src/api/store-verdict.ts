@@ -16,7 +16,7 @@ import {
   readTransactionSummary,
   readTransactions,
   type TransactionSummary,
-  type TransactionRun
+  type TransactionListSummary
 } from './transaction-summary.js'
 
 /**
@@ -221,9 +221,14 @@ function judgeTransaction (
   return version < oldest || version > head ? notStorable('outside_window') : storable({ lowestVersion: version })
 }
 
-function judgeList ({ query }: Read, start: bigint, run: TransactionRun | undefined, head: bigint): StoreVerdict {
-  if (run === undefined) return notStorable('unreadable')
-  const { count, first, last, isContiguous } = run
+function judgeList (
+  { query }: Read,
+  start: bigint,
+  summary: TransactionListSummary | undefined,
+  head: bigint
+): StoreVerdict {
+  if (summary === undefined) return notStorable('unreadable')
+  const { count, first, last, isContiguous } = summary
   if (first === undefined || last === undefined) return notStorable('empty_page')
   if (first > start) return notStorable('pruned_page')
   const limit = query.find(([name]) => name === 'limit')?.[1]

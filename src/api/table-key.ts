@@ -1,4 +1,4 @@
-import { normaliseAddress } from './address.js'
+import { shortAddressOf } from './address.js'
 import { integerNormaliser } from './integer.js'
 import { quoteJson, unescapeJson } from './json-string.js'
 import { type TypeTag } from './type-tag.js'
@@ -34,7 +34,7 @@ export function canonicalKey (type: TypeTag, text: string): string {
 }
 
 /** Returns one text for all forms of the same bytes in hex; other text is returned unchanged. */
-export function canonicalBytes (text: string): string {
+export function canonicalHex (text: string): string {
   const digits = text.startsWith('0x') ? text.slice(2) : text
   return digits.length % 2 === 0 && !/[^0-9a-fA-F]/.test(digits) ? `0x${digits.toLowerCase()}` : text
 }
@@ -44,15 +44,15 @@ function shapeOf (type: TypeTag): KeyShape {
     case 'named':
       return {
         items: undefined,
-        normaliseString: type.name === 'address' ? normaliseAddress : integerNormaliser(type.name)
+        normaliseString: type.name === 'address' ? shortAddressOf : integerNormaliser(type.name)
       }
     case 'vector':
       return {
         items: shapeOf(type.of),
-        normaliseString: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalBytes : undefined
+        normaliseString: type.of.kind === 'named' && type.of.name === 'u8' ? canonicalHex : undefined
       }
     case 'struct':
-      return { items: undefined, normaliseString: isObjectPointer(type) ? normaliseAddress : undefined }
+      return { items: undefined, normaliseString: isObjectPointer(type) ? shortAddressOf : undefined }
   }
 }
 

@@ -1,4 +1,4 @@
-import { itemsIn, membersIn, type ByteRange, textIn, u64In } from './json-scan.js'
+import { itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from './json-scan.js'
 
 /** Version and hash that a transaction in JSON states. */
 export interface TransactionSummary {
@@ -8,7 +8,7 @@ export interface TransactionSummary {
 }
 
 /** Versions that a list of transactions states. */
-export interface TransactionRun {
+export interface TransactionListSummary {
   readonly count: number
   /** Undefined on an empty list. */
   readonly first: bigint | undefined
@@ -20,8 +20,8 @@ export interface TransactionRun {
 /** Reads a transaction in JSON; undefined if the value is not certainly one. */
 export function readTransactionSummary (body: Buffer, span?: ByteRange): TransactionSummary | undefined {
   const members = membersIn(body, span)
-  const hash = textIn(body, members?.get('hash'))
-  const type = textIn(body, members?.get('type'))
+  const hash = stringIn(body, members?.get('hash'))
+  const type = stringIn(body, members?.get('type'))
   const version = u64In(body, members?.get('version'))
   // Only committed transactions have a version (docs/node-behaviour.md, "Transactions").
   const isCertain = type === 'pending_transaction' ? members?.has('version') === false : version !== undefined
@@ -29,8 +29,8 @@ export function readTransactionSummary (body: Buffer, span?: ByteRange): Transac
 }
 
 /** Reads a list of committed transactions; undefined if any item is not certainly one. */
-export function readTransactions (body: Buffer): TransactionRun | undefined {
-  const items = itemsIn(body)
+export function readTransactions (body: Buffer): TransactionListSummary | undefined {
+  const items = itemRangesIn(body)
   if (items === undefined) return undefined
   let first: bigint | undefined
   let last: bigint | undefined

@@ -1,5 +1,5 @@
 import { type ResponseHeaders, type ResponsePosition } from './position.js'
-import { membersIn, textIn } from './json-scan.js'
+import { membersIn, stringIn } from './json-scan.js'
 
 /** Unread rest of a body; callers read it to its end or destroy it, else the upstream slot stays taken. */
 export interface RemainingBody extends AsyncIterable<Uint8Array> {
@@ -72,7 +72,7 @@ export function isContentEncoded (response: UpstreamResponse): boolean {
 export function isNotFound (response: UpstreamResponse, code: string | undefined): boolean {
   if (code === undefined || response.status !== 404 || mediaTypeOf(response) !== 'application/json') return false
   // Rejects repeated codes by `membersIn`, because `JSON.parse` would use the last one.
-  return textIn(response.body, membersIn(response.body)?.get('error_code')) === code
+  return stringIn(response.body, membersIn(response.body)?.get('error_code')) === code
 }
 
 // Codes of a 404 for versions above a node's head: docs/node-behaviour.md, "Several nodes behind one address".
@@ -100,7 +100,7 @@ export function reportsPruned (response: UpstreamResponse): boolean {
 }
 
 /** Reads `git_hash` from the body of the index; at most 128 characters, because every entry stores it. */
-export function readRelease (body: Buffer): string | undefined {
+export function releaseInIndex (body: Buffer): string | undefined {
   return /"git_hash"\s*:\s*"([0-9A-Za-z]{1,128})"/.exec(body.toString())?.[1]
 }
 

@@ -4,9 +4,9 @@ import { type Invalidation } from '../cache/invalidation.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type AuditDifference } from '../proxy/audit-sampler.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { encodePurge } from '../api/purge-request.js'
+import { encodePurgeRequest } from '../api/purge-request.js'
 import { type Read, targetOf } from '../api/read.js'
-import { type Signal } from '../signal.js'
+import { type TypedEvent } from '../typed-event.js'
 import { type SharedTier } from './purger.js'
 
 /** Receivers of an audit's findings. */
@@ -14,7 +14,7 @@ export interface AuditInvalidatorOptions {
   readonly invalidator: LocalInvalidator
   readonly sharedTier: SharedTier | undefined
   /** Event for wrong entries, which the other processes of this varve purge too. */
-  readonly purged: Signal<Buffer>
+  readonly purged: TypedEvent<Buffer>
   readonly log: Logger
   readonly now: () => number
 }
@@ -38,7 +38,7 @@ export function auditDifferenceListener (options: AuditInvalidatorOptions): (dif
     for (const read of reads) {
       invalidate(options, difference, options.invalidator.invalidationOf(read, chain)).then(() => {
         // Purges other processes last, or they could read the wrong entry from a lower tier again.
-        if (result === 'different') purged.publish(encodePurge(read))
+        if (result === 'different') purged.publish(encodePurgeRequest(read))
       }, () => {})
     }
   }

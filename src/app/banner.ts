@@ -1,5 +1,5 @@
 import { headerSuffix, ownHeaderFamily } from '../api/position.js'
-import { exampleTargetOf, indexTarget, infoTarget, otherExampleTargetOf } from '../api/request-targets.js'
+import { exampleTargetAt, indexTarget, infoTarget, otherExampleTargetAt } from '../api/request-targets.js'
 import { type LoadedConfig } from '../config/load.js'
 import { type Config, socketPathOf } from '../config/schema.js'
 import { maskUrl } from '../config/secrets.js'
@@ -35,8 +35,8 @@ function exampleCommands (address: string, isSandbox: boolean): string[] {
   const path = socketPathOf(address)
   const [curl, url] = path === undefined ? ['curl', address] : [`curl --unix-socket ${path}`, 'http://varve']
   const curls = (version: string, padded: string): string[] => [
-    ...[1, 2].map(() => `${curl} -si "${url}${exampleTargetOf(version)}" | head -n 20`),
-    `${curl} -si "${url}${otherExampleTargetOf(padded)}" | head -n 20`
+    ...[1, 2].map(() => `${curl} -si "${url}${exampleTargetAt(version)}" | head -n 20`),
+    `${curl} -si "${url}${otherExampleTargetAt(padded)}" | head -n 20`
   ]
   if (isSandbox) return curls('2000', '%2B2000')
   const header = ownHeaderFamily + headerSuffix.version

@@ -4,14 +4,14 @@ import { Compressor } from '../cache/compressor.js'
 import { MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { FreshCoalescer, Coalescer } from '../cache/coalescer.js'
-import { StreamEnds } from '../proxy/events/stream-ends.js'
-import { StreamNames } from '../proxy/events/stream-names.js'
+import { LastKnownEvents } from '../proxy/events/last-known-events.js'
+import { StreamsByHandle } from '../proxy/events/streams-by-handle.js'
 import { type TokenBuckets, LocalBuckets } from '../clients/token-buckets.js'
 import { cipherListOf } from '../config/ciphers.js'
-import { inFlightMbOf } from '../config/in-flight-budget.js'
+import { inFlightMbOf } from '../config/in-flight-memory.js'
 import { type Config } from '../config/schema.js'
 import { VersionWaits } from '../chain/version-waits.js'
-import { RecentLowestVersion } from '../proxy/recent-lowest-version.js'
+import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { Cordons } from '../upstreams/cordons.js'
@@ -23,28 +23,28 @@ import { AuditSampler } from '../proxy/audit-sampler.js'
 import { LocalInvalidator } from '../proxy/local-invalidator.js'
 import { isShareable } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { PrunedErrors } from '../api/pruned-errors.js'
+import { PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { FailedRefreshes } from '../proxy/failed-refreshes.js'
 import { Generations } from '../chain/generations.js'
-import { chainSourceOf, ChainVerifier } from '../chain/chain-verifier.js'
+import { referenceReadersOf, ChainVerifier } from '../chain/chain-verifier.js'
 import { Certificate } from '../http/certificate.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditDifferenceListener } from './audit-differences.js'
-import { Events } from './events.js'
-import { type FollowHooks, Following } from './following.js'
-import { subscribe, type WorkerSubscribers } from './subscribers.js'
+import { EventBus } from './event-bus.js'
+import { type FollowChannel, Following } from './following.js'
+import { subscribeAll, type WorkerNotifier } from './subscribers.js'
 import { UpstreamLifecycle } from './upstream-lifecycle.js'
 import { type MonitoredUpstreamOptions } from './monitored-upstream.js'
 import { type RedisBackend, type prepareRedisBackend } from './redis-backend.js'
 import { type DiskBackend, type diskBackendOf } from './disk-backend.js'
-import { type UsedFolder } from './owned-folder.js'
+import { type UsedFolder } from './local-disk-folder.js'
 import { type combineGenerationRegistries } from '../cluster/combined-generation-registry.js'
 import { proxySettingsOf } from './part-settings.js'
 import { versionOfProgram } from './version.js'
 
 /** Connects a worker to the other processes; all absent when varve runs as one process. */
-export interface WorkerHooks extends WorkerSubscribers {
-  readonly following?: FollowHooks
+export interface WorkerHooks extends WorkerNotifier {
+  readonly following?: FollowChannel
   readonly probeTransportOf?: MonitoredUpstreamOptions['probeTransportOf']
   /** Counts what clients consume for all workers; absent, this process counts alone. */
   readonly buckets?: TokenBuckets
@@ -97,14 +97,14 @@ export function buildComponents (
   hooks: WorkerHooks
 ): Components {
   const now = (): number => performance.now()
-  const events = new Events()
+  const events = new EventBus()
   const certificate = certificateOf(config, now, log)
   const memory = new MemoryTier(config.cache.memory.maxMb * bytesPerMb, metrics, now, keepHeapLean)
-  const streamNames = new StreamNames(now, () => {
+  const streamsByHandle = new StreamsByHandle(now, () => {
     memory.dropMemos()
   })
   const inFlight = new InFlightBytes(inFlightMbOf({ ...config, workers: 1 }) * bytesPerMb, now)
-  const lowestRequested = new RecentLowestVersion(now)
+  const lowestRequested = new LowestRecentRequest(now)
   const tracker = new Tracker(
     config.chainId ?? undefined,
     now,
@@ -122,7 +122,7 @@ export function buildComponents (
     }
   })
   const releases = new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name))
-  const followParts = { tracker, upstreamPool, headPolling, memory, hooks: hooks.following }
+  const followParts = { tracker, upstreamPool, headPolling, memory, channel: hooks.following }
   const following = new Following(config, { ...followParts, metrics, log, now })
   const versionWaits = new VersionWaits(
     tracker,
@@ -151,7 +151,7 @@ export function buildComponents (
       : redis === undefined
       ? disk.folder.registry
       : disk.combineRegistries(redis.registry, disk.folder.registry),
-    ...chainSourceOf(upstreamPool),
+    ...referenceReadersOf(upstreamPool),
     now,
     events: events.chain
   })
@@ -173,7 +173,7 @@ export function buildComponents (
     isAlone: redis === undefined
   })
   // No replica shares the disk, so it gets every purge; workers that share it repeat the work of the first.
-  const invalidator = new LocalInvalidator(memory, streamNames, diskBackend === undefined ? [] : [diskBackend.tier])
+  const invalidator = new LocalInvalidator(memory, streamsByHandle, diskBackend === undefined ? [] : [diskBackend.tier])
   const redisBackend = redis?.buildBackend(generations, invalidator)
   const lowerTiers: LowerTier[] = [diskBackend?.tier, redisBackend?.tier].filter(tier => tier !== undefined)
   const proxy: ProxyContext = {
@@ -197,8 +197,8 @@ export function buildComponents (
         await headPolling.poll(upstream)
       }
     ),
-    streamEnds: new StreamEnds(),
-    streamNames,
+    lastKnownEvents: new LastKnownEvents(),
+    streamsByHandle,
     historyCoalescer: new Coalescer(isShareable),
     lowerTierCoalescer: new Coalescer(() => true),
     latestCoalescer: new FreshCoalescer(isShareable),
@@ -215,12 +215,12 @@ export function buildComponents (
       await diskBackend?.restoreChain()
       if (tracker.chain === undefined) await polled
     },
-    prunedErrors: new PrunedErrors(),
+    prunedErrorBuilder: new PrunedErrorBuilder(),
     failedRefreshes: new FailedRefreshes(now),
     metrics,
     settings: proxySettingsOf(config)
   }
-  subscribe(events, {
+  subscribeAll(events, {
     log,
     metrics,
     tracker,

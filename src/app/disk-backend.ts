@@ -4,8 +4,8 @@ import { type Generations } from '../chain/generations.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
-import { type UsedFolder } from './owned-folder.js'
-import { ProvenSpace } from './proven-space.js'
+import { type UsedFolder } from './local-disk-folder.js'
+import { DiskChainProof } from './disk-chain-proof.js'
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {
@@ -45,7 +45,7 @@ export function diskBackendOf (
   const { path, room, registry } = folder
   const { isShared } = room
   const wallClockMs = (): number => performance.timeOrigin + now()
-  const proof = new ProvenSpace(registry, tracker, generations, isAlone ? isShared ? 'workers' : 'own' : 'none')
+  const proof = new DiskChainProof(registry, tracker, generations, isAlone ? isShared ? 'workers' : 'own' : 'none')
   const tier = new DiskTier({
     files: new DiskFiles({
       path,
@@ -93,7 +93,7 @@ export function diskBackendOf (
 
 /** Saves the chain of the tier twice a second, where it changed. */
 class DiskSaver {
-  readonly #proof: ProvenSpace
+  readonly #proof: DiskChainProof
   readonly #tier: DiskTier
   readonly #metrics: Metrics
   readonly #now: () => number
@@ -101,7 +101,7 @@ class DiskSaver {
   #syncing: Promise<void> | undefined
   #error: string | undefined
 
-  constructor (proof: ProvenSpace, tier: DiskTier, metrics: Metrics, now: () => number) {
+  constructor (proof: DiskChainProof, tier: DiskTier, metrics: Metrics, now: () => number) {
     this.#proof = proof
     this.#tier = tier
     this.#metrics = metrics

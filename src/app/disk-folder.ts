@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type Logger } from 'pino'
 import { type DiskSize } from '../cache/disk-files.js'
 import { decodeWithChecksum } from '../cluster/checksummed-json.js'
-import { DiskRegistry, setAside } from '../cluster/disk-registry.js'
+import { DiskGenerationRegistry, setAside } from '../cluster/disk-generation-registry.js'
 import { type Metrics } from '../metrics/metrics.js'
 
 const descriptorsPath = '/proc/self/fd'
@@ -19,7 +19,7 @@ interface FolderLock {
 export interface OpenFolder {
   readonly path: string
   readonly lock: FolderLock
-  readonly registry: DiskRegistry
+  readonly registry: DiskGenerationRegistry
   readonly knownSize: DiskSize | undefined
 }
 
@@ -38,7 +38,12 @@ export async function openFolder (path: string, log: Logger, metrics: Metrics): 
     const lock = await lockFolder(path)
     try {
       await prepareFolder(path, onSetAside)
-      return { path, lock, registry: await DiskRegistry.open(path, onSetAside), knownSize: await readSize(path) }
+      return {
+        path,
+        lock,
+        registry: await DiskGenerationRegistry.open(path, onSetAside),
+        knownSize: await readSize(path)
+      }
     } catch (error) {
       await lock.close()
       throw error

@@ -3,7 +3,8 @@ import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type Config } from '../config/schema.js'
-import { type FollowDemand, type FollowEvent, RemoteTail } from '../follow/follow-message.js'
+import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
+import { TailDemandSender } from '../follow/tail-demand-sender.js'
 import { Follower, type FollowState } from '../follow/follower.js'
 import { TailLoop, type TailSubscriber } from '../follow/tail-loop.js'
 import { TailReader } from '../follow/tail-reader.js'
@@ -16,9 +17,9 @@ import { type HeadPolling } from '../upstreams/head-polling.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 
 /** Connects to the other processes of this varve, one of which reads the tail for all. */
-export interface FollowHooks {
+export interface FollowChannel {
   /** Asks the process that reads the tail. */
-  demand(demand: FollowDemand): void
+  demand(demand: TailDemand): void
   /** Publishes what this process read, or that following stopped. */
   publish(event: FollowEvent): void
 }
@@ -31,7 +32,7 @@ export interface FollowingOptions {
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
-  readonly hooks: FollowHooks | undefined
+  readonly channel: FollowChannel | undefined
   readonly memory: Pick<MemoryTier, 'invalidateFollowed'>
 }
 
@@ -74,12 +75,12 @@ export class Following {
     const { follower } = this.#parts
     if (follower === undefined || this.#settings === undefined || this.#loop !== undefined) return
     this.#loop = this.#tailOf(follower, this.#settings)
-    follower.drive(this.#loop)
+    follower.setDemandSink(this.#loop)
     this.#loop.recordRead()
   }
 
   /** Takes the demand of another process. */
-  onDemand ({ saved, isUrgent }: FollowDemand): void {
+  onDemand ({ saved, isUrgent }: TailDemand): void {
     this.#loop?.recordRead()
     this.#loop?.recordSaved(saved)
     if (isUrgent) this.#loop?.wake()
@@ -163,7 +164,7 @@ export class Following {
   }
 
   #build (settings: Config['follow']): FollowedParts {
-    const { tracker, now, hooks, log, memory } = this.#options
+    const { tracker, now, channel, log, memory } = this.#options
     const { maxAgeMs, mode } = settings
     const follower = new Follower({
       now,
@@ -178,19 +179,19 @@ export class Following {
         if (state !== 'stopped') return
         // Nothing is served any more from what a check has found wrong, also after a reload.
         memory.invalidateFollowed()
-        hooks?.publish({ kind: 'state', state, reason })
+        channel?.publish({ kind: 'state', state, reason })
       }
     })
     const followComparer = mode === 'observe'
       ? buildFollowComparer(follower, this.#counters, this.#options)
       : undefined
-    if (hooks === undefined) {
+    if (channel === undefined) {
       this.#loop = this.#tailOf(follower, settings)
-      follower.drive(this.#loop)
+      follower.setDemandSink(this.#loop)
     } else {
-      follower.drive(
-        new RemoteTail(demand => {
-          hooks.demand(demand)
+      follower.setDemandSink(
+        new TailDemandSender(demand => {
+          channel.demand(demand)
         }, now)
       )
     }
@@ -239,8 +240,8 @@ export class Following {
 
   /** Applies what the tail brings here first, then publishes it to the other processes. */
   #publisherOf (follower: Follower): TailSubscriber {
-    const { hooks } = this.#options
-    if (hooks === undefined) return follower
+    const { channel } = this.#options
+    if (channel === undefined) return follower
     return {
       get head () {
         return follower.head
@@ -250,15 +251,15 @@ export class Following {
       },
       apply: update => {
         follower.apply(update)
-        hooks.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
+        channel.publish({ kind: 'update', update: { ...update, sentAtMs: update.sentAtMs + monotonicOriginMs() } })
       },
       setState: (state, reason) => {
         follower.setState(state, reason)
-        if (state !== 'stopped') hooks.publish({ kind: 'state', state, reason })
+        if (state !== 'stopped') channel.publish({ kind: 'state', state, reason })
       },
       clear: () => {
         follower.clear()
-        hooks.publish({ kind: 'clear' })
+        channel.publish({ kind: 'clear' })
       }
     }
   }

@@ -3,8 +3,8 @@ import { type Config } from '../config/schema.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type ToWorker } from '../workers/messages.js'
 import { type DiskParts } from './components.js'
-import { type UsedFolder } from './owned-folder.js'
-import { type SharedFolder } from './shared-folder.js'
+import { type UsedFolder } from './local-disk-folder.js'
+import { type PrimaryDiskFolder } from './primary-disk-folder.js'
 import { type startTracing, type Tracing } from './tracing.js'
 
 /** Starts tracing, if a collector is configured; else loads nothing. */
@@ -25,13 +25,13 @@ export async function openDisk (
   ofPrimary: UsedFolder | undefined
 ): Promise<DiskParts | undefined> {
   if (path === null) return undefined
-  const [{ openFolder }, { OwnedFolder }, { diskBackendOf }, { combineGenerationRegistries }] = await Promise.all([
+  const [{ openFolder }, { LocalDiskFolder }, { diskBackendOf }, { combineGenerationRegistries }] = await Promise.all([
     import('./disk-folder.js'),
-    import('./owned-folder.js'),
+    import('./local-disk-folder.js'),
     import('./disk-backend.js'),
     import('../cluster/combined-generation-registry.js')
   ])
-  const folder = ofPrimary ?? new OwnedFolder(await openFolder(path, log, metrics), maxGb, metrics)
+  const folder = ofPrimary ?? new LocalDiskFolder(await openFolder(path, log, metrics), maxGb, metrics)
   return { folder, diskBackendOf, combineRegistries: combineGenerationRegistries }
 }
 
@@ -41,14 +41,17 @@ export async function openSharedFolder (
   log: Logger,
   metrics: Metrics,
   broadcast: (message: ToWorker) => void
-): Promise<SharedFolder | undefined> {
+): Promise<PrimaryDiskFolder | undefined> {
   if (path === null) return undefined
-  const [{ openFolder }, { OwnedFolder }, { SharedFolder }] = await Promise.all([
+  const [{ openFolder }, { LocalDiskFolder }, { PrimaryDiskFolder }] = await Promise.all([
     import('./disk-folder.js'),
-    import('./owned-folder.js'),
-    import('./shared-folder.js')
+    import('./local-disk-folder.js'),
+    import('./primary-disk-folder.js')
   ])
-  const folder = new SharedFolder(new OwnedFolder(await openFolder(path, log, metrics), maxGb, metrics), broadcast)
+  const folder = new PrimaryDiskFolder(
+    new LocalDiskFolder(await openFolder(path, log, metrics), maxGb, metrics),
+    broadcast
+  )
   metrics.addTiers([folder])
   return folder
 }

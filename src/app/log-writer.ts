@@ -1,4 +1,4 @@
-import { Signal } from '../signal.js'
+import { TypedEvent } from '../typed-event.js'
 import { type Io } from './io.js'
 
 /** Writer of log lines that drops lines when its buffer is full. */
@@ -7,11 +7,11 @@ export interface LogWriter {
   /** Number of lines dropped since the start. */
   readonly lostLines: () => number
   /** The buffer has drained; the event is the number of lines lost meanwhile. */
-  readonly recovered: Signal<number>
+  readonly recovered: TypedEvent<number>
 }
 
 /** Transformations of a log writer. */
-export interface LogWriterOptions {
+export interface LineTransforms {
   /** Removes secrets from a line. */
   readonly mask: (line: string) => string
   /** Formats a line for a terminal or for programs. */
@@ -32,9 +32,9 @@ const accessLineEnd = '"msg":"request completed"}\n'
 /** Writes lines while the buffer has capacity; a full disk or a stuck reader costs log lines and nothing else. */
 export function logWriterOf (
   { out, bufferedBytes }: Pick<Io, 'out' | 'bufferedBytes'>,
-  { mask, render }: LogWriterOptions
+  { mask, render }: LineTransforms
 ): LogWriter {
-  const recovered = new Signal<number>()
+  const recovered = new TypedEvent<number>()
   let lost = 0
   let reportedLost = 0
   let isTorn = false

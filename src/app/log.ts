@@ -3,7 +3,7 @@ import { SecretMasker } from '../config/secret-masker.js'
 import { type Config } from '../config/schema.js'
 import { type Io } from './io.js'
 import { logWriterOf } from './log-writer.js'
-import { prettyLine, wantsColours } from './pretty-line.js'
+import { prettyLine, allowsColours } from './pretty-line.js'
 
 const nameOfLevel: Readonly<Record<string, string>> = {
   10: 'trace',
@@ -33,7 +33,7 @@ export function openLog (
 ): Log {
   const masker = new SecretMasker(config)
   let form = config.log
-  const hasColours = wantsColours(io.environment)
+  const hasColours = allowsColours(io.environment)
   const { write, lostLines, recovered } = logWriterOf(io, {
     mask: line => masker.maskJson(line),
     // Terminals get readable lines, programs get JSON.

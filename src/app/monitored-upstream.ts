@@ -6,8 +6,8 @@ import { type Tracker } from '../chain/tracker.js'
 import { type ChainVerifier } from '../chain/chain-verifier.js'
 import { type Generations } from '../chain/generations.js'
 import { Quarantine } from '../chain/quarantine.js'
-import { TimestampGuard } from '../chain/timestamp-guard.js'
-import { Signal } from '../signal.js'
+import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
+import { TypedEvent } from '../typed-event.js'
 import { HeadPoll } from '../upstreams/head-poll.js'
 import { type UpstreamPoll } from '../upstreams/head-polling.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
@@ -15,10 +15,10 @@ import { type Cordons } from '../upstreams/cordons.js'
 import { type Resolve } from '../upstreams/dns-cache.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { Upstream } from '../upstreams/upstream.js'
-import { type UpstreamHealthState, upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
+import { type UpstreamState, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { UpstreamClient, type UpstreamMetrics, type Transport } from '../upstreams/upstream-client.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { type UpstreamEvents } from './events.js'
+import { type UpstreamEvents } from './event-bus.js'
 
 /** Parts that every monitored upstream needs. */
 export interface MonitoredUpstreamOptions {
@@ -55,17 +55,17 @@ export function monitorUpstream (
   options: MonitoredUpstreamOptions
 ): MonitoredUpstream {
   const { now, tracker, pool, generations, chainVerifier, releases, metrics, events, inFlight, cordons } = options
-  const connectionLost = new Signal()
-  const timestampGuard = new TimestampGuard(now, () => performance.timeOrigin + now())
+  const connectionLost = new TypedEvent()
+  const futureTimestampGuard = new FutureTimestampGuard(now, () => performance.timeOrigin + now())
   const client = new UpstreamClient({
-    ...withAddress(config),
+    ...withFixedAddress(config),
     onConnectionLost: () => {
       connectionLost.publish()
     },
     maxBufferedBytes: cache.maxEntryMb * bytesPerMb,
     inFlight,
     now,
-    acceptsTimestamp: usec => timestampGuard.accepts(usec),
+    acceptsTimestamp: usec => futureTimestampGuard.accepts(usec),
     ...(options.probeTransportOf && { probeTransport: options.probeTransportOf(config) })
   }, metrics)
   const quarantine = new Quarantine(client, chainVerifier, now)
@@ -109,7 +109,7 @@ export function digestCertificates ({ caFile, certFile, keyFile }: NamedUpstream
 }
 
 /** Returns the settings of a connection: an upstream of one address connects there, whatever its name resolves to. */
-export function withAddress<T extends { readonly resolve: string }> (
+export function withFixedAddress<T extends { readonly resolve: string }> (
   upstream: T
 ): Omit<T, 'resolve'> & { readonly resolve: Resolve | undefined } {
   const { resolve: address } = upstream
@@ -119,9 +119,9 @@ export function withAddress<T extends { readonly resolve: string }> (
 
 /** Returns a function that publishes the state of an upstream where it differs from the last one. */
 function stateChangesOf (upstream: Upstream, stateChanged: UpstreamEvents['stateChanged']): () => void {
-  let last: UpstreamHealthState = 'unknown'
+  let last: UpstreamState = 'unknown'
   return () => {
-    const { name: state, reason } = upstreamHealthStateOf(upstream)
+    const { name: state, reason } = upstreamStateOf(upstream)
     if (state === last) return
     last = state
     stateChanged.publish({ upstream, state, reason })

@@ -7,7 +7,7 @@ import { keysNeedingRestart } from '../config/restart-keys.js'
 import { maskSecrets } from '../config/secrets.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { MergedRecentCounts, type RecentSnapshot } from '../metrics/recent-counts.js'
-import { SummedMetrics, type MetricSnapshots } from '../metrics/summed-metrics.js'
+import { SummedMetrics, type MetricFamilies } from '../metrics/summed-metrics.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { adminApp, adminFullMessage } from '../http/admin-app.js'
 import { type PurgeResult } from '../http/purge-route.js'
@@ -15,15 +15,15 @@ import { reportUnexpectedError } from '../http/send-response.js'
 import { mergeReadiness, type WorkerStatus, mergeStatuses } from '../http/merged-status.js'
 import { WorkerPool, type Program } from '../workers/worker-pool.js'
 import { type ChainResetCount, type ShutdownDeadlines, type WorkerQueryResult } from '../workers/messages.js'
-import { type WorkerProcess } from '../workers/worker-process.js'
+import { type WorkerHandle } from '../workers/worker-handle.js'
 import { Cordons } from '../upstreams/cordons.js'
 import { CurrentConfig } from './current-config.js'
 import { listenOn } from './listen.js'
 import { type Varve } from './single-process.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
-import { type SharedMessage, ConfigWorkers } from './config-workers.js'
+import { type CrossConfigMessage, WorkerGroup } from './worker-group.js'
 import { openSharedFolder } from './lazy-parts.js'
-import { type SharedFolder } from './shared-folder.js'
+import { type PrimaryDiskFolder } from './primary-disk-folder.js'
 
 const now = (): number => performance.now()
 
@@ -65,13 +65,13 @@ class PrimaryProcess {
   readonly #recent = new MergedRecentCounts(() => performance.timeOrigin + now())
   readonly #buckets = new LocalBuckets(now)
   // One per configuration: a reload has two.
-  readonly #groups = new Set<ConfigWorkers>()
+  readonly #groups = new Set<WorkerGroup>()
   readonly #workerPool: WorkerPool
   readonly #admin: FastifyInstance
   // Workers that start later get these too.
   readonly #cordons = new Cordons()
   #resetCount: ChainResetCount = 0
-  #folder: SharedFolder | undefined
+  #folder: PrimaryDiskFolder | undefined
   #isStopping = false
 
   constructor (config: Config, sandboxUrl: string | undefined, log: Logger, program: Program, metrics: Metrics) {
@@ -169,8 +169,8 @@ class PrimaryProcess {
     })
   }
 
-  #addGroup (config: Config): ConfigWorkers {
-    const group = new ConfigWorkers(config, this.#sandboxUrl, {
+  #addGroup (config: Config): WorkerGroup {
+    const group = new WorkerGroup(config, this.#sandboxUrl, {
       workerPool: this.#workerPool,
       metrics: this.#metrics,
       now,
@@ -185,14 +185,14 @@ class PrimaryProcess {
     return group
   }
 
-  async #closeGroups (groups: readonly ConfigWorkers[]): Promise<void> {
+  async #closeGroups (groups: readonly WorkerGroup[]): Promise<void> {
     await Promise.all(groups.map(async group => {
       this.#groups.delete(group)
       await group.poller.close()
     }))
   }
 
-  #onWorkerMessage (message: SharedMessage, from: WorkerProcess): void {
+  #onWorkerMessage (message: CrossConfigMessage, from: WorkerHandle): void {
     switch (message.kind) {
       case 'take':
         return from.send({
@@ -213,7 +213,7 @@ class PrimaryProcess {
         return
       case 'final_report':
         this.#recent.update(from, message.recent as RecentSnapshot)
-        return this.#summedMetrics.update(from, message.metrics as MetricSnapshots)
+        return this.#summedMetrics.update(from, message.metrics as MetricFamilies)
       case 'chain_reset':
         // Each worker reports the same reset; count it once.
         if (message.resetCount > this.#resetCount) this.#metrics.chainReset()
@@ -224,7 +224,7 @@ class PrimaryProcess {
   async #renderMetrics (): Promise<string> {
     await Promise.all(this.#workerPool.all.map(async worker => {
       const result = await worker.query({ kind: 'metrics' })
-      if ('value' in result) this.#summedMetrics.update(worker, result.value as MetricSnapshots)
+      if ('value' in result) this.#summedMetrics.update(worker, result.value as MetricFamilies)
     }))
     return await this.#summedMetrics.text(await this.#metrics.snapshot())
   }
@@ -253,8 +253,8 @@ class PrimaryProcess {
   }
 
   /** Purges in all other workers, also of an older configuration, because a purge names a read and no upstream. */
-  async #purgeLocally (body: Buffer, first: WorkerProcess): Promise<WorkerQueryResult[]> {
-    const purgeIn = async (workers: readonly WorkerProcess[]): Promise<WorkerQueryResult[]> =>
+  async #purgeLocally (body: Buffer, first: WorkerHandle): Promise<WorkerQueryResult[]> {
+    const purgeIn = async (workers: readonly WorkerHandle[]): Promise<WorkerQueryResult[]> =>
       await Promise.all(
         workers.filter(({ isListening }) => isListening).map(async worker =>
           await worker.query({ kind: 'purge_locally', body })

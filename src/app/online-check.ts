@@ -3,14 +3,14 @@ import { UpstreamClient } from '../upstreams/upstream-client.js'
 import { UpstreamFailure } from '../upstreams/upstream-failure.js'
 import { type Position } from '../api/position.js'
 import { indexTarget } from '../api/request-targets.js'
-import { readRelease } from '../api/upstream-response.js'
+import { releaseInIndex } from '../api/upstream-response.js'
 import { type Config, hasRedis } from '../config/schema.js'
-import { checkDiskFolder } from './check-disk-folder.js'
-import { inspectRedis } from '../redis/health.js'
+import { inspectDiskFolder } from './inspect-disk-folder.js'
+import { inspectRedis } from '../redis/settings-check.js'
 import { certificateOf } from './components.js'
 import { redisConnectionOptionsOf } from './redis-backend.js'
-import { type NamedUpstream, withAddress } from './monitored-upstream.js'
-import { UpstreamNames } from './upstream-names.js'
+import { type NamedUpstream, withFixedAddress } from './monitored-upstream.js'
+import { DnsDiscovery } from './dns-discovery.js'
 import { namedUpstreamsOf } from './upstream-lifecycle.js'
 
 /** Finding of `varve check --online` about one thing that the configuration names. */
@@ -41,7 +41,7 @@ const usecPerSecond = 1_000_000n
 
 /** Contacts everything that the configuration names, once; a fault is a finding, never an error. */
 export async function checkOnline (config: Config, clocks: OnlineClocks): Promise<readonly OnlineFinding[]> {
-  const expanded = await new UpstreamNames({ log: undefined, now: clocks.now }).expand(config)
+  const expanded = await new DnsDiscovery({ log: undefined, now: clocks.now }).expand(config)
   const [upstreams, redis, disk] = await Promise.all([
     Promise.all(namedUpstreamsOf(expanded, undefined).map(async upstream => await probe(upstream, clocks))),
     hasRedis(config) ? [await checkRedis(config, clocks)] : [],
@@ -52,7 +52,7 @@ export async function checkOnline (config: Config, clocks: OnlineClocks): Promis
 
 async function probe (upstream: NamedUpstream, { now }: OnlineClocks): Promise<ProbedUpstream> {
   try {
-    const options = { ...withAddress(upstream), maxBufferedBytes: maxProbeBytes, now }
+    const options = { ...withFixedAddress(upstream), maxBufferedBytes: maxProbeBytes, now }
     // Reads the files of CA, certificate and key, so it may throw.
     return await probeThrough(new UpstreamClient(options, { fetched: () => {} }), upstream, now)
   } catch (error) {
@@ -74,7 +74,7 @@ async function probeThrough (
     return {
       upstream,
       position: stamped?.position,
-      release: readRelease(body),
+      release: releaseInIndex(body),
       latencyMs: now() - startedMs,
       problem: status >= 400
         ? `HTTP ${status}`
@@ -140,7 +140,7 @@ async function checkRedis ({ cache: { redis } }: Config, { now }: OnlineClocks):
 async function checkDisk ({ cache: { disk: { path, maxGb } } }: Config): Promise<OnlineFinding[]> {
   if (path === null) return []
   try {
-    const { problems, ...facts } = await checkDiskFolder(path, maxGb)
+    const { problems, ...facts } = await inspectDiskFolder(path, maxGb)
     return [{ what: 'disk', name: path, facts, problems }]
   } catch (error) {
     return [{ what: 'disk', name: path, facts: {}, problems: [(error as Error).message] }]

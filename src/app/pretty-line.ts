@@ -23,7 +23,7 @@ const omittedKeys: readonly string[] = ['level', 'time', 'pid', 'hostname', 'msg
 const invisibleChars = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
 /** Follows the NO_COLOR convention (no-color.org); a dumb terminal gets no colours either. */
-export function wantsColours ({ NO_COLOR: noColour = '', TERM: terminal }: Environment): boolean {
+export function allowsColours ({ NO_COLOR: noColour = '', TERM: terminal }: Environment): boolean {
   return noColour === '' && terminal !== 'dumb'
 }
 

@@ -14,16 +14,16 @@ import { DrainFlag } from '../http/drain-flag.js'
 import { loadTickMs, LoadShedder } from '../http/load-shedder.js'
 import { RequestIds } from '../http/request-ids.js'
 import { reloadPublicApp, publicApp } from '../http/public-app.js'
-import { type HttpContext } from '../http/send-response.js'
-import { levels } from '../http/conditions.js'
+import { type ListenerContext } from '../http/send-response.js'
+import { levels } from '../http/status-conditions.js'
 import { readinessOf } from '../http/status.js'
 import { type StatusSources } from '../http/status-sources.js'
 import { withTimeout } from '../with-timeout.js'
 import { type ShutdownDeadlines } from '../workers/messages.js'
 import { listenOn } from './listen.js'
 import { openDisk, openTracing } from './lazy-parts.js'
-import { inFlightMbOf } from '../config/in-flight-budget.js'
-import { connectionLimitFor } from './descriptors.js'
+import { inFlightMbOf } from '../config/in-flight-memory.js'
+import { connectionLimitFor } from './connection-limit.js'
 import { buildComponents, type Components, type WorkerHooks } from './components.js'
 import { knownRequestCacheOf, parsedRequestCacheOf, proxySettingsOf } from './part-settings.js'
 import { CurrentConfig } from './current-config.js'
@@ -131,7 +131,7 @@ export async function buildProxyServer (
   const current = new CurrentConfig(config)
   const masker = new SecretMasker(config)
   const requestIds = new RequestIds()
-  const app = publicApp(httpContextOf(config))
+  const app = publicApp(listenerContextOf(config))
   const cancelRequests = async (): Promise<void> => {
     proxy.versionWaits.close()
     await upstreamLifecycle.close()
@@ -213,7 +213,7 @@ export async function buildProxyServer (
     },
     reload: async next => {
       following.apply(next)
-      const serve = await reloadPublicApp(app, httpContextOf(next))
+      const serve = await reloadPublicApp(app, listenerContextOf(next))
       await upstreamLifecycle.reload(next)
       serve()
       clients.setLimit(maxConnectionsFor(next))
@@ -242,7 +242,7 @@ export async function buildProxyServer (
     }
   }
 
-  function httpContextOf (of: Config): HttpContext {
+  function listenerContextOf (of: Config): ListenerContext {
     // Cached responses have headers that were printed under the names of the first configuration.
     const proxyContext: ProxyContext = {
       ...proxy,

@@ -1,7 +1,7 @@
 import { type Invalidation } from '../cache/invalidation.js'
 import { type LowerTier } from '../cache/tier.js'
 import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
-import { invalidationOf, type LocalInvalidator } from '../proxy/local-invalidator.js'
+import { invalidationOfRead, type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { readPurge } from '../api/purge-request.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type Generations } from '../chain/generations.js'
@@ -76,7 +76,7 @@ export function buildPurger (
         // Follows the generation that the first worker has started and recorded where all see it.
         if (sharedTier === undefined && diskBackend?.isShared !== true) generations.startNewGeneration()
         else await Promise.all([sharedTier?.sync(), diskBackend?.sync()])
-      } else if (chain !== undefined) await invalidator.invalidate(invalidationOf(purge.read, chain))
+      } else if (chain !== undefined) await invalidator.invalidate(invalidationOfRead(purge.read, chain))
     }
   }
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Logger } from 'pino'
-import { RedisTier, redisKeyPrefix, type WriteBytes } from '../cache/redis-tier.js'
+import { RedisTier, redisKeyPrefix, type WriteBudget } from '../cache/redis-tier.js'
 import { type TokenBuckets } from '../clients/token-buckets.js'
 import { RedisBuckets } from '../clients/redis-buckets.js'
 import { type Config, hostAndPort } from '../config/schema.js'
@@ -9,12 +9,12 @@ import { type Metrics } from '../metrics/metrics.js'
 import { DnsCache } from '../upstreams/dns-cache.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { RedisHealth } from '../redis/health.js'
+import { RedisSettingsCheck } from '../redis/settings-check.js'
 import { RedisLink } from '../redis/link.js'
 import { RedisSubscriber } from '../redis/subscriber.js'
-import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/redis-client.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../redis/create-client.js'
 import { ReplicaSync } from '../cluster/replica-sync.js'
-import { ControlRecord, type RememberedUpstream } from '../cluster/control-record.js'
+import { RedisGenerationRegistry, type RememberedUpstream } from '../cluster/redis-generation-registry.js'
 import { ReplicaAgreement } from '../cluster/replica-agreement.js'
 import { type GenerationRegistry } from '../chain/generation-registry.js'
 import { type Generations } from '../chain/generations.js'
@@ -33,14 +33,14 @@ export interface RedisBackendOptions {
   readonly releases: UpstreamSoftwareReleases
   /** Counts client limits of this process alone, while Redis is down. */
   readonly localBuckets: TokenBuckets
-  readonly inFlight: WriteBytes
+  readonly inFlight: WriteBudget
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
 }
 
 /** Redis before its backend is built: generations are chosen with the registry, and the backend needs them. */
-export interface PreparedRedis {
+export interface RedisBackendBuilder {
   readonly registry: GenerationRegistry
   buildBackend(generations: Generations, invalidator: LocalInvalidator): RedisBackend
 }
@@ -69,23 +69,23 @@ const downMessages = {
 const dnsTimeoutMs = 2000
 
 /** Builds the link to Redis and the registry of generations, without connecting. */
-export function prepareRedisBackend (config: RedisConfig, options: RedisBackendOptions): PreparedRedis {
+export function prepareRedisBackend (config: RedisConfig, options: RedisBackendOptions): RedisBackendBuilder {
   const { keyPrefix, timeoutMs, ttlSeconds } = config
   const { metrics, now, rememberedUpstreams } = options
   const connectionOptions = redisConnectionOptionsOf(config, now)
   const prefix = redisKeyPrefix(keyPrefix)
   const link = new RedisLink(createClient(connectionOptions), { timeoutMs, probeKey: `${prefix}probe`, now, metrics })
   const keys = new ExpiringKeys(link, prefix, ttlSeconds)
-  const control = new ControlRecord(keys, rememberedUpstreams)
+  const registry = new RedisGenerationRegistry(keys, rememberedUpstreams)
   const channel = new ReplicaChannel(
     link,
     prefix,
     channel => new RedisSubscriber(attempt => createSubscriberClient(connectionOptions, attempt), channel)
   )
   return {
-    registry: control,
+    registry,
     buildBackend: (generations, invalidator) =>
-      redisBackendOf(config, options, { link, prefix, keys, control, news: channel, generations, invalidator })
+      redisBackendOf(config, options, { link, prefix, keys, registry, news: channel, generations, invalidator })
   }
 }
 
@@ -94,7 +94,7 @@ interface BackendParts {
   readonly link: RedisLink
   readonly prefix: string
   readonly keys: ExpiringKeys
-  readonly control: ControlRecord
+  readonly registry: RedisGenerationRegistry
   readonly news: ReplicaChannel
   readonly generations: Generations
   readonly invalidator: LocalInvalidator
@@ -103,9 +103,9 @@ interface BackendParts {
 function redisBackendOf (
   { keyPrefix, ttlSeconds }: RedisConfig,
   { tracker, metrics, now, log, releases, localBuckets, inFlight }: RedisBackendOptions,
-  { link, prefix, keys, control, news, generations, invalidator }: BackendParts
+  { link, prefix, keys, registry, news, generations, invalidator }: BackendParts
 ): RedisBackend {
-  const health = new RedisHealth(link)
+  const settingsCheck = new RedisSettingsCheck(link)
   const buckets = new RedisBuckets(link, prefix, localBuckets, now)
   const agreement = new ReplicaAgreement(generations, tracker)
   const tier = new RedisTier(link, {
@@ -127,7 +127,7 @@ function redisBackendOf (
   })
   const replicaSync = new ReplicaSync({
     link,
-    control,
+    registry,
     generations,
     agreement,
     tier,
@@ -144,7 +144,7 @@ function redisBackendOf (
     warnings: () =>
       link.isUp
         ? [
-          ...health.warnings,
+          ...settingsCheck.warnings,
           ...(buckets.scriptError === undefined
             ? []
             : [`Redis does not count client limits, so each process counts alone: ${buckets.scriptError}`]),
@@ -159,7 +159,7 @@ function redisBackendOf (
       await link.start({
         onUp: () => {
           log.info('Redis is up')
-          Promise.all([health.check(), replicaSync.sync()]).catch(() => {})
+          Promise.all([settingsCheck.check(), replicaSync.sync()]).catch(() => {})
         },
         onDown: reason => {
           agreement.suspend()
@@ -169,7 +169,7 @@ function redisBackendOf (
       news.start(message => {
         replicaSync.receive(message)
       })
-      health.start()
+      settingsCheck.start()
       replicaSync.start()
     },
     sync: async () => {
@@ -187,7 +187,7 @@ function redisBackendOf (
     },
     stop: () => {
       replicaSync.stop()
-      health.stop()
+      settingsCheck.stop()
       news.stop()
       link.stop()
     }

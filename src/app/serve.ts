@@ -6,12 +6,12 @@ import { Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'
 import { type Program } from '../workers/worker-pool.js'
 import { bannerOf } from './banner.js'
-import { installFaultHandlers, waitForStopSignal } from './faults.js'
+import { installFaultHandlers, waitForStopSignal } from './process-exit.js'
 import { watchDescriptors } from './descriptors.js'
 import { type ExitCode, exitCodes, type Io } from './io.js'
 import { openLog } from './log.js'
 import { removeStaleSocket } from './unix-socket.js'
-import { startFollowing, type UpstreamNamesOptions } from './upstream-names.js'
+import { startDnsDiscovery, type DnsDiscoveryOptions } from './dns-discovery.js'
 import { ConfigReloader } from './config-reloader.js'
 import { startSingleProcess, type Varve } from './single-process.js'
 
@@ -64,7 +64,7 @@ export async function startServing (
   log: Logger,
   program: Program,
   metrics: Metrics = new Metrics(),
-  names: Partial<UpstreamNamesOptions> = {}
+  dnsDiscovery: Partial<DnsDiscoveryOptions> = {}
 ): Promise<Varve> {
   for (const { key, message } of warningsOf(config)) log.warn({ key }, message)
   // Once, before any worker listens: one worker could remove the socket of another.
@@ -75,10 +75,10 @@ export async function startServing (
       ? await startSingleProcess(started, sandboxUrl, log, metrics)
       : await (await import('./multi-process.js')).startMultiProcess(started, sandboxUrl, log, program, metrics)
   if (!isSandbox) {
-    return await startFollowing(
+    return await startDnsDiscovery(
       config,
       async expanded => await start(undefined, expanded),
-      { log, now: () => performance.now(), ...names }
+      { log, now: () => performance.now(), ...dnsDiscovery }
     )
   }
   // Seven hours of blocks: the README's examples keep working, and memory stays bounded.

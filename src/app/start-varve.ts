@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { configFrom, type VarveConfig } from '../config/load.js'
+import { configFromObject, type VarveConfig } from '../config/load.js'
 import { openLog } from './log.js'
 import { startServing } from './serve.js'
 
@@ -27,7 +27,7 @@ const program = { file: fileURLToPath(new URL('../cli.js', import.meta.url)), fl
 
 /** Starts varve in this process; rejects with a ConfigError that has every mistake of the configuration. */
 export async function startVarve (config: VarveConfig, options: StartOptions = {}): Promise<RunningVarve> {
-  const valid = configFrom(config)
+  const valid = configFromObject(config)
   const onLogLine = (line: string): void => {
     options.onLogLine?.(line)
   }

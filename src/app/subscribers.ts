@@ -6,13 +6,13 @@ import { type Tracker } from '../chain/tracker.js'
 import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
-import { type RecentLowestVersion } from '../proxy/recent-lowest-version.js'
+import { type LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { type HeadPolling } from '../upstreams/head-polling.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
-import { type Events } from './events.js'
+import { type EventBus } from './event-bus.js'
 import { type Following } from './following.js'
 import { type RedisBackend } from './redis-backend.js'
-import { type UpstreamHealthState } from '../upstreams/upstream-health-state.js'
+import { type UpstreamState } from '../upstreams/upstream-state.js'
 
 /** Parts that react to events. */
 export interface Subscribers {
@@ -25,15 +25,15 @@ export interface Subscribers {
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
   readonly lowerTiers: readonly LowerTier[]
-  readonly lowestRequested: RecentLowestVersion
+  readonly lowestRequested: LowestRecentRequest
   readonly following: Following
   readonly redisBackend: RedisBackend | undefined
   /** Reactions of the worker pool; absent when varve runs as one process. */
-  readonly workers: WorkerSubscribers
+  readonly workers: WorkerNotifier
 }
 
 /** Notifications for the other processes of this varve. */
-export interface WorkerSubscribers {
+export interface WorkerNotifier {
   /** Runs after a response moved the position forward. */
   readonly onAdvanced?: (stamped: ResponsePosition) => void
   /** Runs after the upstreams turned out to serve another chain (law 7: chains never mix). */
@@ -43,7 +43,7 @@ export interface WorkerSubscribers {
 }
 
 /** Registers every reaction to an event; within an event the order below is the order of the calls. */
-export function subscribe (events: Events, parts: Subscribers): void {
+export function subscribeAll (events: EventBus, parts: Subscribers): void {
   subscribeToChain(events, parts)
   subscribeToUpstreams(events, parts)
   // Other workers follow after the lower tiers, or they could read the wrong entry from one again.
@@ -51,7 +51,7 @@ export function subscribe (events: Events, parts: Subscribers): void {
 }
 
 function subscribeToChain (
-  { chain }: Events,
+  { chain }: EventBus,
   {
     log,
     metrics,
@@ -142,7 +142,7 @@ function subscribeToChain (
   })
 }
 
-function subscribeToUpstreams ({ stateChanged, releaseChanged }: Events, { log }: Subscribers): void {
+function subscribeToUpstreams ({ stateChanged, releaseChanged }: EventBus, { log }: Subscribers): void {
   stateChanged.subscribe(({ upstream, state, reason }) => {
     logState(log, upstream.client.name, state, reason)
   })
@@ -152,7 +152,7 @@ function subscribeToUpstreams ({ stateChanged, releaseChanged }: Events, { log }
   })
 }
 
-function logState (log: Logger, upstream: string, state: UpstreamHealthState, reason: string | undefined): void {
+function logState (log: Logger, upstream: string, state: UpstreamState, reason: string | undefined): void {
   switch (state) {
     case 'unknown':
       return

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
-import { type RequestTracer } from '../http/trace-response.js'
+import { type RequestTracer } from '../http/request-tracing.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { OtlpExporter } from '../tracing/otlp-exporter.js'
 import { Tracer } from '../tracing/tracer.js'

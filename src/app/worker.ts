@@ -6,7 +6,7 @@ import { Metrics } from '../metrics/metrics.js'
 import { ErrorResponse } from '../api/error-response.js'
 import { processStatusOf } from '../http/status.js'
 import { type ResponsePosition } from '../api/position.js'
-import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
+import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
 import {
   type WorkerQuery,
   type ChainResetCount,
@@ -19,11 +19,11 @@ import { Deferred } from '../workers/deferred.js'
 import { RemoteBuckets } from '../workers/remote-buckets.js'
 import { ProbesThroughPrimary } from '../upstreams/probes-through-primary.js'
 import { watchDescriptors } from './descriptors.js'
-import { installFaultHandlers } from './faults.js'
+import { installFaultHandlers } from './process-exit.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from './io.js'
 import { openLog } from './log.js'
 import { type ProxyServer, buildProxyServer } from './proxy-server.js'
-import { RemoteFolder } from './remote-folder.js'
+import { WorkerDiskFolder } from './worker-disk-folder.js'
 
 type StartMessage = Extract<ToWorker, { kind: 'start' }>
 
@@ -83,7 +83,7 @@ interface MessageReceiver {
   poll(upstream: string): void
   learnHead(stamped: ResponsePosition): void
   leadFollowing(): void
-  onFollowDemand(demand: FollowDemand): void
+  onFollowDemand(demand: TailDemand): void
   onFollowEvent(event: FollowEvent): void
   reverifyAll(): void
   replaceUpstreams(config: Config): void
@@ -115,7 +115,7 @@ export class PrimaryChannel {
   // Upstreams may change while the server is being built.
   #changedUpstreams: Config | undefined
   #resetCount: ChainResetCount = 0
-  #folder: RemoteFolder | undefined
+  #folder: WorkerDiskFolder | undefined
 
   constructor (send: SendToPrimary) {
     this.#send = send
@@ -193,7 +193,7 @@ export class PrimaryChannel {
   onMessage (message: ToWorker): void {
     switch (message.kind) {
       case 'start':
-        this.#folder = message.folder && new RemoteFolder(message.folder, this.#send)
+        this.#folder = message.folder && new WorkerDiskFolder(message.folder, this.#send)
         return this.#start.resolve(message)
       case 'stop':
         return this.#stop.resolve(message.deadlines)
@@ -276,7 +276,7 @@ class ServingWorker implements MessageReceiver {
     this.#server.components.following.lead()
   }
 
-  onFollowDemand (demand: FollowDemand): void {
+  onFollowDemand (demand: TailDemand): void {
     this.#server.components.following.onDemand(demand)
   }
 

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { CorruptEntryError, decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './stored-entry.js'
+import { CorruptEntryError, decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './entry-codec.js'
 import { type FoundEntry } from './tier.js'
 
 // Every form begins with these bytes and a checksum of the rest, so that another form is not taken for damage.

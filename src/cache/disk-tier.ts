@@ -1,15 +1,15 @@
 import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { bytesOnDisk, type DiskFiles } from './disk-files.js'
-import { type DiskRoom } from './disk-keeper.js'
+import { type DiskRoom } from './disk-evictor.js'
 import { DiskIntervalIndex, type DiskInterval } from './disk-interval-index.js'
 import { decodeRecord, encodeRecord } from './disk-record.js'
 import { addKnownStreams } from './redis-invalidation-targets.js'
 import { invalidates, type Invalidation } from './invalidation.js'
-import { type StoredEntry } from './stored-entry.js'
+import { type StoredEntry } from './entry-codec.js'
 import {
   type FoundEntry,
-  type Lookup,
+  type EntrySelector,
   type LowerTier,
   type OwnTier,
   type TierMetrics,
@@ -87,11 +87,11 @@ export class DiskTier implements LowerTier, OwnTier {
     })
   }
 
-  async get (lookup: Lookup): Promise<FoundEntry | undefined> {
+  async get (selector: EntrySelector): Promise<FoundEntry | undefined> {
     const space = this.#options.space()
     if (space === undefined || this.#pending.length > 0) return undefined
     // The files count failures.
-    return await this.#look(space, lookup).catch(() => undefined)
+    return await this.#look(space, selector).catch(() => undefined)
   }
 
   /** Queues an entry for the disk; no response waits for the write. */
@@ -200,14 +200,14 @@ export class DiskTier implements LowerTier, OwnTier {
     }))
   }
 
-  async #look (space: string, lookup: Lookup): Promise<FoundEntry | undefined> {
-    switch (lookup.by) {
+  async #look (space: string, selector: EntrySelector): Promise<FoundEntry | undefined> {
+    switch (selector.by) {
       case 'key':
-        return await this.#getByKey(space, lookup.keys)
+        return await this.#getByKey(space, selector.keys)
       case 'version':
-        return await this.#getByVersion(space, lookup.family, lookup.version)
+        return await this.#getByVersion(space, selector.family, selector.version)
       case 'events':
-        return await this.#getIndexed(space, pageKeyOf(lookup.events), lookup.events)
+        return await this.#getIndexed(space, pageKeyOf(selector.events), selector.events)
     }
   }
 

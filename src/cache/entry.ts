@@ -1,9 +1,9 @@
 import { createHash, hash } from 'node:crypto'
 import { type IntervalUnit, type EntryInterval } from '../api/read.js'
 import { type Position } from '../api/position.js'
-import { type Coding } from '../api/coding.js'
+import { type Coding } from '../api/accept-encoding.js'
 import { type StateDigest } from '../api/state-key.js'
-import { flattenString } from './flatten-string.js'
+import { flattenHeader } from './flatten-header.js'
 import { printHeaders } from './print-headers.js'
 
 /** One form of an entry's body, prepared once so that a hit only writes it out. */
@@ -65,7 +65,7 @@ export function makeEntry (parts: EntryParts): Entry {
   const { key, status, contentType, cursorAndGasHeaders, release } = parts
   const { expiresAtMs, validity, lowestVersion, readAt, dependencies } = parts
   const body = copyBytes(parts.body)
-  const etag = etagOf(contentType, body)
+  const etag = computeEtag(contentType, body)
   const rawHeaders = rawHeadersOf(parts, body, etag, [])
   // Names each property, because an object built by spreading takes several times the memory.
   return {
@@ -97,7 +97,7 @@ export function withRepresentation (entry: Entry, coding: Coding, body: Buffer):
 
 /** Returns the ETag of a coded form: each coding is another representation (RFC 9110, section 8.8.3.3). */
 export function etagForCoding (entry: Representation, coding: Coding): string {
-  return flattenString(`${entry.etag.slice(0, -1)}-${coding}"`)
+  return flattenHeader(`${entry.etag.slice(0, -1)}-${coding}"`)
 }
 
 /** Returns the true memory cost of an entry in bytes (law 10: nothing grows without bound). */
@@ -119,13 +119,13 @@ export function costOf (entry: Entry): number {
 }
 
 /** Returns a strong ETag of content type and body. */
-export function etagOf (contentType: string, body: Buffer): string {
+export function computeEtag (contentType: string, body: Buffer): string {
   const head = `${contentType}\n`
   // A one-shot hash leaves no object for the garbage collector, but needs the bytes in one place.
   const digest = body.length < minOwnBytes
     ? hash('sha256', Buffer.concat([Buffer.from(head), body]), 'base64url')
     : createHash('sha256').update(head).update(body).digest('base64url')
-  return flattenString(`"${digest.slice(0, 27)}"`)
+  return flattenHeader(`"${digest.slice(0, 27)}"`)
 }
 
 function makeEncoded (entry: Entry, coding: Coding, body: Buffer): Representation {

@@ -3,7 +3,7 @@ import { pageKeyOf } from '../api/read.js'
 import { costOf, type Entry } from './entry.js'
 import { IntervalIndex, mayOverlap } from './interval-index.js'
 import { type Invalidation } from './invalidation.js'
-import { type CacheTier, type Lookup, type OwnTier, type TierMetrics, type TierStatus } from './tier.js'
+import { type CacheTier, type EntrySelector, type OwnTier, type TierMetrics, type TierStatus } from './tier.js'
 
 /** Holder of responses memoised from cached entries. */
 export interface MemoHolder {
@@ -44,18 +44,18 @@ export class MemoryTier implements CacheTier<Entry, Entry>, OwnTier {
   }
 
   /** Looks up synchronously, so that a hit waits for nothing. */
-  get (lookup: Lookup): Entry | undefined {
-    switch (lookup.by) {
+  get (selector: EntrySelector): Entry | undefined {
+    switch (selector.by) {
       case 'key': {
-        const { value, text } = lookup.keys
+        const { value, text } = selector.keys
         return this.getByKey(value) ?? (text === value ? undefined : this.getByKey(text))
       }
       case 'version': {
-        const key = this.#intervals.find(lookup.family, lookup.version)
+        const key = this.#intervals.find(selector.family, selector.version)
         return key === undefined ? undefined : this.getByKey(key)
       }
       case 'events':
-        return this.getByKey(pageKeyOf(lookup.events))
+        return this.getByKey(pageKeyOf(selector.events))
     }
   }
 

@@ -1,5 +1,5 @@
 import { type EntryInterval } from '../api/read.js'
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 
 // Number of versions per index key.
 const versionsPerBucket = 1024n

@@ -1,4 +1,4 @@
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 import { intervalKeyOf, pageKeyOf } from '../api/read.js'
 import { type RedisBlockIndex } from './redis-block-index.js'
 import { decodeStreamName } from './stream-name-entry.js'

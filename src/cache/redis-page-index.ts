@@ -1,5 +1,5 @@
 import { type EntryInterval } from '../api/read.js'
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 
 // Both limits bound one index key: its width in events and its number of records (law 10: nothing grows without bound).
 const eventsPerBucket = 1024n

@@ -1,15 +1,16 @@
 import { type RedisLink } from '../redis/link.js'
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 import { intervalKeyOf, familyOfKey, pageKeyOf, type ReadKeys, type EntryInterval } from '../api/read.js'
 import { withTimeout } from '../with-timeout.js'
 import { RedisBlockIndex } from './redis-block-index.js'
 import { RedisPageIndex } from './redis-page-index.js'
 import { addKnownStreams, locateEntries } from './redis-invalidation-targets.js'
-import { decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './stored-entry.js'
-import { invalidates, type Invalidation, RecentWrites } from './invalidation.js'
+import { decodeEntry, encodeEntry, entryFormat, type StoredEntry } from './entry-codec.js'
+import { invalidates, type Invalidation } from './invalidation.js'
+import { RecentPuts } from './recent-puts.js'
 import {
   type FoundEntry,
-  type Lookup,
+  type EntrySelector,
   type LowerTier,
   type TierMetrics,
   type TierStatus,
@@ -18,7 +19,7 @@ import {
 import { type HeldBytes, WriteQueue } from './write-queue.js'
 
 /** Budget for bytes outside the cache. */
-export interface WriteBytes {
+export interface WriteBudget {
   /** Holds the body of a write; undefined if no room is left. */
   holdQueued(buffer: ArrayBufferLike): HeldBytes | undefined
   /** Holds the encoded copy of a write that is being sent. */
@@ -30,7 +31,7 @@ export interface RedisTierOptions {
   readonly keyPrefix: string
   readonly ttlSeconds: number
   readonly metrics: Pick<TierMetrics, 'wrote' | 'foundCorrupt'>
-  readonly inFlight: WriteBytes
+  readonly inFlight: WriteBudget
   readonly now: () => number
   /** Reports agreement among replicas on the entries to read and write. */
   readonly isAgreed: () => boolean
@@ -55,7 +56,7 @@ export class RedisTier implements LowerTier {
   readonly #blockIndex: RedisBlockIndex
   readonly #pageIndex: RedisPageIndex
   readonly #writeQueue: WriteQueue<QueuedWrite>
-  readonly #recentWrites = new RecentWrites()
+  readonly #recentPuts = new RecentPuts()
   // Reason for the last failed or dropped write; undefined after a successful one.
   #writeError: string | undefined
 
@@ -78,11 +79,11 @@ export class RedisTier implements LowerTier {
   }
 
   /** Looks up a read; undefined also if Redis is down or too slow. */
-  async get (lookup: Lookup): Promise<FoundEntry | undefined> {
+  async get (selector: EntrySelector): Promise<FoundEntry | undefined> {
     if (!this.#link.isUp || !this.#options.isAgreed()) return undefined
-    const operation = lookup.by === 'key' && lookup.keys.intervalFamily === undefined ? 'get' : 'find'
+    const operation = selector.by === 'key' && selector.keys.intervalFamily === undefined ? 'get' : 'find'
     // The link counts failures.
-    return await this.#link.run(operation, async client => await this.#look(client, lookup)).catch(() => undefined)
+    return await this.#link.run(operation, async client => await this.#look(client, selector)).catch(() => undefined)
   }
 
   /** Queues an entry for Redis; no response waits for the write. */
@@ -119,7 +120,7 @@ export class RedisTier implements LowerTier {
   async invalidateOwnWrites (invalidation: Invalidation): Promise<void> {
     this.dropQueued(invalidation)
     await this.#writeQueue.waitForInFlight()
-    if (this.#recentWrites.hasAnyInvalidated(invalidation)) await this.invalidate(invalidation)
+    if (this.#recentPuts.hasAnyInvalidated(invalidation)) await this.invalidate(invalidation)
   }
 
   /** Drops the queued writes that an invalidation covers, and retries of such writes in flight. */
@@ -161,14 +162,14 @@ export class RedisTier implements LowerTier {
     this.#writeQueue.stop()
   }
 
-  async #look (client: RedisClient, lookup: Lookup): Promise<FoundEntry | undefined> {
-    switch (lookup.by) {
+  async #look (client: RedisClient, selector: EntrySelector): Promise<FoundEntry | undefined> {
+    switch (selector.by) {
       case 'key':
-        return await this.#getByKey(client, lookup.keys)
+        return await this.#getByKey(client, selector.keys)
       case 'version':
-        return await this.#getByVersion(client, lookup.family, lookup.version)
+        return await this.#getByVersion(client, selector.family, selector.version)
       case 'events':
-        return await this.#getPage(client, lookup.events)
+        return await this.#getPage(client, selector.events)
     }
   }
 
@@ -236,7 +237,7 @@ export class RedisTier implements LowerTier {
       if (streamName !== undefined) await this.#set(streamName.stored, Math.max(1, this.#ttlMsOf(streamName, item)))
     } finally {
       // A failed command may still have been executed.
-      this.#recentWrites.add(item.stored)
+      this.#recentPuts.add(item.stored)
     }
     this.#options.metrics.wrote(this.name)
   }

@@ -1,7 +1,7 @@
 import { type ResponsePosition } from '../api/position.js'
-import { isStreamPath } from '../api/request-targets.js'
-import { etagOf } from './entry.js'
-import { type StoredEntry } from './stored-entry.js'
+import { isEventStreamPath } from '../api/request-targets.js'
+import { computeEtag } from './entry.js'
+import { type StoredEntry } from './entry-codec.js'
 import { type StreamNameWrite } from './tier.js'
 
 const contentType = 'text/plain'
@@ -26,7 +26,7 @@ export function encodeStreamName (
     gasUsed: undefined
   }
   return {
-    stored: { key: path, status: 200, contentType, body, etag: etagOf(contentType, body), stamped, ...own },
+    stored: { key: path, status: 200, contentType, body, etag: computeEtag(contentType, body), stamped, ...own },
     ttlMs
   }
 }
@@ -34,7 +34,7 @@ export function encodeStreamName (
 /** Decodes a stream name; undefined when the entry is not a stream name. */
 export function decodeStreamName ({ key, status, contentType: type, body }: StoredEntry): string | undefined {
   const path = body.toString('latin1')
-  const isName = status === 200 && type === contentType && isStreamPath(path)
+  const isName = status === 200 && type === contentType && isEventStreamPath(path)
   return isName ? key.slice(0, keyPrefixLength(key)) + path : undefined
 }
 

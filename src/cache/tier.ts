@@ -1,6 +1,6 @@
 import { type ReadKeys, type EntryInterval } from '../api/read.js'
 import { type Invalidation } from './invalidation.js'
-import { type StoredEntry } from './stored-entry.js'
+import { type StoredEntry } from './entry-codec.js'
 
 /** Cache tiers in the order of look-ups: the words that header, access log and metric label share. */
 export const tierNames = ['memory', 'disk', 'redis'] as const
@@ -24,7 +24,7 @@ export interface TierStatus {
 }
 
 /** Names an entry by its keys, by a version inside its interval, or by the exact events of a page. */
-export type Lookup =
+export type EntrySelector =
   | { readonly by: 'key', readonly keys: ReadKeys }
   | { readonly by: 'version', readonly family: string, readonly version: bigint }
   | { readonly by: 'events', readonly events: EntryInterval }
@@ -36,7 +36,7 @@ export type Lookup =
 export interface CacheTier<Written, Found> {
   readonly name: TierName
   readonly status: TierStatus
-  get(lookup: Lookup): Found | undefined | Promise<Found | undefined>
+  get(selector: EntrySelector): Found | undefined | Promise<Found | undefined>
   /** Stores an entry, at once or in the background; an entry that is too large is not stored. */
   put(entry: Written): unknown
   /** Invalidates entries, including those still on their way into the tier; rejects if the tier cannot do so. */

@@ -1,7 +1,7 @@
 import { type Anchor, Anchors } from './anchors.js'
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { contradicts } from './tracker.js'
-import { type GenerationOptions } from './generation-options.js'
+import { type GenerationDependencies } from './generation-dependencies.js'
 import { type GenerationRecord } from './generation-record.js'
 
 /** Result of comparing blocks and positions; `unproven` where the upstream has none of the anchors. */
@@ -14,7 +14,7 @@ export type ChainVerdict = ChainComparison | 'unknown'
 const maxComparedBlocks = 3
 
 /** Reads that identify the chain of an upstream. */
-type ChainSource = Pick<GenerationOptions, 'readBlock' | 'readHead'>
+type ChainSource = Pick<GenerationDependencies, 'readBlock' | 'readHead'>
 
 /** Anchors of this process's chain, read by height from a verified upstream. */
 export class AnchoredChain {

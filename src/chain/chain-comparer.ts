@@ -1,6 +1,6 @@
 import { type Position } from '../api/position.js'
 import { contradicts, type Tracker } from './tracker.js'
-import { type UnverifiedUpstream } from './generation-options.js'
+import { type UnverifiedUpstream } from './generation-dependencies.js'
 import { type AnchoredChain } from './anchored-chain.js'
 import { type GenerationRecord } from './generation-record.js'
 

@@ -6,7 +6,7 @@ import { isReachable, readHead } from '../upstreams/head-poll.js'
 import { type UpstreamClient } from '../upstreams/upstream-client.js'
 import { type QuarantineReason } from '../upstreams/chain-guard.js'
 import { type ChainVerification } from './quarantine.js'
-import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
+import { type GenerationDependencies, type UnverifiedUpstream } from './generation-dependencies.js'
 import { type Generations } from './generations.js'
 import { contradicts, type Tracker } from './tracker.js'
 import { readFinalBlockHash } from '../api/block-summary.js'
@@ -124,7 +124,7 @@ function blockReaderOf (client: UpstreamClient): (height: bigint) => Promise<Anc
 }
 
 /** Builds the reads of our chain from the pool's reference upstream. */
-export function chainSourceOf (pool: UpstreamPool): Pick<GenerationOptions, 'readBlock' | 'readHead'> {
+export function referenceReadersOf (pool: UpstreamPool): Pick<GenerationDependencies, 'readBlock' | 'readHead'> {
   return {
     readBlock: async height => {
       const { referenceUpstream } = pool

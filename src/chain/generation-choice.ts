@@ -6,9 +6,9 @@ import {
   chooseCandidate,
   sortByGeneration,
   rememberedOnlyIn
-} from './known-generations.js'
-import { type GenerationRegistry, type RegistryState } from './generation-registry.js'
-import { type GenerationOptions } from './generation-options.js'
+} from './generation-candidates.js'
+import { type GenerationRegistry, type RegisteredGenerations } from './generation-registry.js'
+import { type GenerationDependencies } from './generation-dependencies.js'
 import { type AnchoredChain } from './anchored-chain.js'
 import { type GenerationRecord, emptyGenerationRecord } from './generation-record.js'
 
@@ -30,7 +30,7 @@ const maxAttempts = 5
  */
 export async function chooseGeneration (
   stamped: ResponsePosition,
-  { tracker, registry }: GenerationOptions,
+  { tracker, registry }: GenerationDependencies,
   identity: AnchoredChain,
   ruledOut: number
 ): Promise<GenerationChoice> {
@@ -85,7 +85,7 @@ export async function chooseGeneration (
 async function readCandidates (
   registry: GenerationRegistry,
   chainId: number
-): Promise<{ state: RegistryState, published: KnownGeneration[], remembered: KnownGeneration[] }> {
+): Promise<{ state: RegisteredGenerations, published: KnownGeneration[], remembered: KnownGeneration[] }> {
   const [state, upstreams] = await Promise.all([registry.read(chainId), registry.rememberedUpstreams()])
   return {
     state,

@@ -1,7 +1,7 @@
 import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
 
 /** Registered generations of one chain, by number. */
-export interface RegistryState {
+export interface RegisteredGenerations {
   readonly generations: ReadonlyMap<number, GenerationRecord>
 }
 
@@ -11,7 +11,7 @@ export interface RegistryState {
  */
 export interface GenerationRegistry {
   /** Reads the registered generations of a chain. */
-  read(chainId: number): Promise<RegistryState>
+  read(chainId: number): Promise<RegisteredGenerations>
   /** Claims the number of a generation; resolves with false if another replica has it. */
   claim(chainId: number, generation: number, known: GenerationRecord): Promise<boolean>
   /** Reads the chain and generation that this process's upstreams last had. */

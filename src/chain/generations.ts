@@ -1,11 +1,11 @@
 import { type ResponsePosition, type Position } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
 import { PurgeAllGeneration } from './purge-all-generation.js'
-import { rememberedGenerationIn } from './known-generations.js'
+import { lastGenerationOfUpstreams } from './generation-candidates.js'
 import { ChainComparer } from './chain-comparer.js'
-import { type RegistryState } from './generation-registry.js'
-import { type GenerationOptions, type UnverifiedUpstream } from './generation-options.js'
-import { PeerGenerations } from './peer-generations.js'
+import { type RegisteredGenerations } from './generation-registry.js'
+import { type GenerationDependencies, type UnverifiedUpstream } from './generation-dependencies.js'
+import { GenerationAdopter } from './generation-adopter.js'
 import { AnchoredChain } from './anchored-chain.js'
 import { chooseGeneration } from './generation-choice.js'
 import { type GenerationRecord, type UpstreamChain } from './generation-record.js'
@@ -24,9 +24,9 @@ const maxFollowMs = 400
  * never mix).
  */
 export class Generations {
-  readonly #options: GenerationOptions
+  readonly #dependencies: GenerationDependencies
   readonly #ownChain: AnchoredChain
-  readonly #peerGenerations: PeerGenerations
+  readonly #generationAdopter: GenerationAdopter
   readonly #purgeAllGeneration: PurgeAllGeneration
   // True if the registry was readable when the generation was chosen.
   #isAgreed: boolean
@@ -42,23 +42,23 @@ export class Generations {
   readonly #anchorRenewal: AnchorRenewal
   readonly #comparison: ChainComparer
 
-  constructor (options: GenerationOptions) {
-    this.#options = options
-    this.#ownChain = new AnchoredChain(options)
-    this.#anchorRenewal = new AnchorRenewal(this.#ownChain, options.now)
+  constructor (dependencies: GenerationDependencies) {
+    this.#dependencies = dependencies
+    this.#ownChain = new AnchoredChain(dependencies)
+    this.#anchorRenewal = new AnchorRenewal(this.#ownChain, dependencies.now)
     this.#comparison = new ChainComparer(
-      options.tracker,
+      dependencies.tracker,
       this.#ownChain,
-      () => `${options.tracker.generation} ${this.#resetCount}`
+      () => `${dependencies.tracker.generation} ${this.#resetCount}`
     )
-    this.#peerGenerations = new PeerGenerations(options, this.#ownChain, this)
-    this.#purgeAllGeneration = new PurgeAllGeneration(options, this)
-    this.#isAgreed = options.registry === undefined
+    this.#generationAdopter = new GenerationAdopter(dependencies, this.#ownChain, this)
+    this.#purgeAllGeneration = new PurgeAllGeneration(dependencies, this)
+    this.#isAgreed = dependencies.registry === undefined
   }
 
   /** Anchors and head of our own generation. */
   get ownRecord (): GenerationRecord {
-    return { anchors: this.#ownChain.anchors, head: this.#options.tracker.stamped }
+    return { anchors: this.#ownChain.anchors, head: this.#dependencies.tracker.stamped }
   }
 
   /** False while another chain may have this number, or before our own number is claimed (law 7: chains never mix). */
@@ -73,10 +73,10 @@ export class Generations {
 
   /** Resolves with true if an upstream is on our chain without any decision. */
   async isSameChain (unverified: UnverifiedUpstream): Promise<boolean> {
-    const { tracker } = this.#options
+    const { tracker } = this.#dependencies
     const { position } = unverified.stamped
     if (tracker.chain?.id !== position.chainId || this.#restored !== undefined) return false
-    this.#peerGenerations.retryRejected()
+    this.#generationAdopter.retryRejected()
     return await this.#comparison.compare(unverified) === 'same'
   }
 
@@ -85,7 +85,7 @@ export class Generations {
    * on our chain responds.
    */
   async verifyChain (unverified: UnverifiedUpstream): Promise<string | undefined> {
-    const { tracker } = this.#options
+    const { tracker } = this.#dependencies
     const { stamped, isLastReachable } = unverified
     // A restored chain is only a memory, so it yields to the upstream's response.
     const restored = this.#restored
@@ -97,7 +97,7 @@ export class Generations {
     if (tracker.chainId !== undefined && tracker.chainId !== stamped.position.chainId) {
       return `it serves chain ${stamped.position.chainId}, not ${tracker.chainId}`
     }
-    this.#peerGenerations.retryRejected()
+    this.#generationAdopter.retryRejected()
     if (tracker.chain === undefined) await this.choose(stamped)
     else {
       const result = await this.#comparison.compare(unverified, restored?.isRememberedOnly)
@@ -115,7 +115,7 @@ export class Generations {
 
   /** Reads anchors that are due, at a position of a verified upstream. */
   async renewAnchors ({ position }: ResponsePosition): Promise<void> {
-    if (position.chainId === this.#options.tracker.chainId) await this.#anchorRenewal.renewIfDue(position)
+    if (position.chainId === this.#dependencies.tracker.chainId) await this.#anchorRenewal.renewIfDue(position)
   }
 
   /**
@@ -123,7 +123,7 @@ export class Generations {
    * a new one.
    */
   recordReset (stamped: ResponsePosition): void {
-    const { tracker, registry, events } = this.#options
+    const { tracker, registry, events } = this.#dependencies
     this.#ownChain.replace([])
     this.#anchorRenewal.cancel()
     this.#resetCount++
@@ -147,10 +147,10 @@ export class Generations {
   }
 
   /** Follows the registry, and claims a pending purge of everything. A slow comparison goes on beside later calls. */
-  async applyRegistryState (state: RegistryState): Promise<void> {
-    const { tracker } = this.#options
+  async applyRegistryState (state: RegisteredGenerations): Promise<void> {
+    const { tracker } = this.#dependencies
     if (tracker.chain === undefined) return
-    this.#isConfirmed = this.#peerGenerations.isOwnRecord(state.generations.get(tracker.generation))
+    this.#isConfirmed = this.#generationAdopter.isOwnRecord(state.generations.get(tracker.generation))
     this.#following ??= this.#follow(state).finally(() => {
       this.#following = undefined
     })
@@ -158,9 +158,9 @@ export class Generations {
     if (this.#isAgreed && this.isPurgeAllPending) await this.#purgeAllGeneration.claim()
   }
 
-  async #follow (state: RegistryState): Promise<void> {
-    if (this.#isAgreed) return await this.#peerGenerations.apply(state)
-    const now = await this.#options.readHead() ?? this.#options.tracker.stamped
+  async #follow (state: RegisteredGenerations): Promise<void> {
+    if (this.#isAgreed) return await this.#generationAdopter.apply(state)
+    const now = await this.#dependencies.readHead() ?? this.#dependencies.tracker.stamped
     if (now !== undefined) await this.choose(now)
   }
 
@@ -168,10 +168,10 @@ export class Generations {
    * Restores the chain that upstreams last had while no upstream responds, unless two chains are possible (law 7:
    * chains never mix).
    */
-  restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: RegistryState): void {
-    const { tracker } = this.#options
+  restoreChain (chainId: number, upstreams: readonly UpstreamChain[], state: RegisteredGenerations): void {
+    const { tracker } = this.#dependencies
     if (tracker.chain !== undefined || (tracker.chainId !== undefined && tracker.chainId !== chainId)) return
-    const remembered = rememberedGenerationIn(state, upstreams)
+    const remembered = lastGenerationOfUpstreams(state, upstreams)
     if (remembered === undefined) return
     const [generation, known] = remembered
     tracker.setChain({ id: chainId, generation }, known.head, false)
@@ -188,7 +188,7 @@ export class Generations {
   /** Chooses a higher generation, because two chains with the same chain id claimed this number. */
   async abandon (generation: number): Promise<void> {
     this.#ruledOutUpTo = generation
-    const { stamped } = this.#options.tracker
+    const { stamped } = this.#dependencies.tracker
     if (stamped !== undefined) await this.choose(stamped)
   }
 
@@ -200,11 +200,11 @@ export class Generations {
   }
 
   async #chooseOnce (stamped: ResponsePosition): Promise<void> {
-    const { tracker, events } = this.#options
+    const { tracker, events } = this.#dependencies
     const resetCount = this.#resetCount
     const { generation, known, isAgreed } = await chooseGeneration(
       stamped,
-      this.#options,
+      this.#dependencies,
       this.#ownChain,
       this.#ruledOutUpTo
     )
@@ -218,19 +218,19 @@ export class Generations {
 
   /** Switches keys to a generation that another replica or an operator began. */
   adopt (generation: number, known: GenerationRecord, isSameChain: boolean): void {
-    const { tracker } = this.#options
+    const { tracker } = this.#dependencies
     if (tracker.chainId === undefined) return
     this.#isConfirmed = true
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
     else this.#ownChain.replace(known.anchors)
-    if (!isSameChain) this.#options.events.resetByReplica.publish()
-    this.#options.events.generationChanged.publish(generation)
+    if (!isSameChain) this.#dependencies.events.resetByReplica.publish()
+    this.#dependencies.events.generationChanged.publish(generation)
   }
 
   /** Resets the chain, because an upstream has proven that it changed. */
   async resetChain (stamped: ResponsePosition): Promise<void> {
-    this.#options.tracker.reset(stamped)
+    this.#dependencies.tracker.reset(stamped)
     await this.#choosing
   }
 }

@@ -1,18 +1,18 @@
-import { type GenerationOptions } from './generation-options.js'
-import { type OwnGeneration } from './peer-generations.js'
+import { type GenerationDependencies } from './generation-dependencies.js'
+import { type GenerationActions } from './generation-adopter.js'
 
 /**
  * New generation that purges everything. Its number must be unused, because entries of an earlier generation could hold
  * what the operator purged.
  */
 export class PurgeAllGeneration {
-  readonly #options: GenerationOptions
-  readonly #ownGeneration: OwnGeneration
+  readonly #dependencies: GenerationDependencies
+  readonly #ownGeneration: GenerationActions
   // In use here, but not claimed in the registry yet.
   #pendingGeneration: number | undefined
 
-  constructor (options: GenerationOptions, ownGeneration: OwnGeneration) {
-    this.#options = options
+  constructor (dependencies: GenerationDependencies, ownGeneration: GenerationActions) {
+    this.#dependencies = dependencies
     this.#ownGeneration = ownGeneration
   }
 
@@ -23,7 +23,7 @@ export class PurgeAllGeneration {
 
   /** Switches this process to a new generation at once. */
   start (): void {
-    const { tracker, registry } = this.#options
+    const { tracker, registry } = this.#dependencies
     // No key exists while the generation is unknown, so nothing needs purging.
     if (tracker.chain === undefined) return
     const generation = tracker.nextGeneration
@@ -33,7 +33,7 @@ export class PurgeAllGeneration {
 
   /** Claims the number in the registry; moves to a higher number if another replica has it. */
   async claim (): Promise<void> {
-    const { tracker, registry } = this.#options
+    const { tracker, registry } = this.#dependencies
     // Following another replica's generation meanwhile made the number too low.
     if (this.#pendingGeneration !== tracker.generation) this.start()
     const generation = this.#pendingGeneration

@@ -1,5 +1,5 @@
 import { ChainEvents } from './chain-events.js'
-import { compareU64, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
+import { compareBigInts, type Oldest, type Position, type ResponsePosition } from '../api/position.js'
 
 /** Relation of a response's position to the served head. */
 export type PositionRelation = 'ahead' | 'behind' | 'reset' | 'other_chain'
@@ -235,7 +235,7 @@ export class Tracker {
  * Blocks may share a time.
  */
 export function contradicts (a: Position, b: Position): boolean {
-  const versions = compareU64(a.head.version, b.head.version)
-  const times = compareU64(a.head.timestampUsec, b.head.timestampUsec)
+  const versions = compareBigInts(a.head.version, b.head.version)
+  const times = compareBigInts(a.head.timestampUsec, b.head.timestampUsec)
   return versions * times < 0 || (versions === 0 && times !== 0)
 }

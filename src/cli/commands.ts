@@ -6,6 +6,6 @@ import { toolCommands } from './tool-commands.js'
 export const commands: readonly Command[] = [...proxyCommands, ...toolCommands]
 
 /** Returns the command of a name. */
-export function commandOf (name: string): Command | undefined {
+export function findCommand (name: string): Command | undefined {
   return commands.find(command => command.name === name)
 }

@@ -6,7 +6,7 @@ import { mediaTypes } from '../api/accept.js'
 import {
   intervalKeyOf,
   classOf,
-  isRendered,
+  isRenderedByRelease,
   keysOf,
   microCacheKeyOf,
   namesStream,
@@ -15,7 +15,7 @@ import {
   streamIndexKeyOf,
   type Read,
   targetOf,
-  bodyTextOf
+  bodyToText
 } from '../api/read.js'
 import { matchEndpoint, readRequest } from '../api/read-request.js'
 import { ErrorResponse, webFrameworkError } from '../api/error-response.js'
@@ -25,7 +25,7 @@ import { forwardedTarget } from '../api/pass-through-target.js'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 
 /** Request that an operator wants explained. */
-export interface ExplainedRequest {
+export interface ExplainInput {
   readonly method: string
   readonly target: string
   readonly data: string | undefined
@@ -37,13 +37,13 @@ export interface ExplainedRequest {
 type Explanation = Readonly<Record<string, string | readonly string[] | null>>
 
 /** Explains the handling of a request without contacting an upstream. */
-export function explain (request: ExplainedRequest, io: Io): ExitCode {
+export function explain (request: ExplainInput, io: Io): ExitCode {
   const { config } = loadConfig(io.environment, { config: request.config })
   io.out(stringify(explanationOf(request, config), { lineWidth: 0 }))
   return exitCodes.ok
 }
 
-function explanationOf (request: ExplainedRequest, config: Config): Explanation {
+function explanationOf (request: ExplainInput, config: Config): Explanation {
   const match = matchEndpoint(request.target, request.method)
   const endpoint = match?.endpoint.name ?? 'other'
   try {
@@ -73,7 +73,7 @@ function explainRead (read: Read, config: Config): Explanation {
     endpoint: read.endpoint.name,
     upstream: `${read.endpoint.method} ${targetOf(read)}`,
     accept: mediaTypes[read.accept],
-    ...(read.body !== undefined && { body: bodyTextOf(read.body) }),
+    ...(read.body !== undefined && { body: bodyToText(read.body) }),
     ...explainKey(read, config),
     class: classOf(read),
     why: reasonFor(read, config),
@@ -87,7 +87,7 @@ function explainDependencies (read: Read): Explanation {
   return dependsOn === undefined ? {} : { 'depends on': dependsOn(read).map(({ name }) => name) }
 }
 
-function explainPassThrough (target: string, { method, accept, data }: ExplainedRequest): Explanation {
+function explainPassThrough (target: string, { method, accept, data }: ExplainInput): Explanation {
   return {
     endpoint: 'other',
     upstream: `${method} ${target}`,
@@ -119,7 +119,7 @@ function explainKey (read: Read, config: Config): Explanation {
 }
 
 function reasonFor (read: Read, config: Config): string {
-  const rendered = isRendered(read)
+  const rendered = isRenderedByRelease(read)
     ? '; its JSON is rendered by the node, so it is refreshed when the node\'s release changes'
     : ''
   return classOf(read) === 'moving'

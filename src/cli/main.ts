@@ -5,7 +5,7 @@ import { isNameLike } from '../config/secrets.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { versionOfProgram } from '../app/version.js'
 import { type Call, type Command, wordsAfterVarve } from './command.js'
-import { commandOf, commands } from './commands.js'
+import { findCommand, commands } from './commands.js'
 import { helpOf, helpOfVarve } from './help.js'
 
 /** Parses a command line, runs its command and returns the exit code. */
@@ -24,7 +24,7 @@ export async function main (argv: readonly string[], io: Io): Promise<ExitCode> 
   try {
     return await run(name, args, io)
   } catch (error) {
-    return printError(error, commandOf(name), io)
+    return printError(error, findCommand(name), io)
   }
 }
 
@@ -55,7 +55,7 @@ function helpFor ([topic, ...others]: readonly string[]): string {
 
 // Words that do not look like a command name may be secrets, so the error omits them.
 function requireCommand (name: string, words: readonly string[]): Command {
-  const command = commandOf(name)
+  const command = findCommand(name)
   if (command !== undefined) return command
   throw new UsageError(`unknown command${isNameLike(name) ? ` ${name}${suggestionFor(name, words)}` : ''}`)
 }

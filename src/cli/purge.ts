@@ -1,6 +1,6 @@
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type AdminFlags } from '../tools/admin/admin-client.js'
-import { adminClientOf } from './admin.js'
+import { adminClientOf } from './admin-connection.js'
 
 /** Purges one read, or everything, through the admin listener of a running varve. */
 export async function purge (flags: AdminFlags, words: readonly string[], io: Io): Promise<ExitCode> {

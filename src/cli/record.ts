@@ -3,20 +3,20 @@ import { request } from 'node:http'
 import { indexTarget } from '../api/request-targets.js'
 import { SecretMasker } from '../config/secret-masker.js'
 import { ConfigError } from '../config/config-error.js'
-import { mistakesIn } from '../config/mistakes.js'
+import { mistakesFromIssues } from '../config/mistakes.js'
 import { resolveReferences } from '../config/references.js'
 import { type Config, configSchema, hostAndPort, isAddress } from '../config/schema.js'
 import { isNameLike, maskUrl, shownPath } from '../config/secrets.js'
 import { recordingFormat } from '../tools/recording/recording-format.js'
 import { openListener } from '../tools/recording/open-listener.js'
 import { Recorder } from '../tools/recording/recorder.js'
-import { FileExistsError, RecordingFile } from '../tools/recording/recording-file.js'
+import { FileExistsError, RecordingWriter } from '../tools/recording/recording-writer.js'
 import { MemoryLimit } from '../tools/recording/gathered-body.js'
 import { secretsOfUpstream } from '../tools/recording/redact-secrets.js'
 import { RelayClient } from '../tools/recording/relay-client.js'
-import { formatBytes, formatCount, groupDigits, formatDuration } from '../tools/warm/progress.js'
-import { waitForStopSignal } from '../app/faults.js'
-import { LimitedMessages } from '../tools/recording/limited-messages.js'
+import { formatBytes, formatCount, groupDigits, formatDuration } from '../tools/warm/format-progress.js'
+import { waitForStopSignal } from '../app/process-exit.js'
+import { OnceLogger } from '../tools/recording/once-logger.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { listenError } from '../app/listen-error.js'
 import { versionOfProgram } from '../app/version.js'
@@ -48,7 +48,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const maxBytes = bytesFlag('max-mb', flags['max-mb'], 256, 100_000)
   const { config, node: upstreamConfig } = upstreamOf(url, flags.header ?? [], io)
   const masker = new SecretMasker(config)
-  const limitedLog = new LimitedMessages(text => {
+  const onceLogger = new OnceLogger(text => {
     io.err(masker.mask(text))
   })
   const now = (): number => performance.now()
@@ -61,7 +61,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
   const recorder = new Recorder({
     upstream,
     createFile: async () =>
-      await RecordingFile.create({
+      await RecordingWriter.create({
         file,
         isForced: flags.force === true,
         maxBytes,
@@ -80,7 +80,7 @@ export async function record (flags: RecordFlags, io: Io): Promise<ExitCode> {
     memory,
     now,
     onUnreachable: (what, why) => {
-      limitedLog.log(`upstream does not respond: ${what}: ${why}`)
+      onceLogger.log(`upstream does not respond: ${what}: ${why}`)
     }
   })
   const listener = await openListener(hostAndPort(address), recorder.record).catch((error: unknown) => {
@@ -123,7 +123,7 @@ function upstreamOf (
   if (config === undefined || upstream === undefined || badReferences.length > 0) {
     throw new ConfigError([
       ...badReferences.map(({ path, message }) => ({ path: shownPath(path), message })),
-      ...mistakesIn(error?.issues ?? [], tree, new Map([['upstreams.0.url', '--upstream']]))
+      ...mistakesFromIssues(error?.issues ?? [], tree, new Map([['upstreams.0.url', '--upstream']]))
     ])
   }
   return { config, node: upstream }
@@ -158,7 +158,7 @@ function fetchIndex (url: string): void {
 }
 
 function summaryOf (
-  { lines, bytes, skippedLines, isFull }: RecordingFile,
+  { lines, bytes, skippedLines, isFull }: RecordingWriter,
   file: string,
   tookMs: number,
   maxBytes: number

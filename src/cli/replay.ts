@@ -5,9 +5,9 @@ import { openListener } from '../tools/recording/open-listener.js'
 import { InvalidRecordingError, readRecording, type Recording } from '../tools/recording/read-recording.js'
 import { ReplayServer } from '../tools/recording/replay-server.js'
 import { RecordedResponses } from '../tools/recording/recorded-responses.js'
-import { formatCount, groupDigits } from '../tools/warm/progress.js'
-import { waitForStopSignal } from '../app/faults.js'
-import { LimitedMessages } from '../tools/recording/limited-messages.js'
+import { formatCount, groupDigits } from '../tools/warm/format-progress.js'
+import { waitForStopSignal } from '../app/process-exit.js'
+import { OnceLogger } from '../tools/recording/once-logger.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { listenError } from '../app/listen-error.js'
 
@@ -31,14 +31,14 @@ export async function replay (flags: ReplayFlags, files: readonly string[], io: 
   const recording = await readRecordingFile(file, io)
   if (recording === undefined) return exitCodes.misused
   const responses = new RecordedResponses(recording.exchanges)
-  const limitedLog = new LimitedMessages(text => {
+  const onceLogger = new OnceLogger(text => {
     io.err(text)
   })
   const server = new ReplayServer({
     responses,
     isTimed: timing,
     onMissing: (what, why) => {
-      limitedLog.log(`not answered: ${what}: ${why}`)
+      onceLogger.log(`not answered: ${what}: ${why}`)
     }
   })
   const listener = await openListener(hostAndPort(address), (request, response) => {

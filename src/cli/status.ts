@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { type ExitCode, exitCodes, type Io } from '../app/io.js'
 import { AdminUnreachableError, type AdminClient, type AdminFlags } from '../tools/admin/admin-client.js'
 import { statusScreenOf } from '../tools/admin/status-screen.js'
-import { adminClientOf } from './admin.js'
+import { adminClientOf } from './admin-connection.js'
 
 const watchMs = 2000
 const clearScreen = '\u001b[2J\u001b[H'

@@ -11,7 +11,7 @@ import {
   progressLineOf,
   type Progress,
   formatDuration
-} from '../tools/warm/progress.js'
+} from '../tools/warm/format-progress.js'
 import { WarmCounts } from '../tools/warm/warm-counts.js'
 import { runWarmJob, type WarmJob } from '../tools/warm/warm-job.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'

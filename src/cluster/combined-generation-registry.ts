@@ -1,6 +1,6 @@
 import { Anchors } from '../chain/anchors.js'
 import { type GenerationRegistry } from '../chain/generation-registry.js'
-import { type FolderRegistry } from './disk-records.js'
+import { type FolderRegistry } from './disk-generations.js'
 
 /**
  * Registry of Redis and of a folder together: a number is taken if either has it. While Redis is unreachable the folder

@@ -1,5 +1,5 @@
 import { type RedisLink } from '../redis/link.js'
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 
 // Client reads never wait for these commands.
 const controlTimeoutMs = 500

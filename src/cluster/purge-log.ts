@@ -1,4 +1,4 @@
-import { type RedisClient } from '../redis/redis-client.js'
+import { type RedisClient } from '../redis/create-client.js'
 import { encodeWithChecksum } from './checksummed-json.js'
 import { parsePurge } from './parse-replica-records.js'
 import { type ExpiringKeys } from './expiring-keys.js'

@@ -3,15 +3,15 @@ import { type Invalidation } from '../cache/invalidation.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { unavailableError } from '../api/error-response.js'
-import { type ReplicaAgreement, type PendingPurge } from './replica-agreement.js'
+import { type ReplicaAgreement, type UndeliveredPurge } from './replica-agreement.js'
 import { maxPurges, type PurgeLog } from './purge-log.js'
 import { type Purge } from './replica-messages.js'
 
 // Each purge waits in memory until Redis responds.
-const maxPendingPurges = 256
+const maxUndeliveredPurges = 256
 
 /** Removes entries from the tiers that no other replica shares; resolves when no later process finds them. */
-export interface PurgeTarget {
+export interface PurgeableTiers {
   invalidate(invalidation: Invalidation): Promise<void>
   invalidateAll(): Promise<void>
 }
@@ -20,7 +20,7 @@ export interface PurgeTarget {
 export interface PurgeOptions {
   readonly store: RedisTier
   readonly log: PurgeLog
-  readonly local: PurgeTarget
+  readonly local: PurgeableTiers
   readonly agreement: ReplicaAgreement
   /** Notifies the other replicas to read the log. */
   readonly notifyReplicas: (chainId: number) => Promise<void>
@@ -31,35 +31,35 @@ export interface PurgeOptions {
  */
 export class Purges {
   readonly #options: PurgeOptions
-  readonly #pending: PendingPurge[]
+  readonly #undelivered: UndeliveredPurge[]
   #delivering: Promise<void> | undefined
   // Newest first, at most `maxPurges`; undefined before the first sync.
   #known: readonly Purge[] | undefined
 
   constructor (options: PurgeOptions) {
     this.#options = options
-    this.#pending = options.agreement.pendingPurges
+    this.#undelivered = options.agreement.undeliveredPurges
   }
 
   /** True while Redis may still store purged entries. */
   get hasPending (): boolean {
-    return this.#pending.length > 0
+    return this.#undelivered.length > 0
   }
 
   /** Purges here at once, and everywhere when Redis responds; returns true if Redis has it already. */
   async purge (chain: ChainGeneration, invalidationIn: (chain: ChainGeneration) => Invalidation): Promise<boolean> {
-    if (this.#pending.length >= maxPendingPurges) {
+    if (this.#undelivered.length >= maxUndeliveredPurges) {
       throw unavailableError('too many purges are waiting for Redis: retry when Redis is up, or purge everything')
     }
     const purge = { id: randomUUID(), invalidationIn }
-    this.#pending.push(purge)
+    this.#undelivered.push(purge)
     await Promise.all([this.#invalidate(invalidationIn(chain)), this.deliver().catch(() => {})])
-    return !this.#pending.includes(purge)
+    return !this.#undelivered.includes(purge)
   }
 
-  /** Writes pending purges to Redis once the generation is confirmed; rejects when Redis fails. */
+  /** Writes undelivered purges to Redis once the generation is confirmed; rejects when Redis fails. */
   async deliver (): Promise<void> {
-    for (let next = this.#pending[0]; next !== undefined; next = this.#pending[0]) {
+    for (let next = this.#undelivered[0]; next !== undefined; next = this.#undelivered[0]) {
       const { chain } = this.#options.agreement
       if (chain === undefined) return
       // Concurrent callers share one delivery, so no purge is written twice.
@@ -75,8 +75,8 @@ export class Purges {
     const { log, store, local } = this.#options
     const before = this.#known
     const { purges, mayBeTrimmed: isFull } = await log.read(chainId)
-    // Excludes own purges: one delivered while the log was read is known, one still being delivered is pending.
-    const newPurges = exclude(purges, [...this.#known ?? [], ...this.#pending])
+    // Excludes own purges: one delivered while the log was read is known, one still being delivered is listed.
+    const newPurges = exclude(purges, [...this.#known ?? [], ...this.#undelivered])
     this.#addKnown(newPurges)
     const invalidated: Array<Promise<void>> = []
     if (isFull && newPurges.length === purges.length) {
@@ -93,18 +93,18 @@ export class Purges {
     if (lost.length > 0) await log.restore(chainId, lost)
   }
 
-  async #deliverOne (pending: PendingPurge, chain: ChainGeneration): Promise<void> {
+  async #deliverOne (undelivered: UndeliveredPurge, chain: ChainGeneration): Promise<void> {
     const { log, store, notifyReplicas } = this.#options
-    if (pending.resolved?.generation !== chain.generation) {
-      const invalidation = pending.invalidationIn(chain)
+    if (undelivered.resolved?.generation !== chain.generation) {
+      const invalidation = undelivered.invalidationIn(chain)
       const resolved = await store.resolveStreams(invalidation)
       if (resolved !== invalidation) await this.#invalidate(resolved)
-      pending.resolved = { generation: chain.generation, invalidation: resolved }
+      undelivered.resolved = { generation: chain.generation, invalidation: resolved }
     }
-    const purge = { id: pending.id, ...pending.resolved.invalidation }
+    const purge = { id: undelivered.id, ...undelivered.resolved.invalidation }
     await store.invalidate(purge)
     await log.add(chain.id, purge)
-    this.#pending.shift()
+    this.#undelivered.shift()
     this.#addKnown([purge])
     await notifyReplicas(chain.id).catch(() => {})
   }

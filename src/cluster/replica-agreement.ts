@@ -3,7 +3,7 @@ import { type Generations } from '../chain/generations.js'
 import { type ChainGeneration, type Tracker } from '../chain/tracker.js'
 
 /** A purge that Redis does not have yet; its keys depend on the generation at delivery. */
-export interface PendingPurge {
+export interface UndeliveredPurge {
   readonly id: string
   readonly invalidationIn: (chain: ChainGeneration) => Invalidation
   /**
@@ -16,7 +16,7 @@ export interface PendingPurge {
 /** Agreement of this process with the other replicas, without which it neither reads nor writes the Redis tier. */
 export class ReplicaAgreement {
   /** Purges in order of delivery; until Redis has them all, it may still hold purged entries. */
-  readonly pendingPurges: PendingPurge[] = []
+  readonly undeliveredPurges: UndeliveredPurge[] = []
   readonly #generations: Pick<Generations, 'isAgreed'>
   readonly #tracker: Pick<Tracker, 'chain'>
   #mayBeOutdated = false
@@ -28,7 +28,7 @@ export class ReplicaAgreement {
 
   /** True while no entry in Redis can be of another chain (law 7: chains never mix) or purged. */
   get isReached (): boolean {
-    return this.#generations.isAgreed && !this.#mayBeOutdated && this.pendingPurges.length === 0
+    return this.#generations.isAgreed && !this.#mayBeOutdated && this.undeliveredPurges.length === 0
   }
 
   /** Chain and generation confirmed by the control record; undefined while unconfirmed. */

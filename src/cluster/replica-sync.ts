@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Tracker } from '../chain/tracker.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type RedisLink } from '../redis/link.js'
-import { type ControlRecord, type ControlRecordContents } from './control-record.js'
+import { type RedisGenerationRegistry, type RedisRegistryState } from './redis-generation-registry.js'
 import { type ReplicaAgreement } from './replica-agreement.js'
 import { type RedisTier } from '../cache/redis-tier.js'
 import { type Generations } from '../chain/generations.js'
@@ -13,7 +13,7 @@ import { type ReplicaMessage, type Heartbeat } from './replica-messages.js'
 /** Parts that replicas need to agree. */
 export interface ReplicaSyncOptions {
   readonly link: RedisLink
-  readonly control: ControlRecord
+  readonly registry: RedisGenerationRegistry
   readonly generations: Generations
   readonly agreement: ReplicaAgreement
   readonly tier: RedisTier
@@ -78,12 +78,12 @@ export class ReplicaSync {
 
   /** Restores the chain that all upstreams last had, while no upstream responds. */
   async restoreChain (): Promise<void> {
-    const { control, generations, tracker } = this.#options
+    const { registry, generations, tracker } = this.#options
     if (tracker.chain !== undefined) return
-    const upstreams = await control.rememberedUpstreams()
+    const upstreams = await registry.rememberedUpstreams()
     const [first] = upstreams
     if (first === undefined || upstreams.some(({ chainId }) => chainId !== first.chainId)) return
-    generations.restoreChain(first.chainId, upstreams, await control.read(first.chainId))
+    generations.restoreChain(first.chainId, upstreams, await registry.read(first.chainId))
   }
 
   async #syncWhileRequested (): Promise<void> {
@@ -94,10 +94,10 @@ export class ReplicaSync {
   }
 
   async #syncOnce (): Promise<void> {
-    const { link, control, generations, agreement, tier, purges, tracker } = this.#options
+    const { link, registry, generations, agreement, tier, purges, tracker } = this.#options
     const chainId = tracker.chain?.id
     if (!link.isUp || chainId === undefined) return
-    const state = await control.read(chainId)
+    const state = await registry.read(chainId)
     await generations.applyRegistryState(state)
     agreement.resume()
     this.#updateLiveReplicas(state)
@@ -113,8 +113,8 @@ export class ReplicaSync {
   }
 
   /** Publishes records that the control record lacks, new or lost. */
-  async #publish (chainId: number, state: ControlRecordContents): Promise<void> {
-    const { control, generations, tracker, releases, now } = this.#options
+  async #publish (chainId: number, state: RedisRegistryState): Promise<void> {
+    const { registry, generations, tracker, releases, now } = this.#options
     if (!generations.isAgreed || tracker.chain === undefined) return
     const { generation } = tracker.chain
     const known = state.generations.get(generation)
@@ -122,7 +122,7 @@ export class ReplicaSync {
     const isBehind = (known?.head?.position.head.version ?? -1n) < (ownRecord.head?.position.head.version ?? -1n)
     const lacks = known === undefined ||
       ownRecord.anchors.some(({ height }) => !known.anchors.some(anchor => anchor.height === height))
-    if (isBehind || lacks) await control.publish(chainId, generation, ownRecord, state.generations.keys())
+    if (isBehind || lacks) await registry.publish(chainId, generation, ownRecord, state.generations.keys())
     if (!state.generations.has(generation) || this.#notifiedGeneration !== generation) {
       await this.#options.news.notifyChange(chainId)
     }
@@ -133,7 +133,7 @@ export class ReplicaSync {
         name
       )
       for (const name of gone) this.#heartbeats.delete(name)
-      await control.publishHeartbeat(chainId, this.#replicaId, { beat: ++this.#beat, releases: releases.own }, gone)
+      await registry.publishHeartbeat(chainId, this.#replicaId, { beat: ++this.#beat, releases: releases.own }, gone)
     }
     await this.#rememberUpstreams(chainId, generation)
   }
@@ -142,7 +142,7 @@ export class ReplicaSync {
    * Collects the releases of live replicas. A replica lives while its beat rises, so neither clocks nor a lost record
    * matter.
    */
-  #updateLiveReplicas ({ replicas }: ControlRecordContents): void {
+  #updateLiveReplicas ({ replicas }: RedisRegistryState): void {
     const nowMs = this.#options.now()
     for (const [name, { beat, releases }] of replicas) {
       if (name !== this.#replicaId && this.#heartbeats.get(name)?.beat !== beat) {
@@ -158,10 +158,10 @@ export class ReplicaSync {
    * reset.
    */
   async #rememberUpstreams (chainId: number, generation: number): Promise<void> {
-    const { control, generations: { ownRecord }, now } = this.#options
+    const { registry, generations: { ownRecord }, now } = this.#options
     const text = [chainId, generation, ...ownRecord.anchors.map(({ hash }) => hash)].join(' ')
     if (this.#remembered?.text === text && now() - this.#remembered.atMs < rememberEveryMs) return
     this.#remembered = { text, atMs: now() }
-    await control.rememberUpstreams({ chainId, generation, ...ownRecord })
+    await registry.rememberUpstreams({ chainId, generation, ...ownRecord })
   }
 }

@@ -19,6 +19,17 @@ export const knownVariables = [
   'VARVE_ADMIN_TOKEN'
 ] as const
 
+/** Variables and flags that override a key of the file. */
+export const overrides = [
+  { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
+  { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
+  { variable: 'VARVE_ADMIN', flag: 'admin', path: ['admin', 'listen'] },
+  { variable: 'VARVE_DISK', flag: 'disk', path: ['cache', 'disk', 'path'] },
+  { variable: 'VARVE_REDIS', flag: 'redis', path: ['cache', 'redis', 'url'] },
+  { variable: 'VARVE_WORKERS', flag: 'workers', path: ['workers'] },
+  { variable: 'VARVE_LOG_LEVEL', flag: 'log-level', path: ['log', 'level'] }
+] as const
+
 // Kubernetes sets these in every container of a namespace that has a Service called varve or varve-*.
 const kubernetesServiceVariables = [
   /^VARVE_(?:[A-Z0-9_]*_)?SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$/,

@@ -1,14 +1,14 @@
 import { type z } from 'zod'
 import { ConfigError, type Mistake } from './config-error.js'
 import { isLoopback } from './ip-networks.js'
-import { mistakesIn } from './mistakes.js'
+import { mistakesFromIssues } from './mistakes.js'
 import { ownAddressMistakes } from './own-address.js'
 import { type ConfigFile, readYaml, type ConfigTree } from './read-yaml.js'
 import { resolveReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { shownPath } from './secrets.js'
-import { convertUnits } from './units.js'
-import { type Environment, readSwitch, unknownVariables } from './environment-variables.js'
+import { convertUnitsInTree } from './units.js'
+import { type Environment, overrides, readSwitch, unknownVariables } from './environment-variables.js'
 
 export { type Environment } from './environment-variables.js'
 
@@ -52,17 +52,6 @@ export interface LoadedConfig {
   readonly isSandbox: boolean
 }
 
-/** Variables and flags that override a key of the file. */
-export const overrides = [
-  { variable: 'VARVE_UPSTREAM', flag: 'upstream', path: ['upstreams'] },
-  { variable: 'VARVE_LISTEN', flag: 'listen', path: ['listen'] },
-  { variable: 'VARVE_ADMIN', flag: 'admin', path: ['admin', 'listen'] },
-  { variable: 'VARVE_DISK', flag: 'disk', path: ['cache', 'disk', 'path'] },
-  { variable: 'VARVE_REDIS', flag: 'redis', path: ['cache', 'redis', 'url'] },
-  { variable: 'VARVE_WORKERS', flag: 'workers', path: ['workers'] },
-  { variable: 'VARVE_LOG_LEVEL', flag: 'log-level', path: ['log', 'level'] }
-] as const
-
 /** Loads the configuration: flag over environment over file over default. Throws a ConfigError with every mistake. */
 export function loadConfig (environment: Environment, flags: Flags, options: ConfigRequirements = {}): LoadedConfig {
   const file = flags.config ?? (environment['VARVE_CONFIG'] || undefined)
@@ -97,7 +86,7 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
   const isSandbox = flags.sandbox ?? readSwitch(environment['VARVE_SANDBOX'])
   if (isSandbox === undefined) mistakes.push({ path: 'VARVE_SANDBOX', message: 'expected 1 or 0' })
   mistakes.push(...upstreamSourceMistakes(tree, sources, isSandbox, flags, options))
-  convertUnits(tree)
+  convertUnitsInTree(tree)
   const replaced = new Set([...resolved.texts.keys(), ...fromFiles])
   const config = validate({ tree, placeOf, replaced }, texts, sources, [...faults, ...mistakes], file)
   const ownAddresses = options.opensListeners === true ? ownAddressMistakes(config) : []
@@ -119,9 +108,9 @@ export function loadConfig (environment: Environment, flags: Flags, options: Con
 }
 
 /** Validates the configuration that a program gives; its texts are taken as they are, without references. */
-export function configFrom (given: unknown): Config {
+export function configFromObject (given: unknown): Config {
   const tree = structuredClone(given) as ConfigTree
-  convertUnits(tree)
+  convertUnitsInTree(tree)
   const config = validate({ tree, placeOf: () => undefined, replaced: new Set() }, new Map(), new Map(), [], undefined)
   const mistakes = config.upstreams.length > 0
     ? ownAddressMistakes(config)
@@ -188,7 +177,7 @@ function validate (
   )
   throw new ConfigError([
     ...earlier.map(({ path, message, place }) => ({ path, message, place })),
-    ...mistakesIn(issues, tree, sources, {
+    ...mistakesFromIssues(issues, tree, sources, {
       placeOf,
       isReplaced: path => replaced.has(path.join('.'))
     })

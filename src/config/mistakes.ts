@@ -12,7 +12,7 @@ export interface MistakeContext {
 }
 
 /** Lists all mistakes, each with its path, its source if not the file, and what was expected. */
-export function mistakesIn (
+export function mistakesFromIssues (
   issues: readonly z.core.$ZodIssue[],
   tree: unknown,
   sources: ReadonlyMap<string, string>,

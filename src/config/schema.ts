@@ -1,14 +1,14 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { leavesEachWorkerASlot } from './per-worker-limits.js'
+import { leavesEachWorkerASlot } from './worker-upstream-limits.js'
 import { mistakeInCiphers } from './ciphers.js'
-import { rejectDuplicateClients, rejectDuplicateNames, rejectDuplicateUpstreams } from './reject-duplicates.js'
+import { rejectDuplicateClients, rejectDuplicateUpstreamNames, rejectDuplicateUpstreams } from './duplicate-items.js'
 import { followSchema, logSchema, mistakeInFollow, tracingSchema } from './section-schemas.js'
 import { isIpNetwork, namedIpNetworks } from './ip-networks.js'
 import {
   hostAndPort,
   isAddress,
-  isEmptySecret,
+  isEmptyHeader,
   isOrigin,
   isReadable,
   isRedisUrl,
@@ -70,7 +70,7 @@ const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'expected a he
 
 const upstreamHeaders = z.record(headerName, headerValue).superRefine((headers, context) => {
   for (const [name, value] of Object.entries(headers)) {
-    if (isEmptySecret(name, value)) {
+    if (isEmptyHeader(name, value)) {
       context.addIssue({
         code: 'custom',
         path: [name],
@@ -173,7 +173,7 @@ export const configSchema = z.strictObject({
   ).default([]),
   chainId: z.int().min(0).max(255).nullable().default(null),
   mode: z.enum(['serve', 'observe']).default('serve'),
-  upstreams: z.array(upstream).default([]).superRefine(rejectDuplicateNames, {
+  upstreams: z.array(upstream).default([]).superRefine(rejectDuplicateUpstreamNames, {
     when: ({ value }) => Array.isArray(value)
   })
     .superRefine(rejectDuplicateUpstreams, { when: ({ value }) => Array.isArray(value) }),

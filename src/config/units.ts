@@ -43,12 +43,12 @@ export function unitExamplesOf (key: string): string | undefined {
 }
 
 /** Converts a text with a unit to the unit of its key, in place; any other text stays, for validation to reject. */
-export function convertUnits (tree: unknown): void {
+export function convertUnitsInTree (tree: unknown): void {
   if (typeof tree !== 'object' || tree === null) return
   const map = tree as Record<string, unknown>
   for (const [key, value] of Object.entries(map)) {
     // Header names are an upstream's own; none of them has a unit.
-    if (key !== 'headers') convertUnits(value)
+    if (key !== 'headers') convertUnitsInTree(value)
     if (typeof value === 'string') map[key] = inUnitOf(key, value)
   }
 }

@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 
 /** Returns true for a header without a value; a scheme without a key, such as `Bearer `, is no credential. */
-export function isEmptySecret (name: string, value: string): boolean {
+export function isEmptyHeader (name: string, value: string): boolean {
   return /^(?:proxy-)?authorization$/i.test(name)
     ? /^\s*(?:(?:bearer|basic|token)\s*)?$/i.test(value)
     : value.trim() === ''

@@ -19,7 +19,7 @@ export interface Observation {
   readonly etag: string
   readonly release: string | undefined
   /** True if the release of an upstream can change the response. */
-  readonly isRendered: boolean
+  readonly isRenderedByRelease: boolean
   readonly dependencies: readonly StateDigest[]
 }
 
@@ -91,7 +91,7 @@ export class FollowComparer {
 
   /** An upstream may have been upgraded since its last poll (law 8: rendering can change, history cannot). */
   #reportDifference (observation: Observation): void {
-    if (!observation.isRendered) return this.#report(observation, 'different')
+    if (!observation.isRenderedByRelease) return this.#report(observation, 'different')
     this.#options.confirmRelease(observation.release).then(isConfirmed => {
       this.#report(observation, isConfirmed ? 'different' : 'unknown')
     }, () => {

@@ -1,6 +1,6 @@
 import { type ResponsePosition } from '../api/position.js'
 import { type StateDigest } from '../api/state-key.js'
-import { Signal } from '../signal.js'
+import { TypedEvent } from '../typed-event.js'
 import { withTimeout } from '../with-timeout.js'
 import { type FollowedHead, type KnownTransaction, LedgerKnowledge, type Validity } from './ledger-knowledge.js'
 
@@ -28,8 +28,8 @@ export interface FollowUpdate {
   readonly sentAtMs: number
 }
 
-/** Reads the tail, in this process or another. */
-export interface TailDriver {
+/** Receives the demand for the tail, which this process or another one reads. */
+export interface TailDemandSink {
   /** Notes a latest read that a followed head could serve; a suspended tail resumes. */
   recordRead(): void
   /** Notes a read that needed no upstream request, because the tail was read. */
@@ -62,11 +62,11 @@ const maxWaitMs = 500
  */
 export class Follower {
   /** A version was read; the first one begins knowledge. */
-  readonly versionRead = new Signal<{ readonly version: bigint, readonly isFirst: boolean }>()
+  readonly versionRead = new TypedEvent<{ readonly version: bigint, readonly isFirst: boolean }>()
   readonly #options: FollowerOptions
   readonly #knowledge: LedgerKnowledge
   readonly #waiting = new Set<() => void>()
-  #driver: TailDriver | undefined
+  #demandSink: TailDemandSink | undefined
   #state: FollowState = 'idle'
   #reason: string | undefined
   #sentAtMs = -Infinity
@@ -77,8 +77,8 @@ export class Follower {
   }
 
   /** Sets what reads the tail. */
-  drive (driver: TailDriver): void {
-    this.#driver = driver
+  setDemandSink (sink: TailDemandSink): void {
+    this.#demandSink = sink
   }
 
   get state (): FollowState {
@@ -119,7 +119,7 @@ export class Follower {
 
   /** Waits, within a limit, until the head may serve a read that arrived at a time; at once where nothing follows. */
   async bringUp (arrivedAtMs: number): Promise<void> {
-    this.#driver?.recordRead()
+    this.#demandSink?.recordRead()
     const { now, maxAgeMs, isServing } = this.#options
     if (!isServing || maxAgeMs === 0) return
     const waitsFromMs = Math.min(arrivedAtMs, this.#sentAtMs + maxAgeMs)
@@ -131,13 +131,13 @@ export class Follower {
 
   /** Notes a read that was served without an upstream request. */
   recordSaved (): void {
-    this.#driver?.recordRead()
-    this.#driver?.recordSaved()
+    this.#demandSink?.recordRead()
+    this.#demandSink?.recordSaved()
   }
 
   /** Reads the tail early, because a client waits for a version or has seen one above the head. */
   catchUp (): void {
-    if (this.#state === 'following') this.#driver?.wake()
+    if (this.#state === 'following') this.#demandSink?.wake()
   }
 
   /** Compares a response that was read at a version with one that would be read at another. */
@@ -220,7 +220,7 @@ export class Follower {
       }
     })
     this.#waiting.add(resume)
-    this.#driver?.wake()
+    this.#demandSink?.wake()
     const isUpdated = await withTimeout(timeoutMs, updated) ?? false
     this.#waiting.delete(resume)
     return isUpdated

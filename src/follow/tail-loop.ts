@@ -1,4 +1,4 @@
-import { type FollowState, type FollowUpdate, type TailDriver } from './follower.js'
+import { type FollowState, type FollowUpdate, type TailDemandSink } from './follower.js'
 import { type FollowedHead } from './ledger-knowledge.js'
 import { type TailReading, type TailResult } from './tail-reader.js'
 import { type TouchAllReason } from './transaction-digest.js'
@@ -45,7 +45,7 @@ const unsupportedRetryMs = 60_000
 const minUnlisted = 20
 
 /** Reads the tail at a cadence while latest reads come, within a budget of readings. */
-export class TailLoop implements TailDriver {
+export class TailLoop implements TailDemandSink {
   readonly #options: TailLoopOptions
   readonly #cadenceMs: number
   #isRunning = false

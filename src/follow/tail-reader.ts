@@ -4,8 +4,8 @@ import { blockByVersionTarget, transactionsTarget } from '../api/request-targets
 import { reportsInvalidInput, reportsPruned, type UpstreamResponse } from '../api/upstream-response.js'
 import { type UpstreamRequest } from '../upstreams/upstream-request.js'
 import { type FollowedHead } from './ledger-knowledge.js'
-import { readBlockDigests, readDigests, type TransactionDigest } from './transaction-digest.js'
-import { verifyPage, type VerifyResult } from './verify-page.js'
+import { readBlockDigests, readTouchedKeys, type TransactionDigest } from './transaction-digest.js'
+import { verifyWriteSets, type VerifyResult } from './verify-write-sets.js'
 
 /** Results of reading the tail of the ledger. */
 export const tailResults = ['ok', 'empty', 'failed', 'gap', 'mismatch'] as const
@@ -211,7 +211,7 @@ export class TailReader {
       const { failure } = this.#fail(`the upstream responds to lists of transactions with ${response.status}`)
       return { failure: { ...failure, isUnsupported: unsupportedStatuses.has(response.status) } }
     }
-    const transactions = await readDigests(response.body)
+    const transactions = await readTouchedKeys(response.body)
     if (transactions === undefined || stamped === undefined) return this.#fail('a page of transactions is not readable')
     this.#options.onPage(transactions.length > 1 || start === undefined ? 'ok' : 'empty', response.body.length)
     return { transactions: await this.#verified(transactions, start, hasOverlap), stamped }
@@ -227,7 +227,7 @@ export class TailReader {
     if (start === undefined || isNothingNew || !this.#options.shouldVerify()) return transactions
     const response = await this.#fetch(transactionsTarget(start, transactions.length), start, mediaTypes.bcs)
     const result = response?.status === 200 && response.rest === undefined
-      ? verifyPage(transactions, response.body)
+      ? verifyWriteSets(transactions, response.body)
       : 'unavailable'
     this.#options.onPage(result === 'unavailable' ? 'failed' : 'ok', response?.body.length ?? 0)
     this.#options.onVerified(result)

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readAddress } from '../api/address.js'
-import { type ByteRange, eachItemIn, itemsIn, membersIn, textIn, u64In } from '../api/json-scan.js'
+import { type ByteRange, eachItemIn, itemRangesIn, membersIn, stringIn, u64In } from '../api/json-scan.js'
 import {
   digestOf,
   digestOfHash,
@@ -81,7 +81,7 @@ const widelyRead = new Map<StateDigest, TouchAllReason>(
  * Scans a page of transactions in JSON, in turns with other work, because a page of a megabyte would block hits for
  * milliseconds; undefined if any version or root is not certain.
  */
-export async function readDigests (body: Buffer, list?: ByteRange): Promise<TransactionDigest[] | undefined> {
+export async function readTouchedKeys (body: Buffer, list?: ByteRange): Promise<TransactionDigest[] | undefined> {
   const scanner = new ChangeScanner(body)
   const digests: TransactionDigest[] = []
   const items = eachItemIn(body, list)
@@ -104,7 +104,7 @@ export async function readBlockDigests (body: Buffer): Promise<TransactionDigest
   const name = body.indexOf(listName)
   return name === -1
     ? undefined
-    : await readDigests(body, { from: name + listName.length, to: body.lastIndexOf(']') + 1 })
+    : await readTouchedKeys(body, { from: name + listName.length, to: body.lastIndexOf(']') + 1 })
 }
 
 function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): TransactionDigest | undefined {
@@ -117,7 +117,7 @@ function readDigest (scanner: ChangeScanner, body: Buffer, item: ByteRange): Tra
   )
   const hashes = hash && events && changes ? [hash, events, changes] as const : undefined
   const { touched, touchesAll } = scanner.read(members.get('changes'))
-  const kind = textIn(body, members.get('type')) ?? ''
+  const kind = stringIn(body, members.get('type')) ?? ''
   return { version, root, hashes, touched, touchesAll: reasonOfKind(kind, touched, changes) ?? touchesAll }
 }
 
@@ -149,7 +149,7 @@ class ChangeScanner {
   }
 
   read (list: ByteRange | undefined): Changes {
-    const changes = list && itemsIn(this.#body, list)
+    const changes = list && itemRangesIn(this.#body, list)
     if (changes === undefined) return { touched: [], touchesAll: 'unreadable' }
     const touched = new Set<StateDigest>()
     let touchesAll: TouchAllReason | undefined
@@ -233,7 +233,7 @@ class ChangeScanner {
   }
 
   #text (members: Members, name: string): string | undefined {
-    return textIn(this.#body, members.get(name))
+    return stringIn(this.#body, members.get(name))
   }
 }
 

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { isLoopback } from '../config/ip-networks.js'
-import { readAcceptEncoding } from '../api/coding.js'
+import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { disabledError, type ErrorResponse, webFrameworkError } from '../api/error-response.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { ConnectionLimiter } from './connection-limiter.js'
@@ -11,7 +11,7 @@ import { respondToClientError, type UnroutedErrorOptions } from './client-errors
 import { addPurgeRoute, type PurgeRouteOptions, requireToken } from './purge-route.js'
 import { toErrorResponse } from './to-error-response.js'
 import { type Readiness } from './status.js'
-import { httpTimeouts, serverTimeouts } from './timeouts.js'
+import { headerTimeouts, serverTimeouts } from './timeouts.js'
 import { withoutSchemas } from './without-schemas.js'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -70,7 +70,7 @@ export function adminApp (options: AdminOptions): FastifyInstance {
   const app = fastify({
     ...serverTimeouts,
     ...withoutSchemas,
-    http: httpTimeouts,
+    http: headerTimeouts,
     forceCloseConnections: true,
     clientErrorHandler: (error, socket) => {
       respondToClientError(error, socket, unrouted)

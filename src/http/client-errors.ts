@@ -1,10 +1,10 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Socket } from 'node:net'
-import { outcomeOfError, ownCacheStatusOf } from '../proxy/outcomes.js'
+import { outcomeOfErrorStatus, ownCacheStatusOf } from '../proxy/outcomes.js'
 import { type ErrorResponse, type ErrorResponseStatus, webFrameworkError } from '../api/error-response.js'
 import { methodNotAllowedError } from '../api/pass-through-target.js'
-import { type CutReason } from '../metrics/cut-reasons.js'
-import { pendingResponseOn } from './pending-response.js'
+import { type ConnectionCutReason } from '../metrics/connection-cut-reasons.js'
+import { findPendingResponse } from './find-pending-response.js'
 
 // Gives the client time to read the error before the connection closes.
 const lingerMs = 1000
@@ -74,16 +74,16 @@ function printErrorResponse ({ status, rawHeaders, body }: ErrorResponse, option
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${
     Buffer.byteLength(body)
   }\r\n` +
-    `Cache-Status: ${ownCacheStatusOf(outcomeOfError(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
+    `Cache-Status: ${ownCacheStatusOf(outcomeOfErrorStatus(status))}\r\n${headerText}Connection: close\r\n\r\n${body}`
 }
 
 /** Returns the reason for a timeout of the client; undefined for any other error. */
-export function timeoutReasonOf ({ code }: Error & { code?: string }, socket: Socket): CutReason | undefined {
+export function timeoutReasonOf ({ code }: Error & { code?: string }, socket: Socket): ConnectionCutReason | undefined {
   switch (code) {
     case 'ERR_TLS_HANDSHAKE_TIMEOUT':
       return 'handshake'
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return pendingResponseOn(socket)?.req.complete === false ? 'body' : 'head'
+      return findPendingResponse(socket)?.req.complete === false ? 'body' : 'head'
     default:
       return undefined
   }
@@ -106,6 +106,6 @@ function statusOf (code: string | undefined): 400 | 408 | 431 {
 
 // Ignores the response to a request that broke off within its body.
 function dueResponseOn (socket: Socket): ServerResponse | undefined {
-  const message = pendingResponseOn(socket)
+  const message = findPendingResponse(socket)
   return message !== undefined && (message.headersSent || message.req.complete) ? message : undefined
 }

@@ -1,6 +1,6 @@
 import { type IncomingMessage } from 'node:http'
 import { type ClientRateLimit, type TokenBuckets } from '../clients/token-buckets.js'
-import { ClientKeys } from '../clients/client-keys.js'
+import { ApiKeys } from '../clients/api-keys.js'
 import { type Config } from '../config/schema.js'
 
 /** Configuration of client keys and request limits. */
@@ -11,7 +11,7 @@ export class ClientPolicies {
   readonly buckets: TokenBuckets
   /** True if hits are charged too: `exemptHits` is off and some client has a limit. */
   readonly limitsHits: boolean
-  readonly #keys: ClientKeys
+  readonly #keys: ApiKeys
   readonly #isRequired: boolean
   readonly #allowances: ReadonlyMap<string, ClientRateLimit | undefined>
   readonly #defaultAllowance: ClientRateLimit | undefined
@@ -25,7 +25,7 @@ export class ClientPolicies {
     const allowanceOf = (perSecond: number | null, burstOrNull: number | null): ClientRateLimit | undefined =>
       perSecond === null ? undefined : { perSecond, burst: burstOrNull ?? perSecond }
     this.buckets = buckets
-    this.#keys = new ClientKeys(keys)
+    this.#keys = new ApiKeys(keys)
     this.#isRequired = required
     this.#defaultAllowance = allowanceOf(requestsPerSecond, burst)
     this.#allowances = new Map(

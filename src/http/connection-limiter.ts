@@ -2,22 +2,22 @@ import { type Server, type ServerResponse } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { type CutReason } from '../metrics/cut-reasons.js'
+import { type ConnectionCutReason } from '../metrics/connection-cut-reasons.js'
 import { type HeldBytes, type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { peerNetworkOf } from './client-address.js'
-import { pendingResponseOn } from './pending-response.js'
+import { findPendingResponse } from './find-pending-response.js'
 import { type ResponseReader, readersToCut } from './slow-readers.js'
 import { ClientThroughputMeter } from './client-throughput-meter.js'
 
 /** Receives counts of connections that varve closed. */
-export interface ConnectionMetrics {
-  cut(reason: CutReason): void
+export interface ClosedConnectionMetrics {
+  cut(reason: ConnectionCutReason): void
   /** Reports new connections that were closed since the last report, and the limit that they met. */
   onFull(rejected: number, limit: number): void
 }
 
 /** Limits on the clients of one process. */
-export interface ClientLimits {
+export interface ConnectionLimits {
   readonly connections: number
   /** Budget that holds the bodies which clients have not taken yet. */
   readonly inFlight: Pick<InFlightBytes, 'holdSent' | 'maxUnreadBytes'>
@@ -47,7 +47,7 @@ const reportEveryTicks = 10
  * bytes that slow readers hold.
  */
 export class ConnectionLimiter {
-  readonly #metrics: ConnectionMetrics
+  readonly #metrics: ClosedConnectionMetrics
   readonly #open = new Set<Socket>()
   readonly #states = new Map<Socket, ConnectionState>()
   // Oldest first.
@@ -58,14 +58,14 @@ export class ConnectionLimiter {
   readonly #closing = new Set<Socket>()
   // Bodies that stay in memory until their clients have taken them.
   readonly #bodies = new WeakMap<ServerResponse | Socket, { readonly body: Buffer, readonly held: HeldBytes }>()
-  readonly #inFlight: ClientLimits['inFlight']
+  readonly #inFlight: ConnectionLimits['inFlight']
   #limit: number
   // Idle connections, longest idle last; computed at most once per tick.
   #idle: Socket[] | undefined
   #rejected = 0
   #ticksSinceReport = reportEveryTicks
 
-  constructor ({ connections, inFlight }: ClientLimits, metrics: ConnectionMetrics) {
+  constructor ({ connections, inFlight }: ConnectionLimits, metrics: ClosedConnectionMetrics) {
     this.#limit = connections
     this.#inFlight = inFlight
     this.#metrics = metrics
@@ -196,12 +196,12 @@ export class ConnectionLimiter {
   }
 
   #slowConnectionOf (socket: Socket, { throughput }: ConnectionState): SlowConnection {
-    const response = pendingResponseOn(socket)
+    const response = findPendingResponse(socket)
     const tracked = (response && this.#bodies.get(response)) ?? this.#bodies.get(socket)
     return { socket, throughput, memory: tracked?.body.buffer, queuedBytes: socket.writableLength }
   }
 
-  #cut (socket: Socket, reason: CutReason): void {
+  #cut (socket: Socket, reason: ConnectionCutReason): void {
     this.#states.delete(socket)
     this.#closing.add(socket)
     this.#metrics.cut(reason)
@@ -235,5 +235,6 @@ export class ConnectionLimiter {
 
 // Ignores received bytes: a client could keep a connection forever without completing a request.
 function isIdle (socket: Socket, { bytesWritten }: ConnectionState): boolean {
-  return pendingResponseOn(socket) === undefined && socket.writableLength === 0 && socket.bytesWritten === bytesWritten
+  return findPendingResponse(socket) === undefined && socket.writableLength === 0 &&
+    socket.bytesWritten === bytesWritten
 }

@@ -3,11 +3,12 @@ import { minVersionHeader } from '../api/min-version.js'
 import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type HttpExchange } from './http-exchange.js'
-import { KnownRequests } from './known-requests.js'
-import { respondFromMemory } from './memory-response.js'
+import { UnparsedHits } from './unparsed-hits.js'
+import { respondFromMemory } from './respond-from-memory.js'
 import { bypassedConnectionOf } from './parser-bypass.js'
-import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
-import { bypassesFollowing, checkRequest } from './request-checks.js'
+import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
+import { bypassesFollowing } from './cache-control.js'
+import { checkRequest } from './request-checks.js'
 import { PipelineQueue } from './pipeline-queue.js'
 import { responsePreferencesOf } from './response-preferences.js'
 
@@ -19,7 +20,7 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void
  */
 export function installFastPath (
   server: Server,
-  context: HttpContext,
+  context: ListenerContext,
   idOf: (request: IncomingMessage) => string
 ): void {
   const [passToRouter] = server.listeners('request') as Listener[]
@@ -31,19 +32,19 @@ export function installFastPath (
   })
   // Limits on hits are charged by address, which is not in the bytes, and a trace needs the parsed request.
   const needsParser = context.access.limitsHits || context.tracer !== undefined
-  const knownRequests = context.knownRequests === undefined || needsParser
+  const unparsedHits = context.knownRequests === undefined || needsParser
     ? undefined
-    : new KnownRequests(context, context.knownRequests)
-  knownRequests?.install(server)
+    : new UnparsedHits(context, context.knownRequests)
+  unparsedHits?.install(server)
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '' } = request
     const exchange = { request, response, url, method, receivedAtMs: context.proxy.now(), id: idOf(request) }
     // Waits a tick: a small body mostly arrives with its head, and is parsed after it.
     if (method === 'POST') {
       process.nextTick(() => {
-        if (!tryServeWithBody(context, knownRequests, exchange)) passToRouter(request, response)
+        if (!tryServeWithBody(context, unparsedHits, exchange)) passToRouter(request, response)
       })
-    } else if (!tryServe(context, knownRequests, exchange, undefined)) passToRouter(request, response)
+    } else if (!tryServe(context, unparsedHits, exchange, undefined)) passToRouter(request, response)
   }
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     bypassedConnectionOf(request.socket)?.began(request)
@@ -54,8 +55,8 @@ export function installFastPath (
 }
 
 function tryServeWithBody (
-  context: HttpContext,
-  knownRequests: KnownRequests | undefined,
+  context: ListenerContext,
+  unparsedHits: UnparsedHits | undefined,
   exchange: HttpExchange
 ): boolean {
   const { request } = exchange
@@ -64,7 +65,7 @@ function tryServeWithBody (
     String(length) === request.headers['content-length']
   const body: unknown = isWholeBody ? request.read() : null
   if (!Buffer.isBuffer(body)) return false
-  if (!tryServe(context, knownRequests, exchange, body)) {
+  if (!tryServe(context, unparsedHits, exchange, body)) {
     // Puts the body back in the same tick, before the router reads it.
     request.unshift(body)
     return false
@@ -74,8 +75,8 @@ function tryServeWithBody (
 }
 
 function tryServe (
-  context: HttpContext,
-  knownRequests: KnownRequests | undefined,
+  context: ListenerContext,
+  unparsedHits: UnparsedHits | undefined,
   exchange: HttpExchange,
   body: Buffer | undefined
 ): boolean {
@@ -85,7 +86,7 @@ function tryServe (
     const found = respondFromMemory(context, parsed, responsePreferencesOf(exchange.request.headers))
     if (found === undefined) return false
     sendResponse(context, exchange, found.endpoint, found.outcome, found.response)
-    knownRequests?.remember(exchange, parsed, found.response)
+    unparsedHits?.remember(exchange, parsed, found.response)
     return true
   } catch (error) {
     // Leaves failures to the router while nothing is written.
@@ -96,7 +97,7 @@ function tryServe (
 
 /** Returns the parsed form of a valid request; undefined if it is unknown or the router must serve it. */
 function findParsed (
-  context: HttpContext,
+  context: ListenerContext,
   { request, url: target, method }: HttpExchange,
   body: Buffer | undefined
 ): ParsedRequest | undefined {

@@ -1,11 +1,11 @@
 import { type TierStatus } from '../cache/tier.js'
 import { type RecentSnapshot } from '../metrics/recent-counts.js'
-import { type Condition, withTraffic } from './conditions.js'
+import { type StatusCondition, withTraffic } from './status-conditions.js'
 import {
-  severityOf,
+  overallStatusOf,
   type Readiness,
   type ProcessStatus,
-  type Severity,
+  type OverallStatus,
   tierStatusesOf,
   trafficStatusOf
 } from './status.js'
@@ -29,9 +29,9 @@ function mergeSeverity (
   wantedWorkers: number,
   isStopping: boolean,
   recent: RecentSnapshot
-): Severity {
+): OverallStatus {
   const ready = statuses.filter(status => status.ready).length
-  const own: Condition[] = [
+  const own: StatusCondition[] = [
     ...(isStopping ? [{ level: 'amber', text: 'draining: open requests are finished, then varve ends' } as const] : []),
     ...(ready < wantedWorkers
       ? [
@@ -48,7 +48,7 @@ function mergeSeverity (
       each => [each.text.replace(/\b\d+ s\b/, ''), each]
     )
   )
-  return severityOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
+  return overallStatusOf(!isStopping && ready > 0, withTraffic([...byText.values()], recent))
 }
 
 /** Merges statuses: position from the worker furthest ahead, requests, memory and recent counts from all. */

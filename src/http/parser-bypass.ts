@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server } from 'node:http'
 import { Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
-import { pendingResponseOn } from './pending-response.js'
+import { findPendingResponse } from './find-pending-response.js'
 
 /** Event of a server: an idle connection received a chunk, which its listener may take from the parser. */
 export const idleChunkEvent = 'varve:idleChunk'
@@ -106,7 +106,7 @@ export class BypassedConnection {
   get #isIdle (): boolean {
     const { socket } = this
     return this.#isBetweenRequests && socket.writable && socket.writableLength === 0 &&
-      pendingResponseOn(socket) === undefined
+      findPendingResponse(socket) === undefined
   }
 
   #forget (): void {

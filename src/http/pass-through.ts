@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders } from 'node:http'
 import { fastifyHttpProxy } from '@fastify/http-proxy'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { type ForwardedRequest, forwardRequest } from '../proxy/forward-request.js'
+import { type ForwardedRequest, forwardUnknownRoute } from '../proxy/forward-unknown-route.js'
 import { type ReadClient } from '../proxy/pinned-read.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { isSdkHeaderName } from '../api/sdk-header-name.js'
@@ -11,10 +11,10 @@ import { clientAddressOf } from './client-address.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter } from './client-limiter.js'
 import { requestIdHeader } from './request-ids.js'
-import { type RequestBudget } from './request-budget.js'
-import { sendFailure, type HttpContext, sendResponse } from './send-response.js'
+import { type RequestMemoryBudget } from './request-memory-budget.js'
+import { sendFailure, type ListenerContext, sendResponse } from './send-response.js'
 import { traceIdOf } from './extract-trace-context.js'
-import { beginTrace } from './trace-response.js'
+import { beginTrace } from './request-tracing.js'
 
 /** A request to forward, passed beside the plugin, which would parse and print its target again. */
 interface PassThroughRequest {
@@ -54,10 +54,13 @@ const passThroughKey = Symbol('pass-through')
 const placeholderUpstream = 'http://upstream'
 
 /** Forwards requests that `choose` does not serve. The plugin must not retry, open connections or set headers. */
-export function addPassThrough (
+export function registerPassThrough (
   app: FastifyInstance,
-  context: HttpContext,
-  { limiter, requestBudget }: { readonly limiter: ClientLimiter, readonly requestBudget: RequestBudget },
+  context: ListenerContext,
+  { limiter, requestMemoryBudget }: {
+    readonly limiter: ClientLimiter,
+    readonly requestMemoryBudget: RequestMemoryBudget
+  },
   choose: ChooseTarget
 ): void {
   const targets = new WeakMap<FastifyRequest, string>()
@@ -66,7 +69,7 @@ export function addPassThrough (
     { target, contentType, minVersion, client, signal }: PassThroughRequest
   ): Promise<UpstreamResponse> => {
     const headers = { ...pluginRequest.headers, ...(contentType !== undefined && { 'content-type': contentType }) }
-    return await forwardRequest(context.proxy, { ...pluginRequest, headers, target, minVersion }, client, signal)
+    return await forwardUnknownRoute(context.proxy, { ...pluginRequest, headers, target, minVersion }, client, signal)
   }
   app.register(fastifyHttpProxy, {
     upstream: placeholderUpstream,
@@ -81,7 +84,7 @@ export function addPassThrough (
     },
     handler: (request, reply, dest, options) => {
       const clientGone = new AbortController()
-      const requestBytes = requestBudget.of(reply.raw, limiter.clientIdOf(request))
+      const requestBytes = requestMemoryBudget.of(reply.raw, limiter.clientIdOf(request))
       requestBytes.add({
         release: () => {
           clientGone.abort()

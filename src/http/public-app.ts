@@ -2,7 +2,7 @@ import { type Server } from 'node:http'
 import { type Server as SecureServer } from 'node:https'
 import { type Socket } from 'node:net'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyHttpOptions } from 'fastify'
-import { outcomeOfError } from '../proxy/outcomes.js'
+import { outcomeOfErrorStatus } from '../proxy/outcomes.js'
 import { respondToClientError, rejectTunnel, timeoutReasonOf, type UnroutedErrorOptions } from './client-errors.js'
 import { hijackExchange } from './http-exchange.js'
 import { requestIdReader } from './request-ids.js'
@@ -12,16 +12,16 @@ import { ClientLimiter } from './client-limiter.js'
 import { trustedProxyCheck } from './trusted-proxy-matcher.js'
 import { readBody } from './read-body.js'
 import { addReadRoutes } from './read-routes.js'
-import { sendFailure, type HttpContext, sandboxHeader } from './send-response.js'
+import { sendFailure, type ListenerContext, sandboxHeader } from './send-response.js'
 import { maxHeaderLines } from './request-checks.js'
-import { httpTimeouts, serverTimeouts } from './timeouts.js'
+import { headerTimeouts, serverTimeouts } from './timeouts.js'
 import { withoutSchemas } from './without-schemas.js'
 
 // Shortens Node's default of two minutes.
 const handshakeTimeoutMs = 5000
 
 /** Builds the public listener; the caller starts it. */
-export function publicApp (context: HttpContext): FastifyInstance {
+export function publicApp (context: ListenerContext): FastifyInstance {
   const { config: { limits, trustProxy }, certificate } = context
   const idOf = requestIdReader(context.requestIds, trustProxy)
   const unrouted: UnroutedErrorOptions = {
@@ -30,7 +30,7 @@ export function publicApp (context: HttpContext): FastifyInstance {
       ...(context.isSandbox ? sandboxHeader : [])
     ],
     onResponded: status => {
-      context.metrics.answered('other', outcomeOfError(status), status, 0)
+      context.metrics.answered('other', outcomeOfErrorStatus(status), status, 0)
     }
   }
   const options: FastifyHttpOptions<Server> = {
@@ -52,7 +52,7 @@ export function publicApp (context: HttpContext): FastifyInstance {
       sendFailure(context, hijackExchange(request as FastifyRequest, reply as FastifyReply, context), error)
     }
   }
-  const http = { requireHostHeader: false, ...httpTimeouts, maxHeaderSize: limits.headerKb * 1024 }
+  const http = { requireHostHeader: false, ...headerTimeouts, maxHeaderSize: limits.headerKb * 1024 }
   // Fastify takes either `http` or `https` options.
   const app = fastify({
     ...options,
@@ -99,7 +99,7 @@ export function publicApp (context: HttpContext): FastifyInstance {
  */
 export async function reloadPublicApp (
   app: FastifyInstance,
-  context: HttpContext
+  context: ListenerContext
 ): Promise<() => void> {
   const { config: { limits }, certificate } = context
   // Needs no certificate, since the new app never listens.

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { readBearerToken } from '../clients/client-keys.js'
+import { readBearerToken } from '../clients/api-keys.js'
 import { disabledError, webFrameworkError } from '../api/error-response.js'
 
 /** Result of a purge. */

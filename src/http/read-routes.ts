@@ -12,14 +12,15 @@ import { variantKeyOf } from '../api/request-variant-key.js'
 import { forwardedTarget } from '../api/pass-through-target.js'
 import { hijackExchange } from './http-exchange.js'
 import { type ClientLimiter, type RequestCharge } from './client-limiter.js'
-import { addPassThrough } from './pass-through.js'
-import { sandboxHeader, sendFailure, type HttpContext, sendResponse } from './send-response.js'
-import { bypassesFollowing, checkRequest } from './request-checks.js'
+import { registerPassThrough } from './pass-through.js'
+import { sandboxHeader, sendFailure, type ListenerContext, sendResponse } from './send-response.js'
+import { bypassesFollowing } from './cache-control.js'
+import { checkRequest } from './request-checks.js'
 import { readBody } from './read-body.js'
 import { BodyParseQueue } from './body-parse-queue.js'
-import { RequestBudget } from './request-budget.js'
+import { RequestMemoryBudget } from './request-memory-budget.js'
 import { responsePreferencesOf } from './response-preferences.js'
-import { beginTrace } from './trace-response.js'
+import { beginTrace } from './request-tracing.js'
 
 // Charges larger bodies before parsing, which costs varve more than most reads cost an upstream.
 const largeBodyBytes = 16 * 1024
@@ -28,9 +29,9 @@ const largeBodyBytes = 16 * 1024
 const healthPath = '/-/healthz'
 
 /** Routes by the endpoint table, which parses raw targets as nodes do; unknown routes are forwarded. */
-export function addReadRoutes (app: FastifyInstance, context: HttpContext, limiter: ClientLimiter): void {
+export function addReadRoutes (app: FastifyInstance, context: ListenerContext, limiter: ClientLimiter): void {
   const bodyParseQueue = new BodyParseQueue()
-  const requestBudget = new RequestBudget(context)
+  const requestMemoryBudget = new RequestMemoryBudget(context)
   // Checks access by the headers alone, before any of the body is read.
   app.addHook('onRequest', async (request, reply) => {
     // Exempts preflights, which carry no key.
@@ -45,7 +46,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
   // Takes the bytes of a body before it is read.
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      requestBudget.takeBody(request, reply, limiter.clientIdOf(request))
+      requestMemoryBudget.takeBody(request, reply, limiter.clientIdOf(request))
     } catch (error) {
       sendFailure(context, hijackExchange(request, reply, context), error)
       return
@@ -60,7 +61,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
   })
   const serve = async (request: FastifyRequest, reply: FastifyReply): Promise<string | undefined> => {
     try {
-      requestBudget.settleBody(request, reply, limiter.clientIdOf(request), bodyOf(request).length)
+      requestMemoryBudget.settleBody(request, reply, limiter.clientIdOf(request), bodyOf(request).length)
       checkRequest(request.raw)
       if (request.method === 'OPTIONS' && servePreflight(context, request, reply)) return undefined
       const match = matchEndpoint(request.originalUrl, request.method)
@@ -71,7 +72,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
         await charge?.chargeNow()
         await bodyParseQueue.waitForTurn(length, reply.raw)
       }
-      const bytes = requestBudget.of(reply.raw, limiter.clientIdOf(request))
+      const bytes = requestMemoryBudget.of(reply.raw, limiter.clientIdOf(request))
       const client: ReadClient = {
         id: bytes.clientId,
         bytes,
@@ -86,7 +87,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
     }
     return undefined
   }
-  addPassThrough(app, context, { limiter, requestBudget }, serve)
+  registerPassThrough(app, context, { limiter, requestMemoryBudget }, serve)
   // Methods that no route has are rejected, never forwarded.
   app.setNotFoundHandler(async (request, reply) => {
     await serve(request, reply)
@@ -94,7 +95,7 @@ export function addReadRoutes (app: FastifyInstance, context: HttpContext, limit
 }
 
 // Load balancers see only the public listener. Their checks are no reads: they need no key, and no metric counts them.
-function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: HttpContext): void {
+function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: ListenerContext): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: healthPath,
@@ -108,7 +109,7 @@ function addHealthRoute (app: FastifyInstance, { drain, isSandbox }: HttpContext
 }
 
 async function serveMatch (
-  context: HttpContext,
+  context: ListenerContext,
   match: EndpointMatch,
   request: FastifyRequest,
   client: ReadClient,
@@ -141,7 +142,7 @@ async function serveMatch (
   }
 }
 
-function spanOf ({ tracer, proxy }: HttpContext, request: FastifyRequest, reply: FastifyReply): ReadClient['span'] {
+function spanOf ({ tracer, proxy }: ListenerContext, request: FastifyRequest, reply: FastifyReply): ReadClient['span'] {
   return tracer && beginTrace(tracer, request.raw, proxy.now() - reply.elapsedTime).root
 }
 
@@ -155,7 +156,7 @@ function bodyOf ({ body }: FastifyRequest): Buffer {
 }
 
 /** Answers a preflight; returns false if the request is none. */
-function servePreflight (context: HttpContext, request: FastifyRequest, reply: FastifyReply): boolean {
+function servePreflight (context: ListenerContext, request: FastifyRequest, reply: FastifyReply): boolean {
   const granted = context.cors.preflight(request.headers)
   if (granted instanceof ErrorResponse) throw granted
   if (granted === undefined) return false

@@ -1,5 +1,4 @@
-import { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
-import { classOf, type Read } from '../api/read.js'
+import { type IncomingMessage } from 'node:http'
 import { webFrameworkError } from '../api/error-response.js'
 
 /** Number of header lines that Node parses of a request. */
@@ -50,10 +49,4 @@ export function checkRequest (request: IncomingMessage): void {
   requireHost(request)
   requireKnownExpectation(request)
   requirePlainBody(request)
-}
-
-/** Returns true for a latest read whose client accepts no older response (RFC 9111, section 5.2.1.4). */
-export function bypassesFollowing (read: Read, headers: IncomingHttpHeaders): boolean {
-  const directives = headers['cache-control']
-  return directives !== undefined && classOf(read) === 'moving' && /\bno-cache\b/i.test(directives)
 }

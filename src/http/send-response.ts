@@ -4,7 +4,7 @@ import { type Logger } from 'pino'
 import { type Config } from '../config/schema.js'
 import { type EndpointLabel, type Metrics } from '../metrics/metrics.js'
 import { type RequestVariantCache } from '../proxy/parsed-request.js'
-import { outcomeOfError, type OutcomeName } from '../proxy/outcomes.js'
+import { outcomeOfErrorStatus, type OutcomeName } from '../proxy/outcomes.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
 import { type ClientResponse, type ResponseBuilder } from '../proxy/response-builder.js'
 import { matchEndpoint } from '../api/read-request.js'
@@ -21,13 +21,13 @@ import { type KnownRequestCache } from './known-request.js'
 import { requestIdHeader, type RequestIds } from './request-ids.js'
 import { toErrorResponse } from './to-error-response.js'
 import { traceIdOf } from './extract-trace-context.js'
-import { traceResponse, type RequestTracer } from './trace-response.js'
+import { endTrace, type RequestTracer } from './request-tracing.js'
 
 // Private to Node: without it every head takes the public writeHead. See README.md.
 const printHead = (ServerResponse.prototype as { readonly _storeHeader?: PrintHead })._storeHeader
 
 /** Parts of the public listener. */
-export interface HttpContext {
+export interface ListenerContext {
   readonly config: Pick<Config, 'limits' | 'log' | 'trustProxy' | 'pages' | 'passThrough'>
   readonly proxy: ProxyContext
   readonly parsedRequests: RequestVariantCache
@@ -57,7 +57,7 @@ const emptyBody = Buffer.alloc(0)
 
 /** Sends, counts and logs a response; all responses of the public listener's routes pass here. */
 export function sendResponse (
-  context: HttpContext,
+  context: ListenerContext,
   exchange: HttpExchange,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
@@ -70,7 +70,7 @@ export function sendResponse (
   writeBody(context.clients, prepared, method, response)
   const client = context.access.clientNameOf(request)
   if (context.tracer !== undefined) {
-    traceResponse(context.tracer, exchange, {
+    endTrace(context.tracer, exchange, {
       endpoint,
       outcome,
       status: prepared.status,
@@ -94,7 +94,7 @@ interface RecordedRequest {
 
 /** Counts and logs a response. */
 export function recordResponse (
-  { config: { log: settings }, metrics, log, proxy, requestIds }: HttpContext,
+  { config: { log: settings }, metrics, log, proxy, requestIds }: ListenerContext,
   { method, url, client, tookMs, id, traceId }: RecordedRequest,
   endpoint: EndpointLabel,
   outcome: OutcomeName,
@@ -122,7 +122,7 @@ export function recordResponse (
 }
 
 /** Sends an error response; on a known endpoint it carries the current position. */
-export function sendErrorResponse (context: HttpContext, exchange: HttpExchange, error: ErrorResponse): void {
+export function sendErrorResponse (context: ListenerContext, exchange: HttpExchange, error: ErrorResponse): void {
   const { access, metrics, responseBuilder } = context
   const endpoint = matchEndpoint(exchange.url, exchange.method)?.endpoint.name
   if (error.status === 429) metrics.limited(access.clientNameOf(exchange.request) === undefined ? 'address' : 'key')
@@ -132,7 +132,7 @@ export function sendErrorResponse (context: HttpContext, exchange: HttpExchange,
     context,
     exchange,
     endpoint ?? 'other',
-    outcomeOfError(error.status),
+    outcomeOfErrorStatus(error.status),
     responseBuilder.respondWithError(error, hasPosition)
   )
 }
@@ -141,7 +141,7 @@ export function sendErrorResponse (context: HttpContext, exchange: HttpExchange,
  * Answers a failed request and reports unexpected errors. If a response has begun or this fails too, closes the
  * connection, or the client would wait.
  */
-export function sendFailure (context: HttpContext, exchange: HttpExchange, error: unknown): void {
+export function sendFailure (context: ListenerContext, exchange: HttpExchange, error: unknown): void {
   const errorResponse = toErrorResponse(error)
   const { id, traceId } = requestLogFieldsOf(exchange)
   if (errorResponse.status === 500) reportUnexpectedError(context, error, { id, traceId })
@@ -157,7 +157,7 @@ export function sendFailure (context: HttpContext, exchange: HttpExchange, error
 
 /** Logs and counts an unexpected error of a request. */
 export function reportUnexpectedError (
-  { log, metrics }: Pick<HttpContext, 'log'> & { readonly metrics: Pick<Metrics, 'process'> },
+  { log, metrics }: Pick<ListenerContext, 'log'> & { readonly metrics: Pick<Metrics, 'process'> },
   error: unknown,
   requestFields: Partial<RequestLogFields> = {}
 ): void {
@@ -177,7 +177,7 @@ function requestLogFieldsOf ({ id, request }: HttpExchange): RequestLogFields {
 
 /** Returns headers that depend on the client and the moment, not on the response; memoised responses lack them. */
 export function perRequestHeaders (
-  { cors, responseBuilder, drain, isSandbox }: HttpContext,
+  { cors, responseBuilder, drain, isSandbox }: ListenerContext,
   method: string,
   origin: string | undefined
 ): readonly string[] {

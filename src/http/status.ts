@@ -4,8 +4,8 @@ import { type RecentSnapshot } from '../metrics/recent-counts.js'
 import { summaryOf } from '../metrics/totals.js'
 import { lagSecondsOf } from '../upstreams/lag.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
-import { type Condition, conditionsOf, type Level, levelOf, withTraffic } from './conditions.js'
+import { upstreamStateOf } from '../upstreams/upstream-state.js'
+import { type StatusCondition, statusConditionsOf, type Level, levelOf, withTraffic } from './status-conditions.js'
 import { type StatusSources } from './status-sources.js'
 
 /** Body of /readyz. */
@@ -17,8 +17,8 @@ export interface Readiness {
 }
 
 /** Readiness with the level of each of its words. */
-export interface Severity extends Readiness {
-  readonly conditions: readonly Condition[]
+export interface OverallStatus extends Readiness {
+  readonly conditions: readonly StatusCondition[]
 }
 
 /**
@@ -26,15 +26,15 @@ export interface Severity extends Readiness {
  * help).
  */
 export function readinessOf (sources: StatusSources): Readiness {
-  const { ready, level, degraded } = severityOf(
+  const { ready, level, degraded } = overallStatusOf(
     isReady(sources),
-    withTraffic(conditionsOf(sources), sources.recent.snapshot)
+    withTraffic(statusConditionsOf(sources), sources.recent.snapshot)
   )
   return { ready, level, degraded }
 }
 
 /** Derives level and words from conditions. */
-export function severityOf (ready: boolean, conditions: readonly Condition[]): Severity {
+export function overallStatusOf (ready: boolean, conditions: readonly StatusCondition[]): OverallStatus {
   return { ready, level: levelOf(conditions), degraded: conditions.map(({ text }) => text), conditions }
 }
 
@@ -47,7 +47,7 @@ export function statusOf (sources: StatusSources) {
   const status = processStatusOf(sources)
   return {
     ...status,
-    ...severityOf(status.ready, withTraffic(status.conditions, status.recent)),
+    ...overallStatusOf(status.ready, withTraffic(status.conditions, status.recent)),
     ...trafficStatusOf(status.recent)
   }
 }
@@ -60,7 +60,7 @@ export function processStatusOf (sources: StatusSources) {
   const { tracker, upstreamPool, drain, info, recent, tiers, inFlight, follow } = sources
   const { position } = tracker
   return {
-    ...severityOf(isReady(sources), conditionsOf(sources)),
+    ...overallStatusOf(isReady(sources), statusConditionsOf(sources)),
     draining: drain.isDraining,
     varve: info(),
     chain: tracker.chain,
@@ -93,8 +93,8 @@ export function tierStatusesOf (statusOf: (name: TierName) => TierStatus): Reado
 }
 
 function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined, upstreams: readonly Upstream[]) {
-  const { client: { name, release, budget }, window, windowTracker, health } = upstream
-  const state = upstreamHealthStateOf(upstream)
+  const { client: { name, release, limiter }, window, windowTracker, health } = upstream
+  const state = upstreamStateOf(upstream)
   return {
     name,
     state: state.name,
@@ -112,10 +112,10 @@ function upstreamStatusOf (upstream: Upstream, servedVersion: bigint | undefined
     ageMs: window && Math.round(windowTracker.ageMs),
     latencyMs: roundedMs(health.latencyMs),
     p95Ms: roundedMs(health.readLatency.p95),
-    inFlight: budget.inFlight,
-    waiting: budget.queued,
-    streams: budget.streams,
-    maxConcurrent: budget.maxConcurrent
+    inFlight: limiter.inFlight,
+    waiting: limiter.queued,
+    streams: limiter.streams,
+    maxConcurrent: limiter.maxConcurrent
   }
 }
 

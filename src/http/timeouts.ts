@@ -6,4 +6,4 @@ export const serverTimeouts = {
 } as const
 
 /** Timeouts that Fastify passes to Node's server as they are. */
-export const httpTimeouts = { headersTimeout: 5000, connectionsCheckingInterval: 500 } as const
+export const headerTimeouts = { headersTimeout: 5000, connectionsCheckingInterval: 500 } as const

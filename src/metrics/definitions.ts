@@ -1,6 +1,6 @@
 import { versionWaitResults } from '../chain/version-waits.js'
 import { hedgeResults } from '../upstreams/hedger.js'
-import { upstreamHealthStates } from '../upstreams/upstream-health-state.js'
+import { upstreamStates } from '../upstreams/upstream-state.js'
 import { auditResults } from '../proxy/audit-sampler.js'
 import { countedTierNames, tierNames } from '../cache/tier.js'
 import { outcomeNames } from '../proxy/outcomes.js'
@@ -8,7 +8,7 @@ import { endpointNames, endpoints } from '../api/endpoints.js'
 import { notStoredReasons, possibleReasonsOf } from '../api/store-verdict.js'
 import { diskOperations } from '../cache/disk-files.js'
 import { redisOperations } from '../redis/operation-names.js'
-import { cutReasons } from './cut-reasons.js'
+import { connectionCutReasons } from './connection-cut-reasons.js'
 import { followMetrics } from './follow-definitions.js'
 import { counter, gauge, histogram, type MetricDefinition } from './metric-definition.js'
 import { statusLabels, upstreamStatusLabels } from './status-labels.js'
@@ -124,7 +124,7 @@ export const metricGroups = {
     gauge('varve_connections', {}, 'Open client connections.', 'sum'),
     counter(
       'varve_connections_cut_total',
-      { reason: cutReasons },
+      { reason: connectionCutReasons },
       'Client connections closed by varve, by reason.'
     ),
     gauge(
@@ -177,7 +177,7 @@ export const metricGroups = {
     ),
     gauge(
       'varve_upstream_state',
-      { upstream, state: upstreamHealthStates },
+      { upstream, state: upstreamStates },
       '1 for the current state of the upstream, as in /status.json, 0 for the others.',
       'max'
     ),

@@ -2,7 +2,7 @@ import { followedEndpointNames } from '../api/endpoints.js'
 import { followComparisons } from '../follow/follow-comparer.js'
 import { tailResults } from '../follow/tail-reader.js'
 import { touchAllReasons } from '../follow/transaction-digest.js'
-import { verifyResults } from '../follow/verify-page.js'
+import { verifyResults } from '../follow/verify-write-sets.js'
 import { counter, gauge } from './metric-definition.js'
 
 /** Metrics of following, which exist from the first configuration that follows. */

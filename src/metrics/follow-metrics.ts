@@ -3,7 +3,7 @@ import { type EndpointName } from '../api/endpoints.js'
 import { type FollowComparison } from '../follow/follow-comparer.js'
 import { type TailResult } from '../follow/tail-reader.js'
 import { type TouchAllReason } from '../follow/transaction-digest.js'
-import { type VerifyResult } from '../follow/verify-page.js'
+import { type VerifyResult } from '../follow/verify-write-sets.js'
 import { makeCounter, makeGauge } from './metric-factories.js'
 
 /** Objects that the gauges of following read at a scrape. */

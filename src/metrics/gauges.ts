@@ -1,11 +1,11 @@
 import { type Registry } from 'prom-client'
 import { type CacheTier } from '../cache/tier.js'
 import { type VersionWaits } from '../chain/version-waits.js'
-import { type RecentLowestVersion } from '../proxy/recent-lowest-version.js'
+import { type LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type Upstream } from '../upstreams/upstream.js'
-import { upstreamHealthStates, upstreamHealthStateOf } from '../upstreams/upstream-health-state.js'
+import { upstreamStates, upstreamStateOf } from '../upstreams/upstream-state.js'
 import { type MetricName } from './definitions.js'
 import { makeGauge, type LabelledValue } from './metric-factories.js'
 
@@ -13,7 +13,7 @@ import { makeGauge, type LabelledValue } from './metric-factories.js'
 export interface GaugeSources {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waiting'>
-  readonly lowestRequested: RecentLowestVersion
+  readonly lowestRequested: LowestRecentRequest
   readonly tiers: ReadonlyArray<Pick<CacheTier<never, unknown>, 'name' | 'status'>>
   readonly upstreamPool: { readonly upstreams: readonly Upstream[] }
   readonly inFlight: Pick<InFlightBytes, 'bytes' | 'maxBytes'>
@@ -63,8 +63,8 @@ export function addGauges (
   add('varve_upstream_up', each(({ isUp }) => Number(isUp)))
   add('varve_upstream_state', () =>
     upstreamPool.upstreams.flatMap(upstream => {
-      const { name } = upstreamHealthStateOf(upstream)
-      return upstreamHealthStates.map((
+      const { name } = upstreamStateOf(upstream)
+      return upstreamStates.map((
         state
       ): LabelledValue => [{ upstream: upstream.client.name, state }, Number(state === name)])
     }))
@@ -76,10 +76,10 @@ export function addGauges (
     )
   )
   add('varve_upstream_oldest_version', each(({ window }) => Number(window?.oldest ?? NaN)))
-  add('varve_upstream_in_flight', each(({ client }) => client.budget.inFlight))
-  add('varve_upstream_max_concurrent', each(({ client }) => client.budget.maxConcurrent))
-  add('varve_upstream_waiting', each(({ client }) => client.budget.queued))
-  add('varve_upstream_slots_held_by_streams', each(({ client }) => client.budget.streams))
+  add('varve_upstream_in_flight', each(({ client }) => client.limiter.inFlight))
+  add('varve_upstream_max_concurrent', each(({ client }) => client.limiter.maxConcurrent))
+  add('varve_upstream_waiting', each(({ client }) => client.limiter.queued))
+  add('varve_upstream_slots_held_by_streams', each(({ client }) => client.limiter.streams))
   add('varve_in_flight_bytes', () => [[{}, inFlight.bytes]])
   add('varve_in_flight_max_bytes', () => [[{}, inFlight.maxBytes]])
   add('varve_redis_up', () => redis === undefined ? [] : [[{}, Number(redis.isUp)]])

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import { tierNames, type TierName } from '../cache/tier.js'
 import { type VersionWaitResult } from '../chain/version-waits.js'
-import { type CutReason } from './cut-reasons.js'
+import { type ConnectionCutReason } from './connection-cut-reasons.js'
 import { addGauges, addListenerGauges, addTierGauges, type GaugeSources, type ConnectionGaugeSource } from './gauges.js'
 import { definitionOf, endpointLabels } from './definitions.js'
 import { type FollowGaugeSources, FollowMetrics } from './follow-metrics.js'
@@ -10,7 +10,7 @@ import { ProcessMetrics } from './process-metrics.js'
 import { type Counts } from './recent-counts.js'
 import { RequestSeries, ClientSeries } from './request-series.js'
 import { statusLabelOf } from './status-labels.js'
-import { type MetricSnapshots } from './summed-metrics.js'
+import { type MetricFamilies } from './summed-metrics.js'
 import { type Totals } from './totals.js'
 import { type HedgeResult } from '../upstreams/hedger.js'
 import { type AuditResult } from '../proxy/audit-sampler.js'
@@ -110,8 +110,8 @@ export class Metrics {
   }
 
   /** Returns all metrics for another process to sum. */
-  async snapshot (): Promise<MetricSnapshots> {
-    return await this.registry.getMetricsAsJSON() as unknown as MetricSnapshots
+  async snapshot (): Promise<MetricFamilies> {
+    return await this.registry.getMetricsAsJSON() as unknown as MetricFamilies
   }
 
   /** Returns all metrics in Prometheus' text format. */
@@ -183,7 +183,7 @@ export class Metrics {
     this.#staleLatest.inc()
   }
 
-  connectionCut (reason: CutReason): void {
+  connectionCut (reason: ConnectionCutReason): void {
     this.#connectionsCut.inc({ reason })
   }
 

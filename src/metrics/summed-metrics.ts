@@ -1,21 +1,21 @@
 import { AggregatorRegistry, type Registry } from 'prom-client'
 
 /** Metric as a worker reports it to the primary. */
-export interface MetricSnapshot {
+export interface MetricFamily {
   readonly name: string
   readonly type: string
   readonly values: ReadonlyArray<{ readonly value: number, readonly labels: object, readonly metricName?: string }>
 }
 
 /** Metrics of one process. */
-export type MetricSnapshots = readonly MetricSnapshot[]
+export type MetricFamilies = readonly MetricFamily[]
 
 /** Sums metrics of all workers. Counts of ended workers stay: Prometheus takes a falling total for a restart. */
 export class SummedMetrics {
-  readonly #last = new Map<object, MetricSnapshots>()
+  readonly #last = new Map<object, MetricFamilies>()
   readonly #ended = new WeakSet<object>()
   readonly #primaryOnly: readonly string[]
-  #removed: Promise<MetricSnapshots> = Promise.resolve([])
+  #removed: Promise<MetricFamilies> = Promise.resolve([])
 
   /** Ignores the workers' values of `primaryOnly` metrics, which the primary counts for all. */
   constructor (primaryOnly: readonly string[] = []) {
@@ -23,12 +23,12 @@ export class SummedMetrics {
   }
 
   /** Replaces the metrics of a worker. */
-  update (worker: object, snapshots: MetricSnapshots): void {
+  update (worker: object, families: MetricFamilies): void {
     // Ignores late reports of a removed worker, which would count twice.
     if (!this.#ended.has(worker)) {
       this.#last.set(
         worker,
-        snapshots.filter(({ name }) => !this.#primaryOnly.includes(name))
+        families.filter(({ name }) => !this.#primaryOnly.includes(name))
       )
     }
   }
@@ -39,30 +39,30 @@ export class SummedMetrics {
     this.#last.delete(worker)
     this.#ended.add(worker)
     this.#removed = this.#removed.then(async removed =>
-      await aggregate([removed, counted]).getMetricsAsJSON() as unknown as MetricSnapshots
+      await aggregate([removed, counted]).getMetricsAsJSON() as unknown as MetricFamilies
     )
   }
 
   /** Returns the sum in Prometheus' text format, with the primary's own metrics. */
-  async text (own: MetricSnapshots): Promise<string> {
+  async text (own: MetricFamilies): Promise<string> {
     const removed = await this.#removed
     return await aggregate(withoutUnknownGauges([own, ...this.#last.values(), removed])).metrics()
   }
 }
 
-function aggregate (snapshots: readonly MetricSnapshots[]): Registry {
-  return AggregatorRegistry.aggregate(snapshots as never)
+function aggregate (families: readonly MetricFamilies[]): Registry {
+  return AggregatorRegistry.aggregate(families as never)
 }
 
 // Drops NaN where another process has a value, or the aggregate would be NaN.
-function withoutUnknownGauges (snapshots: readonly MetricSnapshots[]): MetricSnapshots[] {
+function withoutUnknownGauges (families: readonly MetricFamilies[]): MetricFamilies[] {
   const known = new Set<string>()
-  for (const { name, type, values } of snapshots.flat()) {
+  for (const { name, type, values } of families.flat()) {
     if (type === 'gauge') {
       for (const { value, labels } of values) if (Number.isFinite(value)) known.add(seriesKeyOf(name, labels))
     }
   }
-  return snapshots.map(metrics =>
+  return families.map(metrics =>
     metrics.map(metric =>
       metric.type !== 'gauge'
         ? metric

@@ -1,12 +1,12 @@
-import { type Entry, etagOf } from '../cache/entry.js'
+import { type Entry, computeEtag } from '../cache/entry.js'
 import { findCorruptCoding } from '../cache/compressor.js'
 import { type BackgroundResponse } from '../upstreams/background-candidates.js'
 import { contentTypeOf, mediaTypeOf, reportsPruned } from '../api/upstream-response.js'
-import { type Coding } from '../api/coding.js'
+import { type Coding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
-import { isExplainedByRendering, type RenderedBody } from '../api/equivalent-renderings.js'
+import { isExplainedByRendering, type RenderedBody } from '../api/rendering-difference.js'
 import { judge, impossibleReason } from '../api/store-verdict.js'
-import { atVersion, classOf, isRendered, type Read } from '../api/read.js'
+import { atVersion, classOf, isRenderedByRelease, type Read } from '../api/read.js'
 import { type AuditResult } from './audit-sampler.js'
 import { upstreamRequestOf } from './fetch.js'
 import { readCursorHeader, readCursorAndGas } from './cursor-and-gas-headers.js'
@@ -78,7 +78,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
       version,
       release: entry.release,
       // Any upstream may check what no release renders; an entry of unknown release counts as current.
-      allowsOtherReleases: !isRendered(read, entry.status) || entry.release === undefined
+      allowsOtherReleases: !isRenderedByRelease(read, entry.status) || entry.release === undefined
     },
     response => ({
       flaw: impossibleReason(read, response) !== undefined
@@ -98,7 +98,7 @@ async function compareWithUpstream (context: ProxyContext, audited: AuditedHit, 
   const part = await findDifference(context, entry, background)
   if (part === undefined) return 'equal'
   const result = isHarmless(read, entry, background, part, context.tracker.family) ? 'rendering' : 'different'
-  if (result === 'different' && part === 'body' && isRendered(read, entry.status) && !isRetry) {
+  if (result === 'different' && part === 'body' && isRenderedByRelease(read, entry.status) && !isRetry) {
     // Polls twice, as the upstream may have been upgraded after the first poll began (law 8: rendering can change,
     // history cannot).
     await context.auditSampler.refreshUpstreamStatus(background.upstream)
@@ -157,7 +157,7 @@ function isHarmless (
   }
   // The encoding of a cursor may change with the release.
   if (part === 'cursor') return entry.release !== response.release
-  return part === 'body' && etagOf(entry.contentType, entry.body) === entry.etag &&
+  return part === 'body' && computeEtag(entry.contentType, entry.body) === entry.etag &&
     isExplainedByRendering(read, renderedBodyOf(entry), {
       ...response,
       cursor: readCursorAndGas(response, family).cursor

@@ -1,6 +1,6 @@
 import { type Entry, type EntryParts, makeEntry } from '../cache/entry.js'
 import { encodeStreamName } from '../cache/stream-name-entry.js'
-import { type StoredEntry } from '../cache/stored-entry.js'
+import { type StoredEntry } from '../cache/entry-codec.js'
 import { type StreamNameWrite } from '../cache/tier.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse, contentTypeOf } from '../api/upstream-response.js'
@@ -135,11 +135,11 @@ function storeInLowerTiers (
 
 /** Returns the stream name of a path if other processes are due to get it. */
 function streamNameToShare (
-  { streamNames, now }: ProxyContext,
+  { streamsByHandle, now }: ProxyContext,
   path: string,
   stamped: ResponsePosition
 ): StreamNameWrite | undefined {
-  const due = streamNames.takeDueForSharing(path)
+  const due = streamsByHandle.takeDueForSharing(path)
   return due && encodeStreamName(path, due.stream, stamped, due.expiresAtMs - now())
 }
 

@@ -1,4 +1,4 @@
-import { flattenString } from '../cache/flatten-string.js'
+import { flattenHeader } from '../cache/flatten-header.js'
 import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { type UpstreamResponse, headerOf } from '../api/upstream-response.js'
 import { upstreamCursorOf, pinCursor } from '../api/pinned-cursor.js'
@@ -35,8 +35,8 @@ export function makeCursorAndGasHeaders (
   if (cursor === undefined && gasUsed === undefined) return none
   return [[headerSuffix.cursor, cursor], [headerSuffix.gasUsed, gasUsed]].flatMap(([name = '', value]) => {
     if (value === undefined) return []
-    return headerFamiliesOf(emit, family).flatMap(
-      prefix => [flattenString(prefix === ownHeaderFamily ? (prefix + name).toUpperCase() : prefix + name), value]
+    return emittedFamiliesOf(emit, family).flatMap(
+      prefix => [flattenHeader(prefix === ownHeaderFamily ? (prefix + name).toUpperCase() : prefix + name), value]
     )
   })
 }
@@ -61,7 +61,7 @@ function isCursorValue (lines: readonly string[], at: number): boolean {
 }
 
 /** Prefixes of the header names to send: varve's own, and the upstream's where it differs. */
-export function headerFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
+export function emittedFamiliesOf (emit: readonly ('node' | 'upstream')[], family: string | undefined): string[] {
   const families = emit.map(side => side === 'node' ? ownHeaderFamily : family ?? ownHeaderFamily)
   return [...new Set(families)]
 }

@@ -12,11 +12,11 @@ import {
   type UpstreamResponse
 } from '../api/upstream-response.js'
 import { judge, type JudgedResponse, type NotStoredReason, impossibleReason } from '../api/store-verdict.js'
-import { eventSelectionOf, type Read, targetOf } from '../api/read.js'
+import { eventPageStartOf, type Read, targetOf } from '../api/read.js'
 import { ErrorResponse, unavailableError } from '../api/error-response.js'
 import { type PinnedRead, type ReadClient, noClient } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { judgeEvents } from './events/event-pages.js'
+import { judgeEventHistory } from './events/event-history.js'
 
 /** Fetched response with its verdict. A stale one is behind the served head, has no known age, and is not cached. */
 export interface FetchedJudged extends JudgedResponse {
@@ -133,7 +133,7 @@ async function fetchAndLearn (
   const fetched = await context.upstreamPool.fetch(upstreamRequestOf(read, client), {
     version: read.requestedVersion,
     minVersion: latest?.servedVersion,
-    events: eventSelectionOf(read)
+    events: eventPageStartOf(read)
   }, response => learnAndJudge(context, pinned, latest, response)).catch((error: unknown) => {
     const impossible = error instanceof ImpossibleResponseError ? error.inspection as Judgement : undefined
     if (impossible?.isDenied === true) return undefined
@@ -149,7 +149,7 @@ async function fetchAndLearn (
     discardBody(fetched)
     return await fetchAndLearn(context, pinned, latest)
   }
-  if (response.status === 410) context.prunedErrors.learn(response)
+  if (response.status === 410) context.prunedErrorBuilder.learn(response)
   return { response, verdict: inspection?.judged.verdict ?? judge(read, response, context.settings) }
 }
 
@@ -178,7 +178,7 @@ function learnAndJudge (
   const isLagging = latest !== undefined && isStale(context, pinned, latest.servedVersion, judged)
   const { verdict, missing } = eventsFamily === undefined
     ? { verdict: judged.verdict, missing: undefined }
-    : judgeEvents(context, read, eventsFamily, judged)
+    : judgeEventHistory(context, read, eventsFamily, judged)
   // Another upstream may have more history or a higher head.
   const flaw = reportsPruned(response) || missing === 'pruned'
     ? 'pruned'

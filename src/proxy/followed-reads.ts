@@ -1,6 +1,6 @@
-import { etagOf, type Entry } from '../cache/entry.js'
+import { computeEtag, type Entry } from '../cache/entry.js'
 import { type ResponsePosition } from '../api/position.js'
-import { atVersion, isRendered, keysOf, type Read, stateFamilyOf } from '../api/read.js'
+import { atVersion, isRenderedByRelease, keysOf, type Read, stateFamilyOf } from '../api/read.js'
 import { contentTypeOf, type UpstreamResponse } from '../api/upstream-response.js'
 import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
@@ -28,7 +28,7 @@ export function atFollowedHead (pinned: PinnedRead, followedAt: ResponsePosition
 }
 
 /** Looks a latest read up at the followed head (law 12: unknown means changed). */
-export function lookUpFollowed (
+export function lookUpAtFollowedHead (
   context: ProxyContext,
   follower: Follower,
   pinned: PinnedRead
@@ -38,14 +38,14 @@ export function lookUpFollowed (
   const { read, chain, keys } = pinned
   const { version } = head.position.head
   // A not-found or a view has no interval, so it serves its own version alone.
-  const entry = lookUpInterval(context, follower, read, keys.value, version) ??
+  const entry = lookUpEntryAt(context, follower, read, keys.value, version) ??
     context.memory.get({ by: 'key', keys: keysOf(atVersion(read, version), chain) })
   const followedAt = head.position
   return entry && { tier: 'memory', entry, kind: 'followed', prunedVersions: undefined, isRetired: false, followedAt }
 }
 
 /** Finds the entry of a state read that is known to hold at a version. */
-export function lookUpInterval (
+export function lookUpEntryAt (
   { memory }: ProxyContext,
   follower: Follower,
   { endpoint }: Read,
@@ -98,9 +98,9 @@ export function observeLatest (
     endpoint: read.endpoint.name,
     family,
     version: stamped.position.head.version,
-    etag: etagOf(contentTypeOf(response), body),
+    etag: computeEtag(contentTypeOf(response), body),
     release,
-    isRendered: isRendered(read),
+    isRenderedByRelease: isRenderedByRelease(read),
     dependencies
   })
 }

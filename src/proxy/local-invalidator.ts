@@ -1,7 +1,7 @@
 import { type Entry } from '../cache/entry.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type OwnTier } from '../cache/tier.js'
-import { type StreamNames } from './events/stream-names.js'
+import { type StreamsByHandle } from './events/streams-by-handle.js'
 import { invalidates, type Invalidation } from '../cache/invalidation.js'
 import { type ChainGeneration } from '../chain/tracker.js'
 import { type Accept } from '../api/accept.js'
@@ -21,7 +21,7 @@ const formats: readonly Accept[] = ['json', 'bcs']
 const maxRecentInvalidations = 256
 
 /** Names under which a read was requested: its key, and its events by its own path. */
-export interface RequestedNames {
+export interface ReadNames {
   readonly key: string
   readonly events: EntryInterval | undefined
 }
@@ -30,16 +30,16 @@ export interface RequestedNames {
 export class LocalInvalidator {
   readonly #memory: MemoryTier
   readonly #tiers: readonly OwnTier[]
-  readonly #streamNames: StreamNames
+  readonly #streamsByHandle: StreamsByHandle
   #count = 0
   // Newest last; undefined is a purge of everything.
   readonly #recent: Array<Invalidation | undefined> = []
 
   /** Takes the tiers that no other replica shares; memory is one of them. */
-  constructor (memory: MemoryTier, streamNames: StreamNames, tiersBelow: readonly OwnTier[] = []) {
+  constructor (memory: MemoryTier, streamsByHandle: StreamsByHandle, tiersBelow: readonly OwnTier[] = []) {
     this.#memory = memory
     this.#tiers = [memory, ...tiersBelow]
-    this.#streamNames = streamNames
+    this.#streamsByHandle = streamsByHandle
   }
 
   /** Number of purges so far; a fetch compares it with the number at its start, so purged data is not stored again. */
@@ -48,7 +48,7 @@ export class LocalInvalidator {
   }
 
   /** Returns true if a purge since `sinceCount` covers an entry, or what its read requested. */
-  hasInvalidated (entry: Entry, sinceCount: number, requested?: RequestedNames): boolean {
+  hasInvalidated (entry: Entry, sinceCount: number, requested?: ReadNames): boolean {
     const invalidationsSince = this.#count - sinceCount
     if (invalidationsSince > this.#recent.length) return true
     const isInvalidated = (what: Invalidation): boolean =>
@@ -63,10 +63,10 @@ export class LocalInvalidator {
    * because the invalidation removes its name.
    */
   invalidationOf (read: Read, chain: ChainGeneration): (on: ChainGeneration) => Invalidation {
-    const stream = this.#streamNames.lastKnown(streamIndexKeyOf(chain, read.path))?.slice(
+    const stream = this.#streamsByHandle.lastKnown(streamIndexKeyOf(chain, read.path))?.slice(
       streamIndexKeyOf(chain, '').length
     )
-    return on => invalidationOf(read, on, stream)
+    return on => invalidationOfRead(read, on, stream)
   }
 
   /** Hides entries at once; resolves when no later process finds them in the tiers of this one. */
@@ -74,7 +74,7 @@ export class LocalInvalidator {
     const { keys, intervals } = invalidation
     // This process may know the stream of a path that the sender of the purge did not know.
     const inStreams = intervals.flatMap(interval => {
-      const family = this.#streamNames.lastKnown(interval.family)
+      const family = this.#streamsByHandle.lastKnown(interval.family)
       return family === undefined ? [] : { ...interval, family }
     })
     const all = { keys, intervals: [...intervals, ...inStreams] }
@@ -82,7 +82,7 @@ export class LocalInvalidator {
     const invalidated = this.#tiers.map(async tier => {
       await tier.invalidate(all)
     })
-    for (const key of keys) this.#streamNames.remove(key)
+    for (const key of keys) this.#streamsByHandle.remove(key)
     await Promise.all(invalidated)
   }
 
@@ -111,7 +111,7 @@ export class LocalInvalidator {
  * Lists all that may be stored for a read: both media types, blocks with and without transactions, overlapping event
  * pages, and stream names. `stream` is the stream of an event path, if known.
  */
-export function invalidationOf (read: Read, chain: ChainGeneration, stream?: string): Invalidation {
+export function invalidationOfRead (read: Read, chain: ChainGeneration, stream?: string): Invalidation {
   const flags = read.endpoint.offByDefault.map(flag => [flag, 'true'] as const)
   const queries = isOfBlock(read) ? [[], flags] : [read.query]
   const all = formats.flatMap(accept => queries.map(query => keysOf({ ...read, accept, query }, chain)))

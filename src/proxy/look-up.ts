@@ -1,10 +1,17 @@
 import { type Entry, makeEntry } from '../cache/entry.js'
 import { decodeStreamName } from '../cache/stream-name-entry.js'
-import { type FoundEntry, type LowerTier, type Lookup, type TierName } from '../cache/tier.js'
+import { type FoundEntry, type LowerTier, type EntrySelector, type TierName } from '../cache/tier.js'
 import { readEventPageSummary } from '../api/event-page-summary.js'
-import { coalescingKeyOf, isRendered, namesStream, pageIntervalOf, type Read, stateFamilyOf } from '../api/read.js'
+import {
+  coalescingKeyOf,
+  isRenderedByRelease,
+  namesStream,
+  pageIntervalOf,
+  type Read,
+  stateFamilyOf
+} from '../api/read.js'
 import { commit } from './commit.js'
-import { lookUpFollowed, lookUpInterval } from './followed-reads.js'
+import { lookUpAtFollowedHead, lookUpEntryAt } from './followed-reads.js'
 import { readMicroCache } from './micro-cache.js'
 import { type CachedEntry } from './outcomes.js'
 import { makeCursorAndGasHeaders } from './cursor-and-gas-headers.js'
@@ -27,11 +34,11 @@ export async function lookUp (context: ProxyContext, pinned: PinnedRead): Promis
 export function lookUpInMemory (context: ProxyContext, pinned: PinnedRead): CachedEntry | undefined {
   if (pinned.readClass !== 'moving') {
     const entry = lookUpHistory(context, pinned)
-    return entry && describeEntry(context, pinned, 'memory', entry)
+    return entry && servableEntry(context, pinned, 'memory', entry)
   }
   const { follower } = context
   const followed = follower !== undefined && pinned.acceptsFollowedHead
-    ? lookUpFollowed(context, follower, pinned)
+    ? lookUpAtFollowedHead(context, follower, pinned)
     : undefined
   if (followed !== undefined) return isRetired(context, pinned.read, followed.entry) ? undefined : followed
   const entry = readMicroCache(context, pinned)
@@ -43,9 +50,9 @@ function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | unde
   const { read, chain, keys } = pinned
   const { page, ledgerVersion } = read
   if (page === undefined) {
-    return memory.get(lookupOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
+    return memory.get(selectorOf(pinned)) ?? (follower === undefined || ledgerVersion === undefined
       ? undefined
-      : lookUpInterval(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
+      : lookUpEntryAt(context, follower, read, stateFamilyOf(read, chain), ledgerVersion))
   }
   // A page without a guid is stored only under its own path.
   const ownPage = memory.getByKey(keys.value)
@@ -54,7 +61,7 @@ function lookUpHistory (context: ProxyContext, pinned: PinnedRead): Entry | unde
 }
 
 /** Returns where every tier looks a read up; pages are also found under the stream that their path leads to. */
-export function lookupOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): Lookup {
+export function selectorOf ({ read: { requestedVersion }, keys }: Pick<PinnedRead, 'read' | 'keys'>): EntrySelector {
   return keys.intervalFamily === undefined || requestedVersion === undefined
     ? { by: 'key', keys }
     : { by: 'version', family: keys.intervalFamily, version: requestedVersion }
@@ -96,14 +103,14 @@ async function lookUpInTier (
 ): Promise<CachedEntry | undefined> {
   const { read: { page }, chain, keys, eventsFamily } = pinned
   const stream = named ?? streamOf(context, pinned)
-  const lookup: Lookup = page === undefined || eventsFamily === undefined
-    ? lookupOf(pinned)
+  const selector: EntrySelector = page === undefined || eventsFamily === undefined
+    ? selectorOf(pinned)
     : stream !== undefined
     ? { by: 'events', events: pageIntervalOf(stream, page) }
     // Looks for the stream name of the path first, then for a page without a guid.
     : { by: 'key', keys: { ...keys, value: eventsFamily } }
   const sinceCount = context.invalidator.count
-  const found = await tier.get(lookup)
+  const found = await tier.get(selector)
   // The chain may have been reset by now, and the path may lead to another stream.
   if (found === undefined || !context.tracker.isCurrent(chain)) return undefined
   if (stream !== undefined && streamOf(context, pinned) !== stream) return undefined
@@ -118,15 +125,15 @@ async function lookUpInTier (
   if (page !== undefined && stream === undefined && readEventPageSummary(found.stored.body)?.stream !== undefined) {
     return undefined
   }
-  const cached = describeEntry(context, pinned, tier.name, entryFromFound(context, found))
+  const cached = servableEntry(context, pinned, tier.name, entryFromFound(context, found))
   // Fetches an entry again that was purged during its look-up.
   return cached === undefined || commit(context, pinned, cached.entry, sinceCount) === 'purged' ? undefined : cached
 }
 
 /** Returns the stream of a page's path; undefined if it is unknown or expired, and for other reads. */
-function streamOf ({ streamNames }: ProxyContext, { read, eventsFamily }: PinnedRead): string | undefined {
+function streamOf ({ streamsByHandle }: ProxyContext, { read, eventsFamily }: PinnedRead): string | undefined {
   if (eventsFamily === undefined || namesStream(read)) return eventsFamily
-  return streamNames.find(eventsFamily)?.stream
+  return streamsByHandle.find(eventsFamily)?.stream
 }
 
 /**
@@ -134,13 +141,13 @@ function streamOf ({ streamNames }: ProxyContext, { read, eventsFamily }: Pinned
  * stream that is known then.
  */
 function learnStreamName (
-  { streamNames }: ProxyContext,
+  { streamsByHandle }: ProxyContext,
   path: string,
   { stored, ttlMs }: FoundEntry
 ): string | undefined {
   const stream = decodeStreamName(stored)
-  if (stream !== undefined) streamNames.learn(path, stream, stored.stamped.position.head.version, ttlMs)
-  return streamNames.find(path)?.stream
+  if (stream !== undefined) streamsByHandle.learn(path, stream, stored.stamped.position.head.version, ttlMs)
+  return streamsByHandle.find(path)?.stream
 }
 
 function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): Entry {
@@ -159,7 +166,7 @@ function entryFromFound (context: ProxyContext, { stored, ttlMs }: FoundEntry): 
 }
 
 /** Describes how an entry may be served; undefined if it may not, because the upstreams have pruned it. */
-export function describeEntry (
+export function servableEntry (
   context: ProxyContext,
   { read }: PinnedRead,
   tier: TierName,
@@ -176,6 +183,7 @@ export function describeEntry (
 
 /** Returns true if no live upstream runs the release of a rendering (law 8: rendering can change, history cannot). */
 function isRetired ({ releases, failedRefreshes }: ProxyContext, read: Read, entry: Entry): boolean {
-  return isRendered(read, entry.status) && entry.release !== undefined && releases.isRetiredRelease(entry.release) &&
+  return isRenderedByRelease(read, entry.status) && entry.release !== undefined &&
+    releases.isRetiredRelease(entry.release) &&
     !failedRefreshes.isBackingOff(entry)
 }

@@ -68,7 +68,7 @@ export type CoalescedFetch = FetchResult & { readonly textKey: string }
 export type Loaded = CoalescedEntry | CoalescedFetch
 
 /** Outcome of a read that got a response. */
-export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObservedOutcome
+export type Outcome = Hit | FetchOutcome | ForwardOutcome | ObserveModeOutcome
 
 /** Served from the cache. */
 export interface Hit extends Pick<CachedEntry, 'tier' | 'entry' | 'kind' | 'followedAt'> {
@@ -92,7 +92,7 @@ export interface ForwardOutcome {
 }
 
 /** Served by an upstream because varve only observes; counted under its would-be outcome. */
-export interface ObservedOutcome {
+export interface ObserveModeOutcome {
   readonly name: 'observed'
   readonly wouldBe: OutcomeName
   readonly fetched: FetchResult
@@ -145,7 +145,7 @@ const hitStatuses = Object.fromEntries(
 export const bypassStatus = 'varve; fwd=bypass'
 
 /** Names the outcome of an error response that varve makes. */
-export function outcomeOfError (status: ErrorResponseStatus): OwnOutcomeName {
+export function outcomeOfErrorStatus (status: ErrorResponseStatus): OwnOutcomeName {
   switch (status) {
     case 410:
       return 'gone'

@@ -1,12 +1,12 @@
 import { type MemoHolder } from '../cache/memory-tier.js'
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type ChainGeneration } from '../chain/tracker.js'
-import { readAcceptEncoding } from '../api/coding.js'
+import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { type Position } from '../api/position.js'
-import { isRendered, type Read } from '../api/read.js'
+import { isRenderedByRelease, type Read } from '../api/read.js'
 import { auditRepeatedHit } from './audit.js'
 import { followedHitName, type Hit, hitNames, type OutcomeName } from './outcomes.js'
-import { streamKnownUntilMs } from './events/event-pages.js'
+import { streamNameExpiryMs } from './events/event-history.js'
 import { pinTo, type PinnedRead } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { type ClientResponse, type ResponsePreferences } from './response-builder.js'
@@ -105,8 +105,8 @@ export class ParsedRequest implements MemoHolder {
     this.#servedPosition = stamped
     this.#acceptEncoding = acceptEncoding
     this.#followedAt = followedAt
-    this.#release = isRendered(this.read, entry.status) ? entry.release : undefined
-    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamKnownUntilMs(context, pinned))
+    this.#release = isRenderedByRelease(this.read, entry.status) ? entry.release : undefined
+    this.#expiresAtMs = Math.min(entry.expiresAtMs ?? Infinity, streamNameExpiryMs(context, pinned))
   }
 
   dropMemo (): void {

@@ -45,7 +45,7 @@ export interface PinnedRead {
 }
 
 /** Pins a read to the present chain; rejects with 503 while no upstream has reported a chain. */
-export async function pinRead (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
+export async function pinToCurrentChain (context: ProxyContext, read: Read, client: ReadClient): Promise<PinnedRead> {
   if (context.tracker.chain === undefined) await context.resolveChain()
   const { chain } = context.tracker
   if (chain === undefined) {
@@ -73,7 +73,7 @@ export function pinTo (chain: ChainGeneration, read: Read, client = noClient): P
 }
 
 /** Returns the position for responses without one, such as node info; resolves the chain if the position is unknown. */
-export async function resolveServedPosition (context: ProxyContext): Promise<Position | undefined> {
+export async function resolvePosition (context: ProxyContext): Promise<Position | undefined> {
   if (context.tracker.position === undefined) await context.resolveChain()
   return context.tracker.position
 }

@@ -2,11 +2,11 @@ import { type Compressor } from '../cache/compressor.js'
 import { type MemoryTier } from '../cache/memory-tier.js'
 import { type LowerTier } from '../cache/tier.js'
 import { type FreshCoalescer, type Coalescer } from '../cache/coalescer.js'
-import { type StreamEnds } from './events/stream-ends.js'
-import { type StreamNames } from './events/stream-names.js'
+import { type LastKnownEvents } from './events/last-known-events.js'
+import { type StreamsByHandle } from './events/streams-by-handle.js'
 import { type VersionWaitResult, type VersionWaits } from '../chain/version-waits.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
-import { type RecentLowestVersion } from './recent-lowest-version.js'
+import { type LowestRecentRequest } from './lowest-recent-request.js'
 import { type Tracker } from '../chain/tracker.js'
 import { type FetchedResponse, type Inspection, type InspectResponse } from '../upstreams/monitored-attempts.js'
 import { type ReportedChain } from '../chain/describe-chain-mismatch.js'
@@ -19,7 +19,7 @@ import { type NotStoredReason } from '../api/store-verdict.js'
 import { type AuditSampler, type AuditResult } from './audit-sampler.js'
 import { type LocalInvalidator } from './local-invalidator.js'
 import { type CachedEntry, type Loaded } from './outcomes.js'
-import { type PrunedErrors } from '../api/pruned-errors.js'
+import { type PrunedErrorBuilder } from '../api/pruned-error-builder.js'
 import { type FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 import { type FailedRefreshes } from './failed-refreshes.js'
@@ -102,15 +102,15 @@ export interface ProxyContext {
   readonly tracker: Tracker
   readonly versionWaits: Pick<VersionWaits, 'waitFor' | 'close'>
   /** Records the versions that clients request. */
-  readonly lowestRequested: RecentLowestVersion
+  readonly lowestRequested: LowestRecentRequest
   readonly memory: MemoryTier
   readonly compressor: Compressor
   /** Tiers below memory, in the order of look-ups. */
   readonly lowerTiers: readonly LowerTier[]
   readonly invalidator: LocalInvalidator
   readonly auditSampler: AuditSampler
-  readonly streamEnds: StreamEnds
-  readonly streamNames: StreamNames
+  readonly lastKnownEvents: LastKnownEvents
+  readonly streamsByHandle: StreamsByHandle
   readonly historyCoalescer: Coalescer<Loaded>
   /** Coalesces look-ups in lower tiers. */
   readonly lowerTierCoalescer: Coalescer<CachedEntry | undefined>
@@ -127,7 +127,7 @@ export interface ProxyContext {
   readonly rejectIfOverloaded?: (() => void) | undefined
   /** Resolves the chain and position from an upstream, or from Redis if no upstream responds in time. */
   readonly resolveChain: () => Promise<void>
-  readonly prunedErrors: PrunedErrors
+  readonly prunedErrorBuilder: PrunedErrorBuilder
   readonly failedRefreshes: FailedRefreshes
   readonly metrics: ProxyMetrics
   readonly settings: ProxySettings

@@ -40,7 +40,7 @@ export function prunedDistance (
 }
 
 /** Returns the pruned distance if varve may respond 410 without an upstream request; else undefined. */
-export function locallyPrunedDistance (context: ProxyContext, read: Read): bigint | undefined {
+export function prunedDistanceIfGone (context: ProxyContext, read: Read): bigint | undefined {
   const distance = prunedDistance(context.tracker.position, read)
   // Requires both: the served position, which is of our chain, and the last known window of every upstream.
   return context.settings.answerLocally && read.requestedVersion !== undefined &&
@@ -52,10 +52,10 @@ export function locallyPrunedDistance (context: ProxyContext, read: Read): bigin
 /** Throws and counts the 410 for a version that every upstream has pruned (law 11: "gone" is a fact, not a guess). */
 export function rejectPruned (context: ProxyContext, read: Read): void {
   const { requestedVersion } = read
-  const distance = locallyPrunedDistance(context, read)
+  const distance = prunedDistanceIfGone(context, read)
   if (distance === undefined || requestedVersion === undefined) return
   context.metrics.pruned(read.endpoint.name, 'local', distance)
-  throw context.prunedErrors.errorFor(requestedVersion, requestedVersion + distance)
+  throw context.prunedErrorBuilder.errorFor(requestedVersion, requestedVersion + distance)
 }
 
 /** Counts a response of an upstream that lacks pruned history. */

@@ -1,23 +1,23 @@
 import { type Compressor } from '../cache/compressor.js'
-import { etagForCoding, type Entry, etagOf } from '../cache/entry.js'
+import { etagForCoding, type Entry, computeEtag } from '../cache/entry.js'
 import { joinPrinted, printHeaders } from '../cache/print-headers.js'
 import { type UpstreamResponse, contentTypeOf, headerOf, type RemainingBody } from '../api/upstream-response.js'
-import { readAcceptEncoding } from '../api/coding.js'
+import { readAcceptEncoding } from '../api/accept-encoding.js'
 import { classOf, dependsOnRelease, type Read } from '../api/read.js'
 import { type ErrorResponse } from '../api/error-response.js'
 import { isVersionNotFoundError } from '../api/min-version.js'
-import { CommonHeaderCache } from './common-headers.js'
-import { type Outcome, cacheStatusOf, outcomeOfError, ownCacheStatusOf, bypassStatus } from './outcomes.js'
+import { CommonHeaderCache } from './common-header-cache.js'
+import { type Outcome, cacheStatusOf, outcomeOfErrorStatus, ownCacheStatusOf, bypassStatus } from './outcomes.js'
 import {
-  headerFamiliesOf,
+  emittedFamiliesOf,
   makeCursorAndGasHeaders,
   readCursorAndGas,
   pinCursorHeaders,
   cursorVersionOf
 } from './cursor-and-gas-headers.js'
 import { type ProxyContext } from './proxy-context.js'
-import { archivalHeaders } from '../api/pruned-errors.js'
-import { varyOf } from './vary.js'
+import { archivalEndpointHeaders } from '../api/pruned-error-builder.js'
+import { varyOf } from './vary-header.js'
 
 /** Response ready to be written; its headers are a flat list, which Node.js writes fastest. */
 export interface ClientResponse {
@@ -115,7 +115,7 @@ export class ResponseBuilder {
   respondWithError (error: ErrorResponse, isKnownRead: boolean): ClientResponse {
     const body = Buffer.from(error.body)
     const hasPosition = isKnownRead || isVersionNotFoundError(error)
-    const status = ownCacheStatusOf(outcomeOfError(error.status))
+    const status = ownCacheStatusOf(outcomeOfErrorStatus(error.status))
     const head = hasPosition
       ? this.#commonHeaders.get(this.#tracker.position, status, 'no-store').rawHeaders
       : ['cache-status', status, 'cache-control', 'no-store', ...this.#varyHeader(undefined)]
@@ -141,7 +141,7 @@ export class ResponseBuilder {
       bypassStatus,
       ...this.#commonHeaders.positionHeaders(position),
       ...makeCursorAndGasHeaders(readCursorAndGas(response, family), this.#settings.emit, family),
-      ...archivalHeaders(response)
+      ...archivalEndpointHeaders(response)
     ]
     rawHeaders.push(...this.#varyHeader(headerValueOf(response, 'vary')))
     for (const name of passThroughHeaders) {
@@ -157,7 +157,7 @@ export class ResponseBuilder {
 
   /** Prefixes of the position headers that clients get. */
   get headerFamilies (): readonly string[] {
-    return headerFamiliesOf(this.#settings.emit, this.#tracker.family)
+    return emittedFamiliesOf(this.#settings.emit, this.#tracker.family)
   }
 
   #varyHeader (names: string | undefined): readonly string[] {
@@ -209,7 +209,7 @@ export class ResponseBuilder {
     )
     const rawHeaders = head.rawHeaders.concat(own)
     const etag = response.status === 200 && response.rest === undefined
-      ? etagOf(contentTypeOf(response), response.body)
+      ? computeEtag(contentTypeOf(response), response.body)
       : undefined
     if (etag !== undefined) rawHeaders.push('etag', etag)
     if (etag !== undefined && matchingTag(ifNoneMatch, () => [etag]) !== undefined) {
@@ -219,7 +219,7 @@ export class ResponseBuilder {
       const value = headerValueOf(response, name)
       if (value !== undefined) rawHeaders.push(name, value)
     }
-    if (response.status === 410) rawHeaders.push(...archivalHeaders(response))
+    if (response.status === 410) rawHeaders.push(...archivalEndpointHeaders(response))
     const length = response.rest === undefined
       ? String(response.body.length)
       : headerValueOf(response, 'content-length')

@@ -1,9 +1,15 @@
 import { coalescingKeyOf } from '../api/read.js'
 import { fetchJudged } from './fetch.js'
-import { type CachedEntry, type CoalescedFetch, type FetchResult, hitNames, type ObservedOutcome } from './outcomes.js'
-import { type PinnedRead, resolveServedPosition } from './pinned-read.js'
+import {
+  type CachedEntry,
+  type CoalescedFetch,
+  type FetchResult,
+  hitNames,
+  type ObserveModeOutcome
+} from './outcomes.js'
+import { type PinnedRead, resolvePosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
-import { locallyPrunedDistance } from './pruned-reads.js'
+import { prunedDistanceIfGone } from './pruned-reads.js'
 
 /**
  * Forwards a read that was looked up, stores only what serve mode would store, and returns the outcome that serve mode
@@ -14,14 +20,14 @@ export async function serveInObserveMode (
   pinned: PinnedRead,
   cached: CachedEntry | undefined,
   fetchAndCommit: () => Promise<CoalescedFetch>
-): Promise<ObservedOutcome> {
+): Promise<ObserveModeOutcome> {
   const { read, readClass, keys, client } = pinned
   const { historyCoalescer, failedRefreshes } = context
   await client.admit?.()
-  let wouldBe: ObservedOutcome['wouldBe']
+  let wouldBe: ObserveModeOutcome['wouldBe']
   let fetched: FetchResult
   let isHistory = false
-  if (cached?.isRetired === false || locallyPrunedDistance(context, read) !== undefined) {
+  if (cached?.isRetired === false || prunedDistanceIfGone(context, read) !== undefined) {
     wouldBe = cached === undefined ? 'gone' : hitNames[cached.tier]
     const { response, verdict } = await fetchJudged(context, pinned)
     fetched = { response, entry: undefined, notStored: undefined }
@@ -48,5 +54,5 @@ export async function serveInObserveMode (
   // History carries the served position (law 4: headers are the present, bodies are the past); other responses carry
   // their own stamp.
   const stamped = isHistory || (readClass === 'immutable' && !read.mayBeMoving) ? undefined : fetched.response.stamped
-  return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await resolveServedPosition(context) }
+  return { name: 'observed', wouldBe, fetched, position: stamped?.position ?? await resolvePosition(context) }
 }

@@ -5,10 +5,10 @@ import { type Follower } from '../follow/follower.js'
 import { withTimeout } from '../with-timeout.js'
 import { auditFollowedHit, auditHit } from './audit.js'
 import { commitFetched } from './commit.js'
-import { learnStream } from './events/event-pages.js'
+import { learnStream } from './events/event-history.js'
 import { discardBody, fetchJudged, isLaggingError } from './fetch.js'
 import { atFollowedHead, followedHeadFor, observeLatest } from './followed-reads.js'
-import { describeEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
+import { servableEntry, lookUp, lookUpBelowMemory, lookUpInMemory } from './look-up.js'
 import {
   type CachedEntry,
   type CoalescedEntry,
@@ -19,7 +19,7 @@ import {
   type Loaded,
   type Outcome
 } from './outcomes.js'
-import { noClient, pinRead, type PinnedRead, type ReadClient, resolveServedPosition } from './pinned-read.js'
+import { noClient, pinToCurrentChain, type PinnedRead, type ReadClient, resolvePosition } from './pinned-read.js'
 import { type ProxyContext } from './proxy-context.js'
 import { countPrunedResponse, highestVersionOf, rejectPruned } from './pruned-reads.js'
 import { type ParsedRequest } from './parsed-request.js'
@@ -55,17 +55,17 @@ export async function serveRead (context: ProxyContext, read: Read, client: Read
     context.lowestRequested.record(read.requestedVersion, context.tracker.position)
   }
   const arrivedAtMs = context.now()
-  let pinned = await pinRead(context, read, client)
+  let pinned = await pinToCurrentChain(context, read, client)
   if (isAboveServedHead(context, read)) {
     await client.admit?.()
     await waitForVersions(context, read, client)
     // The chain may have been reset during the wait.
-    pinned = await pinRead(context, read, client)
+    pinned = await pinToCurrentChain(context, read, client)
   }
   if (pinned.acceptsFollowedHead) await context.follower?.bringUp(arrivedAtMs)
   let outcome = await serve(context, { ...pinned, arrivedAtMs })
   // A reset during look-up or refresh makes a cached entry void (law 7: chains never mix).
-  while (outcome === undefined) outcome = await serve(context, await pinRead(context, read, client))
+  while (outcome === undefined) outcome = await serve(context, await pinToCurrentChain(context, read, client))
   if (outcome.name !== 'hit') countPrunedResponse(context, read, outcome.fetched)
   return outcome
 }
@@ -121,7 +121,7 @@ async function serveCached (
   if (!context.tracker.isCurrent(pinned.chain)) return undefined
   if (refreshed !== undefined) return refreshed
   // Upstreams may have pruned the entry's version during the refresh.
-  const present = describeEntry(context, pinned, cached.tier, cached.entry)
+  const present = servableEntry(context, pinned, cached.tier, cached.entry)
   return present === undefined ? await serve(context, pinned) : serveHit(context, pinned, present)
 }
 
@@ -168,7 +168,7 @@ async function serveMoving (context: ProxyContext, pinned: PinnedRead): Promise<
   // (law 4: headers are the present, bodies are the past).
   const stamped = pinned.read.mayBeMoving && result.entry !== undefined ? undefined : result.response.stamped
   if (stamped !== undefined) context.tracker.show(stamped)
-  return { name: 'forwarded', fetched: result, position: stamped?.position ?? await resolveServedPosition(context) }
+  return { name: 'forwarded', fetched: result, position: stamped?.position ?? await resolvePosition(context) }
 }
 
 /** Records the wait of a traced read for the fetch of another; a read that fetched itself has spans of attempts. */

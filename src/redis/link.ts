@@ -2,7 +2,7 @@ import { Cluster } from 'ioredis'
 import { withTimeout } from '../with-timeout.js'
 import { CircuitBreaker } from './circuit-breaker.js'
 import { type RedisOperation } from './operation-names.js'
-import { type RedisClient } from './redis-client.js'
+import { type RedisClient } from './create-client.js'
 
 /** Counts commands and failures for metrics. */
 export interface RedisMetrics {

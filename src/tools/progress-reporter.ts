@@ -1,4 +1,4 @@
-import { withProgressBar } from './warm/progress.js'
+import { prependProgressBar } from './warm/format-progress.js'
 import { type Io } from '../app/io.js'
 
 /** Progress of a run: a line for people, the share done where known, and fields for programs. */
@@ -59,7 +59,7 @@ export class ProgressReporter {
   #print (): void {
     const { line, share, facts } = this.#report(this.tookMs)
     if (this.#options.isJson) this.#write(`${JSON.stringify({ event: 'progress', ...facts })}\n`)
-    else this.#write(this.#hasBar ? `\r${withProgressBar(share, line)}\x1b[K` : `${line}\n`)
+    else this.#write(this.#hasBar ? `\r${prependProgressBar(share, line)}\x1b[K` : `${line}\n`)
   }
 
   #write (text: string): void {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type ChildKind, type Span, type SpanAttributes } from './span.js'
+import { type SpanKind, type Span, type SpanAttributes } from './span.js'
 
 /** A span that has ended, as the exporter sends it. */
 export interface EndedSpan {
@@ -7,7 +7,7 @@ export interface EndedSpan {
   readonly spanId: string
   readonly parentId: string | undefined
   readonly name: string
-  readonly kind: 'server' | ChildKind
+  readonly kind: 'server' | SpanKind
   readonly startMs: number
   readonly endMs: number
   readonly attributes: SpanAttributes
@@ -74,7 +74,7 @@ class RecordedSpan implements Span {
     this.#now = now
   }
 
-  child (name: string, attributes: SpanAttributes = {}, kind: ChildKind = 'internal'): Span {
+  child (name: string, attributes: SpanAttributes = {}, kind: SpanKind = 'internal'): Span {
     return new RecordedSpan(this.#trace, this.traceId, this.spanId, name, kind, this.#now(), attributes, this.#now)
   }
 

@@ -18,7 +18,7 @@ export interface BackgroundResponse {
 }
 
 /**
- * Finds healthy, verified upstreams with the version and over half of their budget free; those of the release go first.
+ * Finds healthy, verified upstreams with the version and over half of their limits free; those of the release go first.
  */
 export function backgroundCandidates (
   upstreams: readonly Upstream[],
@@ -27,7 +27,7 @@ export function backgroundCandidates (
   const candidates = upstreams.filter(({ isUp, isVerified, isCordoned, health, window, client }) =>
     isUp && !isCordoned && isVerified && health.isHealthy && window !== undefined && version >= window.oldest &&
     version <= window.head &&
-    client.budget.hasSpareCapacity
+    client.limiter.hasSpareCapacity
   )
   const sameRelease = candidates.filter(({ client }) => client.release === release)
   return sameRelease.length === 0 && allowsOtherReleases ? candidates : sameRelease

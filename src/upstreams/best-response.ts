@@ -1,4 +1,4 @@
-import { compareU64 } from '../api/position.js'
+import { compareBigInts } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { type Upstream } from './upstream.js'
 import { mayStillHave, type UpstreamRequirements } from './ranking.js'
@@ -49,7 +49,7 @@ export function chooseBest<F extends FlawedResponse> (
 export function longestHistoryIn<F extends FlawedResponse> (flawed: readonly F[]): F | undefined {
   const oldestOf = ({ upstream: { window } }: FlawedResponse): bigint => window?.oldest ?? 0n
   return flawed.filter(isMissingHistory).sort((a, b) =>
-    compareU64(oldestOf(a), oldestOf(b)) || byHead(a.response, b.response)
+    compareBigInts(oldestOf(a), oldestOf(b)) || byHead(a.response, b.response)
   )[0]
 }
 
@@ -68,7 +68,7 @@ function statusRank ({ status }: UpstreamResponse): number {
 // Prefers the highest head, which is the least stale (law 5: a latest read is never older than its request).
 function byHead (a: UpstreamResponse, b: UpstreamResponse): number {
   const [headA = -1n, headB = -1n] = [a, b].map(({ stamped }) => stamped?.position.head.version)
-  return compareU64(headB, headA)
+  return compareBigInts(headB, headA)
 }
 
 /** Frees the upstream slots of responses that no client gets. */

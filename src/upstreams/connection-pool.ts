@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
 import { type Dispatcher, EnvHttpProxyAgent, errors, Pool } from 'undici'
-import { type UpstreamSlot } from './upstream-slot.js'
+import { type RequestSlot } from './request-slot.js'
 import { DnsMonitor, type DnsMonitorOptions } from './dns-monitor.js'
 import { type InFlightBytes } from './in-flight-bytes.js'
 import { isDeadConnection } from './upstream-failure.js'
@@ -97,7 +97,7 @@ export class ConnectionPool {
   send (
     { method, target, headers, callerHeaders, body, bytes, isIdempotent }: UpstreamRequest,
     maxBufferedBytes: number,
-    slot: UpstreamSlot | undefined,
+    slot: RequestSlot | undefined,
     onDone: () => void
   ): ResponseReceiver {
     const dispatchOptions: Dispatcher.DispatchOptions = {

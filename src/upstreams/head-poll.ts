@@ -1,6 +1,6 @@
 import { type Position, type ResponsePosition } from '../api/position.js'
 import { gasEstimateTarget, indexTarget } from '../api/request-targets.js'
-import { readRelease, type UpstreamResponse } from '../api/upstream-response.js'
+import { releaseInIndex, type UpstreamResponse } from '../api/upstream-response.js'
 import { QuarantinedError } from './chain-guard.js'
 import {
   lacksPosition,
@@ -140,7 +140,7 @@ async function fetchHeadAndRelease (
   fetch: (request: UpstreamRequest) => Promise<UpstreamResponse>
 ): Promise<{ stamped: ResponsePosition | undefined, release: string | undefined }> {
   const index = await sendProbe(fetch, indexTarget)
-  const release = index.status === 200 ? readRelease(index.body) : undefined
+  const release = index.status === 200 ? releaseInIndex(index.body) : undefined
   if (index.status === 200 && index.stamped !== undefined) return { stamped: index.stamped, release }
   // An upstream that fails or limits us gets no second request.
   if (index.status === 429 || index.status >= 500) return { stamped: undefined, release }

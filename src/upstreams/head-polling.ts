@@ -65,7 +65,7 @@ export class HeadPolling {
   /** Polls upstreams at once, because a request waits for a version. */
   pollForWaiters (): void {
     for (const { upstream, poll } of this.#heads) {
-      if (isPolledForWaiters(upstream, upstream.client.budget.isBusy())) poll.poll().catch(() => {})
+      if (isPolledForWaiters(upstream, upstream.client.limiter.isBusy())) poll.poll().catch(() => {})
     }
   }
 

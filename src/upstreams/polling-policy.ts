@@ -83,7 +83,7 @@ export function pollTimeoutMs (timeoutMs: number, isFirst = false): number {
 }
 
 /** Returns the share of an upstream's limits for the process that polls it for all workers. */
-export function pollBoundsOf ({ maxConcurrent, requestsPerSecond }: UpstreamLimits, pollMs: number): UpstreamLimits {
+export function pollLimitsOf ({ maxConcurrent, requestsPerSecond }: UpstreamLimits, pollMs: number): UpstreamLimits {
   const pollsPerSecond = Math.ceil(requestsPerPoll * 1000 / pollIntervalMs(pollMs))
   return {
     maxConcurrent: Math.max(1, Math.min(maxInFlight, Math.floor(maxConcurrent * connectionShare))),

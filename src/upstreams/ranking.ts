@@ -1,4 +1,4 @@
-import { compareU64 } from '../api/position.js'
+import { compareBigInts } from '../api/position.js'
 import { type Health } from './health.js'
 
 /** Requirements that a request puts on the upstream that serves it. */
@@ -47,7 +47,7 @@ export function rankUpstreams<T extends Candidate> (all: readonly T[], requireme
   const unknown = candidates.filter(({ window }) => window === undefined).sort(byRank)
   const covering = candidates.filter(({ window }) => window !== undefined && covers(window, version)).sort(byRank)
   const others = candidates.filter(({ window }) => window !== undefined && !covers(window, version)).sort((a, b) =>
-    byHealth(a, b) || compareU64(distanceTo(a, version), distanceTo(b, version))
+    byHealth(a, b) || compareBigInts(distanceTo(a, version), distanceTo(b, version))
   )
   const behind = others.filter(({ window }) => window !== undefined && window.head < version)
   if (covering.length > 0) return [...covering, ...unknown, ...behind]
@@ -86,7 +86,7 @@ export function mayStillHave (candidate: Candidate, requirements: UpstreamRequir
 }
 
 /** Allows a hedge only to an upstream whose response cannot be worse. */
-export function isAsGood (candidate: Candidate, other: Candidate, requirements: UpstreamRequirements): boolean {
+export function mayHedge (candidate: Candidate, other: Candidate, requirements: UpstreamRequirements): boolean {
   const { window } = candidate
   if (window === undefined || !isHealthyAndVerified(candidate) || !mayHaveVersion(candidate, requirements)) return false
   // A slow upstream can answer, so a backup gets no hedge.
@@ -120,14 +120,14 @@ function byFreeSlot (a: Candidate, b: Candidate): number {
 }
 
 function byHistory (a: Candidate, b: Candidate, { events }: UpstreamRequirements): number {
-  return events !== undefined ? compareU64(a.window?.oldest ?? 0n, b.window?.oldest ?? 0n) : 0
+  return events !== undefined ? compareBigInts(a.window?.oldest ?? 0n, b.window?.oldest ?? 0n) : 0
 }
 
 // Ranks a head at or above the minimum first, then the highest head, then unknown heads.
 function byHead (a: Candidate, b: Candidate, { minVersion }: UpstreamRequirements): number {
   if (minVersion === undefined) return 0
   const [headA, headB] = [a.window?.head ?? -1n, b.window?.head ?? -1n]
-  return headA >= minVersion && headB >= minVersion ? 0 : compareU64(headB, headA)
+  return headA >= minVersion && headB >= minVersion ? 0 : compareBigInts(headB, headA)
 }
 
 function distanceTo ({ window }: Candidate, version: bigint): bigint {

@@ -1,11 +1,11 @@
 import { type ResponseHeaders, type Position, readPosition, type ResponsePosition } from '../api/position.js'
 import { type UpstreamResponse } from '../api/upstream-response.js'
 import { onTimeout } from '../with-timeout.js'
-import { Budget, NoSlotError } from './budget.js'
+import { UpstreamLimiter, NoSlotError } from './upstream-limiter.js'
 import { ConnectionPool, type UpstreamConnectionOptions } from './connection-pool.js'
 import { UpstreamFailure, isInconclusive } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
-import { type UpstreamSlot } from './upstream-slot.js'
+import { type RequestSlot } from './request-slot.js'
 import { type ResponseReceiver } from './response-receiver.js'
 import { type CancelSignal } from './cancel-signal.js'
 
@@ -28,7 +28,7 @@ export interface Transport {
   send(
     request: UpstreamRequest,
     maxBytes: number,
-    slot: UpstreamSlot | undefined,
+    slot: RequestSlot | undefined,
     onDone: () => void
   ): Pick<ResponseReceiver, 'received' | 'cancel'>
 }
@@ -39,10 +39,10 @@ export interface UpstreamMetrics {
   brokeOffStream?(upstream: string): void
 }
 
-/** HTTP client of one upstream: connections, budget, and the last release and position it reported. */
+/** HTTP client of one upstream: connections, limiter, and the last release and position it reported. */
 export class UpstreamClient {
   readonly name: string
-  readonly budget: Budget
+  readonly limiter: UpstreamLimiter
   readonly #options: UpstreamClientOptions
   readonly #metrics: UpstreamMetrics
   readonly #connectionPool: ConnectionPool
@@ -56,7 +56,7 @@ export class UpstreamClient {
     this.#options = options
     this.#metrics = metrics
     this.#connectionPool = new ConnectionPool(options)
-    this.budget = new Budget({
+    this.limiter = new UpstreamLimiter({
       ...options,
       requestsPerSecond: options.requestsPerSecond ?? null,
       onBrokenOff: () => {
@@ -109,7 +109,7 @@ export class UpstreamClient {
 
   /** Resolves when requests in flight have ended and the connections are closed. */
   async drain (): Promise<void> {
-    await this.budget.waitUntilIdle()
+    await this.limiter.waitUntilIdle()
     await this.#connectionPool.drain()
   }
 
@@ -140,9 +140,9 @@ export class UpstreamClient {
     let leftMs = timeoutMs
     try {
       if (signal?.aborted === true) throw signal.reason
-      let slot = transport === this.#connectionPool ? this.budget.tryAcquire(isProbe, clientId) : undefined
+      let slot = transport === this.#connectionPool ? this.limiter.tryAcquire(isProbe, clientId) : undefined
       if (slot === undefined && transport === this.#connectionPool) {
-        slot = await this.budget.acquire({ clientId, isProbe, timeoutMs, signal })
+        slot = await this.limiter.acquire({ clientId, isProbe, timeoutMs, signal })
         leftMs -= now() - startedMs
       }
       const response = await this.#send(request, maxBytes, leftMs, signal, transport, slot)
@@ -178,7 +178,7 @@ export class UpstreamClient {
 
   /** Closes every connection; pending requests fail. */
   async close (): Promise<void> {
-    this.budget.close()
+    this.limiter.close()
     await this.#connectionPool.close()
   }
 
@@ -188,7 +188,7 @@ export class UpstreamClient {
     timeoutMs: number,
     signal: CancelSignal | undefined,
     transport: Transport,
-    slot: UpstreamSlot | undefined
+    slot: RequestSlot | undefined
   ): Promise<UpstreamResponse> {
     // Reads the release before sending: an upgrade in between makes an entry look older, never newer.
     const release = this.#release

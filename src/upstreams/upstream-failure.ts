@@ -1,6 +1,6 @@
 import { errors } from 'undici'
 import { DnsError } from './dns-cache.js'
-import { NoSlotError } from './budget.js'
+import { NoSlotError } from './upstream-limiter.js'
 
 /**
  * Closed list of reasons for a missing or incomplete response: label `status` of varve_upstream_requests_total in place
@@ -61,7 +61,7 @@ export class ImpossibleResponseError<I> extends Error {
 }
 
 /** Returns the error of a fetch without a usable response; impossible responses explain it best. */
-export function fetchErrorOf<I> (impossible: I | undefined, failure: unknown): unknown {
+export function chooseFetchError<I> (impossible: I | undefined, failure: unknown): unknown {
   return impossible === undefined ? failure : new ImpossibleResponseError(impossible, failure)
 }
 

@@ -20,9 +20,9 @@ import {
 } from './best-response.js'
 import { type Hedger, resultOf } from './hedger.js'
 import { type Upstream } from './upstream.js'
-import { fetchErrorOf, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
+import { chooseFetchError, UpstreamFailure, isLocalFailure } from './upstream-failure.js'
 import { type UpstreamRequest } from './upstream-request.js'
-import { rankUpstreams, isAsGood, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
+import { rankUpstreams, mayHedge, mayHaveVersion, mayHaveLongerHistory, type UpstreamRequirements } from './ranking.js'
 import { type BackgroundRequirements, backgroundCandidates, type BackgroundResponse } from './background-candidates.js'
 import { type CancelSignal } from './cancel-signal.js'
 
@@ -188,7 +188,7 @@ export class UpstreamPool {
     if (first !== undefined && attempt !== undefined && attempt.flaw !== 'impossible') {
       return withSource(attempt, first, 1)
     }
-    throw fetchErrorOf(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
+    throw chooseFetchError(attempt?.inspection, new UpstreamFailure('every upstream', 'unreachable', undefined))
   }
 
   async #fetchWithFailover<I extends Inspection> (
@@ -224,7 +224,7 @@ export class UpstreamPool {
         ? [await resultOf(upstream, startAttempt(upstream))]
         : await hedger.run(
           upstream,
-          () => remaining().find(other => hasCapacity(other) && isAsGood(other, upstream, requirements)),
+          () => remaining().find(other => hasCapacity(other) && mayHedge(other, upstream, requirements)),
           startAttempt
         )
       for (const { upstream: one, attempt, error } of results) {
@@ -257,7 +257,7 @@ export class UpstreamPool {
       requirements
     )
     discardBodies(flawed.filter(each => each !== best))
-    if (best === undefined) throw fetchErrorOf(impossible, failure)
+    if (best === undefined) throw chooseFetchError(impossible, failure)
     const longest = isMissingHistory(best) ? longestHistoryIn(flawed) : undefined
     const hasReported = (upstream: Upstream): boolean =>
       flawed.some(each => each.upstream === upstream && (isMissingHistory(each) || each.flaw === 'lagging'))
@@ -289,6 +289,6 @@ function isPromising (upstream: Upstream, requirements: UpstreamRequirements): b
 }
 
 // A hedge goes only to an upstream below half of its limits and with an empty queue.
-function hasCapacity ({ isUp, client: { budget } }: Upstream): boolean {
-  return isUp && !budget.isBusy()
+function hasCapacity ({ isUp, client: { limiter } }: Upstream): boolean {
+  return isUp && !limiter.isBusy()
 }

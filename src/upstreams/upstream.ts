@@ -11,7 +11,7 @@ import { type CancelSignal } from './cancel-signal.js'
 import { type ChainGuard, type QuarantineReason } from './chain-guard.js'
 
 /** Settings that decide which reads an upstream gets. */
-export interface UpstreamChoice {
+export interface RankingSettings {
   /** Ledger time behind the newest upstream from which it counts as lagging. */
   readonly maxLagSeconds: number
   /** Higher numbers get reads only while no lower one can answer. */
@@ -35,11 +35,11 @@ export class Upstream implements Candidate {
   readonly #now: () => number
   #isSilent = false
 
-  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, choice: Partial<UpstreamChoice> = {}) {
-    this.maxLagSeconds = choice.maxLagSeconds ?? Infinity
-    this.priority = choice.priority ?? 0
-    this.weight = choice.weight ?? 1
-    this.#isCordoned = choice.isCordoned ?? (() => false)
+  constructor (client: UpstreamClient, guard: ChainGuard, now: () => number, ranking: Partial<RankingSettings> = {}) {
+    this.maxLagSeconds = ranking.maxLagSeconds ?? Infinity
+    this.priority = ranking.priority ?? 0
+    this.weight = ranking.weight ?? 1
+    this.#isCordoned = ranking.isCordoned ?? (() => false)
     this.client = client
     this.#guard = guard
     this.#now = now
@@ -58,7 +58,7 @@ export class Upstream implements Candidate {
   }
 
   get isFull (): boolean {
-    return this.client.budget.isFull
+    return this.client.limiter.isFull
   }
 
   /** First and last version that it has, as last stamped; undefined before the first stamp and while quarantined. */

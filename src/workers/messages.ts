@@ -1,7 +1,7 @@
 import { type ClientRateLimit } from '../clients/token-buckets.js'
-import { type DiskChange, type DiskRecord } from '../cluster/disk-records.js'
+import { type DiskChange, type DiskGeneration } from '../cluster/disk-generations.js'
 import { type Config } from '../config/schema.js'
-import { type FollowDemand, type FollowEvent } from '../follow/follow-message.js'
+import { type TailDemand, type FollowEvent } from '../follow/follow-message.js'
 import { type ResponsePosition } from '../api/position.js'
 import { type PollResult } from '../upstreams/shared-poller.js'
 import { type ErrorResponse } from '../api/error-response.js'
@@ -51,7 +51,7 @@ export interface FolderSize {
 /** Folder of the disk tier as a worker finds it. */
 export interface FolderState {
   readonly path: string
-  readonly records: readonly DiskRecord[]
+  readonly records: readonly DiskGeneration[]
   readonly size: FolderSize
 }
 
@@ -71,9 +71,9 @@ export type ToWorker =
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
   | FollowMessage
   | { readonly kind: 'follow_lead' }
-  | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
+  | { readonly kind: 'follow_demand', readonly demand: TailDemand }
   | { readonly kind: 'take_result', readonly id: number, readonly waitMs: number }
-  | { readonly kind: 'disk_records', readonly records: readonly DiskRecord[] }
+  | { readonly kind: 'disk_records', readonly records: readonly DiskGeneration[] }
   | { readonly kind: 'disk_size', readonly size: FolderSize }
   | {
     readonly kind: 'disk_changed',
@@ -94,7 +94,7 @@ export type ToPrimary =
   | { readonly kind: 'head', readonly resetCount: ChainResetCount, readonly stamped: ResponsePosition }
   | { readonly kind: 'chain_reset', readonly resetCount: ChainResetCount }
   | FollowMessage
-  | { readonly kind: 'follow_demand', readonly demand: FollowDemand }
+  | { readonly kind: 'follow_demand', readonly demand: TailDemand }
   | { readonly kind: 'take', readonly id: number, readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'refund', readonly clientId: string, readonly allowance: ClientRateLimit }
   | { readonly kind: 'disk_change', readonly id: number, readonly change: DiskChange }

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { withTimeout } from '../with-timeout.js'
 import { type RejectedConnections } from './close-unaccepted-connections.js'
 import { type ShutdownDeadlines, type ToWorker } from './messages.js'
-import { type WorkerExit, WorkerProcess, type WorkerProcessOptions } from './worker-process.js'
+import { type WorkerExit, WorkerHandle, type WorkerHandleOptions } from './worker-handle.js'
 
 /** Program that worker processes run. */
 export interface Program {
@@ -15,7 +15,7 @@ export interface Program {
 }
 
 /** Number of workers and start options for one configuration. */
-export type WorkerPoolOptions = WorkerProcessOptions & { readonly count: number }
+export type WorkerPoolOptions = WorkerHandleOptions & { readonly count: number }
 
 /** Notifications about worker processes. */
 export interface WorkerPoolListener {
@@ -24,7 +24,7 @@ export interface WorkerPoolListener {
   /** A replacement could not start; the pool retries. */
   onReplacementFailed(reason: string): void
   /** A worker exited, for any reason. */
-  onExited(worker: WorkerProcess): void
+  onExited(worker: WorkerHandle): void
 }
 
 const tickMs = 1000
@@ -42,8 +42,8 @@ const stopTimeoutMs = 11_000
 export class WorkerPool {
   readonly #listener: WorkerPoolListener
   readonly #onLogLine: Program['onLogLine']
-  readonly #workers = new Set<WorkerProcess>()
-  readonly #stopping = new Set<WorkerProcess>()
+  readonly #workers = new Set<WorkerHandle>()
+  readonly #stopping = new Set<WorkerHandle>()
   readonly #timer: NodeJS.Timeout
   // Connections that one worker could not accept.
   readonly #rejectedConnections: RejectedConnections = new WeakSet()
@@ -73,12 +73,12 @@ export class WorkerPool {
   }
 
   /** Workers that are not stopping. */
-  get current (): readonly WorkerProcess[] {
+  get current (): readonly WorkerHandle[] {
     return [...this.#workers]
   }
 
   /** All workers that may serve clients; stopping ones come last. */
-  get all (): readonly WorkerProcess[] {
+  get all (): readonly WorkerHandle[] {
     return [...this.#workers, ...this.#stopping]
   }
 
@@ -102,7 +102,7 @@ export class WorkerPool {
    * Sends a message to the other workers with the same spec; upstream names and the chain may differ in another
    * configuration.
    */
-  broadcast (spec: WorkerPoolOptions, message: ToWorker, from?: WorkerProcess): void {
+  broadcast (spec: WorkerPoolOptions, message: ToWorker, from?: WorkerHandle): void {
     for (const worker of this.all) if (worker !== from && worker.hasSpec(spec)) worker.send(message)
   }
 
@@ -135,8 +135,8 @@ export class WorkerPool {
     process.off('exit', this.#killAll)
   }
 
-  #add (spec: WorkerPoolOptions): WorkerProcess {
-    const worker = new WorkerProcess(spec, this.#rejectedConnections, this.#onLogLine)
+  #add (spec: WorkerPoolOptions): WorkerHandle {
+    const worker = new WorkerHandle(spec, this.#rejectedConnections, this.#onLogLine)
     this.#workers.add(worker)
     worker.exited.then(() => {
       this.#listener.onExited(worker)
@@ -144,7 +144,7 @@ export class WorkerPool {
     return worker
   }
 
-  #workersOf (spec: WorkerPoolOptions): WorkerProcess[] {
+  #workersOf (spec: WorkerPoolOptions): WorkerHandle[] {
     return [...this.#workers].filter(worker => worker.hasSpec(spec))
   }
 
@@ -155,7 +155,7 @@ export class WorkerPool {
     return old !== undefined
   }
 
-  #replaceWhenExited (worker: WorkerProcess): void {
+  #replaceWhenExited (worker: WorkerHandle): void {
     worker.exited.then(async exit => {
       if (!this.#workers.delete(worker) || this.#isStopped) return
       this.#listener.onLost(worker.pid, exit)
@@ -183,7 +183,7 @@ export class WorkerPool {
     }
   }
 
-  async #stopWorker (worker: WorkerProcess, deadlines?: ShutdownDeadlines): Promise<void> {
+  async #stopWorker (worker: WorkerHandle, deadlines?: ShutdownDeadlines): Promise<void> {
     this.#workers.delete(worker)
     this.#stopping.add(worker)
     worker.stop(deadlines)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { classOf, isRendered, keysOf, type Read, targetOf } from '../../src/api/read.js'
+import { classOf, isRenderedByRelease, keysOf, type Read, targetOf } from '../../src/api/read.js'
 import { type RawRequest, matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { ErrorResponse } from '../../src/api/error-response.js'
 
@@ -148,8 +148,8 @@ t.test('the class of a read determines if its response can stay true', async t =
     [read('/v1'), 'moving']
   ]
   for (const [of, expected] of classes) t.equal(classOf(of), expected, `${targetOf(of)} ${of.accept}`)
-  t.ok(isRendered(read('/v1/transactions/by_version/5')))
-  t.notOk(isRendered(read('/v1/transactions/by_version/5', bcs)))
+  t.ok(isRenderedByRelease(read('/v1/transactions/by_version/5')))
+  t.notOk(isRenderedByRelease(read('/v1/transactions/by_version/5', bcs)))
 })
 
 t.test('a block has one entry under its height for every version inside it, per representation', async t => {

@@ -5,7 +5,7 @@ import { endpoints } from '../../src/api/endpoints.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type Read } from '../../src/api/read.js'
 import { publishedCode } from '../../src/api/state-key.js'
-import { readDigests, type TransactionDigest } from '../../src/follow/transaction-digest.js'
+import { readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { dispatch } from '../../sandbox/dispatch.js'
@@ -37,7 +37,7 @@ interface Request {
 /** Scans a transaction as the tail of the ledger is scanned. */
 async function digestOfVersion (version: bigint): Promise<TransactionDigest> {
   const record = JSON.stringify(transactionRecord(ledger, ledger.blockOf(version), version))
-  const [digest] = await readDigests(Buffer.from(`[${record}]`)) ?? []
+  const [digest] = await readTouchedKeys(Buffer.from(`[${record}]`)) ?? []
   if (digest === undefined) throw new Error(`unreadable transaction ${version}`)
   return digest
 }

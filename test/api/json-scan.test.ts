@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readBlockSummary } from '../../src/api/block-summary.js'
 import { readEventPageSummary } from '../../src/api/event-page-summary.js'
-import { countItems, itemsIn, membersIn, type ByteRange, textIn, u64In } from '../../src/api/json-scan.js'
+import { countItems, itemRangesIn, membersIn, type ByteRange, stringIn, u64In } from '../../src/api/json-scan.js'
 import { check, seedTitle } from '../support/properties.js'
 
 /** JSON before it is printed; a scalar is its own text. */
@@ -73,7 +73,7 @@ function print (tree: Tree, blanks: readonly string[] = ['']): string {
 
 const at = (bytes: Buffer, span: ByteRange): string => bytes.toString('utf8', span.from, span.to)
 const textsIn = (text: string): string[] | undefined =>
-  itemsIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
+  itemRangesIn(Buffer.from(text))?.map(item => at(Buffer.from(text), item))
 const namesIn = (text: string): string[] | undefined => {
   const members = membersIn(Buffer.from(text))
   return members && [...members.keys()]
@@ -84,7 +84,7 @@ function agrees (bytes: Buffer, span: ByteRange | undefined, tree: Tree): boolea
   if (span === undefined) return false
   const isSame = isDeepStrictEqual(JSON.parse(at(bytes, span)), JSON.parse(print(tree))) &&
     at(bytes, span).trim() === at(bytes, span)
-  const items = itemsIn(bytes, span)
+  const items = itemRangesIn(bytes, span)
   const members = membersIn(bytes, span)
   if (typeof tree === 'string') {
     return isSame && items === undefined && members === undefined && countItems(bytes, span) === undefined
@@ -101,7 +101,7 @@ function agrees (bytes: Buffer, span: ByteRange | undefined, tree: Tree): boolea
 
 /** Scans the text as the only item of an array. */
 function wholeOf (bytes: Buffer): ByteRange | undefined {
-  const [whole, ...more] = itemsIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
+  const [whole, ...more] = itemRangesIn(Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')])) ?? []
   return whole === undefined || more.length > 0 ? undefined : { from: whole.from - 1, to: whole.to - 1 }
 }
 
@@ -120,7 +120,7 @@ t.test(`a truncated body is never read (${seedTitle})`, async () => {
     fc.property(tree, blanks, fc.nat(), (tree, blanks, at) => {
       const bytes = Buffer.from(print({ items: [tree] }, blanks).trim())
       const cut = bytes.subarray(0, at % bytes.length)
-      return wholeOf(cut) === undefined && itemsIn(cut) === undefined && countItems(cut) === undefined
+      return wholeOf(cut) === undefined && itemRangesIn(cut) === undefined && countItems(cut) === undefined
     }),
     500
   )
@@ -143,7 +143,7 @@ function isJudgedAsByParser (text: string): boolean {
   const isWhole = wholeOf(bytes) !== undefined
   const first = text.trimStart().charAt(0)
   return isWhole === isJson(text) &&
-    (itemsIn(bytes) !== undefined) === (isWhole && first === '[') &&
+    (itemRangesIn(bytes) !== undefined) === (isWhole && first === '[') &&
     (countItems(bytes) !== undefined) === (isWhole && first === '[') &&
     // A repeated name is valid JSON but ambiguous, so the scan rejects it.
     (membersIn(bytes) === undefined || (isWhole && first === '{'))
@@ -190,7 +190,7 @@ t.test(`reading arbitrary bytes ends and never throws (${seedTitle})`, async () 
   const anything = fc.oneof(damaged, fc.uint8Array({ maxLength: 100 }).map(bytes => Buffer.from(bytes)))
   check(
     fc.property(anything, bytes => {
-      const spans = [wholeOf(bytes), ...itemsIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
+      const spans = [wholeOf(bytes), ...itemRangesIn(bytes) ?? [], ...membersIn(bytes)?.values() ?? []]
       readBlockSummary(bytes, 'json')
       readBlockSummary(bytes, 'bcs')
       readEventPageSummary(bytes)
@@ -297,7 +297,7 @@ t.test('JSON that is broken at any depth is not read', async t => {
 t.test('a string is read with its escapes resolved, a u64 with its exact digits', async t => {
   const read = (text: string): [string | undefined, bigint | undefined] => {
     const bytes = Buffer.from(text)
-    return [textIn(bytes, wholeOf(bytes)), u64In(bytes, wholeOf(bytes))]
+    return [stringIn(bytes, wholeOf(bytes)), u64In(bytes, wholeOf(bytes))]
   }
   t.strictSame(read('"a\\"\\u00e9"'), ['a"é', undefined])
   t.strictSame(read('"18446744073709551615"'), ['18446744073709551615', 18446744073709551615n])
@@ -308,7 +308,7 @@ t.test('a string is read with its escapes resolved, a u64 with its exact digits'
     t.equal(read(text)[1], undefined, text)
   }
   for (const text of ['1', 'null', '{}', '["1"]', '"\\x"']) t.strictSame(read(text), [undefined, undefined], text)
-  t.equal(textIn(Buffer.from('"a"'), undefined), undefined)
+  t.equal(stringIn(Buffer.from('"a"'), undefined), undefined)
 })
 
 t.test('a hundred thousand levels of nesting are read', async t => {

@@ -1,12 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { readAccept } from '../../src/api/accept.js'
-import {
-  readAddress,
-  readTagAddress,
-  shortAddress,
-  normaliseAddress as canonicalAddress
-} from '../../src/api/address.js'
+import { readAddress, readTagAddress, shortAddress, shortAddressOf as canonicalAddress } from '../../src/api/address.js'
 import { integerNormaliser, readU16, readU64 } from '../../src/api/integer.js'
 import { isIdentifier, printTypeTag, readStructTag, readTypeTag } from '../../src/api/type-tag.js'
 import { check, seedTitle } from '../support/properties.js'

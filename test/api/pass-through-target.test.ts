@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { ErrorResponse } from '../../src/api/error-response.js'
 import {
-  localTarget,
+  originFormOf,
   methodNotAllowedError,
   forwardedTarget,
   type PassThroughScope,
-  requireLegalTarget,
+  requireLegalCharacters,
   versionInTarget
 } from '../../src/api/pass-through-target.js'
 import { check, seedTitle } from '../support/properties.js'
@@ -198,7 +198,7 @@ t.test('only the path of an absolute target counts, so it cannot lead to another
       t.equal(fate(start + rest), 404, start + rest)
     }
     t.equal(fate(`${start}/v1/../x`), 400)
-    t.equal(localTarget(`${start}/v1/http://b/v1`), '/v1/http://b/v1', 'the scheme is removed once')
+    t.equal(originFormOf(`${start}/v1/http://b/v1`), '/v1/http://b/v1', 'the scheme is removed once')
   }
   for (const target of ['ftp://evil.example/v1/x', 'file:///v1/x', 'javascript:/v1/x', 'x http://evil/v1/x']) {
     t.equal(fate(target), 404, target)
@@ -286,11 +286,11 @@ t.test('a target that no node reads, or that does not decode, is rejected', t =>
   ) {
     t.equal(fate(target), target)
     t.doesNotThrow(() => {
-      requireLegalTarget(target)
+      requireLegalCharacters(target)
     })
   }
   t.throws(() => {
-    requireLegalTarget('/v1/<')
+    requireLegalCharacters('/v1/<')
   }, { status: 400, code: 'invalid_input' })
   t.end()
 })

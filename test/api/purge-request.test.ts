@@ -1,5 +1,5 @@
 import t from 'tap'
-import { encodePurge, readPurge } from '../../src/api/purge-request.js'
+import { encodePurgeRequest, readPurge } from '../../src/api/purge-request.js'
 import { targetOf } from '../../src/api/read.js'
 
 const read = (body: unknown): ReturnType<typeof readPurge> =>
@@ -144,7 +144,7 @@ t.test('a purge encoded from a read decodes to that read', async t => {
   for (const request of requests) {
     const wanted = readPurge(Buffer.from(JSON.stringify(request)), { eventsDefault: 25 })
     if (wanted.all) throw new Error('not everything')
-    const again = readPurge(encodePurge(wanted.read), { eventsDefault: 99 })
+    const again = readPurge(encodePurgeRequest(wanted.read), { eventsDefault: 99 })
     t.same(again, wanted, request.url)
   }
 })

@@ -7,7 +7,7 @@ import {
   gatewayPrefixOf,
   indexTarget,
   isReadByPost,
-  isStreamPath,
+  isEventStreamPath,
   streamPathOf
 } from '../../src/api/request-targets.js'
 
@@ -27,9 +27,9 @@ t.test('every printed target leads to its endpoint', async t => {
 })
 
 t.test('a stream path is canonical: a whole address and a number', async t => {
-  t.ok(isStreamPath(streamPathOf(account, 3n)))
+  t.ok(isEventStreamPath(streamPathOf(account, 3n)))
   for (const path of [streamPathOf('0x1', 3n), streamPathOf(account, ''), `${streamPathOf(account, 3n)}/4`, '/v1']) {
-    t.notOk(isStreamPath(path), path)
+    t.notOk(isEventStreamPath(path), path)
   }
 })
 

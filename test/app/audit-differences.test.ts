@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { Signal } from '../../src/signal.js'
+import { TypedEvent } from '../../src/typed-event.js'
 import { auditDifferenceListener } from '../../src/app/audit-differences.js'
 import { type SharedTier } from '../../src/app/purger.js'
 import { type AuditDifference } from '../../src/proxy/audit-sampler.js'
@@ -22,7 +22,7 @@ t.test('audit differences are logged ten times a second at most, with the number
   const clock = { ms: 0 }
   const log: Array<Record<string, unknown>> = []
   const published: string[] = []
-  const purged = new Signal<Buffer>()
+  const purged = new TypedEvent<Buffer>()
   purged.subscribe(purge => {
     published.push(purge.toString())
   })
@@ -62,7 +62,7 @@ t.test('a failed invalidation of a shared tier is logged for a wrong entry, not 
   const differs = auditDifferenceListener({
     invalidator,
     sharedTier: { purge: reject, tier: { invalidate: reject } } as unknown as SharedTier,
-    purged: new Signal(),
+    purged: new TypedEvent(),
     log: pino({}, { write: line => log.push(JSON.parse(line)) }),
     now: () => 0
   })

@@ -1,14 +1,8 @@
 import t from 'tap'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import {
-  isDescriptorLeft,
-  watchDescriptors,
-  maxDescriptorsOfProcess,
-  connectionLimitFor
-} from '../../src/app/descriptors.js'
+import { isDescriptorLeft, watchDescriptors, maxDescriptorsOfProcess } from '../../src/app/descriptors.js'
 import { until } from '../support/until.js'
-import { type Config, configSchema } from '../../src/config/schema.js'
 
 t.test('exhausted file descriptors are logged and counted once, and so is their return', async t => {
   const log: string[] = []
@@ -43,25 +37,6 @@ t.test('exhausted file descriptors are logged and counted once, and so is their 
 
 t.test('a descriptor is free if a file can be opened', async t => {
   t.ok(isDescriptorLeft())
-})
-
-const config = (connections: number | null): Config =>
-  configSchema.parse({
-    upstreams: [{ url: 'http://a', maxConcurrent: 100 }, { url: 'http://b', maxConcurrent: 200 }],
-    limits: { connections }
-  })
-
-t.test('clients get the file descriptors that upstreams, Redis and the process do not need', async t => {
-  t.same(connectionLimitFor(config(null), 1024), { limit: 1024 - 300 - 128, isReduced: false })
-  t.same(
-    connectionLimitFor(config(null), 1_048_576),
-    { limit: 32_768, isReduced: false },
-    'limited by memory, unless configured'
-  )
-  t.same(connectionLimitFor(config(100_000), 1_048_576), { limit: 100_000, isReduced: false })
-  t.same(connectionLimitFor(config(500), 1024), { limit: 500, isReduced: false })
-  t.same(connectionLimitFor(config(5000), 1024), { limit: 596, isReduced: true }, 'a reduced limit is reported')
-  t.same(connectionLimitFor(config(null), 256), { limit: 16, isReduced: false }, 'a minimum is always served')
 })
 
 t.test('the descriptor limit is read from the system, with 1024 as the fallback', async t => {

@@ -12,7 +12,7 @@ t.test('a head of another chain from the worker that reads the tail ends followi
     tracker,
     log: pino({ level: 'silent' }),
     now: () => performance.now(),
-    hooks: { demand: () => {}, publish: () => {} }
+    channel: { demand: () => {}, publish: () => {} }
   } as unknown as FollowingOptions)
   const receive = (version: number, chainShift = 0n): void => {
     const { family, position } = stampedAt(version)

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { Events } from '../../src/app/events.js'
+import { EventBus } from '../../src/app/event-bus.js'
 import { monitorUpstream } from '../../src/app/monitored-upstream.js'
 import { namedUpstreamsOf } from '../../src/app/upstream-lifecycle.js'
-import { chainSourceOf, ChainVerifier } from '../../src/chain/chain-verifier.js'
+import { referenceReadersOf, ChainVerifier } from '../../src/chain/chain-verifier.js'
 import { Generations } from '../../src/chain/generations.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
@@ -21,13 +21,13 @@ t.test('a release is published when it changes, and recorded with every poll', a
     response.writeHead(200, stamps()).end(JSON.stringify({ git_hash: index.release }))
   })
   const now = (): number => clock.ms
-  const events = new Events()
+  const events = new EventBus()
   const tracker = new Tracker(undefined, now, events.chain)
   const pool = new UpstreamPool({ wallClockMs: Date.now, onOldest: () => {}, onAllQuarantined: async () => {} })
   const generations = new Generations({
     tracker,
     registry: undefined,
-    ...chainSourceOf(pool),
+    ...referenceReadersOf(pool),
     now,
     events: events.chain
   })

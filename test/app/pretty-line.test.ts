@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { prettyLine, wantsColours } from '../../src/app/pretty-line.js'
+import { prettyLine, allowsColours } from '../../src/app/pretty-line.js'
 
 /** Returns what a terminal shows of the log. */
 function outputOf (logLine: (log: pino.Logger) => void, hasColours = false): string {
@@ -97,5 +97,5 @@ t.test('colours are used only on a terminal that supports and wants them', async
   const cases: Array<[Record<string, string>, boolean]> = [[{}, true], [{ TERM: 'xterm', NO_COLOR: '' }, true], [{
     NO_COLOR: '1'
   }, false], [{ TERM: 'dumb' }, false]]
-  for (const [environment, wanted] of cases) t.equal(wantsColours(environment), wanted, JSON.stringify(environment))
+  for (const [environment, wanted] of cases) t.equal(allowsColours(environment), wanted, JSON.stringify(environment))
 })

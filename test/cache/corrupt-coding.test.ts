@@ -3,7 +3,7 @@ import t from 'tap'
 import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { Compressor, findCorruptCoding } from '../../src/cache/compressor.js'
-import { codings } from '../../src/api/coding.js'
+import { codings } from '../../src/api/accept-encoding.js'
 
 /** Creates an entry with all its codings. */
 async function packed (body: string): Promise<Entry> {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { DiskKeeper } from '../../src/cache/disk-keeper.js'
+import { DiskEvictor } from '../../src/cache/disk-evictor.js'
 import { openDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
@@ -27,7 +27,7 @@ t.test('a folder in place of a file fails an append, without another attempt', a
 t.test('eviction compares many files, counts no index as an entry, and stops in time', async t => {
   const path = t.testdir()
   const counts = { evicted: 0 }
-  const keeper = new DiskKeeper({
+  const evictor = new DiskEvictor({
     path,
     maxBytes: 2_000_000,
     knownSize: undefined,
@@ -38,7 +38,7 @@ t.test('eviction compares many files, counts no index as an entry, and stops in 
       t.fail('nothing fails')
     }
   })
-  t.same([keeper.size, keeper.has(1)], [undefined, false], 'nothing is known before the count')
+  t.same([evictor.size, evictor.has(1)], [undefined, false], 'nothing is known before the count')
   for (let at = 0; at < 600; at++) {
     const folder = join(path, 'entries', 'space', `${at % 2}`, `${at % 10}0`)
     await mkdir(folder, { recursive: true })
@@ -46,19 +46,19 @@ t.test('eviction compares many files, counts no index as an entry, and stops in 
     await writeFile(file, 'x')
     await utimes(file, at, at)
   }
-  await keeper.count()
-  t.match(keeper.size, { entries: 300 })
-  await keeper.waitUntilIdle()
-  t.ok(keeper.bytes <= 1_900_000, `${keeper.bytes} bytes`)
+  await evictor.count()
+  t.match(evictor.size, { entries: 300 })
+  await evictor.waitUntilIdle()
+  t.ok(evictor.bytes <= 1_900_000, `${evictor.bytes} bytes`)
   const left = (await readdir(join(path, 'entries'), { recursive: true })).filter(name => /\d\d\d$/.test(name))
-  t.equal(300 - counts.evicted, keeper.entries)
-  t.ok(left.length <= keeper.entries && counts.evicted > 20 && counts.evicted < 200, `${counts.evicted} entries`)
-  keeper.add(2_000_000, 0)
-  keeper.add(-2_200_000, 0)
+  t.equal(300 - counts.evicted, evictor.entries)
+  t.ok(left.length <= evictor.entries && counts.evicted > 20 && counts.evicted < 200, `${counts.evicted} entries`)
+  evictor.add(2_000_000, 0)
+  evictor.add(-2_200_000, 0)
   const { evicted } = counts
-  await keeper.waitUntilIdle()
+  await evictor.waitUntilIdle()
   t.equal(counts.evicted, evicted, 'an eviction that is no longer needed removes nothing')
-  await keeper.close()
+  await evictor.close()
 })
 
 t.test('an entry that is stored again and again counts once', async t => {
@@ -68,8 +68,8 @@ t.test('an entry that is stored again and again counts once', async t => {
     disk.tier.put({ stored: storedEntryOf('a', randomBytes(at % 2 === 0 ? 100 : 9000)), ttlMs: 60_000 })
     await disk.tier.waitUntilIdle()
   }
-  t.equal(disk.keeper.entries, 2)
-  const { bytes } = disk.keeper
-  await disk.keeper.count()
-  t.equal(disk.keeper.bytes, bytes)
+  t.equal(disk.evictor.entries, 2)
+  const { bytes } = disk.evictor
+  await disk.evictor.count()
+  t.equal(disk.evictor.bytes, bytes)
 })

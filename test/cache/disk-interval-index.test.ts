@@ -2,8 +2,8 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { pageKeyOf } from '../../src/api/read.js'
 import { encodeStreamName } from '../../src/cache/stream-name-entry.js'
-import { type StoredEntry } from '../../src/cache/stored-entry.js'
-import { type Lookup } from '../../src/cache/tier.js'
+import { type StoredEntry } from '../../src/cache/entry-codec.js'
+import { type EntrySelector } from '../../src/cache/tier.js'
 import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
@@ -11,7 +11,7 @@ const roomBytes = 50_000_000
 const family = '4.1 json blocks'
 const blockOf = (height: number, first: bigint, last: bigint): StoredEntry =>
   storedEntryOf(`${family} ${height}`, String(height), { validity: { kind: 'versions', family, first, last } })
-const byVersion = (version: bigint): Lookup => ({ by: 'version', family, version })
+const byVersion = (version: bigint): EntrySelector => ({ by: 'version', family, version })
 
 async function opened (t: Test, ...entries: StoredEntry[]): Promise<TestDiskTier> {
   const disk = await openDiskTier(t, t.testdir(), roomBytes)

@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { type StoredEntry } from '../../src/cache/stored-entry.js'
-import { type Lookup } from '../../src/cache/tier.js'
+import { type StoredEntry } from '../../src/cache/entry-codec.js'
+import { type EntrySelector } from '../../src/cache/tier.js'
 import { openDiskTier, type TestDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
 const roomBytes = 50_000_000
-const byKey = (value: string): Lookup => ({ by: 'key', keys: { value, text: value, intervalFamily: undefined } })
+const byKey = (value: string): EntrySelector => ({ by: 'key', keys: { value, text: value, intervalFamily: undefined } })
 async function opened (t: Test, ...entries: StoredEntry[]): Promise<TestDiskTier & { readonly path: string }> {
   const path = t.testdir()
   const disk = await openDiskTier(t, path, roomBytes)
@@ -114,17 +114,17 @@ t.test('the least recently used entries leave, and the size on the disk stays wi
     disk.tier.put({ stored: storedEntryOf(`cold-${at}`, randomBytes(9000)), ttlMs: undefined })
     if (at % 20 !== 19) continue
     await disk.tier.waitUntilIdle()
-    await disk.keeper.waitUntilIdle()
+    await disk.evictor.waitUntilIdle()
     await read()
     const used = Number(execFileSync('du', ['-s', '-B1', join(path, 'entries')]).toString().split(/\s/)[0])
     if (used > 2_200_000) t.fail(`${used} bytes`)
   }
   t.ok(disk.counts.evicted > 100)
   t.equal(await read(), 2, 'what is used stays')
-  const { bytes, entries } = disk.keeper
-  await disk.keeper.count()
-  t.ok(Math.abs(disk.keeper.entries - entries) <= 2, `${entries} entries were counted as ${disk.keeper.entries}`)
-  t.ok(Math.abs(disk.keeper.bytes - bytes) < 400_000, `${bytes} bytes were counted as ${disk.keeper.bytes}`)
+  const { bytes, entries } = disk.evictor
+  await disk.evictor.count()
+  t.ok(Math.abs(disk.evictor.entries - entries) <= 2, `${entries} entries were counted as ${disk.evictor.entries}`)
+  t.ok(Math.abs(disk.evictor.bytes - bytes) < 400_000, `${bytes} bytes were counted as ${disk.evictor.bytes}`)
 })
 
 t.test('eviction goes by the time of use, also of files that an earlier process wrote', async t => {
@@ -138,7 +138,7 @@ t.test('eviction goes by the time of use, also of files that an earlier process 
   for (let at = 0; at < 20; at++) await utimes(first.files.pathOf('space', `${at}`), at, at)
   await first.tier.close()
   const disk = await openDiskTier(t, path, 600_000)
-  await disk.keeper.waitUntilIdle()
+  await disk.evictor.waitUntilIdle()
   const left = (await Promise.all(Array.from({ length: 40 }, async (_, at) => await found(disk, `${at}`)))).map(body =>
     body !== undefined
   )
@@ -178,10 +178,10 @@ t.test('on a full or read-only file system it serves, says so, drops and resumes
   await t.rejects(disk.tier.invalidate({ keys: ['before'], intervals: [] }), /EROFS/)
   t.equal(await found(disk, 'before'), undefined, 'a purge that is not durable hides the tier')
   t.ok(disk.tier.warnings.some(text => /purges could not be written/.test(text)))
-  disk.keeper.add(roomBytes, 0)
-  await disk.keeper.waitUntilIdle()
+  disk.evictor.add(roomBytes, 0)
+  await disk.evictor.waitUntilIdle()
   t.ok(disk.counts.failed.includes('scan'), 'an eviction that fails is counted')
-  disk.keeper.add(-roomBytes, 0)
+  disk.evictor.add(-roomBytes, 0)
   execFileSync('mount', ['-o', 'remount,rw', path])
   await disk.tier.resume()
   t.equal(await found(disk, 'before'), undefined)
@@ -277,15 +277,15 @@ t.test('a folder that cannot be listed is counted, and the rest is evicted', asy
   await mkdir(join(disk.path, 'entries', 'space', 'e', 'ee'), { recursive: true })
   await symlink('/nowhere', join(disk.path, 'entries', 'space', 'f', 'ff', 'gone'))
   await symlink('loop', join(disk.path, 'entries', 'space', 'f', 'ff', 'loop'))
-  await disk.keeper.count()
-  t.equal(disk.keeper.entries, 1)
+  await disk.evictor.count()
+  t.equal(disk.evictor.entries, 1)
   t.same(disk.counts.failed, ['scan'])
   t.equal(
     await stat(join(disk.path, 'entries', 'space', 'e', 'ee')).catch(() => undefined),
     undefined,
     'empty: removed'
   )
-  await disk.keeper.close()
-  await disk.keeper.count()
-  t.equal(disk.keeper.entries, 1, 'a closed keeper counts no more')
+  await disk.evictor.close()
+  await disk.evictor.count()
+  t.equal(disk.evictor.entries, 1, 'a closed evictor counts no more')
 })

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { RedisBlockIndex } from '../../src/cache/redis-block-index.js'
-import { type Lookup } from '../../src/cache/tier.js'
-import { lookupOf } from '../../src/proxy/look-up.js'
+import { type EntrySelector } from '../../src/cache/tier.js'
+import { selectorOf } from '../../src/proxy/look-up.js'
 import { keysOf } from '../../src/api/read.js'
 import { type Sandbox, startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
@@ -19,9 +19,9 @@ const status = 'cache-status'
 const fromRedis = 'varve; hit; detail=redis'
 const stored = 'varve; fwd=uri-miss; fwd-status=200; stored'
 const at = (version: bigint | number): string => `/v1/blocks/by_version/${version}`
-const lookupAt = (version: bigint): Lookup => {
+const lookupAt = (version: bigint): EntrySelector => {
   const read = readOfTarget(at(version))
-  return lookupOf({ read, keys: keysOf(read, { id: 4, generation: 1 }) })
+  return selectorOf({ read, keys: keysOf(read, { id: 4, generation: 1 }) })
 }
 const isIndex = (key: string): boolean => / (?:whole|half) \d+$/.test(key)
 const hex = (version: bigint): string => version.toString(16).padStart(16, '0')

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { etagOf } from '../../src/cache/entry.js'
-import { decodeEntry, encodeEntry } from '../../src/cache/stored-entry.js'
+import { computeEtag } from '../../src/cache/entry.js'
+import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.js'
 import { sendRequest, type TestResponse } from '../support/client.js'
 import { startEventUpstream, handlePath, streamPath } from '../support/event-upstream.js'
 import { type RedisProcess } from '../support/redis-process.js'
@@ -169,7 +169,11 @@ t.test('replicas learn the latest stream of a path from Redis; an invalid name l
     await redis.client.set(
       name,
       await encodeEntry(
-        storedEntryOf(key, body, { contentType: 'text/plain', stamped, etag: etagOf('text/plain', Buffer.from(body)) })
+        storedEntryOf(key, body, {
+          contentType: 'text/plain',
+          stamped,
+          etag: computeEtag('text/plain', Buffer.from(body))
+        })
       ),
       'PX',
       100_000

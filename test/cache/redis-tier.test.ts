@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { encodeEntry } from '../../src/cache/stored-entry.js'
+import { encodeEntry } from '../../src/cache/entry-codec.js'
 import { type Invalidation } from '../../src/cache/invalidation.js'
-import { type Lookup } from '../../src/cache/tier.js'
+import { type EntrySelector } from '../../src/cache/tier.js'
 import { type Sandbox } from '#sandbox'
 import { type TestRequest, sendRequest, tableItemLookup } from '../support/client.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
@@ -23,7 +23,10 @@ t.beforeEach(async () => {
   await client.flushall()
 })
 
-const named = (key: string): Lookup => ({ by: 'key', keys: { value: key, text: key, intervalFamily: undefined } })
+const named = (key: string): EntrySelector => ({
+  by: 'key',
+  keys: { value: key, text: key, intervalFamily: undefined }
+})
 const storeEntry = async (store: TestRedisTier, key: string, body: string, ttlMs?: number): Promise<void> => {
   store.put({ stored: storedEntryOf(key, body), ttlMs })
   await store.waitUntilIdle()

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { pageKeyOf, type EntryInterval } from '../../src/api/read.js'
-import { type StoredEntry } from '../../src/cache/stored-entry.js'
-import { type Lookup, type TierName } from '../../src/cache/tier.js'
+import { type StoredEntry } from '../../src/cache/entry-codec.js'
+import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
 import { type DrivenTier, openDisk, openMemory, openRedis, type OpenTier } from '../support/driven-tiers.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 import { until } from '../support/until.js'
 
-const byKeys = (value: string, text = value): Lookup => ({
+const byKeys = (value: string, text = value): EntrySelector => ({
   by: 'key',
   keys: { value, text, intervalFamily: undefined }
 })
 const blocks = '4.1 json blocks'
 const block = (height: number, first: bigint, last: bigint, family = blocks): StoredEntry =>
   storedEntryOf(`${family} ${height}`, `${family} ${height}`, { validity: { kind: 'versions', family, first, last } })
-const byVersion = (version: bigint, family = blocks): Lookup => ({ by: 'version', family, version })
-const byHeight = (height: number): Lookup => ({
+const byVersion = (version: bigint, family = blocks): EntrySelector => ({ by: 'version', family, version })
+const byHeight = (height: number): EntrySelector => ({
   by: 'key',
   keys: { value: `${blocks} ${height}`, text: `${blocks} ${height}`, intervalFamily: blocks }
 })
@@ -27,7 +27,7 @@ const events = (first: bigint, last: bigint, family = '4.1 json /v1/accounts/0x1
 })
 const page = (interval: EntryInterval): StoredEntry =>
   storedEntryOf(pageKeyOf(interval), `${interval.first} to ${interval.last}`, { validity: interval })
-const byEvents = (interval: EntryInterval): Lookup => ({ by: 'events', events: interval })
+const byEvents = (interval: EntryInterval): EntrySelector => ({ by: 'events', events: interval })
 const atVersion = (version: bigint): EntryInterval => ({
   kind: 'versions',
   family: blocks,
@@ -51,8 +51,8 @@ for (
       await tier.untilStored()
       return tier
     }
-    const bodyOf = async (tier: DrivenTier, lookup: Lookup): Promise<string | undefined> =>
-      (await tier.get(lookup))?.body.toString()
+    const bodyOf = async (tier: DrivenTier, selector: EntrySelector): Promise<string | undefined> =>
+      (await tier.get(selector))?.body.toString()
 
     t.test('a 200 is found by its value key, a not-found by its text key, byte for byte', async t => {
       const bytes = Buffer.from(Array.from({ length: 5000 }, (_, at) => at % 256))
@@ -118,8 +118,8 @@ for (
       tier.put(page(events(0n, 9n)), 20)
       tier.put(block(1, 10n, 19n), 20)
       await tier.untilStored()
-      for (const lookup of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
-        await until(async () => await tier.get(lookup) === undefined, 'the entry has expired')
+      for (const selector of [byKeys('short'), byEvents(events(0n, 9n)), byVersion(15n), byHeight(1)]) {
+        await until(async () => await tier.get(selector) === undefined, 'the entry has expired')
       }
       t.ok(await tier.get(byKeys('long')))
     })
@@ -137,24 +137,30 @@ for (
       )
       await tier.invalidate({ keys: ['a', 'never there'], intervals: [atVersion(15n), atVersion(77n), events(4n, 5n)] })
       for (
-        const lookup of [byKeys('a'), byVersion(10n), byHeight(1), byEvents(events(0n, 9n)), byEvents(events(5n, 14n))]
-      ) t.equal(await tier.get(lookup), undefined)
-      for (const lookup of [byKeys('b'), byVersion(20n), byHeight(2), byEvents(events(10n, 19n))]) {
-        t.ok(await tier.get(lookup))
+        const selector of [
+          byKeys('a'),
+          byVersion(10n),
+          byHeight(1),
+          byEvents(events(0n, 9n)),
+          byEvents(events(5n, 14n))
+        ]
+      ) t.equal(await tier.get(selector), undefined)
+      for (const selector of [byKeys('b'), byVersion(20n), byHeight(2), byEvents(events(10n, 19n))]) {
+        t.ok(await tier.get(selector))
       }
     })
 
     t.test('an invalidation overtakes no put before it and stops no put after it', async t => {
       const tier = await opened(t)
       const entries = [storedEntryOf('a', 'x'), block(1, 10n, 19n), page(events(0n, 9n))]
-      const lookups = [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]
+      const selectors = [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]
       for (const entry of entries) tier.put(entry)
       await tier.invalidate({ keys: ['a'], intervals: [atVersion(19n), events(0n, 0n)] })
       await tier.untilStored()
-      for (const lookup of lookups) t.equal(await tier.get(lookup), undefined)
+      for (const selector of selectors) t.equal(await tier.get(selector), undefined)
       for (const entry of entries) tier.put(entry)
       await tier.untilStored()
-      for (const lookup of lookups) t.ok(await tier.get(lookup))
+      for (const selector of selectors) t.ok(await tier.get(selector))
     })
 
     t.test('a tier without room drops entries, and never returns part of one', async t => {
@@ -176,18 +182,18 @@ for (
       const { damage } = tier
       if (damage === undefined) return
       for (
-        const [entry, lookup] of [
+        const [entry, selector] of [
           [storedEntryOf('a', 'x'), byKeys('a')],
           [block(1, 10n, 19n), byVersion(15n)],
           [page(events(0n, 9n)), byEvents(events(0n, 9n))]
         ] as const
       ) {
-        t.ok(await tier.get(lookup))
+        t.ok(await tier.get(selector))
         await damage(entry.key)
-        t.equal(await tier.get(lookup), undefined)
+        t.equal(await tier.get(selector), undefined)
         tier.put(entry)
         await tier.untilStored()
-        t.ok(await tier.get(lookup))
+        t.ok(await tier.get(selector))
       }
     })
 
@@ -197,8 +203,8 @@ for (
       await tier.close()
       const next = await tier.reopen()
       const outlives = name !== 'memory'
-      for (const lookup of [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]) {
-        t.equal(await next.get(lookup) !== undefined, outlives)
+      for (const selector of [byKeys('a'), byVersion(15n), byEvents(events(0n, 9n))]) {
+        t.equal(await next.get(selector) !== undefined, outlives)
       }
       if (!outlives) t.equal(await tier.get(byKeys('a')), undefined, 'and memory is free')
     })

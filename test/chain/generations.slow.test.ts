@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { type KnownGeneration, chooseCandidate } from '../../src/chain/known-generations.js'
-import { ControlRecord } from '../../src/cluster/control-record.js'
+import { type KnownGeneration, chooseCandidate } from '../../src/chain/generation-candidates.js'
+import { RedisGenerationRegistry } from '../../src/cluster/redis-generation-registry.js'
 import { AnchoredChain, type ChainVerdict } from '../../src/chain/anchored-chain.js'
 import { type GenerationChoice, chooseGeneration } from '../../src/chain/generation-choice.js'
 import { ExpiringKeys } from '../../src/cluster/expiring-keys.js'
@@ -192,7 +192,7 @@ t.test('of two chains that take one number at the same time only one gets it', a
       stamped,
       {
         tracker,
-        registry: new ControlRecord(new ExpiringKeys(link, 'varve:1:', 100), () => []),
+        registry: new RedisGenerationRegistry(new ExpiringKeys(link, 'varve:1:', 100), () => []),
         ...source,
         now: () => 0,
         events: new ChainEvents()

@@ -2,13 +2,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { pollBoundsOf } from '../../src/upstreams/polling-policy.js'
+import { pollLimitsOf } from '../../src/upstreams/polling-policy.js'
 import { keysNeedingRestart } from '../../src/config/restart-keys.js'
 import { type Environment, type Flags, type LoadedConfig, loadConfig } from '../../src/config/load.js'
 import { ConfigError, type Mistake, mistakeText } from '../../src/config/config-error.js'
 import { type Config, configSchema } from '../../src/config/schema.js'
 import { maskSecrets } from '../../src/config/secrets.js'
-import { workerConfigOf } from '../../src/app/config-workers.js'
+import { workerConfigOf } from '../../src/app/worker-group.js'
 
 // Published keys with their defaults, and one upstream: renaming a key breaks operators' files.
 const contract = `
@@ -720,7 +720,7 @@ t.test('each worker gets its share of limits, and workers and polls together sta
         head: { pollMs },
         upstreams: config.upstreams.slice(0, 1).map(upstream => ({ ...upstream, requestsPerSecond }))
       }
-      const polls = pollBoundsOf({ maxConcurrent: 10, requestsPerSecond }, pollMs)
+      const polls = pollLimitsOf({ maxConcurrent: 10, requestsPerSecond }, pollMs)
       const [worker] = workerConfigOf(one).upstreams
       t.ok(
         (worker?.requestsPerSecond ?? 0) * 3 + (polls.requestsPerSecond ?? 0) <= requestsPerSecond,

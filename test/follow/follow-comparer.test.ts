@@ -35,7 +35,7 @@ function observed () {
         version: BigInt(version),
         etag,
         release: 'aaaa',
-        isRendered: false,
+        isRenderedByRelease: false,
         dependencies: [a],
         ...change
       })
@@ -122,8 +122,8 @@ t.test('a rendering that differs is wrong only if no upstream was upgraded meanw
     const { record, results, begin, running } = observed()
     running.release = release
     begin(10)
-    record(10, '"1"', { isRendered: true })
-    record(10, '"2"', { isRendered: true })
+    record(10, '"1"', { isRenderedByRelease: true })
+    record(10, '"2"', { isRenderedByRelease: true })
     await until(() => results.length === 2, 'both are reported')
     t.same(results, [[10, 'unknown'], [10, result]], release)
   }

@@ -20,7 +20,7 @@ function followerOf (change: Partial<FollowerOptions> = {}) {
     onState: (state, reason) => states.push([state, reason]),
     ...change
   }, new LedgerKnowledge(64))
-  follower.drive({
+  follower.setDemandSink({
     recordRead: () => calls.reads++,
     recordSaved: () => calls.saved++,
     wake: () => calls.wakes++

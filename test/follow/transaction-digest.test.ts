@@ -10,7 +10,7 @@ import {
   stateKeyHash,
   structTagOf
 } from '../../src/api/state-key.js'
-import { readBlockDigests, readDigests, type TransactionDigest } from '../../src/follow/transaction-digest.js'
+import { readBlockDigests, readTouchedKeys, type TransactionDigest } from '../../src/follow/transaction-digest.js'
 import { Ledger } from '../../sandbox/ledger.js'
 import { defaultSettings } from '../../sandbox/options.js'
 import { transactionRecord } from '../../sandbox/transactions.js'
@@ -39,7 +39,7 @@ function changeOf (tag: string, address = '0x42', type = 'write_resource'): Reco
   return { address, state_key_hash: `0x${stateKeyHash(key)}`, type, ...value }
 }
 
-const read = async (text: string): Promise<TransactionDigest[] | undefined> => await readDigests(Buffer.from(text))
+const read = async (text: string): Promise<TransactionDigest[] | undefined> => await readTouchedKeys(Buffer.from(text))
 
 async function readOne (change: Readonly<Record<string, unknown>>): Promise<TransactionDigest> {
   const [digest] = await read(`[${printed(change)}]`) ?? []

@@ -4,7 +4,7 @@ import { publicApp } from '../../src/http/public-app.js'
 import { traceIdOf } from '../../src/http/extract-trace-context.js'
 import { tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -112,7 +112,7 @@ t.test('an unexpected error is logged with the request ID and the trace ID', asy
   const { url } = await startTraceCollector(t)
   const { context } = contextAt(t, url)
   const log: Array<Record<string, unknown>> = []
-  const whole = httpContextOf({
+  const whole = listenerContextOf({
     ...context,
     resolveChain: async () => {
       throw new TypeError('unforeseen failure')

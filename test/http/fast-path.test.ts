@@ -12,7 +12,7 @@ import { variantKeyOf } from '../../src/api/request-variant-key.js'
 import { installFastPath } from '../../src/http/fast-path.js'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -49,7 +49,7 @@ async function front (
       response.end('routed')
     })
   })
-  installFastPath(server, httpContextOf(context, { parsedRequests, metrics }), () => 'req-1')
+  installFastPath(server, listenerContextOf(context, { parsedRequests, metrics }), () => 'req-1')
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => {
     server.closeAllConnections()

@@ -9,13 +9,13 @@ import t, { type Test } from 'tap'
 import { type PassThroughScope, passThroughScopes } from '../../src/api/pass-through-target.js'
 import { configSchema } from '../../src/config/schema.js'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { forwardRequest } from '../../src/proxy/forward-request.js'
+import { forwardUnknownRoute } from '../../src/proxy/forward-unknown-route.js'
 import { noClient } from '../../src/proxy/pinned-read.js'
 import { publicApp } from '../../src/http/public-app.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { sendRequest } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { checkAsync, seedTitle } from '../support/properties.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { respondOk, startRawUpstream, stamps, startStubUpstream, type StubUpstream } from '../support/stub-upstream.js'
@@ -875,7 +875,9 @@ t.test('a response that arrives just as its client disconnects is discarded', as
     }
   }
   const metrics = new Metrics()
-  const app = publicApp(httpContextOf({ ...context, upstreamPool: { ...context.upstreamPool, forward } }, { metrics }))
+  const app = publicApp(
+    listenerContextOf({ ...context, upstreamPool: { ...context.upstreamPool, forward } }, { metrics })
+  )
   t.teardown(async () => {
     await app.close()
   })
@@ -955,7 +957,7 @@ t.test('a response from another chain is discarded', async t => {
   const endless = await startHeldUpstream(t)
   const { context } = contextAt(t, endless.stub.url)
   await context.resolveChain()
-  const passing = forwardRequest(
+  const passing = forwardUnknownRoute(
     context,
     { method: 'GET', target: spec, headers: {} },
     noClient,

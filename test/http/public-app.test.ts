@@ -8,7 +8,7 @@ import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { certificate, certificateKey } from '../support/certificate.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { sendRaw, statusesIn } from '../support/raw.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
@@ -445,7 +445,7 @@ t.test('an unexpected error is a 500 in the full node\'s format and logged, and 
       throw new TypeError('unforeseen failure')
     }
   }
-  const app = publicApp(httpContextOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
+  const app = publicApp(listenerContextOf(broken, { log: pino({}, { write: line => log.push(line) }) }))
   t.teardown(async () => {
     await app.close()
   })

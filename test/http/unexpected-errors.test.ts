@@ -5,10 +5,10 @@ import { Metrics } from '../../src/metrics/metrics.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
 import { adminApp } from '../../src/http/admin-app.js'
 import { publicApp } from '../../src/http/public-app.js'
-import { type HttpContext, reportUnexpectedError } from '../../src/http/send-response.js'
+import { type ListenerContext, reportUnexpectedError } from '../../src/http/send-response.js'
 import { sendRequest, type TestRequest } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { respondOk, startStubUpstream } from '../support/stub-upstream.js'
 
 const modules = '/v1/accounts/0x1/modules?ledger_version=500'
@@ -17,7 +17,7 @@ const boom = (): never => {
 }
 
 /** Starts a public listener with one broken part; counts what it logs and reports. */
-async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext) => HttpContext) {
+async function broken (t: Test, change: (whole: ListenerContext, parts: ProxyContext) => ListenerContext) {
   const stub = await startStubUpstream(t, (_request, response) => {
     respondOk(response, '[]')
   })
@@ -25,7 +25,7 @@ async function broken (t: Test, change: (whole: HttpContext, parts: ProxyContext
   const log: string[] = []
   const metrics = new Metrics()
   const app = publicApp(
-    change(httpContextOf(context, { metrics, log: pino({}, { write: line => log.push(line) }) }), context)
+    change(listenerContextOf(context, { metrics, log: pino({}, { write: line => log.push(line) }) }), context)
   )
   t.teardown(async () => {
     await app.close()
@@ -56,7 +56,7 @@ function throwing<T extends object> (whole: T, method: keyof T, isBroken = (): b
 }
 
 t.test('an error in any stage is a 500, a log line and a count, and the connection goes on', async t => {
-  const stages: [string, (whole: HttpContext, parts: ProxyContext) => HttpContext, string, TestRequest?][] = [
+  const stages: [string, (whole: ListenerContext, parts: ProxyContext) => ListenerContext, string, TestRequest?][] = [
     [
       'an upstream is ranked',
       (whole, parts) => ({ ...whole, proxy: { ...parts, resolveChain: async () => boom() } }),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { upstreamHealthStates } from '../../src/upstreams/upstream-health-state.js'
+import { upstreamStates } from '../../src/upstreams/upstream-state.js'
 import { startSandboxNode } from '../support/replicas.js'
 import { scrape } from '../support/scrape.js'
 import { startStubUpstream } from '../support/stub-upstream.js'
@@ -15,7 +15,7 @@ async function statesOf (varve: TestVarve): Promise<Record<string, string>> {
     const is = own.filter(({ value }) => value === 1).map(({ labels }) => labels['state'])
     return [
       name,
-      own.length === upstreamHealthStates.length && own.every(({ value }) => value === 0 || value === 1)
+      own.length === upstreamStates.length && own.every(({ value }) => value === 0 || value === 1)
         ? is.join()
         : 'not one of all'
     ]

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 import { until } from '../support/until.js'
 import { type TestVarve, varveAt } from '../support/varve.js'
@@ -93,7 +93,7 @@ t.test('a hot read counts again in each half of the period, although it is alway
   })
   const clock = { ms: 0 }
   const { context } = contextAt(t, stub.url, clock)
-  const app = publicApp(httpContextOf(context))
+  const app = publicApp(listenerContextOf(context))
   t.teardown(async () => {
     await app.close()
   })

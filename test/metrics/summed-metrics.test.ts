@@ -1,9 +1,9 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
-import { SummedMetrics, type MetricSnapshots } from '../../src/metrics/summed-metrics.js'
+import { SummedMetrics, type MetricFamilies } from '../../src/metrics/summed-metrics.js'
 
 /** Creates the metrics of a process with counters and gauges. */
-async function processWith (reads: number, version: number, age: number): Promise<MetricSnapshots> {
+async function processWith (reads: number, version: number, age: number): Promise<MetricFamilies> {
   const registry = new Registry()
   const at = { registers: [registry] }
   new Counter({ ...at, name: 'reads_total', help: 'Reads.', labelNames: ['kind'] }).inc({ kind: 'a' }, reads)
@@ -11,7 +11,7 @@ async function processWith (reads: number, version: number, age: number): Promis
   new Gauge({ ...at, name: 'version', help: 'Version.', aggregator: 'max' }).set(version)
   new Gauge({ ...at, name: 'age', help: 'Age.', aggregator: 'max' }).set(age)
   new Gauge({ ...at, name: 'entries', help: 'Entries.', labelNames: ['tier'] }).set({ tier: 'memory' }, 10)
-  return await registry.getMetricsAsJSON() as unknown as MetricSnapshots
+  return await registry.getMetricsAsJSON() as unknown as MetricFamilies
 }
 
 const valueOf = (text: string, series: string): string | undefined =>

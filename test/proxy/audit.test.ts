@@ -4,7 +4,7 @@ import { type Entry, makeEntry } from '../../src/cache/entry.js'
 import { serveFromMemory, serveRead } from '../../src/proxy/serve-read.js'
 import { auditRepeatedHit, auditHit } from '../../src/proxy/audit.js'
 import { AuditSampler, type AuditResult, type AuditDifference } from '../../src/proxy/audit-sampler.js'
-import { invalidationOf } from '../../src/proxy/local-invalidator.js'
+import { invalidationOfRead } from '../../src/proxy/local-invalidator.js'
 import { ParsedRequest } from '../../src/proxy/parsed-request.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { pinTo } from '../../src/proxy/pinned-read.js'
@@ -113,7 +113,7 @@ t.test('an entry that is evicted during its audit still counts as equal', async 
 t.test('an entry that is purged or replaced during its audit is not invalidated again', async t => {
   const changes: Array<[what: string, change: (parts: ProxyContext) => void]> = [
     ['purged', ({ invalidator, tracker }) => {
-      invalidator.invalidate(invalidationOf(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
+      invalidator.invalidate(invalidationOfRead(readOfTarget(modules), tracker.chain ?? { id: 0, generation: 0 }))
         .catch(t.fail)
     }],
     ['replaced', parts => {

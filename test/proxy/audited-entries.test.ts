@@ -3,11 +3,11 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildProxyServer } from '../../src/app/proxy-server.js'
 import { Metrics } from '../../src/metrics/metrics.js'
-import { type Entry, type Representation, etagOf } from '../../src/cache/entry.js'
-import { decodeEntry, encodeEntry } from '../../src/cache/stored-entry.js'
+import { type Entry, type Representation, computeEtag } from '../../src/cache/entry.js'
+import { decodeEntry, encodeEntry } from '../../src/cache/entry-codec.js'
 import { configSchema } from '../../src/config/schema.js'
 import { type AuditResult } from '../../src/proxy/audit-sampler.js'
-import { type Coding } from '../../src/api/coding.js'
+import { type Coding } from '../../src/api/accept-encoding.js'
 import { releases } from '../../sandbox/release.js'
 import { type Sandbox } from '#sandbox'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
@@ -152,7 +152,7 @@ t.test('a wrong byte in Redis is found, deleted there, and invalidated at every 
   const body = Buffer.from(stored.body)
   body.writeUInt8(body.readUInt8(30) ^ 1, 30)
   // Writes the entry with a valid checksum, as an attacker with access to Redis could.
-  await redis.client.set(name, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
+  await redis.client.set(name, await encodeEntry({ ...stored, body, etag: computeEtag(stored.contentType, body) }))
   const second = await varveAt(t, upstream.url, { ...shared, ...everyHit })
   const third = await varveAt(t, upstream.url, shared)
   for (const varve of [third, second]) {

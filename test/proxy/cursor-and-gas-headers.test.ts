@@ -1,5 +1,5 @@
 import t from 'tap'
-import { headerFamiliesOf, makeCursorAndGasHeaders, readCursorAndGas } from '../../src/proxy/cursor-and-gas-headers.js'
+import { emittedFamiliesOf, makeCursorAndGasHeaders, readCursorAndGas } from '../../src/proxy/cursor-and-gas-headers.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 
 const response: UpstreamResponse = {
@@ -23,9 +23,9 @@ t.test('the cursor is sent under both header families', async t => {
 
 t.test('no per-response header is sent while no header family is known', async t => {
   t.same(makeCursorAndGasHeaders(readCursorAndGas(response, undefined), ['node', 'upstream'], undefined), [])
-  t.same(headerFamiliesOf(['upstream'], undefined), ['x-node-'])
+  t.same(emittedFamiliesOf(['upstream'], undefined), ['x-node-'])
 })
 
 t.test('a header family equal to the specification\'s is sent once', async t => {
-  t.same(headerFamiliesOf(['node', 'upstream'], 'x-node-'), ['x-node-'])
+  t.same(emittedFamiliesOf(['node', 'upstream'], 'x-node-'), ['x-node-'])
 })

@@ -4,7 +4,7 @@ import { keysOf, stateFamilyOf } from '../../src/api/read.js'
 import { makeEntry } from '../../src/cache/entry.js'
 import { Follower } from '../../src/follow/follower.js'
 import { LedgerKnowledge } from '../../src/follow/ledger-knowledge.js'
-import { lookUpInterval } from '../../src/proxy/followed-reads.js'
+import { lookUpEntryAt } from '../../src/proxy/followed-reads.js'
 import { stampedAt, transactionAt } from '../support/followed-chain.js'
 import { check, seedTitle } from '../support/properties.js'
 import { contextAt, readOfTarget } from '../support/proxy-context.js'
@@ -81,7 +81,7 @@ t.test(`no order of fills, pages, evictions and look-ups serves a wrong state ($
             break
           }
           case 'look': {
-            const entry = lookUpInterval(context, follower, latest, family, BigInt(each.version))
+            const entry = lookUpEntryAt(context, follower, latest, family, BigInt(each.version))
             if (entry === undefined) break
             hits++
             if (entry.body.toString() !== valueAt(each.version)) return false

@@ -2,9 +2,9 @@ import t from 'tap'
 import { makeEntry, type Entry } from '../../src/cache/entry.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { type OwnTier } from '../../src/cache/tier.js'
-import { StreamNames } from '../../src/proxy/events/stream-names.js'
+import { StreamsByHandle } from '../../src/proxy/events/streams-by-handle.js'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { invalidationOf, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
+import { invalidationOfRead, LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { keysOf, microCacheKeyOf, streamIndexKeyOf, type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
 import { type TestRequest, tableItemLookup } from '../support/client.js'
@@ -44,7 +44,7 @@ function tier (): {
     memory.put(entry)
     return entry
   }
-  return { memory, invalidator: new LocalInvalidator(memory, new StreamNames(() => 0, () => {})), store }
+  return { memory, invalidator: new LocalInvalidator(memory, new StreamsByHandle(() => 0, () => {})), store }
 }
 
 t.test('a purge of a read removes both representations, micro-cached or stored, and nothing else', async t => {
@@ -70,7 +70,7 @@ t.test('a purge of a read removes both representations, micro-cached or stored, 
     const { memory, invalidator, store } = tier()
     for (const key of new Set(reads.flatMap(keysIn))) store(key)
     for (const accept of [undefined, bcs]) {
-      const what = invalidationOf(readAt(read[0], { ...read[1], accept }), chain)
+      const what = invalidationOfRead(readAt(read[0], { ...read[1], accept }), chain)
       t.same(keysIn(read).filter(key => !what.keys.includes(key)), [], read[0])
       t.same(what.intervals.filter(({ kind }) => kind === 'versions'), [])
       await invalidator.invalidate(what)
@@ -90,7 +90,7 @@ t.test('a purge of a table item removes its value for all variants, a not-found 
   const { memory, invalidator, store } = tier()
   for (const key of ['"7"', '"007"']) for (const name of [keysFor(key).value, keysFor(key).text]) store(name)
   await invalidator.invalidate(
-    invalidationOf(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), chain)
+    invalidationOfRead(readAt(target, { method: 'POST', body: String(tableItemLookup('u64', '"007"').body) }), chain)
   )
   t.equal(memory.getByKey(keysFor('"7"').value), undefined)
   t.equal(memory.getByKey(keysFor('"007"').text), undefined)
@@ -117,7 +117,7 @@ t.test('a purge by any version of a block, in any form, removes all four forms',
       store(`${family} 2`, { kind: 'versions', family, first: 20n, last: 29n })
     }
     store('4.1 json blocks 1', { kind: 'versions', family: '4.1 json blocks', first: 10n, last: 19n })
-    const what = invalidationOf(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
+    const what = invalidationOfRead(readAt(`/v1/blocks/by_version/${version}${query}`, { accept }), chain)
     t.same(
       what.intervals.toSorted((a, b) => a.family < b.family ? -1 : 1),
       families.toSorted().map(family => ({ kind: 'versions', family, first: version, last: version }))
@@ -187,7 +187,7 @@ t.test('a purge reaches the tiers of this process, and waits until the slowest h
       throw new Error('the disk is gone')
     }
   }
-  const invalidator = new LocalInvalidator(memory, new StreamNames(() => 0, () => {}), [below])
+  const invalidator = new LocalInvalidator(memory, new StreamsByHandle(() => 0, () => {}), [below])
   const done: string[] = []
   const purge = invalidator.invalidate({ keys: ['a'], intervals: [] }).then(() => done.push('a'))
   t.same([invalidated, done], [['a'], []], 'each tier hides it at once')
@@ -212,7 +212,7 @@ t.test('a response fetched before a purge is served to its client, but not store
   for (const target of targets) {
     const stub = await startStubUpstream(t, (_request, response, nth) => {
       if (nth === 1) {
-        context.invalidator.invalidate(invalidationOf(readOfTarget(target), context.tracker.chain ?? chain)).catch(
+        context.invalidator.invalidate(invalidationOfRead(readOfTarget(target), context.tracker.chain ?? chain)).catch(
           t.fail
         )
       }
@@ -230,7 +230,7 @@ t.test('a purge of an event page removes every page that shares an event, and th
   const path = '/v1/accounts/0x1/events/0x1::a::B/c'
   const long = `/v1/accounts/0x${'1'.padStart(64, '0')}/events`
   const stream = `4.2 json ${long}/7`
-  const names = new StreamNames(() => 0, () => {})
+  const names = new StreamsByHandle(() => 0, () => {})
   const memory = new MemoryTier(1e6, { wrote: () => {}, evicted: () => {} }, () => 0)
   const invalidator = new LocalInvalidator(memory, names)
   const page = (first: bigint, last: bigint, of = stream): Entry => {
@@ -288,6 +288,6 @@ t.test('a purge of an event page removes every page that shares an event, and th
       'by its own path'
     )
   }
-  const nothing = invalidationOf(readOfTarget(`${path}?start=5&limit=0`), chain)
+  const nothing = invalidationOfRead(readOfTarget(`${path}?start=5&limit=0`), chain)
   t.same(nothing.intervals, [], 'a page without events covers none')
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { decodeEntry, encodeEntry, type StoredEntry } from '../../src/cache/stored-entry.js'
+import { decodeEntry, encodeEntry, type StoredEntry } from '../../src/cache/entry-codec.js'
 import { releases } from '#sandbox'
 import { sendRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { type RedisProcess } from '../support/redis-process.js'

@@ -8,7 +8,7 @@ import { releases, type Sandbox, startSandbox } from '#sandbox'
 import { publicApp } from '../../src/http/public-app.js'
 import { sendRequest, type TestRequest, type TestResponse, tableItemLookup } from '../support/client.js'
 import { contextAt } from '../support/proxy-context.js'
-import { httpContextOf } from '../support/http-context.js'
+import { listenerContextOf } from '../support/listener-context.js'
 import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
 
 const status = 'cache-status'
@@ -63,7 +63,7 @@ async function proxyAt (
   const made = contextAt(t, url).context
   const parts = { ...made, settings: { ...made.settings, ...settings } }
   const config = configSchema.parse({ limits: { bodyKb: 1 } })
-  const app = publicApp(httpContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) }))
+  const app = publicApp(listenerContextOf(parts, { config, responseBuilder: new ResponseBuilder(parts, cacheControl) }))
   t.teardown(async () => {
     await app.close()
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { serveRead } from '../../src/proxy/serve-read.js'
-import { outcomeNameOf, outcomeOfError } from '../../src/proxy/outcomes.js'
+import { outcomeNameOf, outcomeOfErrorStatus } from '../../src/proxy/outcomes.js'
 import { type ProxyContext, type ProxySettings } from '../../src/proxy/proxy-context.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
@@ -422,7 +422,7 @@ async function twinAt (t: Test, settings: Partial<ProxySettings>): Promise<Twin>
       if (fails) sandbox.faults.add({ kind: 'error', code: 'internal_error' })
       fails = false
       return await serveRead(parts, readAt(at, accept, key)).then(outcomeNameOf, (error: unknown) => {
-        if (error instanceof ErrorResponse) return outcomeOfError(error.status)
+        if (error instanceof ErrorResponse) return outcomeOfErrorStatus(error.status)
         throw error
       }).finally(() => {
         sandbox.faults.clear()

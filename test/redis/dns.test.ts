@@ -1,6 +1,6 @@
 import t from 'tap'
 import { DnsCache, type Resolve } from '../../src/upstreams/dns-cache.js'
-import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/redis-client.js'
+import { createClient, createSubscriberClient, type RedisConnectionOptions } from '../../src/redis/create-client.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { startSentinel } from '../support/redis-sentinel.js'
 import { startRedis } from '../support/redis-server.js'

@@ -5,7 +5,7 @@ import { defaultSettings } from '../../sandbox/options.js'
 import { stateAt } from '../../sandbox/state.js'
 import { itemKey } from '../../sandbox/state-key.js'
 import { addressOf } from '../../sandbox/address.js'
-import { printNewest, transactionRecord } from '../../sandbox/transactions.js'
+import { prerenderNewest, transactionRecord } from '../../sandbox/transactions.js'
 import { releases, startSandbox } from '#sandbox'
 import { startSandboxNode } from '../support/replicas.js'
 import { until } from '../support/until.js'
@@ -135,7 +135,7 @@ t.test('a growing sandbox prepares its newest transactions, as they are, and for
 
 t.test('a page shows modules as the release of the node renders them, also where it was prepared', async t => {
   const { url, ledger } = await startSandboxNode(t, { blocks: 300 })
-  while (printNewest(ledger, 100)) continue
+  while (prerenderNewest(ledger, 100)) continue
   const { head: { version } } = ledger
   const versions = Array.from({ length: 500 }, (_, at) => version - BigInt(at))
   const publishing = versions.find(at =>
@@ -146,7 +146,7 @@ t.test('a page shows modules as the release of the node renders them, also where
   const before = await read()
   ledger.release = releases.events
   t.strictNotSame(await read(), before)
-  t.ok(printNewest(ledger, 1), 'all are printed again')
+  t.ok(prerenderNewest(ledger, 1), 'all are printed again')
   ledger.release = releases.variants
   t.strictSame(await read(), before)
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { requireTypeTag } from '../../sandbox/type-tag.js'
+import { trustedTypeTag } from '../../sandbox/type-tag.js'
 import { requestNode, type NodeResponse, requestTableItem } from './request-node.js'
 import { startSandboxNode } from '../support/replicas.js'
 
@@ -243,7 +243,7 @@ t.test('a call that the ledger cannot run is rejected with the position, an abor
     t.equal(rejected.headers['x-aptos-ledger-version'], `${ledger.head.version}`)
     t.equal(rejected.headers['x-aptos-gas-used'], undefined)
   }
-  t.throws(() => requireTypeTag('nothing'), RangeError)
+  t.throws(() => trustedTypeTag('nothing'), RangeError)
   t.equal((await view(url, call('at_most_a_hundred', ['100']))).text, '["100"]')
   const aborted = await view(url, call('at_most_a_hundred', ['101']))
   t.equal(aborted.status, 400)

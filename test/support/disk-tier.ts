@@ -2,14 +2,14 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test } from 'tap'
 import { DiskFiles, type DiskOperation } from '../../src/cache/disk-files.js'
-import { DiskKeeper } from '../../src/cache/disk-keeper.js'
+import { DiskEvictor } from '../../src/cache/disk-evictor.js'
 import { DiskTier } from '../../src/cache/disk-tier.js'
 
 /** A disk tier on its own, with a record of its work. */
 export interface TestDiskTier {
   readonly tier: DiskTier
   readonly files: DiskFiles
-  readonly keeper: DiskKeeper
+  readonly evictor: DiskEvictor
   readonly counts: { written: number, corrupt: number, dropped: number, evicted: number, failed: DiskOperation[] }
   /** Folder with the entries; undefined hides the tier. */
   space: string | undefined
@@ -26,7 +26,7 @@ export async function openDiskTier (t: Test, path: string, maxBytes: number): Pr
   const opened = { counts, space: 'space', clockMs: 0 }
   const wallClockMs = (): number => performance.timeOrigin + now() + opened.clockMs
   const files = new DiskFiles({ path, wallClockMs, onError: operation => counts.failed.push(operation) })
-  const keeper = new DiskKeeper({
+  const evictor = new DiskEvictor({
     path,
     maxBytes,
     knownSize: undefined,
@@ -35,10 +35,10 @@ export async function openDiskTier (t: Test, path: string, maxBytes: number): Pr
     },
     onError: () => counts.failed.push('scan')
   })
-  await keeper.count()
+  await evictor.count()
   const tier = new DiskTier({
     files,
-    room: keeper,
+    room: evictor,
     metrics: {
       wrote: () => {
         counts.written++
@@ -60,7 +60,7 @@ export async function openDiskTier (t: Test, path: string, maxBytes: number): Pr
   })
   t.teardown(async () => {
     await tier.close()
-    await keeper.close()
+    await evictor.close()
   })
-  return Object.assign(opened, { tier, files, keeper })
+  return Object.assign(opened, { tier, files, evictor })
 }

@@ -78,7 +78,7 @@ export function drivenTail (t: Test, { maxAgeMs = 250, isServing = true, stepMs 
       mismatches.push(reason)
     }
   })
-  follower.drive(loop)
+  follower.setDemandSink(loop)
   const tail: DrivenTail = {
     follower,
     loop,

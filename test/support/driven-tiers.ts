@@ -3,8 +3,8 @@ import { type Test } from 'tap'
 import { makeEntry } from '../../src/cache/entry.js'
 import { type Invalidation } from '../../src/cache/invalidation.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
-import { type StoredEntry } from '../../src/cache/stored-entry.js'
-import { type Lookup, type TierName } from '../../src/cache/tier.js'
+import { type StoredEntry } from '../../src/cache/entry-codec.js'
+import { type EntrySelector, type TierName } from '../../src/cache/tier.js'
 import { openDiskTier } from './disk-tier.js'
 import { startRedis } from './redis-server.js'
 import { openRedisTier } from './redis-tier.js'
@@ -16,7 +16,7 @@ export interface DrivenTier {
   put(stored: StoredEntry, ttlMs?: number): void
   /** Resolves when what was put can be found. */
   untilStored(): Promise<void>
-  get(lookup: Lookup): Promise<Pick<StoredEntry, 'key' | 'status' | 'body' | 'validity'> | undefined>
+  get(selector: EntrySelector): Promise<Pick<StoredEntry, 'key' | 'status' | 'body' | 'validity'> | undefined>
   invalidate(what: Invalidation): Promise<void>
   close(): Promise<void>
   /** Changes a stored value where it lies; undefined if nothing but this process can reach it. */
@@ -41,7 +41,7 @@ export async function openMemory (): Promise<DrivenTier> {
       tier.put(makeEntry({ ...stored, cursorAndGasHeaders: [], expiresAtMs }))
     },
     untilStored: async () => {},
-    get: async lookup => tier.get(lookup),
+    get: async selector => tier.get(selector),
     invalidate: async what => {
       tier.invalidate(what)
     },
@@ -69,7 +69,7 @@ export async function openRedis (t: Test): Promise<DrivenTier> {
       untilStored: async () => {
         await tier.waitUntilIdle()
       },
-      get: async lookup => (await tier.get(lookup))?.stored,
+      get: async selector => (await tier.get(selector))?.stored,
       invalidate: async what => {
         await tier.invalidate(what)
       },
@@ -91,7 +91,7 @@ export async function openRedis (t: Test): Promise<DrivenTier> {
 export async function openDisk (t: Test): Promise<DrivenTier> {
   const path = t.testdir()
   const open = async (): Promise<DrivenTier> => {
-    const { tier, files, keeper, space = '' } = await openDiskTier(t, path, roomBytes)
+    const { tier, files, evictor, space = '' } = await openDiskTier(t, path, roomBytes)
     return {
       name: tier.name,
       put: (stored, ttlMs) => {
@@ -99,9 +99,9 @@ export async function openDisk (t: Test): Promise<DrivenTier> {
       },
       untilStored: async () => {
         await tier.waitUntilIdle()
-        await keeper.waitUntilIdle()
+        await evictor.waitUntilIdle()
       },
-      get: async lookup => (await tier.get(lookup))?.stored,
+      get: async selector => (await tier.get(selector))?.stored,
       invalidate: async what => {
         await tier.invalidate(what)
       },

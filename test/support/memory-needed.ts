@@ -1,4 +1,4 @@
-import { inFlightMbOf } from '../../src/config/in-flight-budget.js'
+import { inFlightMbOf } from '../../src/config/in-flight-memory.js'
 import { type Config } from '../../src/config/schema.js'
 
 // Node.js and varve without any traffic, for each process.

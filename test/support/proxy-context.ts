@@ -2,10 +2,10 @@ import { type Test } from 'tap'
 import { Compressor } from '../../src/cache/compressor.js'
 import { MemoryTier } from '../../src/cache/memory-tier.js'
 import { FreshCoalescer, Coalescer } from '../../src/cache/coalescer.js'
-import { StreamEnds } from '../../src/proxy/events/stream-ends.js'
-import { StreamNames } from '../../src/proxy/events/stream-names.js'
+import { LastKnownEvents } from '../../src/proxy/events/last-known-events.js'
+import { StreamsByHandle } from '../../src/proxy/events/streams-by-handle.js'
 import { VersionWaits } from '../../src/chain/version-waits.js'
-import { RecentLowestVersion } from '../../src/proxy/recent-lowest-version.js'
+import { LowestRecentRequest } from '../../src/proxy/lowest-recent-request.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
@@ -20,7 +20,7 @@ import { AuditSampler } from '../../src/proxy/audit-sampler.js'
 import { LocalInvalidator } from '../../src/proxy/local-invalidator.js'
 import { isShareable } from '../../src/proxy/outcomes.js'
 import { type ProxyContext } from '../../src/proxy/proxy-context.js'
-import { PrunedErrors } from '../../src/api/pruned-errors.js'
+import { PrunedErrorBuilder } from '../../src/api/pruned-error-builder.js'
 import { FailedRefreshes } from '../../src/proxy/failed-refreshes.js'
 import { type Read } from '../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../src/api/read-request.js'
@@ -38,7 +38,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     versionWaits.finishReached()
   })
   const memory = new MemoryTier(1e6, { wrote: nothing, evicted: nothing }, () => clock.ms)
-  const streamNames = new StreamNames(() => clock.ms, () => {
+  const streamsByHandle = new StreamsByHandle(() => clock.ms, () => {
     memory.dropMemos()
   })
   const client = new UpstreamClient({
@@ -86,18 +86,18 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
       now: () => clock.ms,
       tracker,
       versionWaits,
-      lowestRequested: new RecentLowestVersion(() => clock.ms),
+      lowestRequested: new LowestRecentRequest(() => clock.ms),
       memory,
       compressor: new Compressor(memory),
       lowerTiers: [],
-      invalidator: new LocalInvalidator(memory, streamNames),
+      invalidator: new LocalInvalidator(memory, streamsByHandle),
       auditSampler: new AuditSampler(nothing, async () => {}),
-      streamEnds: new StreamEnds(),
-      streamNames,
+      lastKnownEvents: new LastKnownEvents(),
+      streamsByHandle,
       historyCoalescer: new Coalescer(isShareable),
       lowerTierCoalescer: new Coalescer(() => true),
       latestCoalescer: new FreshCoalescer(isShareable),
-      prunedErrors: new PrunedErrors(),
+      prunedErrorBuilder: new PrunedErrorBuilder(),
       upstreamPool,
       follower: undefined,
       followComparer: undefined,

@@ -3,12 +3,12 @@ import { type PinKind } from '../../src/api/endpoint-definition.js'
 import { type Endpoint, endpoints } from '../../src/api/endpoints.js'
 import { minVersionHeader } from '../../src/api/min-version.js'
 import { type ErrorResponseStatus } from '../../src/api/error-response.js'
-import { convertSchemas, type SchemaComponents } from '../../sandbox/openapi/components.js'
+import { convertSchemas, type SchemaComponents } from '../../sandbox/openapi/schema-components.js'
 import {
   contentOf,
   operations,
   perResponseHeadersOf,
-  parameterObjectsOf,
+  componentParametersOf,
   pathOf,
   schemasOfOperation
 } from '../../sandbox/openapi/document.js'
@@ -178,7 +178,7 @@ export function publicDocument (): OpenApiObject {
         apiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key', description: 'The same key in a header of its own.' }
       },
       schemas: schemas.byName,
-      parameters: { ...parameterObjectsOf(all, schemas), ...headerParameters },
+      parameters: { ...componentParametersOf(all, schemas), ...headerParameters },
       headers: { ...headersOfFamilies(perResponseHeadersOf(all)), ...ofVarve },
       responses: responsesOf(schemas, all)
     }

@@ -1,10 +1,10 @@
 import { type Test } from 'tap'
-import { etagOf } from '../../src/cache/entry.js'
+import { computeEtag } from '../../src/cache/entry.js'
 import { RedisTier, type RedisTierOptions } from '../../src/cache/redis-tier.js'
-import { type StoredEntry } from '../../src/cache/stored-entry.js'
+import { type StoredEntry } from '../../src/cache/entry-codec.js'
 import { InFlightBytes } from '../../src/upstreams/in-flight-bytes.js'
 import { RedisLink } from '../../src/redis/link.js'
-import { createClient } from '../../src/redis/redis-client.js'
+import { createClient } from '../../src/redis/create-client.js'
 
 /** A Redis tier on its own, with a record of its work. */
 export interface TestRedisTier extends RedisTier {
@@ -79,7 +79,7 @@ export function storedEntryOf (key: string, body: string | Buffer, change: Parti
     status: 200,
     contentType: 'application/json',
     body: bytes,
-    etag: etagOf('application/json', bytes),
+    etag: computeEtag('application/json', bytes),
     release: 'aaaa',
     lowestVersion: undefined,
     cursor: undefined,

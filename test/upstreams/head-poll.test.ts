@@ -156,7 +156,7 @@ t.test('a poll aborted by shutdown reports nothing about the upstream', async t 
 
 t.test('a poll that gets no slot in time reports nothing about the upstream', async t => {
   const { poll, states, upstream } = await polled(t, respondToIndex)
-  for (let nth = 0; nth < 4; nth++) upstream.budget.tryAcquire(true)
+  for (let nth = 0; nth < 4; nth++) upstream.limiter.tryAcquire(true)
   await poll.poll()
   t.same(states, [])
 })

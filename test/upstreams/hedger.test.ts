@@ -152,7 +152,7 @@ t.test('the losing fetch of a hedge is cancelled, and its upstream stays verifie
   t.equal(await fetch(), '200 ["second"]')
   await closed
   const [first] = upstreams
-  await until(() => first?.client.budget.inFlight === 0, 'the slot of the first upstream is free')
+  await until(() => first?.client.limiter.inFlight === 0, 'the slot of the first upstream is free')
   t.same([first?.isVerified, first?.isUp, first?.health.lastFailure, first?.client.lastFetchSucceeded], [
     true,
     true,
@@ -194,7 +194,7 @@ t.test('a flawed response does not win a hedge: the other is awaited, and each i
 t.test('of two responses at the same time one wins, and the other\'s body is discarded', async t => {
   const hedges = new Hedger({ share: 1, burst: 1, afterMs: 1 }, { hedged: () => {} })
   const makeUpstream = (): Upstream =>
-    ({ health: { readLatency: {} }, client: { budget: { isBusy: () => false } } }) as never
+    ({ health: { readLatency: {} }, client: { limiter: { isBusy: () => false } } }) as never
   const [first, second] = [makeUpstream(), makeUpstream()]
   const discarded: Upstream[] = []
   const resolves: Array<() => void> = []
@@ -272,7 +272,7 @@ t.test('a busy upstream is neither hedged nor used as a hedge', async t => {
         maxConcurrent: 4
       }
     )
-    const slots = [0, 1].map(() => upstreams[at]?.client.budget.tryAcquire(false))
+    const slots = [0, 1].map(() => upstreams[at]?.client.limiter.tryAcquire(false))
     t.equal(await fetch(), '200 ["first"]')
     t.same(takeRequestCounts(), [1, 0])
     for (const slot of slots) slot?.release()

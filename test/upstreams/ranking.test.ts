@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Candidate, isAsGood, rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
+import { type Candidate, mayHedge, rankUpstreams, type UpstreamRequirements } from '../../src/upstreams/ranking.js'
 import { configSchema } from '../../src/config/schema.js'
 import { startSandbox } from '#sandbox'
 import { sendRequest } from '../support/client.js'
@@ -108,9 +108,9 @@ t.test('a higher priority number ranks last among those that can answer, whateve
 
 t.test('a backup gets no hedge of a slow read', async t => {
   const [main, backup] = [candidate('main', [0n, 9n]), candidate('backup', [0n, 9n], { priority: 1 })]
-  t.notOk(isAsGood(backup, main, anything))
-  t.ok(isAsGood(main, backup, anything))
-  t.ok(isAsGood({ ...backup }, backup, anything))
+  t.notOk(mayHedge(backup, main, anything))
+  t.ok(mayHedge(main, backup, anything))
+  t.ok(mayHedge({ ...backup }, backup, anything))
 })
 
 t.test('load counts by weight, so reads in flight divide in its proportion', async t => {

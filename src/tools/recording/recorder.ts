@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { type ErrorResponse, webFrameworkError, invalidInputError } from '../../api/error-response.js'
-import { localTarget } from '../../api/pass-through-target.js'
+import { originFormOf } from '../../api/pass-through-target.js'
 import { type RecordedExchange } from './recording-format.js'
-import { type RecordingFile } from './recording-file.js'
+import { type RecordingWriter } from './recording-writer.js'
 import { GatheredBody, type MemoryLimit } from './gathered-body.js'
-import { headersToRecord, SecretRedactor, secretsOf, targetToRecord } from './redact-secrets.js'
+import { headersToRecord, SecretRedactor, secretsOfClient, targetToRecord } from './redact-secrets.js'
 import { type RelayClient } from './relay-client.js'
 import { abortResponse, headerLinesOf, writeVerbatimHead } from './verbatim-head.js'
 
@@ -13,7 +13,7 @@ import { abortResponse, headerLinesOf, writeVerbatimHead } from './verbatim-head
 export interface RecorderOptions {
   readonly upstream: RelayClient
   /** Creates the recording file, once; runs after the listener opened, so that a port in use costs no file. */
-  readonly createFile: () => Promise<RecordingFile>
+  readonly createFile: () => Promise<RecordingWriter>
   /** Upstream credentials to redact; credentials of clients come from each request. */
   readonly secrets: readonly string[]
   /** Limit per recorded body; longer bodies are left out. */
@@ -48,7 +48,7 @@ export class Recorder {
   readonly #options: RecorderOptions
   readonly #startedAtMs: number
   readonly #inFlight = new Set<Promise<void>>()
-  #file: Promise<RecordingFile> | undefined
+  #file: Promise<RecordingWriter> | undefined
 
   constructor (options: RecorderOptions) {
     this.#options = options
@@ -56,7 +56,7 @@ export class Recorder {
   }
 
   /** Returns the recording file, which the first call creates. */
-  get file (): Promise<RecordingFile> {
+  get file (): Promise<RecordingWriter> {
     this.#file ??= this.#options.createFile()
     return this.#file
   }
@@ -79,10 +79,10 @@ export class Recorder {
   async #forward (request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { now, maxBodyBytes, memory } = this.#options
     const file = await this.file
-    const target = localTarget(String(request.url))
+    const target = originFormOf(String(request.url))
     const lines = headerLinesOf(request)
     const requestBody = new GatheredBody(maxBodyBytes, memory)
-    const secrets = new SecretRedactor([...this.#options.secrets, ...secretsOf(lines, target)])
+    const secrets = new SecretRedactor([...this.#options.secrets, ...secretsOfClient(lines, target)])
     const exchange = { request, response, target, startedAtMs: now(), requestBody, secrets }
     try {
       const fault = await this.#readRequestBody(exchange)

@@ -55,7 +55,7 @@ export function secretsOfUpstream (url: string, headers: Readonly<Record<string,
 }
 
 /** Collects a client's credentials from headers and target, because responses may repeat them. */
-export function secretsOf (lines: HeaderLines, target: string): string[] {
+export function secretsOfClient (lines: HeaderLines, target: string): string[] {
   const inHeaders = lines.filter(([name]) => credentialHeaderPattern.test(name.toLowerCase())).flatMap((
     [, value]
   ) => [value, ...value.split(/[\s;,=]+/)])

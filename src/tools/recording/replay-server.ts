@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { webFrameworkError } from '../../api/error-response.js'
-import { localTarget } from '../../api/pass-through-target.js'
+import { originFormOf } from '../../api/pass-through-target.js'
 import { decodeBody, decompressBody } from './recorded-body.js'
 import { type HeaderLines, type RecordedExchange, type RecordedResponse } from './recording-format.js'
 import { type RecordedRequest } from './request-match-keys.js'
@@ -112,7 +112,7 @@ async function readIncomingRequest (request: IncomingMessage): Promise<RecordedR
   }
   return {
     method: String(request.method),
-    target: localTarget(String(request.url)),
+    target: originFormOf(String(request.url)),
     headers: headerLinesOf(request),
     body: Buffer.concat(chunks)
   }

@@ -1,7 +1,7 @@
 import { UnreachableError } from './warm-client.js'
-import { formatCount } from './progress.js'
-import { parseRequestLine } from './parse-request-line.js'
-import { type WarmRun, type WarmJob } from './warm-job.js'
+import { formatCount } from './format-progress.js'
+import { parseWarmRequest } from './parse-warm-request.js'
+import { type WarmContext, type WarmJob } from './warm-job.js'
 
 // Number of unreadable lines shown as examples.
 const maxSamples = 3
@@ -72,12 +72,12 @@ export class RequestFileJob implements WarmJob {
       : formatCount(this.notCacheable, 'line is not a cacheable read', 'lines are not cacheable reads')
   }
 
-  async work ({ client, counts, signal }: WarmRun): Promise<void> {
+  async work ({ client, counts, signal }: WarmContext): Promise<void> {
     while (!signal.aborted) {
       const taken = await this.#takeLine(signal)
       if (taken === undefined) return
       const { number, line } = taken
-      const request = parseRequestLine(line.text)
+      const request = parseWarmRequest(line.text)
       if (typeof request === 'string') {
         if (request === 'not cacheable') this.notCacheable++
         if (request === 'unreadable') this.#noteUnreadable(line)

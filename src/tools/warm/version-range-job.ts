@@ -4,7 +4,7 @@ import { headerSuffix } from '../../api/position.js'
 import { blockByVersionTarget } from '../../api/request-targets.js'
 import { UnreachableError } from './warm-client.js'
 import { bodyExcerptOf, type ProxyResponse, headerValueIn } from './proxy-response.js'
-import { type WarmRun, type WarmJob } from './warm-job.js'
+import { type WarmContext, type WarmJob } from './warm-job.js'
 
 /** Version range to warm, both ends included. */
 export interface VersionSpan {
@@ -88,12 +88,12 @@ export class VersionRangeJob implements WarmJob {
     return lost.length > 0 ? lost.join('; ') : undefined
   }
 
-  async work (run: WarmRun): Promise<void> {
-    while (!run.signal.aborted) {
+  async work (context: WarmContext): Promise<void> {
+    while (!context.signal.aborted) {
       const segment = this.#claimSegment()
       if (segment === undefined) return
       this.#activeSegments.add(segment)
-      if (!await this.#readSegment(segment, run)) return
+      if (!await this.#readSegment(segment, context)) return
       this.#activeSegments.delete(segment)
     }
   }
@@ -114,7 +114,7 @@ export class VersionRangeJob implements WarmJob {
   }
 
   /** Returns true after the end of the segment. */
-  async #readSegment (segment: Segment, { client, counts }: WarmRun): Promise<boolean> {
+  async #readSegment (segment: Segment, { client, counts }: WarmContext): Promise<boolean> {
     const begin = segment.nextVersion
     for (;;) {
       segment.nextVersion += this.#skipBoundaryBlock(segment.nextVersion, segment.to)

@@ -1,8 +1,8 @@
 import { type WarmClient } from './warm-client.js'
 import { type WarmCounts } from './warm-counts.js'
 
-/** Parts of a warm run. */
-export interface WarmRun {
+/** Parts that a job of a warm run gets. */
+export interface WarmContext {
   readonly client: WarmClient
   /** Counts the outcome of each read. */
   readonly counts: WarmCounts
@@ -23,20 +23,20 @@ export interface WarmJob {
   /** Sentence about input that could not be read. */
   readonly unreadNote: string | undefined
   /** Works until nothing is left or the run ends. */
-  work(run: WarmRun): Promise<void>
+  work(context: WarmContext): Promise<void>
 }
 
 /** Runs several workers; after a failure the others finish their current reads. Resolves with the first failure. */
 export async function runWarmJob (
   job: WarmJob,
-  run: WarmRun,
+  context: WarmContext,
   concurrency: number,
   stop: () => void
 ): Promise<Error | undefined> {
   let failure: Error | undefined
   await Promise.all(Array.from({ length: concurrency }, async () => {
     try {
-      await job.work(run)
+      await job.work(context)
     } catch (error) {
       failure ??= error as Error
       stop()

@@ -1,9 +1,9 @@
 import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { etagOf } from '../../../src/cache/entry.js'
+import { computeEtag } from '../../../src/cache/entry.js'
 import { type LowerTier } from '../../../src/cache/tier.js'
-import { noClient, pinRead } from '../../../src/proxy/pinned-read.js'
+import { noClient, pinToCurrentChain } from '../../../src/proxy/pinned-read.js'
 import { serveFromMemory, serveRead } from '../../../src/proxy/serve-read.js'
 import { ParsedRequest } from '../../../src/proxy/parsed-request.js'
 import { cacheStatusOf, type Outcome } from '../../../src/proxy/outcomes.js'
@@ -56,7 +56,7 @@ async function statusOf (
   if (got.status === 200) {
     t.equal(
       got.headers.etag,
-      etagOf('application/json; charset=utf-8', direct.bytes),
+      computeEtag('application/json; charset=utf-8', direct.bytes),
       'the tag of the upstream\'s bytes'
     )
   }
@@ -269,12 +269,12 @@ t.test('a page found in a lower tier is fetched if its path has lost its stream 
   await context.resolveChain()
   await serveRead(context, readOfTarget(pageAt(handlePath, 0, 5)))
   const read = readOfTarget(pageAt(handlePath, 50, 5))
-  const { eventsFamily = '' } = await pinRead(context, read, noClient)
+  const { eventsFamily = '' } = await pinToCurrentChain(context, read, noClient)
   const tier: LowerTier = {
     name: 'redis',
     warnings: [],
     get: async () => {
-      context.streamNames.remove(eventsFamily)
+      context.streamsByHandle.remove(eventsFamily)
       return { stored: storedEntryOf('page', '[]'), ttlMs: 1000 }
     },
     put: () => {},

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { type Test } from 'tap'
-import { decodeEntry, encodeEntry } from '../../../src/cache/stored-entry.js'
-import { etagOf } from '../../../src/cache/entry.js'
+import { decodeEntry, encodeEntry } from '../../../src/cache/entry-codec.js'
+import { computeEtag } from '../../../src/cache/entry.js'
 import { startCommand } from '../../cli/command.js'
 import { certificateKey } from '../certificate.js'
 import { startRedis } from '../redis-server.js'
@@ -160,7 +160,7 @@ async function wrongEntries (t: Test, stage: AlertEnvironment): Promise<AlertCas
     )
     const body = Buffer.from(stored.body)
     body.writeUInt8(body.readUInt8(30) ^ 1, 30)
-    await redis.client.set(key, await encodeEntry({ ...stored, body, etag: etagOf(stored.contentType, body) }))
+    await redis.client.set(key, await encodeEntry({ ...stored, body, etag: computeEtag(stored.contentType, body) }))
     await redis.client.set(await keyOf(2001), 'what varve has not written')
     for (const version of [2000, 2001]) await second.get(newHistoryTarget(version))
   }

@@ -1,4 +1,4 @@
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { type Chain, type Era } from '../model/chain.js'
 import { gasBlocks, isGasPrice, judge, type JudgedExchange, type Judgement, type World } from '../model/judge.js'
 import { expectedResponse, isRequestRejection, type LedgerMoment } from '../model/oracle.js'

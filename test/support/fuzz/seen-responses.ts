@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { isRendered, keysOf, type Read, targetOf, bodyTextOf } from '../../../src/api/read.js'
+import { isRenderedByRelease, keysOf, type Read, targetOf, bodyToText } from '../../../src/api/read.js'
 import { matchEndpoint, readRequest } from '../../../src/api/read-request.js'
 import { ErrorResponse } from '../../../src/api/error-response.js'
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { headerOf, type ModelRequest } from '../model/request.js'
 
 const digestOf = (...parts: (string | Buffer)[]): string => {
@@ -63,7 +63,7 @@ export class SeenResponses {
   ): string | undefined {
     const keys = keysOf(read, { id: 4, generation: 1 })
     const cursor = headers.find(([name]) => name === 'x-aptos-cursor')?.[1] ?? ''
-    const key = `${status === 200 ? keys.value : keys.text} ${isRendered(read) ? release : ''}`
+    const key = `${status === 200 ? keys.value : keys.text} ${isRenderedByRelease(read) ? release : ''}`
     const digest = digestOf(String(status), cursor, body)
     const before = this.#keys.get(key)
     if (before !== undefined && before.digest !== digest) {
@@ -80,4 +80,4 @@ export const isHistoryRead = (read: Read, head: bigint): boolean =>
 
 /** Returns the upstream form of a read, to investigate a fault. */
 export const upstreamLineOf = (read: Read): string =>
-  `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : bodyTextOf(read.body)}`
+  `${read.endpoint.method} ${targetOf(read)} ${read.body === undefined ? '' : bodyToText(read.body)}`

@@ -1,4 +1,4 @@
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { type Chain, type Era } from './chain.js'
 import { expectedResponse, isRequestRejection, type LedgerMoment } from './oracle.js'
 import { headerOf, type ModelRequest } from './request.js'

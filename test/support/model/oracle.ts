@@ -1,5 +1,5 @@
 import { dispatch } from '../../../sandbox/dispatch.js'
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { type Era } from './chain.js'
 import { receivedOf, type ModelRequest } from './request.js'
 

@@ -1,4 +1,4 @@
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { depositStream, streamWithoutEvents } from '../../../sandbox/deposit-events.js'
 import { newBlockStream, newEpochStream } from '../../../sandbox/ledger-events.js'
 import { type Era } from '../model/chain.js'

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'undici'
-import { type SandboxResponse } from '../../../sandbox/response.js'
+import { type SandboxResponse } from '../../../sandbox/make-response.js'
 import { drawRead } from '../model/draw-read.js'
 import { expectedResponse } from '../model/oracle.js'
 import { type ReadSpec } from '../model/read-spec.js'

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import {
-  secretsOf,
+  secretsOfClient,
   secretsOfUpstream,
   SecretRedactor,
   targetToRecord
@@ -202,7 +202,7 @@ t.test('an upstream URL with credentials or /v1 is rejected without being repeat
 t.test('short values, and values that are no secret by name, stay', t => {
   const out = new SecretRedactor([
     ...secretsOfUpstream('https://h/v2-key/longer-key-1/', { 'x-key': 'Bearer 12345678', accept: 'application/json' }),
-    ...secretsOf(
+    ...secretsOfClient(
       [['X-Api-Key', '1'], ['authorization', 'Bearer ab%2Fcdefgh'], ['accept', 'text/plain-long']],
       '/v1?sig=abcdefgh&start=98765432101'
     )
@@ -259,7 +259,7 @@ t.test('of a query only known parameters, short values and numbers are recorded,
     t.notMatch(targetToRecord(`/v1?start=1&${part}`), /s3cret|horse/, part)
   }
   const secrets = new SecretRedactor(
-    secretsOf([['authorization', `Basic ${Buffer.from('a-user-name:pass-w0rd-1').toString('base64')}`], [
+    secretsOfClient([['authorization', `Basic ${Buffer.from('a-user-name:pass-w0rd-1').toString('base64')}`], [
       'X-Session',
       'sess10n-0123'
     ]], '/v1/k3y-of-mine/v1/view?accessKey=s3cret-1234&form=application/json&x=s3cret-5678==')
@@ -270,7 +270,7 @@ t.test('of a query only known parameters, short values and numbers are recorded,
     'a plain word is not searched for in responses'
   )
   t.ok(
-    secretsOf([['authorization', `Basic ${Buffer.from('just-a-key-1').toString('base64')}`]], '/v1').includes(
+    secretsOfClient([['authorization', `Basic ${Buffer.from('just-a-key-1').toString('base64')}`]], '/v1').includes(
       'just-a-key-1'
     )
   )

@@ -2,7 +2,7 @@ import { endpointNames } from '../../../../src/api/endpoints.js'
 import { followComparisons } from '../../../../src/follow/follow-comparer.js'
 import { tailResults } from '../../../../src/follow/tail-reader.js'
 import { touchAllReasons } from '../../../../src/follow/transaction-digest.js'
-import { verifyResults } from '../../../../src/follow/verify-page.js'
+import { verifyResults } from '../../../../src/follow/verify-write-sets.js'
 import { outcomeNames } from '../../../../src/proxy/outcomes.js'
 import {
   seriesFor,

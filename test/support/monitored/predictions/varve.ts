@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import { auditResults } from '../../../../src/proxy/audit-sampler.js'
-import { cutReasons } from '../../../../src/metrics/cut-reasons.js'
+import { connectionCutReasons } from '../../../../src/metrics/connection-cut-reasons.js'
 import { notStoredReasons } from '../../../../src/api/store-verdict.js'
 import { redisOperations, type RedisOperation } from '../../../../src/redis/operation-names.js'
 import { certificate } from '../../certificate.js'
@@ -156,7 +156,7 @@ export const varve: Record<string, (k: KnownTraffic) => ExpectedSeries[]> = {
   'Connections closed/A': k =>
     seriesFor(
       'reason',
-      cutReasons,
+      connectionCutReasons,
       of => of === 'head' ? k.expectedIncrease('first', k.facts.countOf('cut for their head')) / k.seconds : 0
     ),
   'Rate limited/A': k =>

@@ -1,0 +1,97 @@
+import { type TierStatus } from '../cache/tier.js'
+import { type DiskChange } from '../cluster/disk-generations.js'
+import { type FolderSize, type FolderState, type ToPrimary, type ToWorker } from '../workers/messages.js'
+import { type LocalDiskFolder } from './local-disk-folder.js'
+
+type ChangeRequest = Extract<ToPrimary, { kind: 'disk_change' }>
+
+// Many writes share a message; in this time one worker may not see what the others add.
+const publishEveryMs = 20
+
+/** Folder of the disk tier that the primary process owns and all workers use; a tier to metrics. */
+export class PrimaryDiskFolder {
+  readonly name = 'disk'
+  readonly #folder: LocalDiskFolder
+  readonly #broadcast: (message: ToWorker) => void
+  #changing: Promise<void> = Promise.resolve()
+  #published: FolderSize
+  readonly #timer: NodeJS.Timeout
+
+  constructor (folder: LocalDiskFolder, broadcast: (message: ToWorker) => void) {
+    this.#folder = folder
+    this.#broadcast = broadcast
+    this.#published = this.#size
+    folder.start()
+    // Counting and evicting change the size too, so no message of a worker could start this.
+    this.#timer = setInterval(() => {
+      this.#publishSize()
+    }, publishEveryMs).unref()
+  }
+
+  /** Returns what a worker needs to begin. */
+  get state (): FolderState {
+    const { path, registry: { records } } = this.#folder
+    return { path, records: records.list, size: this.#size }
+  }
+
+  /** Size for metrics, which no worker counts. */
+  get status (): TierStatus {
+    const { bytes, entries, maxBytes } = this.#size
+    return { bytes, entries, maxBytes }
+  }
+
+  get #size (): FolderSize {
+    const { bytes, entries, maxBytes, size } = this.#folder.room
+    return { bytes, entries, maxBytes, isCounted: size !== undefined }
+  }
+
+  /** Makes a change for a worker, after all changes before it, and publishes the records before it responds. */
+  change ({ id, change }: ChangeRequest, respond: (message: ToWorker) => void): void {
+    this.#changing = this.#changing.then(async () => {
+      try {
+        const isDone = await this.#make(change)
+        this.#broadcast({ kind: 'disk_records', records: this.#folder.registry.records.list })
+        respond({ kind: 'disk_changed', id, result: { isDone } })
+      } catch (error) {
+        respond({ kind: 'disk_changed', id, result: { error: (error as Error).message } })
+      }
+    })
+  }
+
+  /** Counts what a worker has written or removed. */
+  use ({ bytes, entries }: Extract<ToPrimary, { kind: 'disk_used' }>): void {
+    this.#folder.room.add(bytes, entries)
+  }
+
+  /** Removes what a worker that is gone was writing. */
+  async removeTemporaryFilesOf (pid: number): Promise<void> {
+    await this.#folder.removeTemporaryFilesOf(pid)
+  }
+
+  async stop (): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#changing
+    await this.#folder.stop()
+  }
+
+  async #make ({ kind, chain, known }: DiskChange): Promise<boolean> {
+    const { registry } = this.#folder
+    switch (kind) {
+      case 'claim':
+        return await registry.claim(chain.id, chain.generation, known)
+      case 'update':
+        await registry.update(chain, known)
+        return true
+      case 'renew':
+        await registry.renew(chain, known)
+        return true
+    }
+  }
+
+  #publishSize (): void {
+    const [last, size] = [this.#published, this.#size]
+    if (size.bytes === last.bytes && size.entries === last.entries && size.isCounted === last.isCounted) return
+    this.#published = size
+    this.#broadcast({ kind: 'disk_size', size })
+  }
+}

@@ -1,0 +1,161 @@
+import { hash } from 'node:crypto'
+import { digestOf, wildcardDigest, publishedCode, type StateDigest } from '../api/state-key.js'
+import { type TransactionDigest } from './transaction-digest.js'
+
+/** Results of checking a page in BCS against the hashes that its transactions commit to. */
+export const verifyResults = ['equal', 'different', 'unavailable'] as const
+
+/** One result of the closed list. */
+export type VerifyResult = typeof verifyResults[number]
+
+const writeSetPrefix = hash('sha3-256', 'APTOS::WriteSet', 'buffer')
+const [pathKind, itemKind, rawKind] = [0, 1, 2]
+const [codePath, , groupPath] = [0, 1, 2]
+const addressLength = 32
+const u64Length = 8
+
+/**
+ * Compares the changes that a page listed in JSON with the write sets of the same page in BCS, whose bytes must have
+ * the hash that each transaction commits to. A write set is found by hashes that no payload can contain, because it is
+ * part of what they are hashes of.
+ */
+export function verifyWriteSets (page: readonly TransactionDigest[], bcs: Buffer): VerifyResult {
+  try {
+    const reader = new BcsReader(bcs)
+    if (reader.length() !== page.length) return 'unavailable'
+    for (const transaction of page) {
+      const result = verifyTransaction(transaction, reader)
+      if (result !== 'equal') return result
+    }
+    return reader.isAtEnd ? 'equal' : 'unavailable'
+  } catch (error) {
+    if (error instanceof UnreadableBcsError) return 'unavailable'
+    throw error
+  }
+}
+
+function verifyTransaction ({ version, root, hashes, touched }: TransactionDigest, reader: BcsReader): VerifyResult {
+  if (hashes === undefined || root === undefined || reader.u64() !== version) return 'unavailable'
+  reader.skipPast(Buffer.from(hashes.join(''), 'hex'))
+  reader.skipPast(Buffer.from(root, 'hex'))
+  const from = reader.at
+  const written = readWriteSet(reader)
+  const [, , changesHash] = hashes
+  const bytes = Buffer.concat([writeSetPrefix, reader.since(from)])
+  if (hash('sha3-256', bytes, 'hex') !== changesHash) return 'different'
+  const listed = new Set(touched)
+  return written.every(key => listed.has(key)) ? 'equal' : 'different'
+}
+
+/** Returns the digests that a write set touches. */
+function readWriteSet (reader: BcsReader): StateDigest[] {
+  if (reader.byte() !== 0) throw new UnreadableBcsError('unknown form of a write set')
+  const written: StateDigest[] = []
+  for (let left = reader.length(); left > 0; left--) {
+    written.push(...readStateKey(reader))
+    skipWriteOp(reader)
+  }
+  return written
+}
+
+/** Reads a state key as the digests that a change of it touches. */
+function readStateKey (reader: BcsReader): StateDigest[] {
+  const kind = reader.byte()
+  if (kind === rawKind) throw new UnreadableBcsError('a raw state key')
+  if (kind !== pathKind && kind !== itemKind) throw new UnreadableBcsError('unknown kind of state key')
+  const address = reader.bytes(addressLength)
+  const digits = address.toString('hex')
+  const from = reader.at
+  const path = reader.bytes(reader.length())
+  // The hash is of an item's key without its length, and of a path with it.
+  if (kind === itemKind) {
+    return [digestOf(Buffer.concat([Buffer.from([kind]), address, path])), wildcardDigest('items', digits)]
+  }
+  const key = digestOf(Buffer.concat([Buffer.from([kind]), address, reader.since(from)]))
+  if (path[0] === codePath) return [key, publishedCode, wildcardDigest('modules', digits)]
+  return [key, wildcardDigest('resources', digits), ...path[0] === groupPath ? [wildcardDigest('groups', digits)] : []]
+}
+
+function skipWriteOp (reader: BcsReader): void {
+  switch (reader.byte()) {
+    case 0:
+    case 1:
+      reader.bytes(reader.length())
+      return
+    case 2:
+      return
+    case 3:
+    case 4:
+      reader.bytes(reader.length())
+      skipMetadata(reader)
+      return
+    case 5:
+      skipMetadata(reader)
+      return
+    default:
+      throw new UnreadableBcsError('unknown kind of write')
+  }
+}
+
+function skipMetadata (reader: BcsReader): void {
+  const form = reader.byte()
+  if (form > 1) throw new UnreadableBcsError('unknown form of metadata')
+  reader.bytes((form + 2) * u64Length)
+}
+
+class UnreadableBcsError extends Error {}
+
+/** Reads BCS from the start of a buffer; throws where the bytes end too early. */
+class BcsReader {
+  readonly #buffer: Buffer
+  #at = 0
+
+  constructor (buffer: Buffer) {
+    this.#buffer = buffer
+  }
+
+  get at (): number {
+    return this.#at
+  }
+
+  get isAtEnd (): boolean {
+    return this.#at === this.#buffer.length
+  }
+
+  byte (): number {
+    return this.bytes(1).readUInt8()
+  }
+
+  u64 (): bigint {
+    return this.bytes(u64Length).readBigUInt64LE()
+  }
+
+  bytes (count: number): Buffer {
+    const bytes = this.#buffer.subarray(this.#at, this.#at + count)
+    if (bytes.length !== count) throw new UnreadableBcsError('the bytes end too early')
+    this.#at += count
+    return bytes
+  }
+
+  /** Reads a length, which BCS prints in groups of seven bits. */
+  length (): number {
+    let length = 0
+    for (let shift = 0; shift < 32; shift += 7) {
+      const byte = this.byte()
+      length += (byte & 0x7f) * 2 ** shift
+      if (byte < 0x80) return length
+    }
+    throw new UnreadableBcsError('a length is too long')
+  }
+
+  /** Moves behind the next occurrence of some bytes. */
+  skipPast (bytes: Buffer): void {
+    const found = this.#buffer.indexOf(bytes, this.#at)
+    if (found === -1) throw new UnreadableBcsError('a hash is missing')
+    this.#at = found + bytes.length
+  }
+
+  since (from: number): Buffer {
+    return this.#buffer.subarray(from, this.#at)
+  }
+}

@@ -1,0 +1,51 @@
+import { type IncomingMessage } from 'node:http'
+import { type EndpointLabel } from '../metrics/metrics.js'
+import { type OutcomeName } from '../proxy/outcomes.js'
+import { type ResponseSource } from '../api/upstream-response.js'
+import { type RequestTrace, type Tracer } from '../tracing/tracer.js'
+import { type HttpExchange } from './http-exchange.js'
+import { parentContextOf } from './extract-trace-context.js'
+
+/** Traces client requests. */
+export type RequestTracer = Tracer<IncomingMessage>
+
+/** Facts about a response in the trace of its request. */
+export interface TracedResponse {
+  readonly endpoint: EndpointLabel
+  readonly outcome: OutcomeName
+  readonly status: number
+  readonly cacheStatus: string | undefined
+  readonly source: ResponseSource | undefined
+}
+
+// Outcomes that an upstream request decides.
+const upstreamOutcomes = new Set<OutcomeName>(['miss', 'collapsed', 'forwarded', 'unavailable'])
+
+/** Begins the trace of a request, within the trace that its client names. */
+export function beginTrace (tracer: RequestTracer, request: IncomingMessage, receivedAtMs: number): RequestTrace {
+  return tracer.begin(request, receivedAtMs, parentContextOf(request.headers))
+}
+
+/** Ends the trace of a request when its response is sent. */
+export function endTrace (
+  tracer: RequestTracer,
+  { request, method, url, receivedAtMs, id }: HttpExchange,
+  { endpoint, outcome, status, cacheStatus, source }: TracedResponse
+): void {
+  tracer.finish(request, receivedAtMs, () => parentContextOf(request.headers), {
+    name: `${method} ${endpoint}`,
+    usedUpstream: upstreamOutcomes.has(outcome),
+    failure: status >= 500 ? `status ${status}` : undefined,
+    attributes: {
+      'http.request.method': method,
+      // Leaves out the query, which may hold a client's key.
+      'url.path': url.split('?', 1).join(''),
+      'http.response.status_code': status,
+      'varve.endpoint': endpoint,
+      'varve.outcome': outcome,
+      'varve.cache_status': cacheStatus,
+      'varve.upstream': source?.upstream,
+      'varve.request_id': id
+    }
+  })
+}

@@ -1,0 +1,196 @@
+import cluster, { type Worker } from 'node:cluster'
+import { createInterface } from 'node:readline'
+import { onTimeout, withTimeout } from '../with-timeout.js'
+import { closeUnacceptedConnections, type RejectedConnections } from './close-unaccepted-connections.js'
+import { Deferred } from './deferred.js'
+import {
+  type WorkerQuery,
+  type ShutdownDeadlines,
+  type ToPrimary,
+  type WorkerQueryResult,
+  type ToWorker
+} from './messages.js'
+
+/** Worker messages that concern other processes too. */
+export type CrossWorkerMessage = Extract<
+  ToPrimary,
+  {
+    kind:
+      | 'poll'
+      | 'head'
+      | 'follow'
+      | 'follow_demand'
+      | 'chain_reset'
+      | 'take'
+      | 'refund'
+      | 'disk_change'
+      | 'disk_used'
+      | 'invalidated'
+      | 'final_report'
+  }
+>
+
+/** Exit code or signal of a worker process. */
+export interface WorkerExit {
+  readonly code: number | null
+  readonly signal: string | null
+}
+
+/** Start message and message listener of a worker. */
+export interface WorkerHandleOptions {
+  readonly startMessage: () => Extract<ToWorker, { kind: 'start' }>
+  readonly onMessage: (message: CrossWorkerMessage, from: WorkerHandle) => void
+}
+
+// Bounds /metrics and /readyz, which leave out a worker that does not respond in time.
+const queryTimeoutMs = { metrics: 1000, status: 250 }
+// Last messages may still arrive this long after the exit.
+const finalMessageTimeoutMs = 100
+// A busy machine may need a minute to start a process.
+const maxStartTicks = 60
+// A purge waits for the lower tiers.
+const purgeTimeoutMs = 10_000
+
+/** A worker process, as seen by the primary. */
+export class WorkerHandle {
+  /** Resolves with the address; rejects if the worker exits first. */
+  readonly listening: Promise<string>
+  /** Resolves when the worker has polled its upstreams; rejects if it exits first. */
+  readonly ready: Promise<void>
+  readonly exited: Promise<WorkerExit>
+  readonly #worker: Worker
+  readonly #options: WorkerHandleOptions
+  readonly #pendingQueries = new Map<number, Deferred<WorkerQueryResult>>()
+  readonly #startup = { listening: new Deferred<string>(), ready: new Deferred<undefined>() }
+  #lastQueryId = 0
+  #isListening = false
+  #silentTicks = 0
+  #isUp = false
+
+  constructor (
+    options: WorkerHandleOptions,
+    rejectedConnections: RejectedConnections,
+    onLogLine?: (line: string) => void
+  ) {
+    this.#options = options
+    this.#worker = cluster.fork()
+    const { stdout } = this.#worker.process
+    if (stdout !== null && onLogLine !== undefined) {
+      createInterface({ input: stdout }).on('line', line => {
+        onLogLine(`${line}\n`)
+      })
+    }
+    closeUnacceptedConnections(this.#worker.process, rejectedConnections)
+    this.listening = this.#startup.listening.promise
+    this.ready = this.#startup.ready.promise
+    this.#worker.on('message', (message: ToPrimary) => {
+      this.#onMessage(message)
+    })
+    // Last messages may arrive after the exit. With connections in transit, Node.js never emits `disconnect`, so the
+    // wait is bounded.
+    const disconnected = new Promise<void>(resolve => {
+      this.#worker.once('disconnect', resolve)
+    })
+    this.exited = new Promise(resolve => {
+      this.#worker.on('error', error => {
+        this.#failStartup(error.message)
+        // A process that could not start emits no `exit`.
+        if (this.#worker.process.pid === undefined) resolve({ code: null, signal: null })
+      })
+      this.#worker.on('exit', (code: number | null, signal: string | null) => {
+        this.#isListening = false
+        this.#failStartup(`the worker exited before it was ready: ${signal ?? code}`)
+        for (const pending of this.#pendingQueries.values()) pending.resolve({ error: 'the worker exited' })
+        withTimeout(finalMessageTimeoutMs, disconnected).then(() => {
+          resolve({ code, signal })
+        }, () => {})
+      })
+    })
+  }
+
+  /** Returns true if the worker was started with these options. */
+  hasSpec (options: WorkerHandleOptions): boolean {
+    return this.#options === options
+  }
+
+  get pid (): number {
+    return this.#worker.process.pid ?? 0
+  }
+
+  /** True while the worker accepts connections. */
+  get isListening (): boolean {
+    return this.#isListening
+  }
+
+  /** Sends a message; drops it after the worker has exited. */
+  send (message: ToWorker): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, () => {})
+  }
+
+  /** Sends a query; resolves with an error after the timeout. */
+  async query (query: WorkerQuery): Promise<WorkerQueryResult> {
+    const id = ++this.#lastQueryId
+    const timeoutMs = query.kind === 'metrics' || query.kind === 'status' ? queryTimeoutMs[query.kind] : purgeTimeoutMs
+    const pending = new Deferred<WorkerQueryResult>()
+    this.#pendingQueries.set(id, pending)
+    const cancelTimeout = onTimeout(timeoutMs, () => {
+      pending.resolve({ error: 'the worker did not respond in time' })
+    })
+    this.send({ kind: 'query', id, query })
+    return await pending.promise.finally(() => {
+      cancelTimeout()
+      this.#pendingQueries.delete(id)
+    })
+  }
+
+  /** Counts a second without a message; returns true once the worker counts as hung. */
+  countSilentTick (maxTicks: number): boolean {
+    return ++this.#silentTicks > (this.#isUp ? maxTicks : maxStartTicks)
+  }
+
+  /** Drains and stops the worker; kills it if it has sent no message yet, because it cannot receive one either. */
+  stop (deadlines: ShutdownDeadlines | undefined): void {
+    if (this.#isUp) this.send({ kind: 'stop', deadlines })
+    else this.kill()
+  }
+
+  kill (): void {
+    this.#worker.process.kill('SIGKILL')
+  }
+
+  #onMessage (message: ToPrimary): void {
+    this.#silentTicks = 0
+    switch (message.kind) {
+      case 'up':
+        this.#isUp = true
+        return this.send(this.#options.startMessage())
+      case 'listening':
+        this.#isListening = true
+        return this.#startup.listening.resolve(message.url)
+      case 'ready':
+        return this.#startup.ready.resolve(undefined)
+      case 'failed':
+        return this.#failStartup(message.message)
+      case 'query_result':
+        return this.#pendingQueries.get(message.id)?.resolve(message.result)
+      case 'poll':
+      case 'head':
+      case 'follow':
+      case 'follow_demand':
+      case 'chain_reset':
+      case 'take':
+      case 'refund':
+      case 'disk_change':
+      case 'disk_used':
+      case 'invalidated':
+      case 'final_report':
+        return this.#options.onMessage(message, this)
+      case 'alive':
+    }
+  }
+
+  #failStartup (message: string): void {
+    this.#startup.listening.reject(new Error(message))
+    this.#startup.ready.reject(new Error(message))
+  }
+}

@@ -1,0 +1,171 @@
+import t, { type Test } from 'tap'
+import { statusConditionsOf, levelOf, withTraffic } from '../../src/http/status-conditions.js'
+import { type StatusSources } from '../../src/http/status-sources.js'
+import { recentFixture } from '../support/status-fixtures.js'
+import { sendRequest } from '../support/client.js'
+import { respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
+import { until } from '../support/until.js'
+import { type TestVarve, varveAt } from '../support/varve.js'
+
+const read = (version: number): string => `/v1/accounts/0x1/modules?ledger_version=${version}`
+const readiness = async ({ adminUrl }: TestVarve): Promise<{ status: number, body: Record<string, unknown> }> => {
+  const { status, body } = await sendRequest(adminUrl, '/readyz')
+  return { status, body: JSON.parse(body) as Record<string, unknown> }
+}
+
+/** Starts upstreams with these ledger times in seconds, and varve in front of them. */
+async function varveAtTimes (t: Test, seconds: readonly number[], maxLagSeconds = 60): Promise<TestVarve> {
+  const upstreams = await Promise.all(seconds.map(async (time, at) => {
+    const { url } = await startStubUpstream(t, (_request, response) => {
+      respondOk(response, '[]')
+    }, (_request, response) => {
+      const headers = stamps({
+        'x-aptos-ledger-version': String(time),
+        'x-aptos-block-height': String(time - 5),
+        'x-aptos-ledger-timestampusec': String(time * 1e6)
+      })
+      response.writeHead(200, { 'content-type': 'application/json', ...headers }).end('{"git_hash":"aaaa"}')
+    })
+    return { name: `n${at + 1}`, url, maxLagSeconds }
+  }))
+  return await varveAt(t, '', { upstreams: upstreams as never, head: { pollMs: 50 } })
+}
+
+t.test('a healthy varve is green, in /readyz, /status.json and the metric', async t => {
+  const varve = await varveAtTimes(t, [1000, 990])
+  await until(async () => (await readiness(varve)).body['level'] === 'green', 'the level is green')
+  t.match(await readiness(varve), { status: 200, body: { ready: true, level: 'green', degraded: [] } })
+  t.match(JSON.parse((await sendRequest(varve.adminUrl, '/status.json')).body), { level: 'green', conditions: [] })
+  t.equal(await varve.metric('varve_level'), 0)
+})
+
+t.test('an upstream that lags beyond maxLagSeconds is amber; one alone never lags', async t => {
+  const varve = await varveAtTimes(t, [1000, 700, 690])
+  await until(async () => (await readiness(varve)).body['level'] === 'amber', 'the level is amber')
+  t.match(await readiness(varve), {
+    status: 200,
+    body: { degraded: ['n2 lags by 300 s of ledger time', 'n3 lags by 310 s of ledger time'] }
+  })
+  t.equal(await varve.metric('varve_level'), 1)
+  const patient = await varveAtTimes(t, [1000, 700], 400)
+  await until(async () => (await readiness(patient)).body['level'] === 'green', 'a higher limit allows it')
+  t.match(await readiness(await varveAtTimes(t, [10])), { body: { level: 'green' } })
+})
+
+t.test('without a usable upstream varve is red, says how many requests fail, and is ready for hits', async t => {
+  let isDown = false
+  const front = await startStubUpstream(t, (request, response) => {
+    if (isDown) request.socket.destroy()
+    else respondOk(response, '[]')
+  }, (request, response) => {
+    if (isDown) request.socket.destroy()
+    else response.writeHead(200, { 'content-type': 'application/json', ...stamps() }).end('{"git_hash":"aaaa"}')
+  })
+  const varve = await varveAt(t, front.url, { head: { pollMs: 50 } })
+  for (let round = 0; round < 2; round++) await varve.get(read(500))
+  isDown = true
+  await until(async () => (await readiness(varve)).body['level'] === 'red', 'the level is red')
+  t.match(await readiness(varve), {
+    status: 200,
+    body: { ready: true, degraded: ['serving cache only: no upstream is usable', /^node is down: /] }
+  })
+  t.equal((await varve.get(read(501))).status, 503)
+  t.equal((await varve.get(read(500))).status, 200)
+  t.match((await readiness(varve)).body, {
+    degraded: [/^serving cache only: \d+ % of requests fail$/, /^node is down/]
+  })
+  t.equal(await varve.metric('varve_level'), 2)
+})
+
+t.test('errors of one in a hundred requests are red, fewer are amber, and old ones nothing', async t => {
+  const recent = (failed: number, at = 119) =>
+    recentFixture(121, (name, step) => name === 'hit_memory' ? 100 : name === 'unavailable' && step === at ? failed : 0)
+  t.same(withTraffic([], recent(3)), [
+    { level: 'amber', text: 'clients get errors from varve: < 1 % of requests fail' }
+  ])
+  t.same(withTraffic([], recent(30)), [{ level: 'red', text: 'clients get errors from varve: 9 % of requests fail' }])
+  t.same(withTraffic([], recent(30, 100)), [])
+  const amber = { level: 'amber', text: 'x' } as const
+  t.equal(levelOf([]), 'green')
+  t.equal(levelOf([amber]), 'amber')
+  t.equal(levelOf([amber, { level: 'red', text: 'y' }]), 'red')
+})
+
+/** Builds what conditions read of an upstream that is up, in the middle of its history, and not busy. */
+function upstream (name: string, change: object = {}, limiter: object = {}): object {
+  return {
+    client: { name, limiter: { exhaustedLimit: undefined, queued: 3, streams: 16, maxConcurrent: 32, ...limiter } },
+    quarantineReason: undefined,
+    isUnknown: false,
+    isUp: true,
+    isCordoned: false,
+    health: { lastFailure: undefined, isBackingOff: false },
+    windowTracker: { ageMs: 0, stamped: { position: { head: { timestampUsec: 1_000_000_000n } } } },
+    maxLagSeconds: 60,
+    ...change
+  }
+}
+
+const late = { windowTracker: { ageMs: 0, stamped: { position: { head: { timestampUsec: 700_000_000n } } } } }
+const down = { isUp: false, health: { lastFailure: 'timeout', isBackingOff: false } }
+const quarantined = { isUp: false, quarantineReason: 'it is of another chain' }
+
+/** Lists level and words of a varve that is healthy but for a change. */
+function conditionsWith (upstreams: readonly object[], change: object = {}): string[] {
+  return statusConditionsOf({
+    tracker: { position: {} },
+    upstreamPool: { upstreams },
+    drain: { isDraining: false },
+    clients: { isFull: false },
+    loadShedder: { isShedding: false },
+    inFlight: { isExhausted: false },
+    info: () => ({ isSandbox: false }),
+    degradedTiers: () => [],
+    degradedCertificate: () => [],
+    ...change
+  } as unknown as StatusSources).map(({ level, text }) => `${level}: ${text}`)
+}
+
+t.test('each fault has its level: red where no upstream is usable, else amber', async t => {
+  const cacheOnly = 'red: serving cache only: no upstream is usable'
+  const healthy = [upstream('a'), upstream('b'), upstream('c')]
+  t.same(conditionsWith(healthy), [], 'green')
+  t.same(conditionsWith([upstream('a', down), upstream('b', down), upstream('c', quarantined)]), [
+    cacheOnly,
+    'amber: a is down: timeout',
+    'amber: b is down: timeout',
+    'amber: c is quarantined: it is of another chain'
+  ], '0 of 3 upstreams')
+  t.same(conditionsWith([upstream('a', { isCordoned: true }), upstream('b', down)]), [
+    cacheOnly,
+    'amber: b is down: timeout',
+    'amber: a is cordoned: it gets no reads until an operator uncordons it'
+  ], 'the last usable one is cordoned')
+  t.same(conditionsWith(healthy, { tracker: { position: undefined } }), ['red: no upstream has been reached yet'])
+  t.same(conditionsWith([upstream('a'), upstream('b', down)]), ['amber: b is down: timeout'])
+  t.same(conditionsWith([upstream('a'), upstream('b', quarantined)]), [
+    'amber: b is quarantined: it is of another chain'
+  ])
+  t.same(conditionsWith([upstream('a'), upstream('b', late), upstream('c', late)]), [
+    'amber: b lags by 300 s of ledger time',
+    'amber: c lags by 300 s of ledger time'
+  ], 'two upstreams five minutes behind')
+  t.same(conditionsWith([upstream('a', {}, { exhaustedLimit: 'maxConcurrent' })]), [
+    'amber: a has no free slot: 3 requests wait, 16 of 32 slots are held by streams'
+  ])
+  for (
+    const [change, words] of [
+      [{ degradedTiers: () => ['Redis unreachable'] }, 'Redis unreachable'],
+      [{ degradedCertificate: () => ['certificate expires in 3 days'] }, 'certificate expires in 3 days'],
+      [
+        { inFlight: { isExhausted: true } },
+        'limits.inFlightMb is used up: large responses are not stored, and ' +
+        'misses may be rejected'
+      ],
+      [{ info: () => ({ isSandbox: true }) }, 'sandbox'],
+      [{ drain: { isDraining: true } }, 'draining: open requests are finished, then varve ends'],
+      [{ loadShedder: { isShedding: true } }, 'overloaded: serving cached responses only'],
+      [{ clients: { isFull: true } }, 'connection limit reached: new clients replace idle ones or are closed']
+    ] as const
+  ) t.same(conditionsWith(healthy, change), [`amber: ${words}`])
+})

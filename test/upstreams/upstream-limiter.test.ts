@@ -1,0 +1,241 @@
+import t, { type Test } from 'tap'
+import {
+  UpstreamLimiter,
+  type UpstreamLimiterOptions,
+  NoSlotError,
+  type SlotRequest
+} from '../../src/upstreams/upstream-limiter.js'
+import { type RequestSlot } from '../../src/upstreams/request-slot.js'
+import { FairQueue } from '../../src/upstreams/fair-queue.js'
+
+function limiterOf (t: Test, change: Partial<UpstreamLimiterOptions> = {}): UpstreamLimiter {
+  const limiter = new UpstreamLimiter({
+    maxConcurrent: 1,
+    requestsPerSecond: null,
+    now: () => performance.now(),
+    ...change
+  })
+  t.teardown(() => {
+    limiter.close()
+  })
+  return limiter
+}
+
+const wish = (change: Partial<SlotRequest> = {}): SlotRequest => ({
+  clientId: 'a',
+  isProbe: false,
+  timeoutMs: 60_000,
+  signal: undefined,
+  ...change
+})
+
+/** Queues named slot requests and records grants and rejections in their order. */
+function line (
+  limiter: UpstreamLimiter
+): { enqueue: (name: string, change?: Partial<SlotRequest>) => void, slots: RequestSlot[], events: string[] } {
+  const events: string[] = []
+  const slots: RequestSlot[] = []
+  return {
+    slots,
+    events,
+    enqueue: (name, change) => {
+      limiter.acquire(wish({ clientId: name[0], ...change })).then(
+        slot => {
+          events.push(name)
+          slots.push(slot)
+        },
+        error => {
+          events.push(`${name} ${error instanceof NoSlotError ? 'rejected' : String(error.name)}`)
+        }
+      )
+    }
+  }
+}
+
+const eventLoopTurn = async (): Promise<void> => {
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
+
+/** Releases each slot once it is granted, until the queue is empty. */
+async function serveAll (slots: RequestSlot[], firstSlot: RequestSlot | undefined): Promise<void> {
+  for (let slot: RequestSlot | undefined = firstSlot; slot !== undefined; slot = slots.shift()) {
+    slot.release()
+    await eventLoopTurn()
+  }
+}
+
+t.test('a free slot is acquired at once, and a released slot goes to the next in the queue', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 2 })
+  const first = limiter.tryAcquire(false)
+  t.ok(first)
+  t.equal(limiter.tryAcquire(false), undefined, 'the last slot is for probes')
+  t.ok(limiter.tryAcquire(true))
+  t.equal(limiter.tryAcquire(true), undefined, 'probes count against the limit too')
+  const queued = limiter.acquire(wish())
+  t.same([limiter.inFlight, limiter.queued], [2, 1])
+  first?.release()
+  t.ok(await queued)
+  t.same([limiter.inFlight, limiter.queued], [2, 0])
+})
+
+t.test('slots go to clients round-robin; probes go first, but never twice in a row', async t => {
+  const limiter = limiterOf(t)
+  const firstSlot = limiter.tryAcquire(false)
+  const { enqueue, slots, events } = line(limiter)
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) enqueue(name)
+  for (const name of ['own1', 'own2', 'own3']) enqueue(name, { isProbe: true })
+  await serveAll(slots, firstSlot)
+  t.same(
+    events,
+    ['own1', 'a1', 'own2', 'b1', 'own3', 'c1', 'a2', 'b2', 'a3', 'a4'],
+    'two probes in a row could starve all reads of a small limiter'
+  )
+  t.same([limiter.inFlight, limiter.queued], [0, 0])
+})
+
+t.test('a full queue rejects at once; a client with fewer queued requests displaces one with more', async t => {
+  const limiter = limiterOf(t)
+  const firstSlot = limiter.tryAcquire(false)
+  const { enqueue, slots, events } = line(limiter)
+  for (let nth = 1; nth <= 7; nth++) enqueue(`a${nth}`)
+  enqueue('a8')
+  await eventLoopTurn()
+  t.same(events, ['a8 rejected'])
+  for (const name of ['b1', 'b2', 'b3', 'b4', 'c1']) enqueue(name)
+  await eventLoopTurn()
+  t.same(
+    new Set(events.slice(1)),
+    new Set(['a7 rejected', 'a6 rejected', 'a5 rejected', 'b4 rejected', 'a4 rejected']),
+    'no displacement that would only reverse the difference'
+  )
+  t.equal(limiter.queued, 7)
+  for (let nth = 1; nth <= 20; nth++) enqueue(`own${nth}`, { isProbe: true })
+  t.equal(limiter.queued, 27, 'probes are never rejected')
+  events.length = 0
+  await serveAll(slots, firstSlot)
+  t.equal(events.length, 27)
+})
+
+t.test('a queued request that times out or is cancelled leaves the queue and blocks no other', async t => {
+  const limiter = limiterOf(t)
+  const firstSlot = limiter.tryAcquire(false)
+  await t.rejects(limiter.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
+  const { enqueue, slots, events } = line(limiter)
+  const leaving = new AbortController()
+  enqueue('a1', { signal: leaving.signal })
+  enqueue('own', { signal: leaving.signal, isProbe: true })
+  enqueue('b1')
+  leaving.abort()
+  t.equal(limiter.queued, 1)
+  await serveAll(slots, firstSlot)
+  t.same(events.sort(), ['a1 AbortError', 'b1', 'own AbortError'])
+})
+
+t.test('at most requestsPerSecond requests are sent within any second', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 8, requestsPerSecond: 3 })
+  const sentAt: number[] = []
+  await Promise.all(Array.from({ length: 5 }, async () => {
+    const slot = limiter.tryAcquire(false) ?? await limiter.acquire(wish({ timeoutMs: 5000 }))
+    sentAt.push(performance.now())
+    slot.markSent()
+    slot.release()
+  }))
+  const [first = 0, , , fourth = 0, fifth = 0] = sentAt
+  t.ok(fourth - first >= 1000 && fifth - first < 1900, `${fourth - first} ms, ${fifth - first} ms`)
+})
+
+t.test('a slot that is not sent yet counts against the rate; a released unsent slot does not', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 8, requestsPerSecond: 1 })
+  const connecting = limiter.tryAcquire(false)
+  const { enqueue, slots, events } = line(limiter)
+  enqueue('a1')
+  await eventLoopTurn()
+  t.same(events, [])
+  connecting?.release()
+  await eventLoopTurn()
+  t.same(events, ['a1'])
+  const [slot] = slots
+  slot?.markSent()
+  slot?.markSent()
+  slot?.release()
+  t.equal(limiter.tryAcquire(false), undefined)
+})
+
+t.test('a request that the rate cannot serve within its timeout is rejected at once', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 100, requestsPerSecond: 2 })
+  for (const slot of [limiter.tryAcquire(false), limiter.tryAcquire(false)]) slot?.markSent()
+  const { enqueue, events } = line(limiter)
+  for (let nth = 1; nth <= 7; nth++) enqueue(`a${nth}`, { timeoutMs: 2500 })
+  await eventLoopTurn()
+  t.same(events, ['a7 rejected'], 'the rate allows six within three seconds')
+  t.equal(limiter.exhaustedLimit, 'requestsPerSecond')
+})
+
+t.test('a wait that ends just as the rate recovers names the rate; with taken slots, the slots', async t => {
+  const clock = { ms: 0 }
+  const limiter = limiterOf(t, { maxConcurrent: 2, requestsPerSecond: 1, now: () => clock.ms })
+  const slot = limiter.tryAcquire(false)
+  slot?.markSent()
+  slot?.release()
+  const held = limiter.acquire(wish({ timeoutMs: 5 }))
+  clock.ms = 2000
+  await t.rejects(held, { message: 'no upstream slot within requestsPerSecond' })
+  t.equal(limiter.exhaustedLimit, 'requestsPerSecond')
+  t.ok(limiter.tryAcquire(false))
+  await t.rejects(limiter.acquire(wish({ timeoutMs: 5 })), { message: 'no upstream slot within maxConcurrent' })
+  t.equal(limiter.exhaustedLimit, 'maxConcurrent')
+})
+
+t.test('a limiter is busy when half of it is used or a request waits, the caller\'s own excluded', async t => {
+  const limiter = limiterOf(t, { maxConcurrent: 4 })
+  t.notOk(limiter.isBusy())
+  const slots = [limiter.tryAcquire(false), limiter.tryAcquire(false)]
+  t.same([limiter.isBusy(), limiter.isBusy(1)], [true, false])
+  slots[0]?.release()
+  t.notOk(limiter.isBusy())
+  const paced = limiterOf(t, { maxConcurrent: 100, requestsPerSecond: 4 })
+  for (let nth = 0; nth < 2; nth++) paced.tryAcquire(false)?.markSent()
+  t.same([paced.isBusy(), paced.isBusy(1)], [true, false])
+  const full = limiterOf(t)
+  full.tryAcquire(false)
+  t.notOk(full.isBusy(1))
+  const queued = full.acquire(wish())
+  t.ok(full.isBusy(1))
+  full.close()
+  await t.rejects(queued, { message: /^no upstream slot/ }, 'a closed limiter grants no slots')
+})
+
+t.test('removing requests leaves nothing of them in the fair queue', async t => {
+  const queue = new FairQueue<{ name: string }>()
+  const [one, two] = [{ name: 'one' }, { name: 'two' }]
+  queue.add('a', one)
+  queue.add('a', two)
+  queue.remove('a', two)
+  queue.remove('a', two)
+  queue.remove('b', one)
+  t.equal(queue.size, 1)
+  t.equal(queue.shift(), one)
+  t.equal(queue.shift(), undefined)
+  t.equal(queue.tailOfLongest('a'), undefined)
+})
+
+t.test('a removed upstream is idle once no request is in flight or queued, also for the rate', async t => {
+  const clock = { ms: 0 }
+  const limiter = limiterOf(t, { requestsPerSecond: 1, now: () => clock.ms })
+  const slot = limiter.tryAcquire(false)
+  const { enqueue, events } = line(limiter)
+  enqueue('b', { timeoutMs: 300 })
+  let isIdle = false
+  const idle = limiter.waitUntilIdle().then(() => {
+    isIdle = true
+  })
+  slot?.markSent()
+  slot?.release()
+  await eventLoopTurn()
+  t.notOk(isIdle, 'one request is still queued')
+  await idle
+  t.same(events, ['b rejected'])
+  await limiter.waitUntilIdle()
+})
