@@ -243,7 +243,9 @@ export class TailReader {
       target,
       // A cache between varve and the node would hide new transactions.
       headers: { accept, 'cache-control': 'no-cache' },
-      isIdempotent: true
+      isIdempotent: true,
+      // One reading serves every latest read, so it must not queue behind thousands of clients.
+      isProbe: true
     }, version)
     response?.rest?.destroy()
     return response

@@ -22,7 +22,7 @@ export interface UpstreamRequest {
   readonly bytes?: RequestBytes | undefined
   /** Traced client request that needs the response. */
   readonly span?: Span | undefined
-  /** True for varve's own polls of the upstream's state. */
+  /** True for varve's own polls of the upstream's state and tail, which go before client requests. */
   readonly isProbe?: boolean
   /** Allows one retry after a dead connection (RFC 9110, section 9.2.2). */
   readonly isIdempotent: boolean
