@@ -54,7 +54,10 @@ export interface FollowerOptions {
 
 // A read waits this long for the tail, then goes to an upstream as it would without following. The wait counts from
 // the end of the head's age if that was before, so a hanging upstream delays the reads of half a second and no others.
-const maxWaitMs = 500
+const minWaitMs = 500
+// Waits for the reading under way and for the next one too: forwarded reads would overload a busy process further.
+const readingsToWait = 3
+const maxWaitMs = 2000
 
 /**
  * Head up to which every transaction was read, and what is known from them. While it follows, latest reads are served
@@ -70,6 +73,7 @@ export class Follower {
   #state: FollowState = 'idle'
   #reason: string | undefined
   #sentAtMs = -Infinity
+  #readingMs = 0
 
   constructor (options: FollowerOptions, knowledge = new LedgerKnowledge()) {
     this.#options = options
@@ -123,8 +127,9 @@ export class Follower {
     const { now, maxAgeMs, isServing } = this.#options
     if (!isServing || maxAgeMs === 0) return
     const waitsFromMs = Math.min(arrivedAtMs, this.#sentAtMs + maxAgeMs)
+    const waitMs = Math.min(maxWaitMs, Math.max(minWaitMs, readingsToWait * this.#readingMs))
     while (this.#state === 'following' && this.headFor(arrivedAtMs) === undefined) {
-      const leftMs = waitsFromMs + maxWaitMs - now()
+      const leftMs = waitsFromMs + waitMs - now()
       if (leftMs <= 0 || !await this.#nextUpdate(leftMs)) return
     }
   }
@@ -169,6 +174,7 @@ export class Follower {
     if (stamped !== undefined && stamped.position.head.version === this.#knowledge.head?.version) {
       this.#knowledge.confirm(stamped)
       this.#sentAtMs = sentAtMs
+      this.#readingMs = this.#options.now() - sentAtMs
       this.#setState('following', undefined)
       if (this.#options.isServing) this.#options.onServedHead(stamped)
     }

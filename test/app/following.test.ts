@@ -4,6 +4,8 @@ import { Following, type FollowingOptions } from '../../src/app/following.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { configSchema } from '../../src/config/schema.js'
 import { stampedAt, transactionAt } from '../support/followed-chain.js'
+import { until } from '../support/until.js'
+import { varveAtSandbox } from '../support/varve.js'
 
 t.test('a head of another chain from the worker that reads the tail ends following here', async t => {
   const tracker = new Tracker(undefined, () => performance.now())
@@ -36,4 +38,28 @@ t.test('a head of another chain from the worker that reads the tail ends followi
   t.same([follower?.state, follower?.head, tracker.position?.head.version], ['starting', undefined, 101n])
   receive(102)
   t.same([follower?.state, follower?.head?.version, tracker.position?.head.version], ['following', 102n, 102n])
+})
+
+t.test('the tail is read before the reads of many clients that wait for a slot', async t => {
+  const { sandbox, varve } = await varveAtSandbox(t, { blocks: 1030 }, {
+    upstream: { maxConcurrent: 2 },
+    trustProxy: ['127.0.0.1'],
+    follow: { mode: 'on', maxAgeMs: 300, verify: 0 }
+  })
+  await varve.get('/v1/accounts/0x1/module/coin')
+  await until(async () => sandbox.requests.countFor('transactions') > 0, 'it follows')
+  const slow = sandbox.faults.add({ kind: 'slow', ms: 150, match: 'account_modules' })
+  sandbox.requests.reset()
+  const queued = Array.from(
+    { length: 14 },
+    async (_, at) =>
+      await varve.get(`/v1/accounts/0x1/modules?ledger_version=${2000 + at}`, {
+        headers: { 'x-forwarded-for': `192.0.2.${at}` }
+      })
+  )
+  await Promise.race(queued)
+  await until(async () => sandbox.requests.countFor('transactions') >= 5, 'the tail was read')
+  t.ok(sandbox.requests.countFor('account_modules') < 14, 'reads still wait')
+  t.ok((await Promise.all(queued)).every(({ status }) => status === 200))
+  slow.remove()
 })

@@ -236,6 +236,22 @@ t.test('a read waits at most 500 ms for the tail', async t => {
   t.equal(tail.follower.headFor(tail.now()), undefined)
 })
 
+t.test('while readings of the tail are slow, a read waits for three of them, but no more than 2 s', async t => {
+  for (const [latencyMs, waitMs] of [[200, 600], [400, 1200], [900, 2000]] as const) {
+    const tail = drivenTail(t)
+    tail.latencyMs = latencyMs
+    tail.loop.recordRead()
+    await tail.pass(2 * latencyMs + 20)
+    tail.servedVersion = 900n
+    const read = waitFor(tail)
+    // The wait counts from the end of the head's age, which a slow reading outlasts.
+    await tail.pass(waitMs - latencyMs)
+    t.notOk(read.isDone, `${latencyMs} ms: it waits`)
+    await tail.pass(latencyMs + 20)
+    t.ok(read.isDone, `${latencyMs} ms: it is forwarded`)
+  }
+})
+
 t.test('a hanging upstream of the tail delays the reads of half a second, and no later ones', async t => {
   const tail = drivenTail(t)
   tail.loop.recordRead()

@@ -240,24 +240,6 @@ t.test('a reset of the chain ends the followed head and all that was known from 
   await until(async () => (await varve.metric('varve_chain_resets_total') ?? 0) >= 1, 'the reset is counted')
 })
 
-t.test('the tail is read before the reads of many clients that wait for a slot', async t => {
-  const { sandbox, varve } = await following(t, { upstream: { maxConcurrent: 2 }, trustProxy: ['127.0.0.1'] })
-  const slow = sandbox.faults.add({ kind: 'slow', ms: 150, match: 'account_modules' })
-  sandbox.requests.reset()
-  const queued = Array.from(
-    { length: 14 },
-    async (_, at) =>
-      await varve.get(`/v1/accounts/0x1/modules?ledger_version=${2000 + at}`, {
-        headers: { 'x-forwarded-for': `192.0.2.${at}` }
-      })
-  )
-  await Promise.race(queued)
-  await until(async () => sandbox.requests.countFor('transactions') >= 5, 'the tail was read')
-  t.ok(sandbox.requests.countFor('account_modules') < 14, 'reads still wait')
-  t.ok((await Promise.all(queued)).every(({ status }) => status === 200))
-  slow.remove()
-})
-
 t.test('upstreams that lag behind the followed head serve a latest read as without following', async t => {
   const { sandbox, varve } = await following(t, { follow: { maxAgeMs: 60_000 } })
   const lag = sandbox.faults.add({ kind: 'lag', blocks: 2, match: 'account_resource' })
