@@ -12,7 +12,7 @@ const ours = ['dist/', '.tap/js/src/', '.tap/js/sandbox/'].map(path => pathToFil
 const session = new Session()
 session.connect()
 session.post('Profiler.enable')
-session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true })
+session.post('Profiler.startPreciseCoverage', { callCount: false, detailed: true })
 process.on('exit', () => {
   session.post('Profiler.takePreciseCoverage', (error, coverage) => {
     if (error !== null) throw error

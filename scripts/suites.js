@@ -17,13 +17,13 @@ const replicas = [
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 
-/** Files that measure time, so they run without other files beside them; the bench's smoke run and fuzz judge bytes. */
+/** Files that measure time, so no file that computes runs beside them; the smoke run of the bench and fuzz do not. */
 const alone = [
   ...slow('', 'simulation', 'soak', 'redis/faults', 'upstreams/hedging'),
   ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
 ]
 
-/** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
+/** Files that wait for timers of half a minute and more and use next to no processor time. */
 const idle = slow('', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
