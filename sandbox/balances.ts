@@ -1,5 +1,5 @@
 import { type Address } from './address.js'
-import { chainAsset, chainCoin, primaryStore } from './native-coin-resources.js'
+import { chainAsset, nativeCoinType, primaryStore } from './native-coin-resources.js'
 import { type Ledger } from './ledger.js'
 import { resourceAt } from './state.js'
 import { printTypeTag, readStructTag, type StructTag } from './type-tag.js'
@@ -9,7 +9,7 @@ export function balanceAt (ledger: Ledger, address: Address, asset: StructTag | 
   const coins = typeof asset === 'string'
     ? 0n
     : storedAmount(ledger, address, `0x1::coin::CoinStore<${printTypeTag(asset)}>`, version)
-  const metadata = typeof asset === 'string' ? asset : printTypeTag(asset) === chainCoin ? chainAsset : undefined
+  const metadata = typeof asset === 'string' ? asset : printTypeTag(asset) === nativeCoinType ? chainAsset : undefined
   return coins +
     (metadata === undefined
       ? 0n

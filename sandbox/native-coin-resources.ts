@@ -17,7 +17,7 @@ import {
 } from './encoded-value.js'
 
 /** The type of the chain's own coin. */
-export const chainCoin = '0x1::aptos_coin::AptosCoin'
+export const nativeCoinType = '0x1::aptos_coin::AptosCoin'
 
 /** The metadata of the chain's own coin as a fungible asset. */
 export const chainAsset = addressOf('a')
@@ -32,7 +32,7 @@ const assetsPerTransaction = 2_000_017n
 /** The coin store of the account that deposits go to. */
 export const coinStore = defineResource(
   depositAccount,
-  `0x1::coin::CoinStore<${chainCoin}>`,
+  `0x1::coin::CoinStore<${nativeCoinType}>`,
   (ledger, version) => {
     const height = Number(ledger.blockOf(version).height)
     const { destroyedAt, recreatedAt } = ledger.recreation ?? { destroyedAt: Infinity, recreatedAt: Infinity }

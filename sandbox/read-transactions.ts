@@ -10,7 +10,7 @@ import {
   successResponse,
   type LedgerSnapshot
 } from './request-context.js'
-import { makePendingSubmission } from './kinds/submitted-transactions.js'
+import { makePendingTransaction } from './kinds/submitted-transactions.js'
 import { signedTransactionBytes } from './kinds/request-bytes.js'
 import { type SandboxResponse } from './make-response.js'
 import { joinItems } from './json-printer.js'
@@ -138,7 +138,7 @@ function findTransactionByHash (
 ): bigint | PendingTransaction | undefined {
   const submission = ledger.submissions.find(hash)
   if (submission !== undefined && (submission.version === undefined || submission.version > position.version)) {
-    return makePendingSubmission(submission.transaction)
+    return makePendingTransaction(submission.transaction)
   }
   const version = findVersion(ledger, hash, position.oldestVersion)
   if (version === undefined || version > position.version) {

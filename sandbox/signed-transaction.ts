@@ -1,7 +1,7 @@
 import { createPublicKey, hash, verify } from 'node:crypto'
 import { type Address, shortAddress } from './address.js'
 import { BcsReader, InvalidBcsError } from './bcs-reader.js'
-import { chainAsset, chainCoin } from './native-coin-resources.js'
+import { chainAsset, nativeCoinType } from './native-coin-resources.js'
 import { type EntryFunctionPayload } from './schema/payload.js'
 import { type TransactionSignature } from './schema/signature.js'
 import { type SubmittedTransaction } from './submissions.js'
@@ -88,8 +88,8 @@ function readCall (reader: BcsReader): Call {
 /** Names of the functions that transfer the chain's own asset, with their type arguments. */
 const transfers: ReadonlyMap<string, readonly string[]> = new Map([
   ['0x1::aptos_account::transfer', []],
-  ['0x1::aptos_account::transfer_coins', [chainCoin]],
-  ['0x1::coin::transfer', [chainCoin]],
+  ['0x1::aptos_account::transfer_coins', [nativeCoinType]],
+  ['0x1::coin::transfer', [nativeCoinType]],
   ['0x1::primary_fungible_store::transfer', ['0x1::fungible_asset::Metadata']]
 ])
 

@@ -1,6 +1,6 @@
 import { type Address } from './address.js'
 import { rawTransactionBytes, signedTransactionBytes } from './kinds/request-bytes.js'
-import { makePendingSubmission } from './kinds/submitted-transactions.js'
+import { makePendingTransaction } from './kinds/submitted-transactions.js'
 import { makeCallPayload } from './kinds/payloads.js'
 import { type Ledger } from './ledger.js'
 import { invalidInput, Problem } from './problem.js'
@@ -26,7 +26,7 @@ export function submitTransaction (context: RequestContext): SandboxResponse {
   requireValid(ledger, transaction)
   if (!transaction.hasValidSignature) throw invalidTransaction('INVALID_SIGNATURE', 1)
   admit(ledger, transaction)
-  const body = JSON.stringify(makePendingSubmission(transaction))
+  const body = JSON.stringify(makePendingTransaction(transaction))
   return makeResponse(202, 'json', body, { position, family: context.settings.family })
 }
 

@@ -1,5 +1,5 @@
 import { metadataWrites } from './kinds/block-transactions.js'
-import { senderlessKindOf } from './kinds/kind-schedule.js'
+import { senderlessKindAfterMetadata } from './kinds/kind-schedule.js'
 import { freeOutcome, type Outcome } from './kinds/outcome.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { submittedOutput } from './kinds/submitted-transactions.js'
@@ -16,7 +16,7 @@ export function transactionOutcomeOf (location: TransactionLocation): Outcome {
   if (block.height === 0n) return freeOutcome(genesisWrites(location))
   if (version === block.firstVersion) return freeOutcome(metadataWrites(location))
   if (version === block.lastVersion) return freeOutcome([])
-  const kind = version === block.firstVersion + 1n ? senderlessKindOf(block) : undefined
+  const kind = version === block.firstVersion + 1n ? senderlessKindAfterMetadata(block) : undefined
   switch (kind) {
     case undefined:
       return userOutcome(location)

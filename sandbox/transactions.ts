@@ -1,7 +1,7 @@
 import { digestBytes } from './seeded-digest.js'
 import { makeBlockEnd, makeBlockMetadata } from './kinds/block-transactions.js'
 import { type Executed, execute, leafOf } from './kinds/executed.js'
-import { senderlessKindOf, mayBeAnyUserKind } from './kinds/kind-schedule.js'
+import { senderlessKindAfterMetadata, mayBeAnyUserKind } from './kinds/kind-schedule.js'
 import { onChainBytes } from './kinds/transaction-bytes.js'
 import { type TransactionLocation } from './kinds/transaction-location.js'
 import { makePendingTransaction, makeUserTransaction } from './kinds/user-transactions.js'
@@ -126,7 +126,7 @@ function recordWithoutRoot (executed: Executed): CommittedTransaction {
   if (version === block.firstVersion) return makeBlockMetadata(executed)
   if (version === block.lastVersion) return makeBlockEnd(executed)
   if (outcome.kind !== undefined) return makeUserTransaction(executed, outcome.kind)
-  const kind = senderlessKindOf(block)
+  const kind = senderlessKindAfterMetadata(block)
   switch (kind) {
     case undefined:
       throw new RangeError(`no kind of transaction at ${version}`)

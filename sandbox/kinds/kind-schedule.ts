@@ -21,7 +21,7 @@ const firstKindsByHeight = {
 export type SenderlessKind = typeof firstKindsByHeight[keyof typeof firstKindsByHeight]
 
 /** Returns the kind of senderless transaction scheduled after the metadata of a block, if the block has one. */
-export function senderlessKindOf ({ height }: Block): SenderlessKind | undefined {
+export function senderlessKindAfterMetadata ({ height }: Block): SenderlessKind | undefined {
   const kinds: Readonly<Record<number, SenderlessKind>> = firstKindsByHeight
   return kinds[Number(height) % 30]
 }
@@ -29,7 +29,7 @@ export function senderlessKindOf ({ height }: Block): SenderlessKind | undefined
 /** True if the seed has an account that sent the transaction of a version. */
 export function isUserTransaction (block: Block, version: bigint): boolean {
   if (version <= block.firstVersion || version >= block.submittedFrom) return false
-  return version > block.firstVersion + 1n || senderlessKindOf(block) === undefined
+  return version > block.firstVersion + 1n || senderlessKindAfterMetadata(block) === undefined
 }
 
 /** True if a user transaction may be of any kind; event streams and known accounts rely on the usual kind. */

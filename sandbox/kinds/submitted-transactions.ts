@@ -43,7 +43,7 @@ export function makeSubmittedTransaction (executed: Executed, { request }: Submi
 }
 
 /** Builds a submitted transaction while it is pending. */
-export function makePendingSubmission ({ hash, request }: SubmittedTransaction): PendingTransaction {
+export function makePendingTransaction ({ hash, request }: SubmittedTransaction): PendingTransaction {
   return { hash, ...request, type: 'pending_transaction' }
 }
 

@@ -11,7 +11,7 @@ export interface VariantParts {
 const maxVariantLength = 1024
 
 /** Largest body in bytes that a variant key contains. */
-export const maxVariantBodyBytes = 2048
+export const maxMemoisedBodyBytes = 2048
 
 /**
  * Returns one text for all parts that decide the read; undefined if the request is too large to remember. Targets
@@ -24,7 +24,7 @@ export function variantKeyOf ({ method, target, accept, contentType, body }: Var
   if (method === 'GET' || method === 'HEAD') return head
   if (
     method !== 'POST' || contentType === undefined || contentType.length > maxVariantLength || body === undefined ||
-    body.length > maxVariantBodyBytes
+    body.length > maxMemoisedBodyBytes
   ) return undefined
   return `${contentType}\n${head}\n${body.toString('latin1')}`
 }

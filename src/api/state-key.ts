@@ -63,7 +63,7 @@ export function stateKeyHash (key: Buffer): string {
 
 /** Returns the state key of a module; an address is 64 hex digits. */
 export function moduleKey (address: string, name: string): Buffer {
-  return pathKey(address, codePath, Buffer.concat([addressBytes(address), sizedBytes(Buffer.from(name))]))
+  return pathKey(address, codePath, Buffer.concat([bytesOfAddressDigits(address), sizedBytes(Buffer.from(name))]))
 }
 
 /** Returns the state key of a resource outside groups; undefined for a type without a form in BCS. */
@@ -80,7 +80,7 @@ export function groupKey (address: string, tag: TypeTag): Buffer | undefined {
 
 /** Returns the state key of a table item. */
 export function itemKey (handle: string, key: Buffer): Buffer {
-  return Buffer.concat([tableItem, addressBytes(handle), key])
+  return Buffer.concat([tableItem, bytesOfAddressDigits(handle), key])
 }
 
 /** Returns the digest of a state key. */
@@ -98,7 +98,11 @@ export function wildcardDigest (set: WildcardKind, address: string): StateDigest
 
 /** Returns the address of the store in which an account has a fungible asset. */
 export function primaryStoreOf (owner: string, metadata: string): string {
-  return hash('sha3-256', Buffer.concat([addressBytes(owner), addressBytes(metadata), Buffer.from([0xfc])]), 'hex')
+  return hash(
+    'sha3-256',
+    Buffer.concat([bytesOfAddressDigits(owner), bytesOfAddressDigits(metadata), Buffer.from([0xfc])]),
+    'hex'
+  )
 }
 
 const nativeCoin = '0x1::aptos_coin::AptosCoin'
@@ -109,11 +113,11 @@ export function pairedAssetOf (coin: TypeTag): string {
   const name = printTypeTag(coin)
   if (name === nativeCoin) return nativeAsset
   const seed = Buffer.from(name.replaceAll(',', ', '))
-  return hash('sha3-256', Buffer.concat([addressBytes(nativeAsset), seed, Buffer.from([0xfe])]), 'hex')
+  return hash('sha3-256', Buffer.concat([bytesOfAddressDigits(nativeAsset), seed, Buffer.from([0xfe])]), 'hex')
 }
 
 /** Returns the bytes of an address of 64 hex digits. */
-export function addressBytes (digits: string): Buffer {
+export function bytesOfAddressDigits (digits: string): Buffer {
   return Buffer.from(digits, 'hex')
 }
 
@@ -141,7 +145,7 @@ export function structTagBytes (tag: TypeTag): Buffer | undefined {
   const args = tag.typeArguments.map(typeTagBytes)
   if (!args.every(arg => arg !== undefined)) return undefined
   return Buffer.concat([
-    addressBytes(tag.address),
+    bytesOfAddressDigits(tag.address),
     sizedBytes(Buffer.from(tag.module)),
     sizedBytes(Buffer.from(tag.name)),
     lengthBytes(args.length),
@@ -167,5 +171,9 @@ function typeTagBytes (tag: TypeTag): Buffer | undefined {
 }
 
 function pathKey (address: string, kind: number, name: Buffer): Buffer {
-  return Buffer.concat([accessPath, addressBytes(address), sizedBytes(Buffer.concat([Buffer.from([kind]), name]))])
+  return Buffer.concat([
+    accessPath,
+    bytesOfAddressDigits(address),
+    sizedBytes(Buffer.concat([Buffer.from([kind]), name]))
+  ])
 }

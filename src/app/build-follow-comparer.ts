@@ -2,13 +2,13 @@ import { type Logger } from 'pino'
 import { FollowComparer } from '../follow/follow-comparer.js'
 import { type Follower } from '../follow/follower.js'
 import { type FollowMetrics } from '../metrics/follow-metrics.js'
-import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 
 /** Parts that observing needs. */
 interface ObservationParts {
   readonly upstreamPool: UpstreamPool
-  readonly headPolling: HeadPolling
+  readonly headPollers: HeadPollers
   readonly log: Logger
 }
 
@@ -16,15 +16,15 @@ interface ObservationParts {
 export function buildFollowComparer (
   follower: Follower,
   counters: FollowMetrics,
-  { upstreamPool, headPolling, log }: ObservationParts
+  { upstreamPool, headPollers, log }: ObservationParts
 ): FollowComparer {
   const comparer = new FollowComparer({
     validityAt: (at, readAt, dependencies) => follower.validityAt(at, readAt, dependencies),
     headVersion: () => follower.head?.version,
     confirmRelease: async release => {
       // Polls twice, as an upstream may have been upgraded after the first poll began.
-      await headPolling.pollAll()
-      await headPolling.pollAll()
+      await headPollers.pollAll()
+      await headPollers.pollAll()
       return upstreamPool.upstreams.every(({ client }) => client.release === release)
     },
     onObserved: ({ endpoint, family, version }, result) => {

@@ -15,7 +15,7 @@ import { LowestRecentRequest } from '../proxy/lowest-recent-request.js'
 import { Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { Cordons } from '../upstreams/cordons.js'
-import { HeadPolling, WaiterPolls } from '../upstreams/head-polling.js'
+import { HeadPollers, WaiterPolls } from '../upstreams/head-pollers.js'
 import { InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { UpstreamPool } from '../upstreams/upstream-pool.js'
@@ -58,7 +58,7 @@ export interface WorkerHooks extends WorkerNotifier {
 export interface Components {
   readonly proxy: ProxyContext
   readonly upstreamPool: UpstreamPool
-  readonly headPolling: HeadPolling
+  readonly headPollers: HeadPollers
   readonly cordons: Cordons
   readonly upstreamLifecycle: UpstreamLifecycle
   readonly following: Following
@@ -111,23 +111,23 @@ export function buildComponents (
     events.chain,
     prepareRedis !== undefined || disk !== undefined
   )
-  const headPolling = new HeadPolling(() => tracker.position !== undefined, now)
+  const headPollers = new HeadPollers(() => tracker.position !== undefined, now)
   const upstreamPool = new UpstreamPool({
     wallClockMs: () => performance.timeOrigin + now(),
     onOldest: oldest => {
       tracker.setOldest(oldest)
     },
     onAllQuarantined: async () => {
-      await headPolling.pollQuarantined()
+      await headPollers.pollQuarantined()
     }
   })
   const releases = new UpstreamSoftwareReleases(now, name => upstreamPool.isUp(name))
-  const followParts = { tracker, upstreamPool, headPolling, memory, channel: hooks.following }
+  const followParts = { tracker, upstreamPool, headPollers, memory, channel: hooks.following }
   const following = new Following(config, { ...followParts, metrics, log, now })
   const versionWaits = new VersionWaits(
     tracker,
     new WaiterPolls(() => {
-      headPolling.pollForWaiters()
+      headPollers.pollForWaiters()
       following.parts.follower?.catchUp()
     }, now)
   )
@@ -160,7 +160,7 @@ export function buildComponents (
     generations,
     tracker,
     waitForEarlier: async client => {
-      await headPolling.waitForEarlier(client)
+      await headPollers.waitForEarlier(client)
     },
     now
   })
@@ -194,7 +194,7 @@ export function buildComponents (
         now
       }),
       async upstream => {
-        await headPolling.poll(upstream)
+        await headPollers.poll(upstream)
       }
     ),
     lastKnownEvents: new LastKnownEvents(),
@@ -207,7 +207,7 @@ export function buildComponents (
     inFlight,
     releases,
     resolveChain: async () => {
-      const polled = headPolling.resolveChain()
+      const polled = headPollers.resolveChain()
       // A lower tier may restore the chain when upstreams are slow; without one only an upstream can name it.
       await (lowerTiers.length === 0 ? polled : withTimeout(restoreChainAfterMs, polled))
       await generations.waitUntilChosen()
@@ -225,7 +225,7 @@ export function buildComponents (
     metrics,
     tracker,
     upstreamPool,
-    headPolling,
+    headPollers,
     generations,
     versionWaits,
     invalidator,
@@ -238,7 +238,7 @@ export function buildComponents (
   // Fills the pool after everything that its upstreams report to is in place.
   const upstreamLifecycle = new UpstreamLifecycle(config, {
     pool: upstreamPool,
-    headPolling,
+    headPollers,
     now,
     tracker,
     generations,
@@ -266,7 +266,7 @@ export function buildComponents (
   return {
     proxy,
     upstreamPool,
-    headPolling,
+    headPollers,
     cordons,
     upstreamLifecycle,
     following,

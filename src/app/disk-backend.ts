@@ -5,7 +5,7 @@ import { type Tracker } from '../chain/tracker.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type InFlightBytes } from '../upstreams/in-flight-bytes.js'
 import { type UsedFolder } from './local-disk-folder.js'
-import { DiskChainProof } from './disk-chain-proof.js'
+import { DiskGenerationSync } from './disk-generation-sync.js'
 
 /** Parts that the disk tier needs. */
 export interface DiskBackendOptions {
@@ -45,7 +45,12 @@ export function diskBackendOf (
   const { path, room, registry } = folder
   const { isShared } = room
   const wallClockMs = (): number => performance.timeOrigin + now()
-  const proof = new DiskChainProof(registry, tracker, generations, isAlone ? isShared ? 'workers' : 'own' : 'none')
+  const generationSync = new DiskGenerationSync(
+    registry,
+    tracker,
+    generations,
+    isAlone ? isShared ? 'workers' : 'own' : 'none'
+  )
   const tier = new DiskTier({
     files: new DiskFiles({
       path,
@@ -59,18 +64,18 @@ export function diskBackendOf (
     holdQueued: buffer => inFlight.holdQueued(buffer),
     now,
     wallClockMs,
-    space: () => proof.space,
+    space: () => generationSync.space,
     renewSpace: async () => {
-      await proof.renew()
+      await generationSync.renew()
     }
   })
-  const saver = new DiskSaver(proof, tier, metrics, now)
+  const saver = new DiskSaver(generationSync, tier, metrics, now)
   return {
     tier,
     isShared,
     warnings: () => [
       ...(saver.error === undefined ? [] : [`disk rejects the state of the chain: ${saver.error}`]),
-      ...(tracker.chain !== undefined && proof.space === undefined
+      ...(tracker.chain !== undefined && generationSync.space === undefined
         ? ['disk tier not read: no upstream has proven yet that its entries are of this chain']
         : [])
     ],
@@ -79,7 +84,7 @@ export function diskBackendOf (
       saver.start()
     },
     restoreChain: async () => {
-      if (tracker.chain === undefined) await proof.restoreChain()
+      if (tracker.chain === undefined) await generationSync.restoreChain()
     },
     sync: async () => {
       await saver.sync()
@@ -93,7 +98,7 @@ export function diskBackendOf (
 
 /** Saves the chain of the tier twice a second, where it changed. */
 class DiskSaver {
-  readonly #proof: DiskChainProof
+  readonly #generationSync: DiskGenerationSync
   readonly #tier: DiskTier
   readonly #metrics: Metrics
   readonly #now: () => number
@@ -101,8 +106,8 @@ class DiskSaver {
   #syncing: Promise<void> | undefined
   #error: string | undefined
 
-  constructor (proof: DiskChainProof, tier: DiskTier, metrics: Metrics, now: () => number) {
-    this.#proof = proof
+  constructor (generationSync: DiskGenerationSync, tier: DiskTier, metrics: Metrics, now: () => number) {
+    this.#generationSync = generationSync
     this.#tier = tier
     this.#metrics = metrics
     this.#now = now
@@ -130,13 +135,13 @@ class DiskSaver {
 
   async stop (): Promise<void> {
     clearInterval(this.#timer)
-    this.#proof.saveAtNextSync()
+    this.#generationSync.saveAtNextSync()
     await this.sync().catch(() => {})
   }
 
   async #syncOnce (): Promise<void> {
     try {
-      await this.#proof.sync(this.#now())
+      await this.#generationSync.sync(this.#now())
       this.#error = undefined
     } catch (error) {
       this.#error = (error as Error).message

@@ -13,7 +13,7 @@ import { type FollowStatus } from '../http/status-sources.js'
 import { type FollowMetrics } from '../metrics/follow-metrics.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type ProxyContext } from '../proxy/proxy-context.js'
-import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 
 /** Connects to the other processes of this varve, one of which reads the tail for all. */
@@ -28,7 +28,7 @@ export interface FollowChannel {
 export interface FollowingOptions {
   readonly tracker: Tracker
   readonly upstreamPool: UpstreamPool
-  readonly headPolling: HeadPolling
+  readonly headPollers: HeadPollers
   readonly metrics: Metrics
   readonly log: Logger
   readonly now: () => number
@@ -199,7 +199,7 @@ export class Following {
   }
 
   #tailOf (follower: Follower, { maxAgeMs, verify }: Config['follow']): TailLoop {
-    const { upstreamPool, headPolling, tracker, now, log } = this.#options
+    const { upstreamPool, headPollers, tracker, now, log } = this.#options
     const counters = this.#counters
     const reader = new TailReader({
       fetch: async (request, version): Promise<UpstreamResponse | undefined> =>
@@ -229,7 +229,7 @@ export class Following {
       onMismatch: async ({ reason, stamped }) => {
         log.warn({ reason }, 'the followed tail does not continue: verifying every upstream again')
         const { generation } = tracker
-        await headPolling.reverifyAll().catch(() => {})
+        await headPollers.reverifyAll().catch(() => {})
         // The root of the accumulator proves another chain also before any anchor is known.
         if (tracker.generation === generation && stamped !== undefined && upstreamPool.upstreams.length === 1) {
           tracker.reset(stamped)

@@ -8,8 +8,8 @@ import { type Generations } from '../chain/generations.js'
 import { Quarantine } from '../chain/quarantine.js'
 import { FutureTimestampGuard } from '../chain/future-timestamp-guard.js'
 import { TypedEvent } from '../typed-event.js'
-import { HeadPoll } from '../upstreams/head-poll.js'
-import { type UpstreamPoll } from '../upstreams/head-polling.js'
+import { HeadPoller } from '../upstreams/head-poller.js'
+import { type UpstreamPoll } from '../upstreams/head-pollers.js'
 import { type UpstreamSoftwareReleases } from '../upstreams/upstream-software-releases.js'
 import { type Cordons } from '../upstreams/cordons.js'
 import { type Resolve } from '../upstreams/dns-cache.js'
@@ -74,7 +74,7 @@ export function monitorUpstream (
     isCordoned: () => cordons.has(config.name)
   })
   const publishChange = stateChangesOf(upstream, events.stateChanged)
-  const poll = new HeadPoll({
+  const poll = new HeadPoller({
     upstream,
     fetch: async request => await pool.probe(upstream, request),
     heads: tracker,

@@ -80,7 +80,7 @@ export async function buildProxyServer (
     },
     hooks
   )
-  const { proxy, upstreamPool, headPolling, upstreamLifecycle, following, generations, redisBackend, diskBackend } =
+  const { proxy, upstreamPool, headPollers, upstreamLifecycle, following, generations, redisBackend, diskBackend } =
     components
   const { certificate } = components
   const { tracker, invalidator, inFlight } = proxy
@@ -139,7 +139,7 @@ export async function buildProxyServer (
   const close = async (): Promise<void> => {
     certificate?.close()
     timers.forEach(clearInterval)
-    headPolling.stop()
+    headPollers.stop()
     following.close()
     await Promise.all([upstreamLifecycle.close(), ...tiers.map(async tier => await tier.close())])
     redisBackend?.stop()
@@ -193,7 +193,7 @@ export async function buildProxyServer (
       await redisBackend?.start()
       // A silent upstream must not prevent a process from serving cached responses or from stopping (law 6: the cache
       // can only help).
-      await withTimeout(maxStartMs, headPolling.start())
+      await withTimeout(maxStartMs, headPollers.start())
       if (tracker.chain === undefined) await redisBackend?.restoreChain()
       await diskBackend?.restoreChain()
       redisBackend?.sync().catch(() => {})

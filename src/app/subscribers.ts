@@ -7,7 +7,7 @@ import { type VersionWaits } from '../chain/version-waits.js'
 import { type Metrics } from '../metrics/metrics.js'
 import { type LocalInvalidator } from '../proxy/local-invalidator.js'
 import { type LowestRecentRequest } from '../proxy/lowest-recent-request.js'
-import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { type UpstreamPool } from '../upstreams/upstream-pool.js'
 import { type EventBus } from './event-bus.js'
 import { type Following } from './following.js'
@@ -20,7 +20,7 @@ export interface Subscribers {
   readonly metrics: Metrics
   readonly tracker: Tracker
   readonly upstreamPool: UpstreamPool
-  readonly headPolling: HeadPolling
+  readonly headPollers: HeadPollers
   readonly generations: Generations
   readonly versionWaits: VersionWaits
   readonly invalidator: LocalInvalidator
@@ -57,7 +57,7 @@ function subscribeToChain (
     metrics,
     tracker,
     upstreamPool,
-    headPolling,
+    headPollers,
     generations,
     versionWaits,
     invalidator,
@@ -76,7 +76,7 @@ function subscribeToChain (
   // Windows and verification belong to the old chain, and the choice of a generation reads upstreams.
   chain.reset.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
-    headPolling.pollAll().catch(() => {})
+    headPollers.pollAll().catch(() => {})
   })
   // A followed head of the old chain would hide the position of the new one.
   chain.reset.subscribe(() => {
@@ -92,7 +92,7 @@ function subscribeToChain (
   // Upstreams reset one after another, so some may still serve the old chain.
   chain.resetByReplica.subscribe(() => {
     upstreamPool.resetChain(tracker.chainId)
-    headPolling.pollAll().catch(() => {})
+    headPollers.pollAll().catch(() => {})
   })
   chain.resetByReplica.subscribe(() => {
     metrics.chainReset()

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Config } from '../config/schema.js'
 import { Hedger, type HedgeMetrics } from '../upstreams/hedger.js'
-import { type HeadPolling } from '../upstreams/head-polling.js'
+import { type HeadPollers } from '../upstreams/head-pollers.js'
 import { withTimeout } from '../with-timeout.js'
 import {
   type MonitoredUpstream,
@@ -16,7 +16,7 @@ const firstPollMs = 3000
 
 /** Parts that building an upstream needs. */
 export interface UpstreamLifecycleOptions extends MonitoredUpstreamOptions {
-  readonly headPolling: HeadPolling
+  readonly headPollers: HeadPollers
   readonly sandboxUrl: string | undefined
   readonly metrics: MonitoredUpstreamOptions['metrics'] & HedgeMetrics
 }
@@ -75,7 +75,7 @@ export class UpstreamLifecycle {
 
   #replace (monitored: readonly MonitoredUpstream[], hedger: Hedger | undefined): void {
     this.#monitored = monitored
-    this.#options.headPolling.replace(monitored)
+    this.#options.headPollers.replace(monitored)
     this.#options.pool.replaceUpstreams(monitored.map(({ upstream }) => upstream), hedger)
   }
 

@@ -265,7 +265,7 @@ class ServingWorker implements MessageReceiver {
   }
 
   poll (upstream: string): void {
-    this.#server.components.headPolling.poll(upstream).catch(() => {})
+    this.#server.components.headPollers.poll(upstream).catch(() => {})
   }
 
   learnHead (stamped: ResponsePosition): void {
@@ -293,6 +293,6 @@ class ServingWorker implements MessageReceiver {
 
   // Each worker verifies its own upstreams before it resets its chain (law 7: chains never mix).
   reverifyAll (): void {
-    this.#server.components.headPolling.reverifyAll().catch(() => {})
+    this.#server.components.headPollers.reverifyAll().catch(() => {})
   }
 }

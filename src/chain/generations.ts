@@ -1,6 +1,6 @@
 import { type ResponsePosition, type Position } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
-import { PurgeAllGeneration } from './purge-all-generation.js'
+import { PurgeAll } from './purge-all.js'
 import { lastGenerationOfUpstreams } from './generation-candidates.js'
 import { ChainComparer } from './chain-comparer.js'
 import { type RegisteredGenerations } from './generation-registry.js'
@@ -27,7 +27,7 @@ export class Generations {
   readonly #dependencies: GenerationDependencies
   readonly #ownChain: AnchoredChain
   readonly #generationAdopter: GenerationAdopter
-  readonly #purgeAllGeneration: PurgeAllGeneration
+  readonly #purgeAll: PurgeAll
   // True if the registry was readable when the generation was chosen.
   #isAgreed: boolean
   // A reset rules out every generation up to this number.
@@ -52,7 +52,7 @@ export class Generations {
       () => `${dependencies.tracker.generation} ${this.#resetCount}`
     )
     this.#generationAdopter = new GenerationAdopter(dependencies, this.#ownChain, this)
-    this.#purgeAllGeneration = new PurgeAllGeneration(dependencies, this)
+    this.#purgeAll = new PurgeAll(dependencies, this)
     this.#isAgreed = dependencies.registry === undefined
   }
 
@@ -63,12 +63,12 @@ export class Generations {
 
   /** False while another chain may have this number, or before our own number is claimed (law 7: chains never mix). */
   get isAgreed (): boolean {
-    return this.#isAgreed && this.#isConfirmed && !this.#purgeAllGeneration.isPending
+    return this.#isAgreed && this.#isConfirmed && !this.#purgeAll.isPending
   }
 
   /** True while the other replicas do not know of a purge of everything. */
   get isPurgeAllPending (): boolean {
-    return this.#purgeAllGeneration.isPending
+    return this.#purgeAll.isPending
   }
 
   /** Resolves with true if an upstream is on our chain without any decision. */
@@ -155,7 +155,7 @@ export class Generations {
       this.#following = undefined
     })
     await withTimeout(maxFollowMs, this.#following)
-    if (this.#isAgreed && this.isPurgeAllPending) await this.#purgeAllGeneration.claim()
+    if (this.#isAgreed && this.isPurgeAllPending) await this.#purgeAll.claim()
   }
 
   async #follow (state: RegisteredGenerations): Promise<void> {
@@ -182,7 +182,7 @@ export class Generations {
 
   /** Purges everything: switches keys to a new generation at once, and claims its number when the registry responds. */
   startNewGeneration (): void {
-    this.#purgeAllGeneration.start()
+    this.#purgeAll.start()
   }
 
   /** Chooses a higher generation, because two chains with the same chain id claimed this number. */

@@ -1,4 +1,4 @@
-import { type Command } from './command.js'
+import { type Command } from './command-definition.js'
 import { proxyCommands } from './proxy-commands.js'
 import { toolCommands } from './tool-commands.js'
 

@@ -1,5 +1,5 @@
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
-import { type Call, type Command, type Flag, type Shell, shells, wordsAfterVarve } from './command.js'
+import { type Call, type Command, type Flag, type Shell, shells, wordsAfterVarve } from './command-definition.js'
 
 const helpFlag: Flag = { name: 'help', text: 'prints help' }
 const scriptOf: Readonly<Record<Shell, (commands: readonly Command[]) => string>> = {

@@ -1,4 +1,4 @@
-import { type Command, type Flag } from './command.js'
+import { type Command, type Flag } from './command-definition.js'
 import { commands } from './commands.js'
 
 const columns = 120

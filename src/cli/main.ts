@@ -4,7 +4,7 @@ import { suggestionFor } from '../config/nearest-name.js'
 import { isNameLike } from '../config/secrets.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { versionOfProgram } from '../app/version.js'
-import { type Call, type Command, wordsAfterVarve } from './command.js'
+import { type Call, type Command, wordsAfterVarve } from './command-definition.js'
 import { findCommand, commands } from './commands.js'
 import { helpOf, helpOfVarve } from './help.js'
 

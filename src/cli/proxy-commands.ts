@@ -3,7 +3,7 @@ import { type Flags } from '../config/load.js'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { type AdminFlags } from '../tools/admin/admin-client.js'
 import { type CheckFlags } from './check.js'
-import { type Command, type Flag } from './command.js'
+import { type Command, type Flag } from './command-definition.js'
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 const admin: Flag = {

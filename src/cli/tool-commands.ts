@@ -1,7 +1,7 @@
 import { type WarmFlags } from './warm.js'
 import { type RecordFlags } from './record.js'
 import { type ReplayFlags } from './replay.js'
-import { type Command, shells } from './command.js'
+import { type Command, shells } from './command-definition.js'
 
 /** Commands beside the proxy. */
 export const toolCommands: readonly Command[] = [{

@@ -7,7 +7,7 @@ import { type Purge } from './replica-messages.js'
 /** Limits the log; a replica that may have missed more purges drops its whole memory tier. */
 export const maxPurges = 256
 
-/** Logged purges, newest first; `isFull` where older ones may have been trimmed. */
+/** Logged purges, newest first; `mayBeTrimmed` where older ones may have been trimmed. */
 export interface PurgeLogContents {
   readonly purges: readonly Purge[]
   readonly mayBeTrimmed: boolean

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { minVersionHeader } from '../api/min-version.js'
-import { maxVariantBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
+import { maxMemoisedBodyBytes, variantKeyOf } from '../api/request-variant-key.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type HttpExchange } from './http-exchange.js'
 import { UnparsedHits } from './unparsed-hits.js'
@@ -61,7 +61,7 @@ function tryServeWithBody (
 ): boolean {
   const { request } = exchange
   const length = request.readableLength
-  const isWholeBody = length > 0 && length <= maxVariantBodyBytes &&
+  const isWholeBody = length > 0 && length <= maxMemoisedBodyBytes &&
     String(length) === request.headers['content-length']
   const body: unknown = isWholeBody ? request.read() : null
   if (!Buffer.isBuffer(body)) return false

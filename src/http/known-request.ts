@@ -1,7 +1,7 @@
 import { type ParsedRequestCache } from '../cache/parsed-request-cache.js'
 import { type ParsedRequest } from '../proxy/parsed-request.js'
 import { type ResponsePreferences } from '../proxy/response-builder.js'
-import { maxVariantBodyBytes } from '../api/request-variant-key.js'
+import { maxMemoisedBodyBytes } from '../api/request-variant-key.js'
 import { type HttpExchange } from './http-exchange.js'
 import { requestIdHeader } from './request-ids.js'
 
@@ -21,7 +21,7 @@ export type KnownRequestCache = ParsedRequestCache<KnownRequest>
 const maxHeadBytes = 2048
 
 /** Size of the largest known request, with its body. */
-export const maxKnownBytes = maxHeadBytes + maxVariantBodyBytes
+export const maxKnownBytes = maxHeadBytes + maxMemoisedBodyBytes
 
 // Keeps credentials out of the keys, and leaves heads to Node that change its handling of the connection.
 const excludedHeaders = [

@@ -3,7 +3,7 @@ import { VersionWaits } from '../../src/chain/version-waits.js'
 import { type Position } from '../../src/api/position.js'
 import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { WaiterPolls } from '../../src/upstreams/head-polling.js'
+import { WaiterPolls } from '../../src/upstreams/head-pollers.js'
 import { until } from '../support/until.js'
 
 const at = (version: number): Position => ({

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { commands } from '../../src/cli/commands.js'
-import { shells, wordsAfterVarve } from '../../src/cli/command.js'
+import { shells, wordsAfterVarve } from '../../src/cli/command-definition.js'
 import { runCommand } from './command.js'
 
 /** Completes a command line in a real bash, as the Tab key does; the last word is the unfinished one. */

@@ -1,4 +1,4 @@
-import { type Command } from '../../src/cli/command.js'
+import { type Command } from '../../src/cli/command-definition.js'
 import { commands } from '../../src/cli/commands.js'
 import { shownFlag } from '../../src/cli/help.js'
 

@@ -10,8 +10,8 @@ import { ChainEvents } from '../../src/chain/chain-events.js'
 import { Tracker } from '../../src/chain/tracker.js'
 import { UpstreamPool } from '../../src/upstreams/upstream-pool.js'
 import { Quarantine } from '../../src/chain/quarantine.js'
-import { HeadPoll } from '../../src/upstreams/head-poll.js'
-import { WaiterPolls } from '../../src/upstreams/head-polling.js'
+import { HeadPoller } from '../../src/upstreams/head-poller.js'
+import { WaiterPolls } from '../../src/upstreams/head-pollers.js'
 import { Upstream } from '../../src/upstreams/upstream.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { UpstreamSoftwareReleases } from '../../src/upstreams/upstream-software-releases.js'
@@ -69,7 +69,7 @@ export function contextAt (t: Test, url: string, clock = { ms: 0 }): { context: 
     client.setRelease(release)
     releases.record(release)
   }
-  const poll = new HeadPoll({
+  const poll = new HeadPoller({
     upstream,
     fetch: async request => await upstream.fetch(request),
     heads: tracker,

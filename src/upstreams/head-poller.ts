@@ -37,7 +37,7 @@ export interface HeadLearner {
 export type PollOutcome = 'answered' | 'unanswered' | 'other_chain'
 
 /** Polls one upstream by the polling policy, and reads its release. */
-export class HeadPoll {
+export class HeadPoller {
   readonly #options: HeadPollOptions
   #timer: NodeJS.Timeout | undefined
   #sentAtMs = -Infinity

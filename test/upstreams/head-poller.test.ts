@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { readPosition } from '../../src/api/position.js'
 import { Tracker } from '../../src/chain/tracker.js'
-import { HeadPoll, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-poll.js'
+import { HeadPoller, type HeadPollOptions, type PollOutcome } from '../../src/upstreams/head-poller.js'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.js'
 import { type UpstreamResponse } from '../../src/api/upstream-response.js'
 import { respondToIndex, respondOk, stamps, startStubUpstream } from '../support/stub-upstream.js'
@@ -29,7 +29,9 @@ async function polled (
   pollMs = 10,
   now = { ms: 0 },
   requests?: string[]
-): Promise<{ poll: HeadPoll, states: PollOutcome[], tracker: Tracker, upstream: UpstreamClient, now: { ms: number } }> {
+): Promise<
+  { poll: HeadPoller, states: PollOutcome[], tracker: Tracker, upstream: UpstreamClient, now: { ms: number } }
+> {
   const stub = await startStubUpstream(t, (request, response) => {
     // Without `requests` the upstream never sends a position, so a poll cannot fall back to another endpoint.
     if (requests === undefined) {
@@ -51,7 +53,7 @@ async function polled (
   }, { fetched: () => {} })
   const tracker = new Tracker(undefined, () => now.ms)
   const states: PollOutcome[] = []
-  const poll = new HeadPoll({
+  const poll = new HeadPoller({
     upstream: upstreamWith(() => tracker.ageMs),
     fetch: async upstreamRequest => await upstream.fetch(upstreamRequest),
     heads: tracker,
@@ -232,7 +234,7 @@ t.test('a hanging upstream is polled again, with at most 8 polls in flight, and 
       release: undefined
     }
   }
-  const poll = new HeadPoll({
+  const poll = new HeadPoller({
     upstream: upstreamWith(() => Infinity),
     fetch,
     heads: new Tracker(undefined, () => now.ms),

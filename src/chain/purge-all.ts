@@ -5,7 +5,7 @@ import { type GenerationActions } from './generation-adopter.js'
  * New generation that purges everything. Its number must be unused, because entries of an earlier generation could hold
  * what the operator purged.
  */
-export class PurgeAllGeneration {
+export class PurgeAll {
   readonly #dependencies: GenerationDependencies
   readonly #ownGeneration: GenerationActions
   // In use here, but not claimed in the registry yet.

@@ -1,4 +1,4 @@
-import { type HeadPoll } from './head-poll.js'
+import { type HeadPoller } from './head-poller.js'
 import { isPolledForWaiters, quarantinedPollEveryMs, waiterPollEveryMs } from './polling-policy.js'
 import { type Upstream } from './upstream.js'
 import { type UpstreamClient } from './upstream-client.js'
@@ -6,11 +6,11 @@ import { type UpstreamClient } from './upstream-client.js'
 /** An upstream with its polls. */
 export interface UpstreamPoll {
   readonly upstream: Upstream
-  readonly poll: HeadPoll
+  readonly poll: HeadPoller
 }
 
 /** Polls of all upstreams, in configuration order; empty until a configuration is applied. */
-export class HeadPolling {
+export class HeadPollers {
   readonly #isChainKnown: () => boolean
   readonly #now: () => number
   #heads: readonly UpstreamPoll[] = []
@@ -83,7 +83,7 @@ export class HeadPolling {
   }
 
   // Waits in configuration order: the first upstream that responds decides the chain.
-  async #waitForChain (pollOne: (poll: HeadPoll) => Promise<void>): Promise<void> {
+  async #waitForChain (pollOne: (poll: HeadPoller) => Promise<void>): Promise<void> {
     const polls = this.#heads.map(async ({ poll }) => {
       await pollOne(poll)
     })

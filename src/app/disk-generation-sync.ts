@@ -11,8 +11,8 @@ const saveHeadEveryMs = 2000
  */
 export type RegistryFollowing = 'own' | 'workers' | 'none'
 
-/** Space with the entries of our chain, proven by the anchors in its record (law 7: chains never mix). */
-export class DiskChainProof {
+/** Saves and adopts generations in the folder; its space has proven entries of our chain (law 7: chains never mix). */
+export class DiskGenerationSync {
   readonly #registry: FolderRegistry
   readonly #tracker: Tracker
   readonly #generations: Generations
