@@ -45,6 +45,10 @@ export class ChainComparer {
       )
       // A reset during the comparison makes its result worthless.
       if (chain !== this.#chainName()) continue
+      // Genesis has no time and one hash on every chain, so this may be the first moment of another chain.
+      if (comparison === 'unproven' && served !== undefined && isGenesis(position) && !isGenesis(served)) {
+        throw new Error('an upstream at genesis may be of any chain: it is compared again once it has a block')
+      }
       if (comparison === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
       return comparison === 'unproven' && requiresProof && needsProof(known) ? 'other' : 'same'
     }
@@ -59,4 +63,8 @@ function needsProof ({ anchors, head }: GenerationRecord): boolean {
 // Of two chains with the same chain id, the newer has the later time ("Chains and resets").
 function isEarlier (position: Position, served: Position): boolean {
   return position.head.timestampUsec < served.head.timestampUsec
+}
+
+function isGenesis ({ head }: Position): boolean {
+  return head.version === 0n
 }

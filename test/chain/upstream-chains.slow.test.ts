@@ -94,6 +94,21 @@ t.test('varve quarantines an upstream that returns with other blocks, however lo
   }
 })
 
+t.test('an upstream that returns at genesis serves no response before it has a block to compare', async t => {
+  const stays = await startSandboxNode(t, { prunedBlocks: 10 })
+  const before = await startSandbox({ blockMs: 0, prunedBlocks: 0, seed: 1 })
+  const { get, upStates, statusOf } = await startInFrontOf(t, [stays, before])
+  await until(async () => await upStates() === '1,1', 'both upstreams are up')
+  await before.close()
+  await until(async () => await upStates() === '1,0', 'the second upstream is down')
+  const after = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 0, port: portOf(before) })
+  t.equal(after.ledger.head.version, 0n)
+  await until(async () => after.requests.total > 0, 'it is polled')
+  for (let nth = 0; nth < 5; nth++) t.equal((await get(modules(0))).status, 503)
+  after.ledger.grow(100)
+  await until(async () => (await statusOf('n2'))['state'] === 'quarantined', 'upstream n2 is quarantined')
+})
+
 t.test('varve compares an upstream that returns unhealthy as soon as it can', async t => {
   const ports = [await freePort(), await freePort()]
   const [stays, before] = await Promise.all(
