@@ -28,16 +28,14 @@ async function check () {
   say('running the tests of whole replicas and processes, and the longer checks ...')
   const longer = groupsOf(waiting, mostSlowFiles)
   const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
-  const [long, [whole, rest]] = await Promise.all([
+  const [long, timers, [whole, rest]] = await Promise.all([
     runLonger(jobs - 1),
+    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
     // The place of the replicas' tests is free for longer checks as soon as they end.
     runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])
   ])
-  say('running the checks that measure, one at a time, beside those that only wait ...')
-  const [measuring, timers] = await Promise.all([
-    runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds }),
-    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 })
-  ])
+  say('running the checks that measure, one at a time ...')
+  const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
   return sumOf([fast, whole, long, timers, rest, measuring])
 }
 

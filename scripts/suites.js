@@ -23,7 +23,7 @@ const alone = [
   ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
 ]
 
-/** Files that wait for timers of half a minute and more and use next to no processor time. */
+/** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
 const idle = slow('', 'http/certificate', 'upstreams/dns')
 
 /** Long versions of checks that a faster file covers; `npm run ci` skips them. */
