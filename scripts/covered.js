@@ -12,6 +12,7 @@ const ours = ['dist/', '.tap/js/src/', '.tap/js/sandbox/'].map(path => pathToFil
 const session = new Session()
 session.connect()
 session.post('Profiler.enable')
+// Asks which blocks ran, not how often: counting costs a tenth of the tests' processor time.
 session.post('Profiler.startPreciseCoverage', { callCount: false, detailed: true })
 process.on('exit', () => {
   session.post('Profiler.takePreciseCoverage', (error, coverage) => {

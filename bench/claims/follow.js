@@ -96,6 +96,7 @@ async function poll (proxy, node, { clients, keys, pollSeconds, warmSeconds, sec
     }
   }
   await runFor(warmSeconds, false)
+  // Reads of the cold pass are not reads of the measured time.
   await Promise.all(pending)
   const before = await node.truth()
   await runFor(seconds, true)

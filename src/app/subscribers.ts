@@ -124,7 +124,8 @@ function subscribeToChain (
   chain.conflictingChain.subscribe(generation => {
     log.error(
       { generation },
-      'another chain with the same chain id uses this Redis and this keyPrefix: give each chain its own keyPrefix'
+      'another chain with the same chain id uses this Redis and this keyPrefix: unless the chain is being reset, ' +
+        'give each chain its own keyPrefix'
     )
   })
 

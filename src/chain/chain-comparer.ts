@@ -6,9 +6,9 @@ import { type GenerationRecord } from './generation-record.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
- * time.
+ * time. Genesis has no time and one hash on every chain, so `genesis` may be the first moment of another one.
  */
-export type ComparisonResult = 'same' | 'older' | 'other'
+export type ComparisonResult = 'same' | 'older' | 'other' | 'genesis'
 
 /** Compares an upstream's chain with the chain that our keys name (law 7: chains never mix). */
 export class ChainComparer {
@@ -45,9 +45,8 @@ export class ChainComparer {
       )
       // A reset during the comparison makes its result worthless.
       if (chain !== this.#chainName()) continue
-      // Genesis has no time and one hash on every chain, so this may be the first moment of another chain.
       if (comparison === 'unproven' && served !== undefined && isGenesis(position) && !isGenesis(served)) {
-        throw new Error('an upstream at genesis may be of any chain: it is compared again once it has a block')
+        return 'genesis'
       }
       if (comparison === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
       return comparison === 'unproven' && requiresProof && needsProof(known) ? 'other' : 'same'

@@ -101,6 +101,7 @@ export class Generations {
     if (tracker.chain === undefined) await this.choose(stamped)
     else {
       const result = await this.#comparison.compare(unverified, restored?.isRememberedOnly)
+      if (result === 'genesis') return 'it stands at genesis, which proves no chain'
       if (result === 'older') return 'it serves an older chain with the same chain id'
       if (result === 'other' && !await isLastReachable()) return 'it serves another chain with the same chain id'
       if (result === 'other') {

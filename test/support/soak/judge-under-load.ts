@@ -59,7 +59,9 @@ function judgeLeast (
   }
   if (response.status !== 404 || !response.bytes.includes('"error_code":"version_not_found"')) return undefined
   if (!response.bytes.includes(`(${least})`)) return { failure: 'a not-found of another version' }
-  if (least <= (servedFloor.versions.at(-1) ?? -1n)) return { failure: `not found is ${least}, which was shown before` }
+  // A chain that began during the read has versions of its own.
+  const shown = typeof served === 'object' ? servedFloor.versions[served.era.index] : servedFloor.versions.at(-1)
+  if (least <= (shown ?? -1n)) return { failure: `not found is ${least}, which was shown before` }
   const isThere = pool.hadKnownCapableUpstream(chain.current, span, ({ head }) => head >= least)
   return isThere && !pool.wasStalled(span)
     ? { failure: `not found is ${least}, which a live node had all the while` }
