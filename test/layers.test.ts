@@ -171,6 +171,20 @@ t.test('tracing gives types everywhere, and is loaded only if it has a collector
   ]])
 })
 
+t.test('a worker loads no schema: it gets its configuration parsed', async t => {
+  const loaded = new Set<string>()
+  const visit = (file: string): void => {
+    if (loaded.has(file)) return
+    loaded.add(file)
+    for (const { target, isOfTypes, isLazy } of files.includes(file) ? importsOf(file) : []) {
+      if (!isOfTypes && !isLazy) visit(fileOf(file, target) ?? target)
+    }
+  }
+  visit('src/app/worker.ts')
+  t.ok(loaded.has('fastify') && loaded.has('src/proxy/serve-read.ts'))
+  t.notOk(loaded.has('zod'))
+})
+
 // Paths, header names and error codes of the node.
 const dialect = new RegExp(
   [

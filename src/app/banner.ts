@@ -1,7 +1,8 @@
 import { headerSuffix, ownHeaderFamily } from '../api/position.js'
 import { exampleTargetAt, indexTarget, infoTarget, otherExampleTargetAt } from '../api/request-targets.js'
 import { type LoadedConfig } from '../config/load.js'
-import { type Config, socketPathOf } from '../config/schema.js'
+import { type Config } from '../config/schema.js'
+import { socketPathOf } from '../config/value-checks.js'
 import { maskUrl } from '../config/secrets.js'
 
 /** Formats the start message for a terminal: listen addresses, upstreams, and three commands to try. */

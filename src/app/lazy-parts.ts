@@ -17,6 +17,11 @@ export async function openTracing (
     : (await import('./tracing.js')).startTracing(tracing, tracing.otlpUrl, parts)
 }
 
+/** Returns true if a Redis server, a cluster or sentinels are configured. */
+export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
+  return url !== null || cluster.length > 0 || sentinel.name !== null
+}
+
 /** Opens the folder of the disk tier, if one is configured; a worker uses the folder that the primary process has. */
 export async function openDisk (
   { cache: { disk: { path, maxGb } } }: Config,

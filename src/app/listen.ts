@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { type FastifyInstance } from 'fastify'
-import { hostAndPort, socketPathOf } from '../config/schema.js'
+import { hostAndPort, socketPathOf } from '../config/value-checks.js'
 import { listenError } from './listen-error.js'
 import { openToAll } from './unix-socket.js'
 

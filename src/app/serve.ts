@@ -1,6 +1,7 @@
 import { type Logger } from 'pino'
 import { type Flags, type LoadedConfig, loadConfig } from '../config/load.js'
-import { type Config, socketPathOf } from '../config/schema.js'
+import { type Config } from '../config/schema.js'
+import { socketPathOf } from '../config/value-checks.js'
 import { warningsOf } from '../config/warnings.js'
 import { Metrics } from '../metrics/metrics.js'
 import { withTimeout } from '../with-timeout.js'

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { indexTarget } from '../api/request-targets.js'
-import { hostAndPort, isAddress } from '../config/schema.js'
+import { hostAndPort, isAddress } from '../config/value-checks.js'
 import { openListener } from '../tools/recording/open-listener.js'
 import { InvalidRecordingError, readRecording, type Recording } from '../tools/recording/read-recording.js'
 import { ReplayServer } from '../tools/recording/replay-server.js'

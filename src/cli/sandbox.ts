@@ -1,5 +1,5 @@
 import { indexTarget } from '../api/request-targets.js'
-import { hostAndPort, isAddress } from '../config/schema.js'
+import { hostAndPort, isAddress } from '../config/value-checks.js'
 import { startSandbox } from '#sandbox'
 import { type ExitCode, exitCodes, type Io, UsageError } from '../app/io.js'
 import { listenError } from '../app/listen-error.js'

@@ -1,7 +1,8 @@
 import { isIPv4 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type Mistake } from './config-error.js'
-import { type Config, hostAndPort } from './schema.js'
+import { type Config } from './schema.js'
+import { hostAndPort } from './value-checks.js'
 
 /** Addresses of this machine, as a parameter for tests. */
 export type Interfaces = () => ReadonlyArray<{ readonly address: string }>

@@ -15,8 +15,6 @@ import {
   socketPathOf
 } from './value-checks.js'
 
-export { hostAndPort, isAddress, socketPathOf } from './value-checks.js'
-
 const name = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'expected a name of letters, digits, _ . or -').describe(
   'a name of letters, digits, `_` `.` `-`'
 )
@@ -280,11 +278,6 @@ export const configSchema = z.strictObject({
 export type Config = z.output<typeof configSchema> & {
   /** Dotted paths of keys whose values contain the text of a secret file, which is never shown. */
   readonly fromFiles?: readonly string[]
-}
-
-/** Returns true if a server, a cluster or sentinels are configured. */
-export function hasRedis ({ cache: { redis: { url, cluster, sentinel } } }: Config): boolean {
-  return url !== null || cluster.length > 0 || sentinel.name !== null
 }
 
 function isUpstreamUrl (text: string): boolean {

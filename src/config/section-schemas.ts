@@ -1,24 +1,5 @@
 import { z } from 'zod'
-
-/** Fields of an access line, in their order; docs/logs.md describes each. */
-export const accessFields = [
-  'id',
-  'traceId',
-  'method',
-  'url',
-  'client',
-  'endpoint',
-  'outcome',
-  'status',
-  'cacheStatus',
-  'upstream',
-  'attempts',
-  'bytes',
-  'tookMs'
-] as const
-
-/** One field of the closed list. */
-export type AccessField = typeof accessFields[number]
+import { accessFields } from './access-fields.js'
 
 /** Schema of the key `log`. */
 export const logSchema = z.strictObject({

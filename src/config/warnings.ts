@@ -1,5 +1,6 @@
 import { isLoopback } from './ip-networks.js'
-import { type Config, hostAndPort } from './schema.js'
+import { type Config } from './schema.js'
+import { hostAndPort } from './value-checks.js'
 
 /** Setting that is valid but rarely intended. */
 export interface ConfigWarning {

@@ -1,4 +1,4 @@
-import { type AccessField, accessFields } from '../config/section-schemas.js'
+import { type AccessField, accessFields } from '../config/access-fields.js'
 import { type Config } from '../config/schema.js'
 
 /** Values of an access line; an absent one has no field. */

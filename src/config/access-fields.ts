@@ -1,0 +1,19 @@
+/** Fields of an access line, in their order; docs/logs.md describes each. */
+export const accessFields = [
+  'id',
+  'traceId',
+  'method',
+  'url',
+  'client',
+  'endpoint',
+  'outcome',
+  'status',
+  'cacheStatus',
+  'upstream',
+  'attempts',
+  'bytes',
+  'tookMs'
+] as const
+
+/** One field of the closed list. */
+export type AccessField = typeof accessFields[number]
