@@ -26,7 +26,7 @@ const seed = 7
 /** Polls through each proxy in turn, at each rate of the ledger, and holds every response to the ledger. */
 export async function run (bench) {
   const size = bench.isSmoke
-    ? { clients: 300, keys: 3000, pollSeconds: 1, warmSeconds: 2, seconds: 2 }
+    ? { clients: 100, keys: 1000, pollSeconds: 1, warmSeconds: 2, seconds: 2 }
     : { clients: 10_000, keys: 100_000, pollSeconds: 10, warmSeconds: 12, seconds: 20 }
   const results = []
   for (const rate of bench.isSmoke ? [60] : [60, 200]) {

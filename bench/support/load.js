@@ -1,18 +1,18 @@
 import { inParallel } from './timed-request.js'
 import { loadMany, loadOne } from './wrk.js'
 
-// Smoke runs check responses only, so machines without wrk can run them.
+// Smoke runs check responses only, which need neither wrk nor two busy cores.
 const smokeRequests = 200
 
 /** Loads a server with one repeated request. */
 export async function load (bench, peer, request, how) {
-  if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, [request], how)
+  if (bench.isSmoke) return await loadByNode(bench, peer, [request], how)
   return await loadOne(bench, peer.url, request.path, how)
 }
 
 /** Loads a server with a repeated list of requests. */
 export async function loadTrace (bench, peer, requests, how) {
-  if (bench.tools.paths.wrk === undefined) return await loadByNode(bench, peer, requests, how)
+  if (bench.isSmoke) return await loadByNode(bench, peer, requests, how)
   return await loadMany(bench, peer.url, requests, how)
 }
 
