@@ -12,9 +12,13 @@ const root = join(import.meta.dirname, '..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string, version: string }
 const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/
 
-// Shares built packages between tests, because building takes longest.
-const places = t.testdir()
+// Shares the package and its installation between tests, because both take long.
+const places = t.testdir({ application: { 'package.json': '{"type":"module"}' }, elsewhere: {} })
 const packed = pack(t, copyCheckout(join(places, 'one')), join(places, 'first'))
+const application = join(places, 'application')
+const installed = packed.then(async file =>
+  await runProgram('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', file], { cwd: application })
+)
 
 t.test('the SBOM names every package that varve runs with digest and licence, and no machine', async t => {
   const folder = copyCheckout(join(t.testdir(), 'some-folder'))
@@ -109,29 +113,23 @@ t.test('the package is complete and minimal', async t => {
   }
 })
 
-t.test('the package installs for all users and runs from any folder with a bare environment', async t => {
-  const dir = t.testdir({ elsewhere: {} })
-  const prefix = join(dir, 'prefix')
-  const installed = await runProgram('npm', [
-    'install',
-    '--global',
-    '--prefix',
-    prefix,
-    '--prefer-offline',
-    '--no-audit',
-    '--no-fund',
-    await packed
-  ], { cwd: dir })
-  if (installed.code !== 0 && unreachable.test(installed.stderr)) {
-    t.pass(`the registry could not list packages: ${installed.stderr}`, { skip: true })
-    return
+/** True if the package is installed; skips the test if the registry cannot be reached. */
+async function isInstalled (t: Test): Promise<boolean> {
+  const { code, stderr } = await installed
+  if (code !== 0 && unreachable.test(stderr)) {
+    t.pass(`the registry could not list packages: ${stderr}`, { skip: true })
+    return false
   }
-  t.equal(installed.code, 0, installed.stderr)
-  const bare = { cwd: join(dir, 'elsewhere'), env: { PATH: dirname(process.execPath) } }
-  const varve = join(prefix, 'bin/varve')
+  return t.equal(code, 0, stderr)
+}
+
+t.test('the installed package runs from any folder with a bare environment', async t => {
+  if (!await isInstalled(t)) return
+  const bare = { cwd: join(places, 'elsewhere'), env: { PATH: dirname(process.execPath) } }
+  const varve = join(application, 'node_modules/.bin/varve')
 
   t.match(await runProgram(varve, ['--help'], bare), { code: 0, stdout: /varve COMMAND --help/, stderr: '' })
-  t.match(await runProgram(varve, ['check', join(prefix, 'lib/node_modules/varve/config/varve.yaml')], bare), {
+  t.match(await runProgram(varve, ['check', join(application, 'node_modules/varve/config/varve.yaml')], bare), {
     code: 0,
     stdout: /^listen: 127\.0\.0\.1:8080\n/,
     stderr: ''
@@ -160,7 +158,7 @@ t.test('the package installs for all users and runs from any folder with a bare 
 })
 
 // A program that uses each export with its types; it ends by itself, so nothing stays open.
-const application = `
+const program = `
 import { startVarve, type RunningVarve, type VarveConfig } from 'varve'
 import { startSandbox, type Sandbox } from 'varve/sandbox'
 
@@ -186,32 +184,25 @@ export const mistyped: VarveConfig = { upstream: [] }
 `
 
 t.test('in an empty folder npx runs the packed varve, and a program imports both exports', async t => {
-  const dir = t.testdir({ 'package.json': '{"type":"module"}', 'main.ts': application })
-  const installed = await runProgram('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', await packed], {
-    cwd: dir
-  })
-  if (installed.code !== 0 && unreachable.test(installed.stderr)) {
-    t.pass(`the registry could not list packages: ${installed.stderr}`, { skip: true })
-    return
-  }
-  t.equal(installed.code, 0, installed.stderr)
+  if (!await isInstalled(t)) return
   const sandbox = await served(t, 'npx', ['varve', '--sandbox', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'], {
-    cwd: dir
+    cwd: application
   })
   t.match(await sendRequest(sandbox.url, '/v1'), { status: 200, headers: { 'x-varve-sandbox': 'true' } })
   t.match(await sandbox.stop('SIGINT'), { out: /"msg":"stopped"\}\n$/, err: '' })
 
   // The types that a TypeScript program has anyway come from the checkout.
-  mkdirSync(join(dir, 'node_modules/@types'))
+  writeFileSync(join(application, 'main.ts'), program)
+  mkdirSync(join(application, 'node_modules/@types'))
   for (const name of ['@types/node', 'undici-types']) {
-    symlinkSync(join(root, 'node_modules', name), join(dir, 'node_modules', name))
+    symlinkSync(join(root, 'node_modules', name), join(application, 'node_modules', name))
   }
   const compiled = await runProgram(process.execPath, [
     join(root, 'node_modules/typescript/bin/tsc'),
     ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
-  ], { cwd: dir })
+  ], { cwd: application })
   t.match(compiled, { code: 0, stdout: '' })
-  t.match(await runProgram(process.execPath, ['main.js'], { cwd: dir }), {
+  t.match(await runProgram(process.execPath, ['main.js'], { cwd: application }), {
     code: 0,
     stdout: '200 4\n200 4\n200\n3\n',
     stderr: ''

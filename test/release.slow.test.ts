@@ -84,6 +84,15 @@ t.test('the job that packs leaves package, SBOM, digests and notes, with the rep
   t.notMatch(packed('config/prometheus-rules.yml'), 'varve.example')
 })
 
+t.test('the released package installs for all users', async t => {
+  const prefix = join(dir, 'prefix')
+  const flags = ['--prefer-offline', '--no-audit', '--no-fund']
+  const file = join(folder, `${name}-${version}.tgz`)
+  const installed = await runProgram('npm', ['install', '--global', '--prefix', prefix, ...flags, file], { cwd: dir })
+  t.equal(installed.code, 0, installed.stderr)
+  t.match(await runProgram(join(prefix, 'bin/varve'), ['--help']), { code: 0, stdout: /varve COMMAND --help/ })
+})
+
 t.test('the job that publishes sends exactly the checked package to the registry', async t => {
   const received: Array<{ method: string | undefined, url: string | undefined, body: unknown }> = []
   const server = createServer((request, response) => {
