@@ -1,6 +1,7 @@
 import { checkCoverage } from './coverage.js'
 import { runFast } from './fast.js'
 import { say } from './ground.js'
+import { bring, forLongerChecks, forTests } from './programs.js'
 import { makeReady } from './ready.js'
 import { fastCoverage, recordedResult } from './recorded.js'
 import { groupsOf, singly, suites } from './suites.js'
@@ -9,13 +10,15 @@ import { close, jobs, runTap, sumOf } from './tap.js'
 // Bounds the last group's wait more tightly than in the fast set, because these files take longer.
 const mostSlowFiles = 3
 // Durations that cover every fault and request kind once; `npm run nightly` runs longer.
-const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.3', FUZZ_REQUESTS: '3000' }
+const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.3', FUZZ_REQUESTS: '2000' }
 
 close(await check())
 
 async function check () {
-  const faults = await makeReady()
+  const faults = await makeReady(forTests)
   if (faults.length > 0) return { faults }
+  // Installs the other programs beside the tests that need Redis only, since a package manager takes a minute.
+  const bringing = bring(forLongerChecks).then(missing => ({ faults: missing === undefined ? [] : [missing] }))
   const { replicas, waiting, alone, idle } = suites()
 
   const recorded = recordedResult()
@@ -27,8 +30,12 @@ async function check () {
   // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
   say('running the tests of whole replicas and processes, and the longer checks ...')
   const longer = groupsOf(waiting, mostSlowFiles)
-  const runLonger = async most => await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
-  const [long, timers, [whole, rest]] = await Promise.all([
+  async function runLonger (most) {
+    if ((await bringing).faults.length > 0) return {}
+    return await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
+  }
+  const [programs, long, timers, [whole, rest]] = await Promise.all([
+    bringing,
     runLonger(jobs - 1),
     runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
     // The place of the replicas' tests is free for longer checks as soon as they end.
@@ -36,7 +43,7 @@ async function check () {
   ])
   say('running the checks that measure, one at a time ...')
   const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
-  return sumOf([fast, whole, long, timers, rest, measuring])
+  return sumOf([programs, fast, whole, long, timers, rest, measuring])
 }
 
 /** Runs files that count for the coverage, then checks it. */

@@ -26,7 +26,7 @@ export async function runFast (...chosen) {
   // Runs checks in parallel, one core each, and before the tests, since some tests measure time.
   const [programs, built, ...checks] = await Promise.all(
     isWhole
-      ? [bring(forTests), compile(), checkTypes(), lint(), layout(), buildRunner(), print()]
+      ? [bring(forTests), compileAndPrint(), checkTypes(), lint(), layout(), buildRunner()]
       : [bring(forTests), compile()]
   )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
@@ -38,8 +38,10 @@ export async function runFast (...chosen) {
   return { count, faults }
 }
 
-// Imports the compiler late: a fresh clone has no packages before the installation.
-async function print () {
+async function compileAndPrint () {
+  const fault = await compile()
+  if (fault !== undefined) return fault
+  // Imports the compiler late: a fresh clone has no packages before the installation.
   const { printAll } = await import('./printed.js')
   printAll()
 }

@@ -3,10 +3,10 @@ import { requireNode } from './ground.js'
 import { install } from './install.js'
 import { bring, forLongerChecks } from './programs.js'
 
-/** Prepares the longer checks: packages, build and programs; returns the errors. */
-export async function makeReady () {
+/** Prepares checks: packages, build and programs; returns the errors. */
+export async function makeReady (programs = forLongerChecks) {
   requireNode()
   const missing = await install()
   if (missing !== undefined) return [missing]
-  return (await Promise.all([compile(), bring(forLongerChecks)])).filter(fault => fault !== undefined)
+  return (await Promise.all([compile(), bring(programs)])).filter(fault => fault !== undefined)
 }

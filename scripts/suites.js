@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { filesIn } from './compile.js'
 import { at, textOf } from './ground.js'
 
@@ -53,7 +52,7 @@ const random = [
     'cache/redis-tier',
     'http/fast-path-differential'
   ),
-  ...slow('', 'cache/redis-block-index')
+  ...slow('cache/', 'disk-kill', 'redis-block-index')
 ]
 
 /** Longest files, slowest first: a long file that starts last would run alone at the end. */
@@ -107,20 +106,18 @@ const ownProcess = /^(?!t\.test\(|import |\s).*\bt[.,)]|\bprocess\.on\(/m
 // Fast files that compare durations, which the heap of earlier files would change.
 const timed = named('api/json-scan', 'linear-time-patterns')
 
-/** Groups files of one folder to share a process, because starting one costs more than most tests. */
+/** Groups files to share a process, because starting one costs more than most tests. */
 export function groupsOf (files, most = mostInGroup) {
   const groups = []
-  const open = new Map()
+  let open = []
   for (const file of files) {
-    const folder = dirname(file)
     const isAlone = [...longest, ...timed].includes(file) || ownProcess.test(textOf(file))
-    const group = isAlone ? undefined : open.get(folder)
-    if (group !== undefined && group.length < most) {
-      group.push(file)
+    if (isAlone) {
+      groups.push([file])
       continue
     }
-    groups.push([file])
-    if (!isAlone) open.set(folder, groups.at(-1))
+    if (open.length % most === 0) groups.push(open = [])
+    open.push(file)
   }
   return groups
 }
