@@ -41,12 +41,12 @@ const blocksAtStart = 1000
 const windowsOfBlocks = [400, 800, 1_000_000]
 const largeHeight = 900n
 const longSeconds = 120
+const isShort = seconds < 60
 const firstTroubleMs = 45_000
-const warmMs = 8000
-const warmResponses = 6000
 // Lets small leaks show in a long run.
-const floodResponses = seconds < 60 ? 6000 : 15_000
-const calmMs = 5000
+const floodResponses = isShort ? 6000 : 15_000
+const warmResponses = 6000
+const [warmMs, calmMs] = isShort ? [4000, 2000] : [8000, 5000]
 // Requires enough responses for small leaks to show; a busy machine takes longer for them.
 const leastResponses = 10_000
 // Time before and after the faults, together.

@@ -1,5 +1,6 @@
 import { Agent, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { configSchema, type Config } from '../../src/config/schema.js'
 import { sendRequest } from '../support/client.js'
@@ -164,6 +165,8 @@ t.test('a dying worker leaves no client hanging, not even connections on their w
   const lanes = Promise.all(Array.from({ length: 24 }, async () => {
     for (let nth = 0; !over.signal.aborted; nth++) {
       ends.add(await readOnNewConnection(varve.url, modules(1000 + nth % 50)))
+      // Leaves processor time to the workers that start.
+      await pause(2)
     }
   }))
   for (let kill = 0; kill < 6; kill++) {
