@@ -19,7 +19,7 @@ async function check () {
   if (faults.length > 0) return { faults }
   // Installs the other programs beside the tests that need Redis only, since a package manager takes a minute.
   const bringing = bring(forLongerChecks).then(missing => ({ faults: missing === undefined ? [] : [missing] }))
-  const { replicas, waiting, alone, idle } = suites()
+  const { replicas, waiting, alone, waits, idle } = suites()
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
@@ -42,8 +42,10 @@ async function check () {
     runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])
   ])
   say('running the checks that measure, one at a time ...')
-  const measuring = await runTap(singly(alone), { jobs: 1, timeoutSeconds: 600, env: firstSeconds })
-  return sumOf([programs, fast, whole, long, timers, rest, measuring])
+  const measuring = await Promise.all(
+    [alone, waits].map(async files => await runTap(singly(files), { jobs: 1, timeoutSeconds: 600, env: firstSeconds }))
+  )
+  return sumOf([programs, fast, whole, long, timers, rest, ...measuring])
 }
 
 /** Runs files that count for the coverage, then checks it. */

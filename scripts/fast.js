@@ -26,7 +26,7 @@ export async function runFast (...chosen) {
   // Runs checks in parallel, one core each, and before the tests, since some tests measure time.
   const [programs, built, ...checks] = await Promise.all(
     isWhole
-      ? [bring(forTests), compileAndPrint(), checkTypes(), lint(), layout(), buildRunner()]
+      ? [bring(forTests), compileAndPrint(), checkTypes(), lint(), layout()]
       : [bring(forTests), compile()]
   )
   const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
@@ -44,13 +44,6 @@ async function compileAndPrint () {
   // Imports the compiler late: a fresh clone has no packages before the installation.
   const { printAll } = await import('./printed.js')
   printAll()
-}
-
-// Builds tap's plugins once: only the build applies the plugin exclusions of package.json.
-async function buildRunner () {
-  if (existsSync(at('.tap/plugins'))) return
-  const { code, output } = await run(program('tap/dist/esm/run.mjs', 'build'))
-  if (code !== 0) return `the test runner could not be built:\n${output}`
 }
 
 async function checkTypes () {

@@ -16,11 +16,11 @@ const replicas = [
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 
-/** Files that measure time, so no file that computes runs beside them; the smoke run of the bench and fuzz do not. */
-const alone = [
-  ...slow('', 'simulation', 'soak', 'redis/faults', 'upstreams/hedging'),
-  ...slow('http/', 'blocked-loop', 'overload', 'slow-clients')
-]
+/** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
+const alone = slow('', 'simulation', 'soak', 'upstreams/hedging', 'http/blocked-loop', 'http/overload')
+
+/** Files that measure waits and use next to no processor time. */
+const waits = slow('', 'redis/faults', 'http/slow-clients')
 
 /** Files that wait for timers of half a minute and more and use next to no processor time, so they run beside all. */
 const idle = slow('', 'http/certificate', 'upstreams/dns')
@@ -81,7 +81,7 @@ const longest = [
 
 /** Groups the test files by when they run: those named *.slow.test.ts wait, measure or start several processes. */
 export function suites () {
-  for (const file of [...replicas, ...alone, ...idle, ...nightly, ...random, ...longest, ...timed]) {
+  for (const file of [...replicas, ...alone, ...waits, ...idle, ...nightly, ...random, ...longest, ...timed]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
   const all = filesIn('test').filter(file => file.endsWith('.test.ts'))
@@ -90,8 +90,11 @@ export function suites () {
   return {
     fast: files.filter(file => !isSlow(file)),
     replicas,
-    waiting: files.filter(file => isSlow(file) && ![...replicas, ...alone, ...idle, ...nightly].includes(file)),
+    waiting: files.filter(file =>
+      isSlow(file) && ![...replicas, ...alone, ...waits, ...idle, ...nightly].includes(file)
+    ),
     alone,
+    waits,
     idle,
     nightly,
     random
