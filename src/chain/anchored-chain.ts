@@ -98,7 +98,7 @@ export class AnchoredChain {
 
   /**
    * Makes an upstream comparable: where no anchor is in its window, reads one from a verified upstream that shares
-   * heights with it.
+   * heights with it. Rejects when that read fails: a lagging upstream of an old chain would count as ours.
    */
   async ensureComparable (
     { head, oldest }: Position,
@@ -110,7 +110,7 @@ export class AnchoredChain {
     const newest = (head.blockHeight < served.head.blockHeight ? head : served.head).blockHeight - 1n
     if (newest < lowest || this.#anchors.within(lowest, newest).length > 0) return
     const anchorsBefore = this.#anchors
-    const block = await readBlock(newest).catch(() => undefined)
+    const block = await readBlock(newest)
     if (this.#anchors === anchorsBefore && block !== undefined) anchorsBefore.add([block])
   }
 

@@ -6,9 +6,10 @@ import { type GenerationRecord } from './generation-record.js'
 
 /**
  * Result of comparing an upstream's chain with ours; `older` is another chain with the same chain id and an earlier
- * time. Genesis has no time and one hash on every chain, so `genesis` may be the first moment of another one.
+ * time, `unproven` one without a block to compare. Genesis has no time and one hash on every chain, so `genesis` may be
+ * the first moment of another one.
  */
-export type ComparisonResult = 'same' | 'older' | 'other' | 'genesis'
+export type ComparisonResult = 'same' | 'older' | 'other' | 'genesis' | 'unproven'
 
 /** Compares an upstream's chain with the chain that our keys name (law 7: chains never mix). */
 export class ChainComparer {
@@ -26,10 +27,7 @@ export class ChainComparer {
     this.#chainName = chainName
   }
 
-  /**
-   * Counts an upstream that cannot be compared as the same chain, unless proof is required. Rejects when a block cannot
-   * be read.
-   */
+  /** Counts an upstream that cannot be compared as another chain where proof is required; rejects when a read fails. */
   async compare (unverified: UnverifiedUpstream, requiresProof = false): Promise<ComparisonResult> {
     const { stamped: { position }, readPeerBlock } = unverified
     for (;;) {
@@ -49,7 +47,7 @@ export class ChainComparer {
         return 'genesis'
       }
       if (comparison === 'other') return served !== undefined && isEarlier(position, served) ? 'older' : 'other'
-      return comparison === 'unproven' && requiresProof && needsProof(known) ? 'other' : 'same'
+      return comparison === 'unproven' && requiresProof && needsProof(known) ? 'other' : comparison
     }
   }
 }

@@ -29,8 +29,8 @@ export interface ChainVerifierOptions {
 }
 
 /**
- * Verifies upstreams after an outage. Those that cannot be recognised at once wait in line, so each is compared with
- * the result of the last.
+ * Verifies upstreams after an outage. Those that no block proves at once wait in line, so each is compared with the
+ * result of the last.
  */
 export class ChainVerifier implements ChainVerification {
   readonly #options: ChainVerifierOptions
@@ -63,17 +63,23 @@ export class ChainVerifier implements ChainVerification {
     const { pool, generations, waitForEarlier } = this.#options
     // When upstreams disagree at the start, the first in configuration order that responds decides the chain.
     if (pool.upstreams.every(other => !other.isVerified)) await waitForEarlier(client)
-    if (await generations.isSameChain(this.#unverifiedOf(client, stamped, wasDown))) return undefined
+    if (await generations.compare(this.#unverifiedOf(client, stamped, wasDown)) === 'same') return undefined
     const verification = this.#previous.then(async () =>
       await generations.verifyChain(this.#unverifiedOf(client, stamped, wasDown))
     )
-    this.#previous = verification.catch(() => {})
+    // The next in line compares with this upstream, which counts as verified once all that awaits the result has run.
+    this.#previous = verification.catch(() => {}).then(async () =>
+      await new Promise(resolve => {
+        setImmediate(resolve)
+      })
+    )
     return await verification
   }
 
   /** Resolves with true if the upstream is on our chain without any decision. */
   async isSameChain (client: UpstreamClient, stamped: ResponsePosition): Promise<boolean> {
-    return await this.#options.generations.isSameChain(this.#unverifiedOf(client, stamped, true))
+    const result = await this.#options.generations.compare(this.#unverifiedOf(client, stamped, true))
+    return result === 'same' || result === 'unproven'
   }
 
   #unverifiedOf (client: UpstreamClient, stamped: ResponsePosition, wasDown: boolean): UnverifiedUpstream {

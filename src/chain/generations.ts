@@ -2,7 +2,7 @@ import { type ResponsePosition, type Position } from '../api/position.js'
 import { withTimeout } from '../with-timeout.js'
 import { PurgeAll } from './purge-all.js'
 import { lastGenerationOfUpstreams } from './generation-candidates.js'
-import { ChainComparer } from './chain-comparer.js'
+import { ChainComparer, type ComparisonResult } from './chain-comparer.js'
 import { type RegisteredGenerations } from './generation-registry.js'
 import { type GenerationDependencies, type UnverifiedUpstream } from './generation-dependencies.js'
 import { GenerationAdopter } from './generation-adopter.js'
@@ -37,6 +37,8 @@ export class Generations {
   #isConfirmed = true
   #following: Promise<void> | undefined
   #resetCount = 0
+  // True after a reset until blocks of the new chain were read: a lagging upstream of the old one differs only in them.
+  #lacksAnchors = false
   // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the registry lacks it.
   #restored: { readonly isRememberedOnly: boolean } | undefined
   readonly #anchorRenewal: AnchorRenewal
@@ -45,7 +47,7 @@ export class Generations {
   constructor (dependencies: GenerationDependencies) {
     this.#dependencies = dependencies
     this.#ownChain = new AnchoredChain(dependencies)
-    this.#anchorRenewal = new AnchorRenewal(this.#ownChain, dependencies.now)
+    this.#anchorRenewal = new AnchorRenewal(async position => await this.#readAnchors(position), dependencies.now)
     this.#comparison = new ChainComparer(
       dependencies.tracker,
       this.#ownChain,
@@ -71,13 +73,13 @@ export class Generations {
     return this.#purgeAll.isPending
   }
 
-  /** Resolves with true if an upstream is on our chain without any decision. */
-  async isSameChain (unverified: UnverifiedUpstream): Promise<boolean> {
+  /** Resolves with the relation of an upstream to our chain without any decision; undefined where none is known. */
+  async compare (unverified: UnverifiedUpstream): Promise<ComparisonResult | undefined> {
     const { tracker } = this.#dependencies
     const { position } = unverified.stamped
-    if (tracker.chain?.id !== position.chainId || this.#restored !== undefined) return false
+    if (tracker.chain?.id !== position.chainId || this.#restored !== undefined) return undefined
     this.#generationAdopter.retryRejected()
-    return await this.#comparison.compare(unverified) === 'same'
+    return await this.#comparison.compare(unverified)
   }
 
   /**
@@ -104,12 +106,9 @@ export class Generations {
       if (result === 'genesis') return 'it stands at genesis, which proves no chain'
       if (result === 'older') return 'it serves an older chain with the same chain id'
       if (result === 'other' && !await isLastReachable()) return 'it serves another chain with the same chain id'
-      if (result === 'other') {
-        await this.resetChain(stamped)
-        // Reads anchors before the next verification: a lagging upstream of the old chain differs in nothing else.
-        await this.#ownChain.readAnchors(stamped.position, unverified.readBlock)
-      }
+      if (result === 'other') await this.resetChain(stamped)
     }
+    if (this.#lacksAnchors) await this.#readAnchors(stamped.position, unverified.readBlock)
     this.#anchorRenewal.schedule()
     return undefined
   }
@@ -126,6 +125,7 @@ export class Generations {
   recordReset (stamped: ResponsePosition): void {
     const { tracker, registry, events } = this.#dependencies
     this.#ownChain.replace([])
+    this.#lacksAnchors = true
     this.#anchorRenewal.cancel()
     this.#resetCount++
     if (registry === undefined) return events.generationChanged.publish(tracker.generation)
@@ -225,8 +225,17 @@ export class Generations {
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
     else this.#ownChain.replace(known.anchors)
+    this.#lacksAnchors = this.#ownChain.anchors.length === 0 && (this.#lacksAnchors || !isSameChain)
     if (!isSameChain) this.#dependencies.events.resetByReplica.publish()
     this.#dependencies.events.generationChanged.publish(generation)
+  }
+
+  /** Reads anchors; resolves with true if no read failed. An upstream without blocks by height has none to read. */
+  async #readAnchors (...where: Parameters<AnchoredChain['readAnchors']>): Promise<boolean> {
+    const resetCount = this.#resetCount
+    const isComplete = await this.#ownChain.readAnchors(...where)
+    if (resetCount === this.#resetCount && (isComplete || this.#ownChain.anchors.length > 0)) this.#lacksAnchors = false
+    return isComplete
   }
 
   /** Resets the chain, because an upstream has proven that it changed. */
@@ -238,12 +247,12 @@ export class Generations {
 
 /** Schedules the reading of new anchors: 2 s after an upstream is verified, then every 10 s. */
 class AnchorRenewal {
-  readonly #identity: AnchoredChain
+  readonly #read: (position: Position) => Promise<boolean>
   readonly #now: () => number
   #dueAtMs: number | undefined
 
-  constructor (identity: AnchoredChain, now: () => number) {
-    this.#identity = identity
+  constructor (read: (position: Position) => Promise<boolean>, now: () => number) {
+    this.#read = read
     this.#now = now
   }
 
@@ -261,7 +270,7 @@ class AnchorRenewal {
   async renewIfDue (position: Position): Promise<void> {
     if (this.#dueAtMs === undefined || this.#now() < this.#dueAtMs) return
     this.#dueAtMs = this.#now() + renewEveryMs
-    if (!await this.#identity.readAnchors(position) && this.#dueAtMs !== undefined) {
+    if (!await this.#read(position) && this.#dueAtMs !== undefined) {
       this.#dueAtMs = this.#now() + retryMs
     }
   }

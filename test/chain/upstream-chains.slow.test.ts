@@ -201,3 +201,24 @@ t.test('varve notices a longer chain in an upstream\'s place under steady traffi
   }
   t.equal(await varve.metric('varve_chain_resets_total'), 1)
 })
+
+t.test('an upstream that returns on the old chain right after a reset gets no reads', async t => {
+  const ports = [await freePort(), await freePort()]
+  const old = await Promise.all(ports.map(async port => await startSandbox({ blockMs: 0, prunedBlocks: 0, port })))
+  const { get, upStates, statusOf, varve } = await startInFrontOf(t, old)
+  await until(() => old.some(({ requests }) => requests.countFor('block_by_height') > 0), 'anchors were read')
+  await Promise.all(old.map(async sandbox => {
+    await sandbox.close()
+  }))
+  await until(async () => await upStates() === '0,0', 'both upstreams are down')
+  const next = await startSandboxNode(t, { prunedBlocks: 0, seed: 7, blocks: 3000, port: ports[1] ?? 0 })
+  // Leaves time between the reset and the first anchor of the new chain.
+  next.faults.add({ kind: 'slow', ms: 800, match: 'block_by_height' })
+  await until(async () => await varve.metric('varve_chain_resets_total') === 1, 'the chain is reset')
+  await startSandboxNode(t, { prunedBlocks: 0, port: ports[0] ?? 0 })
+  for (let version = 2000; version < 2040; version++) {
+    t.equal((await get(block(version))).body, (await sendRequest(next.url, block(version))).body, String(version))
+  }
+  await until(async () => (await statusOf('n1'))['state'] === 'quarantined', 'upstream n1 is quarantined')
+  t.match([await upStates(), await varve.metric('varve_chain_resets_total')], ['0,1', 1])
+})
