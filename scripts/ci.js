@@ -27,7 +27,7 @@ async function check () {
   }
   const fast = recorded === undefined ? await runFast() : { count: recorded }
 
-  // Runs both sets at once, since most of their time is waiting, with as many files in all as one set would have.
+  // Runs all sets at once, since most of their time is waiting.
   say('running the tests of whole replicas and processes, and the longer checks ...')
   const longer = groupsOf(waiting, mostSlowFiles)
   async function runLonger (most) {

@@ -20,11 +20,12 @@ export const printedAt = file => at(folder, file.replace(/\.ts$/, '.js'))
  */
 export function printAll () {
   const { version } = require('typescript/package.json')
+  const maker = [version, JSON.stringify(options), textOf('scripts/emit.js')].join('\0')
   const earlier = JSON.parse(textOf(record) ?? '{}')
   const now = {}
   for (const file of ['src', 'sandbox', 'test'].flatMap(filesIn).filter(file => file.endsWith('.ts'))) {
     const text = readFileSync(at(file), 'utf8')
-    now[file] = createHash('sha1').update([version, at(file), JSON.stringify(options), text].join('\0')).digest('hex')
+    now[file] = createHash('sha1').update([maker, at(file), text].join('\0')).digest('hex')
     if (earlier[file] !== now[file] || !existsSync(printedAt(file))) print(file, text)
   }
   for (const file of Object.keys(earlier)) if (now[file] === undefined) rmSync(printedAt(file), { force: true })

@@ -180,7 +180,7 @@ t.test('a worker loads no schema: it gets its configuration parsed', async t => 
       if (!isOfTypes && !isLazy) visit(fileOf(file, target) ?? target)
     }
   }
-  visit('src/app/worker.ts')
+  for (const file of ['src/cli/main.ts', 'src/app/worker.ts']) visit(file)
   t.ok(loaded.has('fastify') && loaded.has('src/proxy/serve-read.ts'))
   t.notOk(loaded.has('zod'))
 })

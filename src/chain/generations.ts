@@ -37,8 +37,6 @@ export class Generations {
   #isConfirmed = true
   #following: Promise<void> | undefined
   #resetCount = 0
-  // True after a reset until blocks of the new chain were read: a lagging upstream of the old one differs only in them.
-  #lacksAnchors = false
   // Set while keys name a generation restored from upstream records; `isRememberedOnly` where the registry lacks it.
   #restored: { readonly isRememberedOnly: boolean } | undefined
   readonly #anchorRenewal: AnchorRenewal
@@ -47,7 +45,7 @@ export class Generations {
   constructor (dependencies: GenerationDependencies) {
     this.#dependencies = dependencies
     this.#ownChain = new AnchoredChain(dependencies)
-    this.#anchorRenewal = new AnchorRenewal(async position => await this.#readAnchors(position), dependencies.now)
+    this.#anchorRenewal = new AnchorRenewal(this.#ownChain, dependencies.now)
     this.#comparison = new ChainComparer(
       dependencies.tracker,
       this.#ownChain,
@@ -108,7 +106,10 @@ export class Generations {
       if (result === 'other' && !await isLastReachable()) return 'it serves another chain with the same chain id'
       if (result === 'other') await this.resetChain(stamped)
     }
-    if (this.#lacksAnchors) await this.#readAnchors(stamped.position, unverified.readBlock)
+    // Reads anchors before the next verification: a lagging upstream of the old chain differs in nothing else.
+    if (this.#resetCount > 0 && this.#ownChain.anchors.length === 0) {
+      await this.#ownChain.readAnchors(stamped.position, unverified.readBlock)
+    }
     this.#anchorRenewal.schedule()
     return undefined
   }
@@ -125,7 +126,6 @@ export class Generations {
   recordReset (stamped: ResponsePosition): void {
     const { tracker, registry, events } = this.#dependencies
     this.#ownChain.replace([])
-    this.#lacksAnchors = true
     this.#anchorRenewal.cancel()
     this.#resetCount++
     if (registry === undefined) return events.generationChanged.publish(tracker.generation)
@@ -225,17 +225,8 @@ export class Generations {
     tracker.setChain({ id: tracker.chainId, generation }, known.head, isSameChain)
     if (isSameChain) this.#ownChain.add(known.anchors)
     else this.#ownChain.replace(known.anchors)
-    this.#lacksAnchors = this.#ownChain.anchors.length === 0 && (this.#lacksAnchors || !isSameChain)
     if (!isSameChain) this.#dependencies.events.resetByReplica.publish()
     this.#dependencies.events.generationChanged.publish(generation)
-  }
-
-  /** Reads anchors; resolves with true if no read failed. An upstream without blocks by height has none to read. */
-  async #readAnchors (...where: Parameters<AnchoredChain['readAnchors']>): Promise<boolean> {
-    const resetCount = this.#resetCount
-    const isComplete = await this.#ownChain.readAnchors(...where)
-    if (resetCount === this.#resetCount && (isComplete || this.#ownChain.anchors.length > 0)) this.#lacksAnchors = false
-    return isComplete
   }
 
   /** Resets the chain, because an upstream has proven that it changed. */
@@ -247,12 +238,12 @@ export class Generations {
 
 /** Schedules the reading of new anchors: 2 s after an upstream is verified, then every 10 s. */
 class AnchorRenewal {
-  readonly #read: (position: Position) => Promise<boolean>
+  readonly #identity: AnchoredChain
   readonly #now: () => number
   #dueAtMs: number | undefined
 
-  constructor (read: (position: Position) => Promise<boolean>, now: () => number) {
-    this.#read = read
+  constructor (identity: AnchoredChain, now: () => number) {
+    this.#identity = identity
     this.#now = now
   }
 
@@ -270,7 +261,7 @@ class AnchorRenewal {
   async renewIfDue (position: Position): Promise<void> {
     if (this.#dueAtMs === undefined || this.#now() < this.#dueAtMs) return
     this.#dueAtMs = this.#now() + renewEveryMs
-    if (!await this.#read(position) && this.#dueAtMs !== undefined) {
+    if (!await this.#identity.readAnchors(position) && this.#dueAtMs !== undefined) {
       this.#dueAtMs = this.#now() + retryMs
     }
   }
