@@ -29,23 +29,23 @@ async function check () {
 
   // Runs all sets at once, since most of their time is waiting.
   say('running the tests of whole replicas and processes, and the longer checks ...')
-  const longer = groupsOf(waiting, mostSlowFiles)
-  async function runLonger (most) {
+  const replicaRun = runReplicas(replicas)
+  async function runLonger () {
     if ((await bringing).faults.length > 0) return {}
-    return await runTap(longer, { jobs: most, timeoutSeconds: 600, env: firstSeconds })
+    const options = { jobs: jobs - 1, after: replicaRun, timeoutSeconds: 600, env: firstSeconds }
+    return await runTap(groupsOf(waiting, mostSlowFiles), options)
   }
-  const [programs, long, timers, [whole, rest]] = await Promise.all([
+  const runs = await Promise.all([
     bringing,
-    runLonger(jobs - 1),
-    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 }),
-    // The place of the replicas' tests is free for longer checks as soon as they end.
-    runReplicas(replicas).then(async replicaRun => [replicaRun, await runLonger(1)])
+    replicaRun,
+    runLonger(),
+    runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 })
   ])
   say('running the checks that measure, one at a time ...')
   const measuring = await Promise.all(
     [alone, waits].map(async files => await runTap(singly(files), { jobs: 1, timeoutSeconds: 600, env: firstSeconds }))
   )
-  return sumOf([programs, fast, whole, long, timers, rest, ...measuring])
+  return sumOf([fast, ...runs, ...measuring])
 }
 
 /** Runs files that count for the coverage, then checks it. */

@@ -1,8 +1,13 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { at, digestOf, root, run, say, textOf } from './ground.js'
+import { at, digestOf, program, root, run, say, textOf } from './ground.js'
 
 const stamp = 'dist/.varve-built'
+// Skips the type check, which `npm test` runs once for all folders, and reads no imported file.
+const options = [
+  ...['--target', 'es2023', '--module', 'esnext', '--isolatedModules', '--sourceMap'],
+  ...['--ignoreConfig', '--noCheck', '--noResolve', '--types', '']
+]
 
 /** Path of the compiled program. */
 export const cli = 'dist/cli.js'
@@ -27,9 +32,8 @@ export async function compile () {
 export async function recompile () {
   const wanted = digestOf(inputs())
   rmSync(at('dist'), { recursive: true, force: true })
-  // Uses a process of its own, since varve started by `npm start` should not keep the compiler in memory.
-  const { code, output } = await run([process.execPath, at('scripts/emit.js')])
-  if (code !== 0) return `the build failed:\n${output}`
+  const fault = await emit('src', 'dist') ?? await emit('sandbox', 'dist/sandbox')
+  if (fault !== undefined) return fault
   // Copies the status page, which consists of static files without a compile step.
   for (const file of sourcesIn('src').filter(name => !name.endsWith('.ts'))) {
     const copy = at(file.replace(/^src/, 'dist'))
@@ -40,8 +44,20 @@ export async function recompile () {
   writeFileSync(at(stamp), wanted)
 }
 
+/** Writes the JavaScript of a folder's TypeScript, with source maps; returns the error, if any. */
+export async function emit (folder, output) {
+  const files = filesIn(folder).filter(name => name.endsWith('.ts'))
+  const { code, output: printed } = await run(tsc(...options, '--rootDir', folder, '--outDir', output, ...files))
+  if (code !== 0) return `the build failed:\n${printed}`
+}
+
+/** Returns the command line of the native compiler; the other, in JavaScript, has the interface for programs. */
+export function tsc (...args) {
+  return program('@typescript/native/bin/tsc', ...args)
+}
+
 function inputs () {
-  return [...sourcesIn('src'), ...sourcesIn('sandbox'), 'scripts/emit.js', 'package-lock.json']
+  return [...sourcesIn('src'), ...sourcesIn('sandbox'), 'scripts/compile.js', 'package-lock.json']
 }
 
 /** Leaves out the folder pages, which are no part of the program. */

@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
-import { compile } from './compile.js'
+import { tsc } from './compile.js'
+import { compileTests } from './compile-tests.js'
 import { at, program, requireNode, root, run, say } from './ground.js'
 import { install } from './install.js'
 import { bring, forTests } from './programs.js'
 import { deleteRecord, recordResult, treeDigest } from './recorded.js'
 import { groupsOf, singly, suites } from './suites.js'
-import { runTap } from './tap.js'
+import { jobs, runTap } from './tap.js'
 
 // Lint and type-check caches live in node_modules, so a new installation also clears them.
 const cache = 'node_modules/.cache/varve'
@@ -23,33 +24,29 @@ export async function runFast (...chosen) {
   if (isWhole) deleteRecord()
   const tree = treeDigest()
 
-  // Runs checks in parallel, one core each, and before the tests, since some tests measure time.
+  // The linter takes the longest, so it runs on beside the first tests, in the place of one.
+  const linted = isWhole ? lint() : Promise.resolve()
   const [programs, built, ...checks] = await Promise.all(
     isWhole
-      ? [bring(forTests), compileAndPrint(), checkTypes(), lint(), layout()]
-      : [bring(forTests), compile()]
+      ? [bring(forTests), compileTests(), checkTypes(), layout()]
+      : [bring(forTests), compileTests()]
   )
-  const faults = [programs, built, ...checks].filter(fault => fault !== undefined)
-  if (programs !== undefined || built !== undefined) return { faults }
+  const isReady = programs === undefined && built === undefined
 
-  say('running the tests ...')
-  const { count } = await runTap(isWhole ? groupsOf(files) : singly(files), { isCovered: isWhole })
-  if (isWhole) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)
+  const groups = isWhole ? groupsOf(files) : singly(files)
+  if (isReady) say('running the tests ...')
+  const tested = isReady ? runTap(groups, { jobs: jobs - 1, after: linted, isCovered: isWhole }) : {}
+  const [{ count }, lintFault] = await Promise.all([tested, linted])
+  const faults = [programs, built, ...checks, lintFault].filter(fault => fault !== undefined)
+  if (isWhole && isReady) recordResult(tree, count, faults.length === 0 && count.failed.length === 0)
   return { count, faults }
-}
-
-async function compileAndPrint () {
-  const fault = await compile()
-  if (fault !== undefined) return fault
-  // Imports the compiler late: a fresh clone has no packages before the installation.
-  const { printAll } = await import('./printed.js')
-  printAll()
 }
 
 async function checkTypes () {
   say('checking types ...')
+  // More checkers than cores would check the same types more often.
   const { code, output } = await run(
-    program('typescript/bin/tsc', '-p', 'test', '--incremental', '--tsBuildInfoFile', `${cache}/types.tsbuildinfo`)
+    tsc('-p', 'test', '--checkers', '2', '--incremental', '--tsBuildInfoFile', `${cache}/types.tsbuildinfo`)
   )
   if (code !== 0) return `the type check failed:\n${output}`
 }

@@ -1,4 +1,4 @@
-import { compile } from './compile.js'
+import { compileTests } from './compile-tests.js'
 import { requireNode } from './ground.js'
 import { install } from './install.js'
 import { bring, forLongerChecks } from './programs.js'
@@ -8,5 +8,5 @@ export async function makeReady (programs = forLongerChecks) {
   requireNode()
   const missing = await install()
   if (missing !== undefined) return [missing]
-  return (await Promise.all([compile(), bring(programs)])).filter(fault => fault !== undefined)
+  return (await Promise.all([compileTests(), bring(programs)])).filter(fault => fault !== undefined)
 }

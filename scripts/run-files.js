@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import { at, start } from './ground.js'
-import { printedAt } from './printed.js'
+import { compiledAt } from './compile-tests.js'
 
 // Gives a timed-out file time to report its open handles before SIGKILL.
 const killedAfterMs = 15_000
@@ -10,9 +10,9 @@ const endOfFile = 'end of the test file'
 
 /**
  * Runs groups of test files, each group in one process and without tap's runner, since starting costs more than most
- * tests; onLine gets one TAP stream with a subtest for each file. Takes groups off the list, which runs may share.
+ * tests; onLine gets one TAP stream with a subtest for each file.
  */
-export async function runFiles (groups, { jobs, timeoutSeconds, isCovered, env = {} }, onLine) {
+export async function runFiles (groups, { jobs, after, timeoutSeconds, isCovered, env = {} }, onLine) {
   const { NODE_OPTIONS: options = '', ...inherited } = process.env
   const coverage = isCovered ? ` --import=${pathToFileURL(at('scripts/covered.js')).href}` : ''
   const all = {
@@ -26,10 +26,10 @@ export async function runFiles (groups, { jobs, timeoutSeconds, isCovered, env =
   }
   async function work () {
     for (let files = groups.shift(); files !== undefined; files = groups.shift()) {
-      await runGroup(files, timeoutSeconds, all, jobs === 1, onLine)
+      await runGroup(files, timeoutSeconds, all, jobs === 1 && after === undefined, onLine)
     }
   }
-  await Promise.all(Array.from({ length: jobs }, work))
+  await Promise.all([...Array.from({ length: jobs }, work), after?.then(work)])
 }
 
 /** Indents each file's lines as a subtest; buffers them unless isLive, since interleaved TAP cannot be parsed. */
@@ -37,7 +37,7 @@ async function runGroup (files, timeoutSeconds, env, isLive, onLine) {
   const flags = ['--enable-source-maps', '--max-semi-space-size=32']
   const { child, ended } = start([process.execPath, ...flags, at('scripts/test-group.js')], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...env, TEST_GROUP: JSON.stringify({ files: files.map(printedAt), endOfFile, timeoutSeconds }) }
+    env: { ...env, TEST_GROUP: JSON.stringify({ files: files.map(compiledAt), endOfFile, timeoutSeconds }) }
   })
   const timer = setTimeout(() => child.kill('SIGKILL'), timeoutSeconds * 1000 + killedAfterMs)
   const waiting = [...files]

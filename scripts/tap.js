@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { collected } from './coverage.js'
 import { at } from './ground.js'
+import { runFiles } from './run-files.js'
 import { TapCount } from './tap-count.js'
 
 /** Number of parallel test files: one more than cores, since many tests wait for timers. */
@@ -14,15 +15,14 @@ const linesAtOnce = 12
 // Shortens names in repeated reports: a failed property's name contains its counterexamples.
 const short = ({ path }) => path.map(name => name.length > 120 ? `${name.slice(0, 120)} ...` : name).join(' > ')
 
-/** Runs groups of files and prints one line for each file; returns the counts and passes test comments to onComment. */
+/**
+ * Runs groups of files and prints one line for each file, one more at once when `after` has ended; returns the counts
+ * and passes test comments to onComment.
+ */
 export async function runTap (
   groups,
-  { jobs: atOnce = jobs, timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
+  { jobs: atOnce = jobs, after, timeoutSeconds = 60, isCovered = false, env = {}, onComment = () => {} } = {}
 ) {
-  // Imports late: a fresh clone has no compiler before the installation.
-  const { printAll } = await import('./printed.js')
-  const { runFiles } = await import('./run-files.js')
-  printAll()
   if (isCovered) rmSync(at(collected), { recursive: true, force: true })
   const files = []
   const count = new TapCount(({ name, ok, passed, failed, time }) => {
@@ -33,7 +33,7 @@ export async function runTap (
       console.log(`        ${short(failure)}\n${detailsText(failure, linesAtOnce)}`)
     }
   })
-  await runFiles(groups, { jobs: atOnce, timeoutSeconds, isCovered, env }, line => {
+  await runFiles(groups, { jobs: atOnce, after, timeoutSeconds, isCovered, env }, line => {
     count.line(line)
     const comment = /^ +# (?!Subtest|time=)(.+)$/.exec(line)?.[1]
     if (comment !== undefined) onComment(comment)
