@@ -19,7 +19,7 @@ async function check () {
   if (faults.length > 0) return { faults }
   // Installs the other programs beside the tests that need Redis only, since a package manager takes a minute.
   const bringing = bring(forLongerChecks).then(missing => ({ faults: missing === undefined ? [] : [missing] }))
-  const { replicas, waiting, alone, waits, idle } = suites()
+  const { replicas, waiting, saturating, alone, waits, idle } = suites()
 
   const recorded = recordedResult()
   if (recorded !== undefined) {
@@ -41,11 +41,11 @@ async function check () {
     runLonger(),
     runTap(singly(idle), { jobs: 1, timeoutSeconds: 600 })
   ])
-  say('running the checks that measure, one at a time ...')
-  const measuring = await Promise.all(
-    [alone, waits].map(async files => await runTap(singly(files), { jobs: 1, timeoutSeconds: 600, env: firstSeconds }))
-  )
-  return sumOf([fast, ...runs, ...measuring])
+  say('running the checks that saturate the machine, then those that measure ...')
+  const run = async (files, most) => await runTap(singly(files), { jobs: most, timeoutSeconds: 600, env: firstSeconds })
+  runs.push(await run(saturating, saturating.length))
+  runs.push(...await Promise.all([alone, waits].map(async files => await run(files, 1))))
+  return sumOf([fast, ...runs])
 }
 
 /** Runs files that count for the coverage, then checks it. */

@@ -16,8 +16,11 @@ const replicas = [
   ...slow('upstreams/', 'failing-upstreams', 'stream-slots', 'surplus-response-bytes', 'upstream-overload')
 ]
 
+/** Files that take a core each and excuse the time in which the machine stood still, so they run beside each other. */
+const saturating = slow('', 'soak', 'simulation')
+
 /** Files that measure time and compute, so they run one at a time, beside no other but those that measure waits. */
-const alone = slow('', 'simulation', 'soak', 'upstreams/hedging', 'http/blocked-loop', 'http/overload')
+const alone = slow('', 'upstreams/hedging', 'http/blocked-loop', 'http/overload')
 
 /** Files that measure waits and use next to no processor time. */
 const waits = slow('', 'redis/faults', 'http/slow-clients')
@@ -81,7 +84,8 @@ const longest = [
 
 /** Groups the test files by when they run: those named *.slow.test.ts wait, measure or start several processes. */
 export function suites () {
-  for (const file of [...replicas, ...alone, ...waits, ...idle, ...nightly, ...random, ...longest, ...timed]) {
+  const sets = [replicas, saturating, alone, waits, idle, nightly]
+  for (const file of [...sets.flat(), ...random, ...longest, ...timed]) {
     if (!existsSync(at(file))) throw new Error(`scripts/suites.js lists ${file}, which does not exist`)
   }
   const all = filesIn('test').filter(file => file.endsWith('.test.ts'))
@@ -90,9 +94,8 @@ export function suites () {
   return {
     fast: files.filter(file => !isSlow(file)),
     replicas,
-    waiting: files.filter(file =>
-      isSlow(file) && ![...replicas, ...alone, ...waits, ...idle, ...nightly].includes(file)
-    ),
+    waiting: files.filter(file => isSlow(file) && !sets.flat().includes(file)),
+    saturating,
     alone,
     waits,
     idle,
@@ -102,7 +105,7 @@ export function suites () {
 }
 
 // Bounds the wait for the last process, and the files that run beside a faulty one.
-const mostInGroup = 10
+const mostInGroup = 20
 // A line of the module itself that uses tap's root test for anything but a subtest, or listens to the process.
 const ownProcess = /^(?!t\.test\(|import |\s).*\bt[.,)]|\bprocess\.on\(/m
 
