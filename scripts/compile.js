@@ -53,7 +53,7 @@ export async function emit (folder, output) {
 
 /** Returns the command line of the native compiler; the other, in JavaScript, has the interface for programs. */
 export function tsc (...args) {
-  return program('@typescript/native/bin/tsc', ...args)
+  return program('typescript-native/bin/tsc', ...args)
 }
 
 function inputs () {

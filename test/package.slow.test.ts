@@ -198,7 +198,7 @@ t.test('in an empty folder npx runs the packed varve, and a program imports both
     symlinkSync(join(root, 'node_modules', name), join(application, 'node_modules', name))
   }
   const compiled = await runProgram(process.execPath, [
-    join(root, 'node_modules/@typescript/native/bin/tsc'),
+    join(root, 'node_modules/typescript-native/bin/tsc'),
     ...['--ignoreConfig', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', 'main.ts']
   ], { cwd: application })
   t.match(compiled, { code: 0, stdout: '' })
