@@ -10,7 +10,7 @@ import { close, jobs, runTap, sumOf } from './tap.js'
 // Bounds the last group's wait more tightly than in the fast set, because these files take longer.
 const mostSlowFiles = 3
 // Durations that cover every fault and request kind once; `npm run nightly` runs longer.
-const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.3', FUZZ_REQUESTS: '2000' }
+const firstSeconds = { SOAK_SECONDS: '20', RUNS_FACTOR: '0.3', FUZZ_REQUESTS: '1000' }
 
 close(await check())
 

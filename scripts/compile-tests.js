@@ -41,7 +41,7 @@ function place (file) {
   const meta = { url, filename: at(file), dirname: dirname(at(file)) }
   const output = at(...outputOf(file))
   const map = JSON.parse(readFileSync(`${output}.map`, 'utf8'))
-  const inlined = Buffer.from(JSON.stringify({ ...map, sourceRoot: dirname(url), sources: [basename(file)] }))
+  const inlined = Buffer.from(JSON.stringify({ ...map, sourceRoot: `${dirname(url)}/`, sources: [basename(file)] }))
   mkdirSync(dirname(compiledAt(file)), { recursive: true })
   write(
     compiledAt(file),

@@ -26,6 +26,8 @@ export interface DiskFilesOptions {
 // Node.js has four threads for files, DNS look-ups and compression: a disk that hangs must leave two of them free.
 const maxConcurrentReads = 2
 const maxWaitingReads = 512
+// Eviction removes a new folder that it finds empty, so a write may need several.
+const mostFolders = 5
 // A slower read is a miss (law 6: the cache can only help).
 const readTimeoutMs = 250
 // Small files need one read; a longer one is read again with its size.
@@ -188,14 +190,14 @@ export function temporaryPrefixOf (pid: number): string {
 
 /** Runs an action in the folder of a path, which is made if it is missing; returns the bytes that new folders need. */
 async function inFolderOf (path: string, action: () => Promise<void>): Promise<number> {
-  try {
-    await action()
-    return 0
-  } catch (error) {
-    if (!isAbsent(error)) throw error
-    await mkdir(dirname(path), { recursive: true })
-    await action()
-    return blockBytes
+  for (let made = 0;; made++) {
+    try {
+      await action()
+      return made * blockBytes
+    } catch (error) {
+      if (!isAbsent(error) || made === mostFolders) throw error
+      await mkdir(dirname(path), { recursive: true })
+    }
   }
 }
 

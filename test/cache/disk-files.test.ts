@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, rmdir, utimes, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setImmediate as pause } from 'node:timers/promises'
 import t from 'tap'
 import { DiskEvictor } from '../../src/cache/disk-evictor.js'
+import { blockBytes } from '../../src/cache/disk-files.js'
 import { openDiskTier } from '../support/disk-tier.js'
 import { storedEntryOf } from '../support/redis-tier.js'
 
@@ -22,6 +24,34 @@ t.test('a folder in place of a file fails an append, without another attempt', a
   await mkdir(disk.files.pathOf('space', 'a'), { recursive: true })
   await t.rejects(disk.files.append('space', 'a', Buffer.from('x')), { code: 'EISDIR' })
   t.same(disk.counts.failed, ['write'])
+})
+
+t.test('a write succeeds though its new folder is removed before it, as eviction does', async t => {
+  const disk = await openDiskTier(t, t.testdir(), 1_000_000)
+  let paths: readonly string[] = []
+  const over = new AbortController()
+  t.teardown(() => {
+    over.abort()
+  })
+  const removing = (async () => {
+    while (!over.signal.aborted) {
+      for (const path of paths) await rmdir(dirname(path)).catch(() => {})
+      await pause()
+    }
+  })()
+  // Repeats until a folder was removed between its creation and its use.
+  let most = 0
+  for (let round = 0; round < 100 && most <= 2 * blockBytes; round++) {
+    const names = Array.from({ length: 300 }, (_, at) => `${at}`)
+    const space = `space-${round}`
+    paths = names.map(name => disk.files.pathOf(space, name))
+    const sizes = await Promise.all(names.map(async name => await disk.files.write(space, name, randomBytes(9))))
+    most = Math.max(...sizes.map(({ bytes }) => bytes))
+  }
+  over.abort()
+  await removing
+  t.same(disk.counts.failed, [])
+  t.ok(most > 2 * blockBytes, 'a folder was removed, and each new one is counted')
 })
 
 t.test('eviction compares many files, counts no index as an entry, and stops in time', async t => {
